@@ -1,0 +1,40 @@
+package quota_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// instant answers every request at once, so that only the transport's own
+// cost is left.
+type instant struct{ resp *http.Response }
+
+func (i instant) RoundTrip(*http.Request) (*http.Response, error) { return i.resp, nil }
+
+// BenchmarkTransport is what the guard adds to a RoundTrip; compare with
+// BenchmarkTransportFloor.
+func BenchmarkTransport(b *testing.B) {
+	guard := newGuard(b, nil, budget("day", quota.MaxLimit, 100*time.Millisecond), budget("hour", quota.MaxLimit, 200*time.Millisecond))
+	c := call("videos.list", 1)
+	bench(b, &quota.Transport{Guard: guard, Base: instant{&http.Response{}},
+		Price: func(*http.Request) (quota.Call, error) { return c, nil }})
+}
+
+// BenchmarkTransportFloor is the same RoundTrip without the guard.
+func BenchmarkTransportFloor(b *testing.B) { bench(b, instant{&http.Response{}}) }
+
+func bench(b *testing.B, transport http.RoundTripper) {
+	req, err := http.NewRequest("GET", "http://127.0.0.1/", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := transport.RoundTrip(req); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package quota_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// fixedWindow is the counter that everybody writes first: it starts again at
+// zero whenever the clock shows a new minute.
+type fixedWindow struct{ minute, used, limit int64 }
+
+func (f *fixedWindow) allow(now time.Time) bool {
+	if minute := now.Unix() / 60; minute != f.minute {
+		f.minute, f.used = minute, 0
+	}
+	f.used++
+	return f.used <= f.limit
+}
+
+// A limit of 50 a minute, and a full burst on each side of a minute's
+// boundary, two seconds apart: a counter that resets on the clock lets both
+// through, a window that slides lets 50 through in any minute.
+func Example_boundary() {
+	clock := &ledgertest.Clock{}
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), []quota.Budget{
+		{Account: "my-project", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)},
+	}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	counter := &fixedWindow{limit: 50}
+	boundary := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	fixed, sliding := 0, 0
+	for _, instant := range []time.Time{boundary.Add(-time.Second), boundary.Add(time.Second)} {
+		clock.Set(instant)
+		for range 50 {
+			if counter.allow(instant) {
+				fixed++
+			}
+			if _, err := guard.Spend(context.Background(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err == nil {
+				sliding++
+			}
+		}
+	}
+	fmt.Printf("fixed window: %d of 50, sliding window: %d of 50\n", fixed, sliding)
+	// Output: fixed window: 100 of 50, sliding window: 50 of 50
+}

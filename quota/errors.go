@@ -1,0 +1,157 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrRefused is every *RefusedError: a budget is spent, or a cooldown
+	// holds. The call may be made later.
+	ErrRefused = errors.New("quota: refused")
+	// ErrNeverFits is every *NeverFitsError: the call costs more than a whole
+	// limit. Waiting does not help; it is not an ErrRefused.
+	ErrNeverFits = errors.New("quota: never fits")
+	// ErrInDoubt means that the ledger's answer was lost. The call counts as
+	// spent, and must not be made.
+	ErrInDoubt = errors.New("quota: in doubt: the ledger's answer was lost, the call counts as spent")
+	// ErrLedgerDown means that the ledger could not be asked. Nothing was spent.
+	ErrLedgerDown = errors.New("quota: ledger down")
+	// ErrLedgerConfig means that the ledger refuses to serve until somebody
+	// mends its configuration: a wrong password, a file that is not a
+	// ledger, a folder without permission. It is not an ErrLedgerDown.
+	ErrLedgerConfig = errors.New("quota: ledger misconfigured")
+	// ErrLedgerLost means that the ledger has forgotten spends that it once held.
+	ErrLedgerLost = errors.New("quota: ledger lost entries")
+	// ErrUnguarded is returned by a pricer for a request to a host that it
+	// does not guard. Transport passes such a request through.
+	ErrUnguarded = errors.New("quota: not a guarded host")
+	// ErrPaid is returned by a pricer for a request that belongs to a call
+	// charged before: a further chunk of a resumable upload. Transport passes
+	// it through.
+	ErrPaid = errors.New("quota: charged with an earlier request")
+	// ErrBadCall means that a call cannot be charged as it is: no account, no
+	// units, too many, or a name that is too long.
+	ErrBadCall = errors.New("quota: bad call")
+	// ErrStays is returned by Grant.Settle and Grant.Refund when the units stay
+	// charged: too many calls were recorded since (see Ledger.Settle).
+	ErrStays = errors.New("quota: too late to lower, the units stay charged")
+)
+
+// Reason says why a call was refused.
+type Reason string
+
+const (
+	// ReasonSpent means that a budget cannot pay.
+	ReasonSpent Reason = "spent"
+	// ReasonCooldown means that the upstream said stop.
+	ReasonCooldown Reason = "cooldown"
+	// ReasonQueue means that a call of this process that came first waits for
+	// the same budget.
+	ReasonQueue Reason = "queue"
+)
+
+// RefusedError says which budget refused a call, how short it was and when to
+// come back. A refused call was not charged and must not be made. Of several
+// budgets it names the one that frees last.
+type RefusedError struct {
+	Account string
+	Key     string
+	Budget  string // empty: a cooldown of the whole account
+	Method  string
+	Reason  Reason
+	Detail  string // what the upstream said, for a cooldown
+
+	Measure   Measure
+	Limit     Units
+	Remaining Units // never negative
+	Needed    Units
+
+	// RetryAt is the first instant, on the ledger's clock, at which this call
+	// would be admitted if nobody else spent; others may, so it is a lower
+	// bound. RetryAfter is the same from the moment of the refusal.
+	RetryAt    time.Time
+	RetryAfter time.Duration
+}
+
+// Error names the budget, what is left, what is needed, and when more comes back.
+func (e *RefusedError) Error() string {
+	when := fmt.Sprintf("%s (in %s)", Stamp(e.RetryAt), Human(e.RetryAfter))
+	switch e.Reason {
+	case ReasonCooldown:
+		name := e.Budget
+		if name == "" {
+			name = e.Account
+		}
+		detail := ""
+		if e.Detail != "" {
+			detail = fmt.Sprintf(" (%s)", printable(e.Detail))
+		}
+		return fmt.Sprintf("%s is in cooldown%s, %s must wait; go on at %s", name, detail, e.Method, when)
+	case ReasonQueue:
+		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn; try again at %s", e.Budget, e.Method, when)
+	}
+	return fmt.Sprintf("%s has %d of %d %s left, %s needs %d; more at %s",
+		e.Budget, e.Remaining, e.Limit, e.Measure, e.Method, e.Needed, when)
+}
+
+// Is reports that every RefusedError is ErrRefused.
+func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
+
+// NeverFitsError says which limit a call exceeds all by itself.
+type NeverFitsError struct {
+	Account string
+	Budget  string
+	Method  string
+	Measure Measure
+	Limit   Units
+	Needed  Units
+}
+
+// Error names the limit and the cost.
+func (e *NeverFitsError) Error() string {
+	return fmt.Sprintf("%s allows %d %s, %s needs %d and never fits; lower its cost or raise the limit",
+		e.Budget, e.Limit, e.Measure, e.Method, e.Needed)
+}
+
+// Is reports that every NeverFitsError is ErrNeverFits.
+func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
+
+// Stamp writes an instant as messages do: RFC 3339 in UTC, rounded up to a
+// second, so that who comes back then is not early.
+func Stamp(t time.Time) string {
+	t = t.UTC()
+	if whole := t.Truncate(time.Second); !whole.Equal(t) {
+		t = whole.Add(time.Second)
+	}
+	return t.Format(time.RFC3339)
+}
+
+// Human writes a duration as messages do, rounded up: 250ms, 12s, 3m5s, 3h12m.
+func Human(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		unit = time.Millisecond
+	case d > time.Hour:
+		unit = time.Minute
+	}
+	if rest := d % unit; rest != 0 {
+		d += unit - rest
+	}
+	return shortDuration(d)
+}
+
+// printable returns text from outside fit for a terminal: control characters
+// and direction marks escaped, at most 200 bytes.
+func printable(s string) string {
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	quoted := fmt.Sprintf("%q", s)
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,182 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Guard charges calls to the budgets that cover them. It is safe for
+// concurrent use, and many Guards, in one process or in many, may share a
+// ledger.
+type Guard struct {
+	ledger   Ledger
+	budgets  []Budget
+	accounts map[string][]guarded
+
+	plans struct {
+		sync.RWMutex
+		byCall map[planKey][]*Charge
+	}
+	line line
+}
+
+// guarded is a budget with what a ledger needs of it, made once.
+type guarded struct {
+	budget int // its place in Guard.budgets
+	charge *Charge
+}
+
+// planKey is all of a call that decides which budgets cover it.
+type planKey struct{ account, method, lane, region string }
+
+// maxPlans bounds the remembered plans: methods and regions may come from
+// outside.
+const maxPlans = 4096
+
+// Options are for NewGuard; there are none yet, and nil is the default.
+type Options struct{}
+
+// NewGuard returns a guard that charges calls to budgets in ledger. It
+// reports every mistake in the budgets at once.
+func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
+	if ledger == nil {
+		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
+	}
+	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
+	g.plans.byCall = map[planKey][]*Charge{}
+	var errs []error
+	names := map[[2]string]bool{}
+	for i := range g.budgets {
+		b := &g.budgets[i]
+		if err := b.check(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if name := [2]string{b.Account, b.Name}; names[name] {
+			errs = append(errs, fmt.Errorf("budget %q: named twice in account %q; give it another name", b.Name, b.Account))
+		} else {
+			names[name] = true
+		}
+		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{budget: i, charge: &Charge{
+			Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window,
+		}})
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
+	}
+	return g, nil
+}
+
+// Spend charges call to every budget that covers it, or to none, and never
+// waits. A call that no budget covers is granted and recorded. The error is a
+// *RefusedError (errors.Is ErrRefused), a *NeverFitsError, ErrBadCall,
+// ErrLedgerDown, ErrLedgerConfig, ErrInDoubt, or the context's; with
+// an error the call must not be made.
+func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	return g.spend(ctx, &call, g.plan(&call), false)
+}
+
+// Record enters a call that has happened already, whatever the budgets say:
+// one that went over the wire without being charged before.
+func (g *Guard) Record(ctx context.Context, call Call) (*Grant, error) {
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), true)
+}
+
+// asked is all that one spend needs, in one allocation.
+type asked struct {
+	grant    Grant
+	batch    Batch
+	requests [1]Request
+}
+
+func (g *Guard) spend(ctx context.Context, call *Call, plan []*Charge, force bool) (*Grant, error) {
+	a := &asked{requests: [1]Request{{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan, Force: force}}}
+	a.batch = Batch{Account: call.Account, Key: call.Key, Requests: a.requests[:]}
+	answers, err := g.ledger.Spend(ctx, &a.batch)
+	if err != nil {
+		return nil, opError("spend "+call.Method, err)
+	}
+	if err := answers[0].Err; err != nil {
+		return nil, err
+	}
+	a.grant.ledger, a.grant.receipt, a.grant.settled = g.ledger, answers[0].Receipt, -1
+	return &a.grant, nil
+}
+
+// plan returns the charges of all budgets that cover call.
+func (g *Guard) plan(call *Call) []*Charge {
+	key := planKey{call.Account, call.Method, call.Caller.Lane, call.Caller.Region}
+	g.plans.RLock()
+	plan, ok := g.plans.byCall[key]
+	g.plans.RUnlock()
+	if ok {
+		return plan
+	}
+	for _, b := range g.accounts[call.Account] {
+		if b.charge.Coverage.Covers(call.Method, call.Caller) {
+			plan = append(plan, b.charge)
+		}
+	}
+	g.plans.Lock()
+	defer g.plans.Unlock()
+	if len(g.plans.byCall) >= maxPlans {
+		clear(g.plans.byCall)
+	}
+	g.plans.byCall[key] = plan
+	return plan
+}
+
+// Covering returns the budgets that call would be charged to.
+func (g *Guard) Covering(call Call) []Budget {
+	var covering []Budget
+	for _, b := range g.accounts[call.Account] {
+		if b.charge.Coverage.Covers(call.Method, call.Caller) {
+			covering = append(covering, g.budgets[b.budget])
+		}
+	}
+	return covering
+}
+
+// Balance is what one budget holds at one instant of the ledger's clock.
+type Balance struct {
+	Budget    Budget
+	At        time.Time
+	Since     time.Time // entries stamped at or after this count; zero for an estimate
+	Used      Units     // may exceed the limit, after a call that cost more than its price
+	Remaining Units     // never negative
+	NextFree  time.Time // when the next units return; zero when nothing is used
+	Cooldown  *Cooldown // nil when none holds
+}
+
+// Balances returns the balance of every budget, in the order they were given.
+// Budgets of one account are read at one instant. Calls with a Key have logs
+// of their own, which it leaves out.
+func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
+	balances := make([]Balance, len(g.budgets))
+	for account, budgets := range g.accounts {
+		charges := make([]*Charge, len(budgets))
+		for i, b := range budgets {
+			charges[i] = b.charge
+		}
+		standings, err := g.ledger.Standings(ctx, account, "", charges)
+		if err != nil {
+			return nil, opError("balances of "+account, err)
+		}
+		for i, b := range budgets {
+			s, budget := standings[i], g.budgets[b.budget]
+			balances[b.budget] = Balance{Budget: budget, At: s.At, Since: s.Since, Used: s.Used,
+				Remaining: max(0, budget.Limit-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown}
+		}
+	}
+	return balances, nil
+}
+
+// Cool sets a cooldown that all processes on the ledger share.
+func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
+	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+}

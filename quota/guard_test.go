@@ -1,0 +1,182 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+const account = "my-project"
+
+func budget(name string, limit quota.Units, window time.Duration) quota.Budget {
+	return quota.Budget{Account: account, Name: name, Limit: limit, Window: quota.Sliding(window)}
+}
+
+func newGuard(t testing.TB, o *memledger.Options, budgets ...quota.Budget) *quota.Guard {
+	t.Helper()
+	guard, err := quota.NewGuard(memledger.Open(o), budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+func call(method string, units quota.Units) quota.Call {
+	return quota.Call{Account: account, Method: method, Units: units}
+}
+
+func used(t testing.TB, guard *quota.Guard) quota.Units {
+	t.Helper()
+	balances, err := guard.Balances(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return balances[0].Used
+}
+
+func TestNewGuardNamesEveryMistake(t *testing.T) {
+	day := budget("day", 10, time.Hour)
+	_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
+		day, day,
+		{Account: account, Name: "nothing"},
+		{Name: "nobody's", Limit: 1, Window: quota.Counter(time.Minute)},
+		{Account: account, Limit: quota.MaxLimit + 1, Window: quota.Sliding(time.Nanosecond)},
+		{Account: account, Name: "nowhere", Limit: 1, Window: quota.Daily(nil), Methods: []string{""}},
+	}, nil)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 1ns", "without a zone", "an empty word"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing from: %v", want, err)
+		}
+	}
+	if _, err := quota.NewGuard(nil, nil, nil); err == nil {
+		t.Error("accepted without a ledger")
+	}
+}
+
+func TestBudgetsCover(t *testing.T) {
+	guard := newGuard(t, nil,
+		budget("all", 1000, time.Hour),
+		quota.Budget{Account: account, Name: "methods", Limit: 1000, Window: quota.Sliding(time.Hour), Methods: []string{"search.list", "x"}},
+		quota.Budget{Account: account, Name: "except", Limit: 1000, Window: quota.Sliding(time.Hour), Except: []string{"search.list"}},
+		quota.Budget{Account: account, Name: "lanes", Limit: 1000, Window: quota.Sliding(time.Hour), Lanes: []string{"cron"}},
+		quota.Budget{Account: account, Name: "regions", Limit: 1000, Window: quota.Sliding(time.Hour), Regions: []string{"IN", "BR"}, Measure: quota.Calls},
+		quota.Budget{Account: "other", Name: "all", Limit: 1000, Window: quota.Sliding(time.Hour)},
+	)
+	ctx := quota.WithCaller(t.Context(), quota.Caller{Lane: "cron", Region: "IN"})
+	search := call("search.list", 100)
+	search.Caller.Region = "BR" // the call's own word comes before the context's
+	for _, c := range []quota.Call{search, call("videos.list", 1)} {
+		if _, err := guard.Spend(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := guard.Spend(t.Context(), call("search.list", 7)); err != nil {
+		t.Fatal(err)
+	}
+	balances, err := guard.Balances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]quota.Units{"all": 108, "methods": 107, "except": 1, "lanes": 101, "regions": 2, "other/all": 0}
+	for _, b := range balances {
+		name := b.Budget.Name
+		if b.Budget.Account == "other" {
+			name = "other/all"
+		}
+		if b.Used != want[name] || b.Remaining != 1000-want[name] {
+			t.Errorf("%s: used %d, remaining %d; want %d used", name, b.Used, b.Remaining, want[name])
+		}
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 21, 5, 55, 12, 120_000_000, time.UTC))
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("youtube", 9500, 3*time.Hour+12*time.Minute)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	guard.Spend(ctx, call("search.list", 9488))
+	_, err = guard.Spend(ctx, call("search.list", 100))
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok || !errors.Is(err, quota.ErrRefused) || errors.Is(err, quota.ErrNeverFits) {
+		t.Fatalf("got %v", err)
+	}
+	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; more at 2026-11-21T09:07:13Z (in 3h12m)"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 || refused.RetryAfter != 3*time.Hour+12*time.Minute {
+		t.Errorf("got %+v", refused)
+	}
+	_, err = guard.Spend(ctx, call("search.list", 9501))
+	if !errors.Is(err, quota.ErrNeverFits) || errors.Is(err, quota.ErrRefused) || !strings.Contains(err.Error(), "never fits") {
+		t.Errorf("above the limit: %v", err)
+	}
+	if _, err = guard.Spend(ctx, call("search.list", 0)); !errors.Is(err, quota.ErrBadCall) {
+		t.Errorf("no units: %v", err)
+	}
+	if err := guard.Cool(ctx, quota.Cooldown{Account: account, Until: clock.Now().Add(24 * time.Hour), Reason: "quota\x1b[2J exceeded"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = guard.Spend(ctx, call("videos.list", 1))
+	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; go on at 2026-11-22T05:55:13Z (in 24h)`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestGrantsSettleAndRefund(t *testing.T) {
+	guard := newGuard(t, nil, budget("day", 100, time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	grant, err := guard.Spend(ctx, call("m", 100))
+	if err != nil || grant.ID() == "" {
+		t.Fatal(grant.ID(), err)
+	}
+	cancel() // what is true is recorded even so
+	for _, step := range []struct {
+		do   func() error
+		used quota.Units
+	}{
+		{func() error { return grant.Settle(ctx, 40) }, 40},
+		{func() error { return grant.Settle(ctx, 40) }, 40},
+		{func() error { return grant.Refund(ctx) }, 0},
+		{func() error { return grant.Settle(ctx, 40) }, 40},
+		{func() error { return grant.Settle(ctx, 150) }, 150},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := used(t, guard); got != step.used {
+			t.Fatalf("used %d; want %d", got, step.used)
+		}
+	}
+	if err := grant.Settle(ctx, -1); !errors.Is(err, quota.ErrBadCall) {
+		t.Errorf("settled to -1: %v", err)
+	}
+	var none *quota.Grant
+	if none.ID() != "" || none.Settle(ctx, 4) != nil || none.Refund(ctx) != nil {
+		t.Error("a nil Grant must do nothing")
+	}
+}
+
+func TestHumanNeverSaysEarlier(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 1: "1ms", 249*time.Millisecond + 1: "250ms", time.Second: "1s", 11*time.Second + 1: "12s",
+		3*time.Minute + 5*time.Second: "3m5s", time.Hour: "1h", 3*time.Hour + 11*time.Minute + 1: "3h12m", 24 * time.Hour: "24h",
+	} {
+		if got := quota.Human(d); got != want {
+			t.Errorf("Human(%d) = %s; want %s", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+// Package combine lets concurrent callers of a remote ledger share its round
+// trips: while one batch of a log is in flight the next one gathers. The
+// answers are those of one call after the other.
+//
+// At most one batch of a log is in flight for a Combiner, so a ledger that
+// remembers the last batch of each client can answer a resent one exactly.
+package combine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// MaxBatch is the most requests that share one round trip: a ledger that
+// others wait for bounds its work.
+const MaxBatch = 128
+
+// Combiner gathers requests. Make one with New; it is safe for concurrent use.
+type Combiner struct {
+	core    Core
+	giveUp  func(quota.Receipt)
+	timeout time.Duration
+	client  uint64
+
+	mu    sync.Mutex
+	seq   uint64
+	lanes map[laneName]*lane
+}
+
+// Core decides one batch, with an id, in one round trip.
+type Core func(context.Context, *quota.Batch) ([]quota.Answer, error)
+
+type laneName struct{ account, key string }
+
+// lane is the queue of one log. It exists while a batch of it is in flight.
+type lane struct{ waiting []*caller }
+
+// caller is one Spend that shares a batch.
+type caller struct {
+	requests []quota.Request
+	answers  []quota.Answer
+	err      error
+	ready    chan signal // holds one
+}
+
+type signal uint8
+
+const (
+	answered signal = iota
+	leads           // the caller is to send the next batch
+)
+
+// New returns a combiner that sends its batches to core, each with a deadline
+// of its own. A caller that leaves while its batch is in flight gets no answer;
+// refund takes back what was granted to it, since nothing was sent.
+func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
+	return &Combiner{core: core, giveUp: refund, timeout: timeout, client: quota.NewClient(), seq: 1, lanes: map[laneName]*lane{}}
+}
+
+// Spend implements quota.Ledger for batches without an id; one that has an id
+// is sent as it is, with the deadline.
+func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if batch.Client != 0 {
+		return c.send(ctx, batch)
+	}
+	name := laneName{batch.Account, batch.Key}
+	me := &caller{requests: batch.Requests, ready: make(chan signal, 1)}
+	if !c.enter(name, me) {
+		select {
+		case what := <-me.ready:
+			if what == answered {
+				return me.answers, me.err
+			}
+		case <-ctx.Done():
+			if c.withdraw(name, me) {
+				return nil, context.Cause(ctx)
+			}
+			return c.leave(ctx, name, me)
+		}
+	}
+	c.lead(name, me)
+	return c.result(ctx, me)
+}
+
+// enter reports whether me is to send a batch now; otherwise it is queued.
+func (c *Combiner) enter(name laneName, me *caller) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.lanes[name]; l != nil {
+		l.waiting = append(l.waiting, me)
+		return false
+	}
+	c.lanes[name] = &lane{}
+	return true
+}
+
+// withdraw takes a caller out of the queue, unless its batch is in flight or it leads.
+func (c *Combiner) withdraw(name laneName, me *caller) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	if l == nil {
+		return false
+	}
+	for i, other := range l.waiting {
+		if other == me {
+			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// leave is for a caller whose context ended when its batch was in flight, or
+// when it had just been told to lead: then another one must.
+func (c *Combiner) leave(ctx context.Context, name laneName, me *caller) ([]quota.Answer, error) {
+	abandon := func(what signal) {
+		if what == leads {
+			c.next(name)
+			return
+		}
+		c.refund(me)
+	}
+	select {
+	case what := <-me.ready:
+		abandon(what)
+	default:
+		go func() { abandon(<-me.ready) }()
+	}
+	return nil, context.Cause(ctx)
+}
+
+// lead sends one batch: the caller's own requests and those that wait.
+func (c *Combiner) lead(name laneName, me *caller) {
+	callers := c.gather(name, me)
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, Requests: me.requests}
+	if len(callers) > 1 {
+		batch.Requests = nil
+		for _, caller := range callers {
+			batch.Requests = append(batch.Requests, caller.requests...)
+		}
+	}
+	batch.Seq = c.take(len(batch.Requests))
+	answers, err := c.send(context.Background(), batch)
+	if err == nil && len(answers) != len(batch.Requests) {
+		err = quota.ErrInDoubt
+	}
+	for _, caller := range callers {
+		caller.err = err
+		if err == nil {
+			n := len(caller.requests)
+			caller.answers, answers = answers[:n:n], answers[n:]
+		}
+		if caller != me {
+			caller.ready <- answered
+		}
+	}
+	c.next(name)
+}
+
+// gather takes the callers of the next batch from the queue.
+func (c *Combiner) gather(name laneName, me *caller) []*caller {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	callers, requests, taken := []*caller{me}, len(me.requests), 0
+	for _, caller := range l.waiting {
+		if requests += len(caller.requests); requests > MaxBatch {
+			break
+		}
+		callers = append(callers, caller)
+		taken++
+	}
+	l.waiting = l.waiting[taken:]
+	return callers
+}
+
+// next tells the first of those who wait to lead, or ends the lane.
+func (c *Combiner) next(name laneName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[name]
+	if len(l.waiting) == 0 {
+		delete(c.lanes, name)
+		return
+	}
+	first := l.waiting[0]
+	l.waiting = l.waiting[1:]
+	first.ready <- leads
+}
+
+func (c *Combiner) take(n int) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seq := c.seq
+	c.seq += uint64(n)
+	return seq
+}
+
+func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	return c.core(ctx, batch)
+}
+
+// result is what the leader returns: if its own context ended meanwhile, it
+// has left as any other caller.
+func (c *Combiner) result(ctx context.Context, me *caller) ([]quota.Answer, error) {
+	if ctx.Err() != nil && !errors.Is(me.err, quota.ErrInDoubt) {
+		c.refund(me)
+		return nil, context.Cause(ctx)
+	}
+	return me.answers, me.err
+}
+
+func (c *Combiner) refund(me *caller) {
+	for _, answer := range me.answers {
+		if answer.Err == nil {
+			c.giveUp(answer.Receipt)
+		}
+	}
+}

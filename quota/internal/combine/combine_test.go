@@ -1,0 +1,131 @@
+package combine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/combine"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+func batch(account string) *quota.Batch {
+	charge := &quota.Charge{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 50, Window: quota.Sliding(time.Hour)}
+	return &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{charge}}}}
+}
+
+func used(t *testing.T, ledger quota.Ledger) quota.Units {
+	t.Helper()
+	s, err := ledger.Standings(t.Context(), "a", "", batch("a").Requests[0].Charges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s[0].Used
+}
+
+// TestCallersShareBatches parks 100 callers behind one round trip: they go in
+// one more, and the limit of 50 is met exactly.
+func TestCallersShareBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		var flights, inFlight atomic.Int32
+		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
+			if inFlight.Add(1) > 1 {
+				t.Error("two batches of one log in flight at once")
+			}
+			defer inFlight.Add(-1)
+			flights.Add(1)
+			if b.Client == 0 || b.Seq == 0 {
+				t.Error("a batch without an id")
+			}
+			time.Sleep(10 * time.Millisecond) // the round trip, on the bubble's clock
+			return ledger.Spend(ctx, b)
+		}, nil, time.Second)
+		var granted, refused atomic.Int32
+		var wg sync.WaitGroup
+		for range 101 {
+			wg.Go(func() {
+				answers, err := c.Spend(t.Context(), batch("a"))
+				switch {
+				case err != nil:
+					t.Error(err)
+				case answers[0].Err == nil:
+					granted.Add(1)
+				default:
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if granted.Load() != 50 || refused.Load() != 51 || used(t, ledger) != 50 {
+			t.Errorf("granted %d, refused %d, charged %d; want 50, 51, 50", granted.Load(), refused.Load(), used(t, ledger))
+		}
+		if flights.Load() > 2 {
+			t.Errorf("%d round trips for 101 callers at once; want 2", flights.Load())
+		}
+	})
+}
+
+// TestWhoLeavesPaysNothing cancels callers that lead, that are in flight and
+// that wait; none of them may stay charged, and none may stop the others.
+func TestWhoLeavesPaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
+			time.Sleep(100 * time.Millisecond)
+			return ledger.Spend(ctx, b)
+		}, func(r quota.Receipt) { ledger.Refund(context.Background(), r) }, time.Second)
+		why := errors.New("the user left")
+		var stayed atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 30 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				if i%2 == 0 {
+					time.AfterFunc(time.Duration(i*7)*time.Millisecond+time.Microsecond, func() { cancel(why) })
+				}
+				answers, err := c.Spend(ctx, batch("a"))
+				switch {
+				case err == nil && answers[0].Err == nil:
+					stayed.Add(1)
+				case !errors.Is(err, why):
+					t.Errorf("caller %d: %v, %v", i, answers, err)
+				}
+				cancel(nil)
+			})
+		}
+		wg.Wait()
+		time.Sleep(time.Second) // those who left in flight are paid back behind their backs
+		if got := used(t, ledger); got != quota.Units(stayed.Load()) || stayed.Load() < 15 {
+			t.Errorf("%d units charged for %d callers that stayed; want as many, and 15 at least", got, stayed.Load())
+		}
+	})
+}
+
+func TestErrorsReachEveryCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := combine.New(func(ctx context.Context, _ *quota.Batch) ([]quota.Answer, error) {
+			<-ctx.Done() // hangs until the batch's own deadline
+			return nil, quota.ErrInDoubt
+		}, nil, time.Second)
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				if _, err := c.Spend(t.Context(), batch("a")); !errors.Is(err, quota.ErrInDoubt) {
+					t.Errorf("got %v; want ErrInDoubt", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("took %s; want a second for each of two batches", took)
+		}
+	})
+}

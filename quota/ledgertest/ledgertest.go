@@ -1,0 +1,226 @@
+// Package ledgertest is the contract of quota.Ledger as a test suite. Whoever
+// writes a ledger runs it from a test of their own:
+//
+//	func TestContract(t *testing.T) {
+//		ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
+//			return myledger.Open(&myledger.Options{Now: now})
+//		})
+//	}
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Factory opens an empty ledger that reads the given clock, and closes it when
+// the test ends.
+type Factory func(t testing.TB, now func() time.Time) quota.Ledger
+
+// Run holds the ledgers that open makes to the contract, each subtest on a
+// fresh one.
+func Run(t *testing.T, open Factory) {
+	subtests := []struct {
+		name string
+		run  func(*world)
+	}{
+		{"AllOrNothing", allOrNothing},
+		{"RefusalWritesNothing", refusalWritesNothing},
+		{"EveryCoverageCountsEveryEntry", everyCoverageCounts},
+		{"Calls", callsMeasure},
+		{"UncoveredIsRecorded", uncoveredIsRecorded},
+		{"CostsOutOfRange", costsOutOfRange},
+		{"NeverFits", neverFits},
+		{"Force", force},
+		{"AccountsAndKeysApart", accountsAndKeysApart},
+		{"AwkwardNames", awkwardNames},
+		{"BatchInOrder", batchInOrder},
+		{"BatchResent", batchResent},
+		{"BatchResentRefusalDecidedAfresh", batchResentRefusal},
+		{"SlidingEdge", slidingEdge},
+		{"SlidingIsNotAClockWindow", slidingIsNotAClock},
+		{"RetryAtIsWeighted", retryAtIsWeighted},
+		{"RetryAtWithZeroUnitEntries", retryAtWithZeros},
+		{"RetryAtInsideABatch", retryAtInsideABatch},
+		{"RetryAtIsTheLatestOfAllBudgets", retryAtLatest},
+		{"DailyAroundMidnight", dailyAroundMidnight},
+		{"DailyOf23And24And25Hours", dailyLengths},
+		{"DailyBesideSliding", dailyBesideSliding},
+		{"CounterEstimates", counterEstimates},
+		{"LimitChanged", limitChanged},
+		{"WindowChanged", windowChanged},
+		{"BudgetFirstSeenLater", budgetFirstSeenLater},
+		{"StormOfExpiries", stormOfExpiries},
+		{"ClockStandsStill", clockStandsStill},
+		{"ClockStepsBack", clockStepsBack},
+		{"ClockStepsForward", clockStepsForward},
+		{"SettleDown", settleDown},
+		{"SettleUp", settleUp},
+		{"SettleToZeroAndAgain", settleToZeroAndAgain},
+		{"SettleAfterExpiry", settleAfterExpiry},
+		{"SettleFarFromTheTail", settleFar},
+		{"SettleCountsEverywhere", settleCountsEverywhere},
+		{"Refund", refund},
+		{"Cooldown", cooldown},
+		{"CooldownIsNeverShortened", cooldownNeverShortened},
+		{"Entries", entries},
+		{"Standings", standings},
+		{"ConcurrentSpends", concurrentSpends},
+	}
+	for _, sub := range subtests {
+		t.Run(sub.name, func(t *testing.T) {
+			sub.run(newWorld(t, open))
+		})
+	}
+	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open) })
+}
+
+// Clock is a clock that a test sets. Its zero value stands at the Unix epoch.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now returns the clock's time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Set moves the clock to an instant, forward or back.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}
+
+// Add moves the clock by d.
+func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
+
+// world is one fresh ledger and its clock.
+type world struct {
+	*testing.T
+	quota.Ledger
+	clock *Clock
+	ctx   context.Context
+}
+
+// noon is when the tests begin: a plain day, far from any midnight in use.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t *testing.T, open Factory) *world {
+	clock := &Clock{now: noon}
+	return &world{T: t, Ledger: open(t, clock.Now), clock: clock, ctx: t.Context()}
+}
+
+const account = "my-project"
+
+// charge is a budget over everything in units, changed by the given functions.
+func charge(name string, limit quota.Units, window quota.Window, change ...func(*quota.Coverage)) *quota.Charge {
+	var coverage quota.Coverage
+	for _, f := range change {
+		f(&coverage)
+	}
+	return &quota.Charge{Budget: name, Coverage: quota.NewCoverage(coverage), Limit: limit, Window: window}
+}
+
+func methods(names ...string) func(*quota.Coverage) {
+	return func(c *quota.Coverage) { c.Methods = names }
+}
+
+func counted(c *quota.Coverage) { c.Measure = quota.Calls }
+
+func request(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
+	return quota.Request{Method: method, Units: units, Charges: charges}
+}
+
+// batch sends requests in one batch without an id.
+func (w *world) batch(requests ...quota.Request) []quota.Answer {
+	w.Helper()
+	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: requests})
+	if err != nil {
+		w.Fatalf("spend: %v", err)
+	}
+	if len(answers) != len(requests) {
+		w.Fatalf("%d answers to %d requests", len(answers), len(requests))
+	}
+	return answers
+}
+
+// spend expects one call to be granted.
+func (w *world) spend(units quota.Units, charges ...*quota.Charge) quota.Receipt {
+	w.Helper()
+	return w.grant(request("m", units, charges...))
+}
+
+func (w *world) grant(r quota.Request) quota.Receipt {
+	w.Helper()
+	answer := w.batch(r)[0]
+	if answer.Err != nil {
+		w.Fatalf("%s of %d: %v; want a grant", r.Method, r.Units, answer.Err)
+	}
+	return answer.Receipt
+}
+
+// refuse expects one call to be refused, by a budget, until so long from now,
+// with so much remaining.
+func (w *world) refuse(units quota.Units, budget string, after time.Duration, remaining quota.Units, charges ...*quota.Charge) {
+	w.Helper()
+	w.refused(w.batch(request("m", units, charges...))[0], budget, after, remaining)
+}
+
+func (w *world) refused(answer quota.Answer, budget string, after time.Duration, remaining quota.Units) *quota.RefusedError {
+	w.Helper()
+	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
+	if !ok {
+		w.Fatalf("got %v; want a refusal by %s", answer.Err, budget)
+	}
+	if refused.Budget != budget || refused.RetryAfter != after || refused.Remaining != remaining {
+		w.Fatalf("refused by %q for %s with %d remaining; want by %q for %s with %d", refused.Budget, refused.RetryAfter,
+			refused.Remaining, budget, after, remaining)
+	}
+	if want := w.clock.Now().Add(after); !refused.RetryAt.Equal(want) {
+		w.Fatalf("RetryAt %s; want RetryAfter from now, %s", refused.RetryAt, want)
+	}
+	return refused
+}
+
+// used expects what each charge's window holds.
+func (w *world) used(want quota.Units, charges ...*quota.Charge) {
+	w.Helper()
+	standings, err := w.Standings(w.ctx, account, "", charges)
+	if err != nil {
+		w.Fatalf("standings: %v", err)
+	}
+	for i, s := range standings {
+		if s.Used != want {
+			w.Fatalf("%s holds %d; want %d", charges[i].Budget, s.Used, want)
+		}
+	}
+}
+
+// log returns all entries of the account.
+func (w *world) log() []quota.Entry {
+	w.Helper()
+	var all []quota.Entry
+	for e, err := range w.Entries(w.ctx, quota.Query{Account: account}) {
+		if err != nil {
+			w.Fatalf("entries: %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (w *world) settle(receipt quota.Receipt, units quota.Units) {
+	w.Helper()
+	if err := w.Settle(w.ctx, receipt, units); err != nil {
+		w.Fatalf("settle to %d: %v", units, err)
+	}
+}

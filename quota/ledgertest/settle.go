@@ -1,0 +1,248 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+func settleDown(w *world) {
+	day := charge("day", 10, minute)
+	first := w.spend(6, day)
+	w.clock.Add(time.Second)
+	w.spend(4, day)
+	w.settle(first, 1)
+	w.used(5, day)
+	w.spend(5, day)
+	w.clock.Add(58 * time.Second)
+	w.refuse(2, "day", 2*time.Second, 0, day) // 1 at 1 s, 4 and 5 at 2 s
+	w.refuse(1, "day", time.Second, 0, day)
+}
+
+func settleUp(w *world) {
+	day := charge("day", 10, minute)
+	r := w.spend(2, day)
+	w.settle(r, 25)
+	w.used(25, day)
+	w.refuse(1, "day", time.Minute, 0, day)
+	w.clock.Add(time.Minute)
+	w.used(0, day)
+	w.spend(10, day)
+}
+
+func settleToZeroAndAgain(w *world) {
+	day := charge("day", 10, minute)
+	first := w.spend(5, day)
+	w.spend(5, day)
+	for _, step := range []struct{ units, used quota.Units }{{0, 5}, {0, 5}, {3, 8}, {3, 8}, {5, 10}} {
+		w.settle(first, step.units)
+		w.used(step.used, day)
+	}
+	for _, units := range []quota.Units{-1, quota.MaxUnits + 1} {
+		if err := w.Settle(w.ctx, first, units); !errors.Is(err, quota.ErrBadCall) {
+			w.Errorf("settle to %d: %v; want ErrBadCall", units, err)
+		}
+	}
+	w.used(10, day)
+}
+
+func settleAfterExpiry(w *world) {
+	day := charge("day", 10, minute)
+	old := w.spend(5, day)
+	w.clock.Add(time.Minute)
+	w.spend(3, day)
+	w.settle(old, 9)
+	w.used(3, day)
+	w.clock.Add(72 * time.Hour) // long gone from the log as well
+	w.spend(1, day)
+	w.settle(old, 2)
+	w.used(1, day)
+	w.settle(quota.Receipt{Account: "nobody", ID: old.ID, At: old.At}, 3)
+	stranger := old
+	stranger.ID.Seq++
+	w.settle(stranger, 4)
+	w.used(1, day)
+}
+
+func settleFar(w *world) {
+	day := charge("day", 10_000, minute)
+	far, edge := w.spend(10, day), w.spend(10, day)
+	for range quota.MaxSettle {
+		w.spend(1, day)
+	}
+	const base = 20 + quota.MaxSettle
+	w.settle(edge, 4)
+	w.used(base-6, day)
+	if err := w.Settle(w.ctx, far, 4); !errors.Is(err, quota.ErrStays) {
+		w.Fatalf("settle down far from the tail: %v; want ErrStays", err)
+	}
+	if err := w.Refund(w.ctx, far); !errors.Is(err, quota.ErrStays) {
+		w.Fatalf("refund far from the tail: %v; want ErrStays", err)
+	}
+	w.used(base-6, day)
+	w.settle(far, 10)
+	before := len(w.log())
+	w.settle(far, 17)
+	w.used(base+1, day)
+	log := w.log()
+	last := log[len(log)-1]
+	if len(log) != before+1 || last.Units != 7 || last.Calls != 0 || last.Method != "m" || last.ID != far.ID {
+		w.Fatalf("after a settle up far from the tail the newest entry is %+v; want one of 7 units more, no call", last)
+	}
+}
+
+func settleCountsEverywhere(w *world) {
+	all, search, estimate := charge("all", 1000, minute), charge("search", 1000, minute, methods("search")), charge("estimate", 1000, quota.Counter(time.Minute))
+	calls := charge("calls", 1000, minute, counted)
+	r := w.grant(request("search", 100, all, search, calls, estimate))
+	w.grant(request("list", 1, all, calls, estimate))
+	w.settle(r, 40)
+	w.used(41, all, estimate)
+	w.used(40, search)
+	w.used(2, calls)
+	if log := w.log(); log[0].Units != 40 {
+		w.Fatalf("the log says %d units; want what it was settled to, 40", log[0].Units)
+	}
+	w.clock.Add(30 * time.Second)
+	later := charge("later", 1000, minute, methods("search", "x"))
+	w.used(40, later)
+}
+
+func refund(w *world) {
+	day, calls := charge("day", 10, minute), charge("calls", 1, minute, counted)
+	r := w.spend(10, day, calls)
+	for range 2 {
+		if err := w.Refund(w.ctx, r); err != nil {
+			w.Fatal(err)
+		}
+		w.used(0, day, calls)
+	}
+	if log := w.log(); len(log) != 1 || log[0].Units != 0 || log[0].Calls != 0 {
+		w.Fatalf("log %+v; want the entry with nothing left of it", log)
+	}
+	w.spend(10, day, calls)
+}
+
+func cooldown(w *world) {
+	day, search := charge("day", 10, minute), charge("search", 10, minute, methods("search"))
+	w.spend(9, day)
+	until := w.clock.Now().Add(time.Hour)
+	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "search", Until: until, Reason: "quotaExceeded"}); err != nil {
+		w.Fatal(err)
+	}
+	w.spend(1, day) // another budget's calls go on
+	refused := w.refused(w.batch(request("search", 1, day, search))[0], "search", time.Hour, 10)
+	if refused.Reason != quota.ReasonCooldown || refused.Detail != "quotaExceeded" {
+		w.Fatalf("refused for %q, %q; want the cooldown and its reason", refused.Reason, refused.Detail)
+	}
+	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Until: until.Add(time.Hour), Reason: "all of it"}); err != nil {
+		w.Fatal(err)
+	}
+	w.refused(w.batch(request("list", 1))[0], "", 2*time.Hour, 0)
+	if err := w.ClearCooldown(w.ctx, account, ""); err != nil {
+		w.Fatal(err)
+	}
+	w.clock.Add(time.Hour - µs)
+	w.refused(w.batch(request("search", 1, search))[0], "search", µs, 10)
+	w.clock.Add(µs)
+	w.grant(request("search", 1, search))
+}
+
+func cooldownNeverShortened(w *world) {
+	day := charge("day", 10, minute)
+	begin := w.clock.Now()
+	for _, hours := range []time.Duration{2, 1, 3, 2} {
+		reason := fmt.Sprint(int(hours))
+		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", Until: begin.Add(hours * time.Hour), Reason: reason}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
+	if err != nil {
+		w.Fatal(err)
+	}
+	c := standings[0].Cooldown
+	if c == nil || !c.Until.Equal(begin.Add(3*time.Hour)) || c.Reason != "3" || c.Account != account || c.Budget != "day" {
+		w.Fatalf("standing shows cooldown %+v; want the one of 3 hours", c)
+	}
+	if err := w.ClearCooldown(w.ctx, account, "day"); err != nil {
+		w.Fatal(err)
+	}
+	w.spend(1, day)
+}
+
+func entries(w *world) {
+	const n = 1203 // more than two pages
+	var want []quota.Entry
+	for i := range n {
+		r := request(fmt.Sprint("m", i%7), 1+quota.Units(i)%9)
+		r.Caller = quota.Caller{Lane: "cron", Job: fmt.Sprint("job", i%3), Region: "US"}
+		receipt := w.grant(r)
+		want = append(want, quota.Entry{At: receipt.At, ID: receipt.ID, Method: r.Method, Caller: r.Caller, Units: r.Units, Calls: 1})
+		w.clock.Add(time.Millisecond)
+	}
+	check := func(query quota.Query, want []quota.Entry) {
+		w.Helper()
+		query.Account = account
+		i := 0
+		for e, err := range w.Entries(w.ctx, query) {
+			if err != nil {
+				w.Fatal(err)
+			}
+			if i >= len(want) || e != want[i] {
+				w.Fatalf("entry %d is %+v; want %+v", i, e, want[min(i, len(want)-1)])
+			}
+			i++
+		}
+		if i != len(want) {
+			w.Fatalf("%d entries; want %d", i, len(want))
+		}
+	}
+	check(quota.Query{}, want)
+	check(quota.Query{Since: want[100].At, Until: want[900].At}, want[100:900])
+	check(quota.Query{Since: want[n-1].At.Add(µs)}, nil)
+	for range w.Entries(w.ctx, quota.Query{Account: account}) {
+		break // a reader may stop
+	}
+	for range w.Entries(w.ctx, quota.Query{Account: "nobody"}) {
+		w.Fatal("an account that never spent has entries")
+	}
+}
+
+func standings(w *world) {
+	pacific := zone(w, "America/Los_Angeles")
+	sliding, daily, estimate := charge("sliding", 10, minute), charge("daily", 10, quota.Daily(pacific)), charge("estimate", 10, quota.Counter(time.Minute))
+	charges := []*quota.Charge{sliding, daily, estimate}
+	get := func() []quota.Standing {
+		w.Helper()
+		s, err := w.Standings(w.ctx, account, "", charges)
+		if err != nil {
+			w.Fatal(err)
+		}
+		return s
+	}
+	for i, s := range get() {
+		if s.Used != 0 || !s.NextFree.IsZero() || s.Cooldown != nil || !s.At.Equal(noon) {
+			w.Fatalf("%s of an empty ledger: %+v", charges[i].Budget, s)
+		}
+	}
+	w.spend(3, sliding)
+	w.clock.Add(10 * time.Second)
+	w.spend(4, sliding)
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific)
+	s := get()
+	for i, want := range []quota.Standing{
+		{At: noon.Add(10 * time.Second), Since: noon.Add(-50*time.Second + µs), Used: 7, NextFree: noon.Add(time.Minute)},
+		{At: noon.Add(10 * time.Second), Since: midnight.AddDate(0, 0, -1).Add(-quota.DefaultMargin).UTC(), Used: 7, NextFree: midnight.Add(quota.DefaultMargin).UTC()},
+		{At: noon.Add(10 * time.Second), Used: 7, NextFree: s[2].NextFree},
+	} {
+		if s[i] != want {
+			w.Errorf("%s: %+v; want %+v", charges[i].Budget, s[i], want)
+		}
+	}
+	if free := s[2].NextFree; !free.After(noon.Add(time.Minute)) || free.After(noon.Add(2*time.Minute)) {
+		w.Errorf("the estimate falls next at %s; want within the next period", free)
+	}
+}

@@ -1,0 +1,273 @@
+package ledgertest
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+var minute = quota.Sliding(time.Minute)
+
+func allOrNothing(w *world) {
+	wide, narrow := charge("wide", 100, minute), charge("narrow", 10, minute, methods("m"))
+	w.spend(8, wide, narrow)
+	w.clock.Add(time.Second)
+	w.refuse(3, "narrow", 59*time.Second, 2, wide, narrow)
+	w.used(8, wide, narrow)
+	w.spend(2, wide, narrow)
+	w.used(10, wide, narrow)
+	if n := len(w.log()); n != 2 {
+		w.Fatalf("%d entries in the log; want one a grant, 2", n)
+	}
+}
+
+func refusalWritesNothing(w *world) {
+	day, counter := charge("day", 1, minute), charge("estimate", 1, quota.Counter(time.Minute))
+	w.spend(1, day, counter)
+	for range 50 {
+		w.clock.Add(time.Second)
+		w.batch(request("m", 1, day, counter))
+	}
+	w.used(1, day)
+	if n := len(w.log()); n != 1 {
+		w.Fatalf("%d entries after one grant and 50 refusals; want 1", n)
+	}
+	w.clock.Add(10 * time.Second)
+	w.spend(1, day)
+}
+
+func everyCoverageCounts(w *world) {
+	// A process that knows nothing of the search budget spends on it all the same.
+	all, search := charge("all", 100, minute), charge("search", 5, minute, methods("search"))
+	w.grant(request("search", 1, all, search))
+	w.grant(request("search", 3, all))
+	w.grant(request("search", 1))
+	w.used(5, all, search)
+	w.refused(w.batch(request("search", 1, all, search))[0], "search", time.Minute, 0)
+}
+
+func callsMeasure(w *world) {
+	calls := charge("calls", 3, minute, counted)
+	w.spend(100, calls)
+	w.spend(1, calls)
+	r := w.spend(7, calls)
+	w.refuse(1, "calls", time.Minute, 0, calls)
+	w.settle(r, 0) // a call that cost nothing was a call
+	w.used(3, calls)
+	if err := w.Refund(w.ctx, r); err != nil { // one that was not sent was none
+		w.Fatal(err)
+	}
+	w.used(2, calls)
+	w.spend(9, calls)
+}
+
+func uncoveredIsRecorded(w *world) {
+	w.grant(quota.Request{Method: "free", Units: 4, Caller: quota.Caller{Region: "IN"}})
+	log := w.log()
+	if len(log) != 1 || log[0].Method != "free" || log[0].Units != 4 || log[0].Caller.Region != "IN" || log[0].Calls != 1 {
+		w.Fatalf("log %+v; want the one uncovered call", log)
+	}
+}
+
+func costsOutOfRange(w *world) {
+	day := charge("day", quota.MaxLimit, minute)
+	for _, units := range []quota.Units{0, -1, -100, quota.MaxUnits + 1, 1 << 62, -1 << 63} {
+		answer := w.batch(request("m", units, day))[0]
+		if !errors.Is(answer.Err, quota.ErrBadCall) || errors.Is(answer.Err, quota.ErrRefused) {
+			w.Errorf("a call of %d units: %v; want ErrBadCall", units, answer.Err)
+		}
+	}
+	if _, err := w.Spend(w.ctx, &quota.Batch{Requests: []quota.Request{request("m", 1)}}); !errors.Is(err, quota.ErrBadCall) {
+		w.Errorf("a batch without an account: %v; want ErrBadCall", err)
+	}
+	long := strings.Repeat("x", quota.MaxLabel+1)
+	if answer := w.batch(request(long, 1, day))[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
+		w.Errorf("a method of %d bytes: %v; want ErrBadCall", len(long), answer.Err)
+	}
+	w.used(0, day)
+	w.spend(quota.MaxUnits, day)
+	w.used(quota.MaxUnits, day)
+}
+
+func neverFits(w *world) {
+	wide, narrow := charge("wide", 100, minute), charge("narrow", 10, minute)
+	answer := w.batch(request("m", 11, wide, narrow))[0]
+	never, ok := errors.AsType[*quota.NeverFitsError](answer.Err)
+	if !ok || never.Budget != "narrow" || never.Limit != 10 || never.Needed != 11 || errors.Is(answer.Err, quota.ErrRefused) {
+		w.Fatalf("11 of 10: %v; want a NeverFitsError of narrow", answer.Err)
+	}
+	w.used(0, wide, narrow)
+	w.spend(10, wide, narrow)
+}
+
+func force(w *world) {
+	day := charge("day", 10, minute)
+	w.spend(8, day)
+	forced := request("m", 7, day)
+	forced.Force = true
+	w.grant(forced)
+	w.used(15, day)
+	w.refuse(1, "day", time.Minute, 0, day)
+	nothing := request("m", 0, day)
+	nothing.Force = true
+	w.grant(nothing)
+	w.used(15, day)
+}
+
+func accountsAndKeysApart(w *world) {
+	day := charge("day", 10, minute)
+	spend := func(account, key string) error {
+		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 10, day)}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		return answers[0].Err
+	}
+	for _, name := range [][2]string{{account, ""}, {"other", ""}, {account, "203.0.113.9"}, {account, "203.0.113.10"}, {"other", "203.0.113.9"}} {
+		if err := spend(name[0], name[1]); err != nil {
+			w.Fatalf("%q: %v; want a log of its own", name, err)
+		}
+		if err := spend(name[0], name[1]); !errors.Is(err, quota.ErrRefused) {
+			w.Fatalf("%q a second time: %v; want a refusal", name, err)
+		}
+	}
+	if n := len(w.log()); n != 1 {
+		w.Fatalf("%d entries in the account's own log; want 1", n)
+	}
+}
+
+func awkwardNames(w *world) {
+	names := []string{"a}b{c", "{x}", `"]]..redis.call("FLUSHALL")`, "nul\x00byte", "new\nline", "snow☃", "' OR 1=1 --", "a:b", "%7B", "-", "\xff\xfe"}
+	for _, name := range names {
+		day := charge(name, 3, minute, func(c *quota.Coverage) { c.Methods, c.Regions = []string{name}, []string{name} })
+		r := request(name, 2, day)
+		r.Caller = quota.Caller{Lane: name, Job: name, Region: name}
+		for i, want := range []bool{true, false} {
+			answers, err := w.Spend(w.ctx, &quota.Batch{Account: name, Key: "", Requests: []quota.Request{r}})
+			if err != nil {
+				w.Fatalf("%q: %v", name, err)
+			}
+			if granted := answers[0].Err == nil; granted != want {
+				w.Fatalf("%q, spend %d: %v", name, i, answers[0].Err)
+			}
+		}
+		for e, err := range w.Entries(w.ctx, quota.Query{Account: name}) {
+			if err != nil || e.Method != name || e.Caller != r.Caller {
+				w.Fatalf("%q: entry %+v, %v", name, e, err)
+			}
+		}
+		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: name, Budget: name, Until: noon.Add(time.Hour), Reason: name}); err != nil {
+			w.Fatalf("%q: cooldown: %v", name, err)
+		}
+	}
+}
+
+func batchInOrder(w *world) {
+	day := charge("day", 10, minute)
+	answers := w.batch(request("m", 6, day), request("m", 6, day), request("m", 4, day), request("m", 1, day))
+	for i, granted := range []bool{true, false, true, false} {
+		if (answers[i].Err == nil) != granted {
+			w.Fatalf("request %d: %v; want granted %t", i, answers[i].Err, granted)
+		}
+	}
+	w.used(10, day)
+	first, third := answers[0].Receipt, answers[2].Receipt
+	if !third.At.After(first.At) || first.ID == third.ID || first.ID.Client != third.ID.Client || first.ID.Client == 0 {
+		w.Fatalf("receipts %+v and %+v; want later stamps and ids of their own", first, third)
+	}
+}
+
+func batchResent(w *world) {
+	day := charge("day", 1000, minute)
+	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 7, Requests: []quota.Request{request("m", 100, day), request("m", 200, day)}}
+	first, err := w.Spend(w.ctx, batch)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for range 3 {
+		w.clock.Add(time.Second)
+		again, err := w.Spend(w.ctx, batch)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for i := range again {
+			if again[i] != first[i] || again[i].Receipt.ID != (quota.ID{Client: batch.Client, Seq: 7 + uint64(i)}) {
+				w.Fatalf("resent: %+v; want the first answer, %+v", again[i], first[i])
+			}
+		}
+		w.used(300, day)
+	}
+	batch.Seq = 9
+	if _, err := w.Spend(w.ctx, batch); err != nil {
+		w.Fatal(err)
+	}
+	w.used(600, day)
+	other := *batch
+	other.Client = quota.NewClient()
+	if _, err := w.Spend(w.ctx, &other); err != nil {
+		w.Fatal(err)
+	}
+	w.used(900, day)
+}
+
+func batchResentRefusal(w *world) {
+	day := charge("day", 10, minute)
+	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1,
+		Requests: []quota.Request{request("m", 8, day), request("m", 8, day)}}
+	for _, advance := range []time.Duration{0, time.Second} {
+		w.clock.Add(advance)
+		answers, err := w.Spend(w.ctx, batch)
+		if err != nil || answers[0].Err != nil || !errors.Is(answers[1].Err, quota.ErrRefused) {
+			w.Fatalf("%+v, %v; want a grant and a refusal", answers, err)
+		}
+		w.used(8, day)
+	}
+	w.clock.Add(time.Minute)
+	answers, err := w.Spend(w.ctx, batch)
+	if err != nil || answers[0].Err != nil || answers[1].Err != nil {
+		w.Fatalf("%+v, %v; want the old grant, and the refused request granted now", answers, err)
+	}
+	w.used(8, day)
+	if again, err := w.Spend(w.ctx, batch); err != nil || again[1] != answers[1] {
+		w.Fatalf("%+v, %v; want the later grant remembered too, %+v", again, err, answers)
+	}
+	w.used(8, day)
+}
+
+// concurrentSpends asks for 320 units by list and 3200 by search, of which the
+// budgets allow 500 in all and 300 for searches. Calls of one unit fill what is left.
+func concurrentSpends(w *world) {
+	day, search := charge("day", 500, minute), charge("search", 300, minute, methods("search"))
+	var mu sync.Mutex
+	granted := map[string]quota.Units{}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for j := range 40 {
+				r := request("list", 1, day)
+				if j%2 == 0 {
+					r = request("search", 10, day, search)
+				}
+				answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: []quota.Request{r}})
+				if err != nil {
+					w.Errorf("spend: %v", err)
+					return
+				}
+				if answers[0].Err == nil {
+					mu.Lock()
+					granted[r.Method] += r.Units
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if granted["search"] > 300 || granted["search"]+granted["list"] != 500 {
+		w.Fatalf("granted %v; want exactly 500 in all, at most 300 by search", granted)
+	}
+	w.used(500, day)
+	w.used(granted["search"], search)
+}

@@ -1,0 +1,184 @@
+package quota
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// Transport is an http.RoundTripper that charges every request before it is
+// sent. A request that the budgets cannot pay never reaches Base: RoundTrip
+// returns a *RefusedError, which errors.AsType finds through http.Client. A
+// redirect is a request of its own. It is safe for concurrent use; do not copy
+// it, and do not change its fields once it is used.
+type Transport struct {
+	Guard *Guard                            // nil refuses every request
+	Price func(*http.Request) (Call, error) // nil refuses every request; ErrUnguarded and ErrPaid pass it through
+	Base  http.RoundTripper                 // nil is http.DefaultTransport
+
+	// MaxWait is the longest wait of one request for its units. 0 never
+	// waits. A longer wait is a refusal, at once.
+	MaxWait time.Duration
+	// MaxTotalWait bounds the waits of all requests together, roughly: those
+	// under way at once may each take what is left. 0 does not bound them.
+	MaxTotalWait time.Duration
+
+	// Feedback reads from an answer what it says about the quota. It may read the
+	// body if it puts an equal one back. nil reads nothing.
+	Feedback func(Call, *http.Response) Verdict
+	// Report is told of what cannot be returned: a settle, a refund, or a cooldown that
+	// did not reach the ledger. nil drops it; the units stay charged.
+	Report func(Call, error)
+
+	waited atomic.Int64 // time.Duration
+}
+
+// Verdict is what an upstream's answer says about its quota. The zero Verdict
+// is: nothing.
+type Verdict struct {
+	Settled bool  // Units is what the call really cost
+	Units   Units // read when Settled
+
+	Until  time.Time // not zero: a cooldown until then
+	Budget string    // of this budget; empty: of the whole account
+	Reason string    // in the upstream's words
+}
+
+var errNoGuard = errors.New("quota: transport without a Guard or a Price refuses every request; set both")
+
+// RoundTrip charges req and sends it. It closes the request's body whenever it
+// returns an error, and returns no response with one. The units come back
+// when the request provably never left: no connection was made. After
+// anything later they stay charged. A request that net/http sent a second
+// time on a fresh connection is charged a second time.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.Guard == nil || t.Price == nil {
+		closeBody(req)
+		return nil, errNoGuard
+	}
+	call, err := t.Price(req)
+	if errors.Is(err, ErrUnguarded) || errors.Is(err, ErrPaid) {
+		return t.base().RoundTrip(req)
+	}
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	ctx := req.Context()
+	grant, err := t.wait(ctx, call)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	wire := &wire{}
+	resp, err := t.base().RoundTrip(req.WithContext(wire.watch(ctx)))
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	if err != nil {
+		if wire.neverLeft(err, t.base()) {
+			t.report(call, grant.Refund(ctx))
+		}
+		t.chargeResent(ctx, call, wire)
+		return nil, err
+	}
+	t.chargeResent(ctx, call, wire)
+	if t.Feedback != nil {
+		t.heed(ctx, call, grant, t.Feedback(call, resp))
+	}
+	return resp, nil
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
+	limit := t.MaxWait
+	if t.MaxTotalWait > 0 {
+		limit = min(limit, t.MaxTotalWait-time.Duration(t.waited.Load()))
+	}
+	if limit <= 0 {
+		return t.Guard.Spend(ctx, call)
+	}
+	began := time.Now()
+	grant, err := t.Guard.Wait(ctx, call, limit)
+	t.waited.Add(int64(time.Since(began)))
+	return grant, err
+}
+
+// heed does what the upstream's answer asks for.
+func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v Verdict) {
+	if v.Settled && v.Units != call.Units {
+		t.report(call, grant.Settle(ctx, v.Units))
+	}
+	if !v.Until.IsZero() {
+		t.report(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: v.Reason}))
+	}
+}
+
+// chargeResent charges what net/http sent again by itself: it resends an
+// idempotent request whose reused connection died (measured on Go 1.26.8: one
+// RoundTrip, two requests at the upstream, no error).
+func (t *Transport) chargeResent(ctx context.Context, call Call, w *wire) {
+	for range max(0, w.sent.Load()-1) {
+		_, err := t.Guard.Record(ctx, call)
+		t.report(call, err)
+	}
+}
+
+func (t *Transport) report(call Call, err error) {
+	if err != nil && t.Report != nil {
+		t.Report(call, err)
+	}
+}
+
+// wire watches what of one round trip reaches a connection.
+type wire struct {
+	trace     httptrace.ClientTrace
+	connected atomic.Bool
+	sent      atomic.Int32 // how often request headers were written
+}
+
+// watch returns a context under which w watches.
+func (w *wire) watch(ctx context.Context) context.Context {
+	w.trace.GotConn = func(httptrace.GotConnInfo) { w.connected.Store(true) }
+	w.trace.WroteHeaders = func() { w.sent.Add(1) }
+	return httptrace.WithClientTrace(ctx, &w.trace)
+}
+
+// neverLeft reports whether a failed round trip provably sent nothing. A
+// transport other than net/http's may not report its connections, so there
+// the error itself must be one of dialling or of the TLS handshake.
+func (w *wire) neverLeft(err error, base http.RoundTripper) bool {
+	if w.connected.Load() || w.sent.Load() > 0 {
+		return false
+	}
+	if _, known := base.(*http.Transport); known {
+		return true
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}

@@ -1,0 +1,171 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Wait charges call as Spend does, and when it is refused waits for its units
+// to return, at most so long in all. It is refused at once when the wait
+// would be longer, or would outlast the context's deadline. With a limit of 0
+// or less it never waits.
+//
+// Calls of one process that Wait for the same budget are served in the order
+// in which they came, so that small calls cannot starve a large one. Other
+// processes, and Spend, may take what a waiting call hoped for; it then waits
+// again, within the same limit.
+func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	plan := g.plan(&call)
+	if limit <= 0 {
+		return g.spend(ctx, &call, plan, false)
+	}
+	if g.line.empty() {
+		grant, err := g.spend(ctx, &call, plan, false)
+		if !errors.Is(err, ErrRefused) || beyond(ctx, err, limit) {
+			return grant, err
+		}
+	}
+	return g.waitInLine(ctx, &call, plan, time.Now().Add(limit))
+}
+
+// waitInLine spends in turn until it is granted, or the wait would end after
+// the deadline.
+func (g *Guard) waitInLine(ctx context.Context, call *Call, plan []*Charge, deadline time.Time) (*Grant, error) {
+	me := g.line.join(call, plan)
+	defer g.line.leave(me)
+	for {
+		left := time.Until(deadline)
+		if first := g.line.ahead(me); first != nil {
+			if refusal := first.refusal(call); beyond(ctx, refusal, left) {
+				return nil, refusal
+			}
+			if err := sleep(ctx, left, first.left); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		grant, err := g.spend(ctx, call, plan, false)
+		refused, ok := errors.AsType[*RefusedError](err)
+		if !ok || beyond(ctx, err, left) {
+			return grant, err
+		}
+		g.line.hold(me, refused)
+		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// beyond reports whether a refused call cannot be granted within limit and the
+// context's deadline.
+func beyond(ctx context.Context, err error, limit time.Duration) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return true
+	}
+	if refused.RetryAfter > limit || limit <= 0 {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < refused.RetryAfter
+}
+
+// sleep waits for d, or until wake is closed, or returns why ctx ended.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// line holds the waiting calls of one Guard in the order in which they came.
+// Its zero value is empty.
+type line struct {
+	mu      sync.Mutex
+	waiting []*waiter
+}
+
+type waiter struct {
+	account string
+	key     string
+	plan    []*Charge
+	left    chan struct{} // closed when it leaves the line
+
+	// Under line.mu: what it waits for, and until when; nil until it was refused.
+	refused *RefusedError
+	due     time.Time
+}
+
+func (l *line) empty() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) == 0
+}
+
+func (l *line) join(call *Call, plan []*Charge) *waiter {
+	w := &waiter{account: call.Account, key: call.Key, plan: plan, left: make(chan struct{})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, w)
+	return w
+}
+
+func (l *line) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *waiter) bool { return other == w })
+	close(w.left)
+}
+
+// hold notes what w waits for; later calls on that budget wait behind it.
+func (l *line) hold(w *waiter, refused *RefusedError) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.refused, w.due = refused, time.Now().Add(refused.RetryAfter)
+}
+
+// aheadOf is a waiter that came first and waits for a budget that a later call needs.
+type aheadOf struct {
+	budget string
+	limit  Units
+	due    time.Time
+	at     time.Time
+	left   <-chan struct{}
+}
+
+// ahead returns the first waiter before me that waits for a budget of mine.
+func (l *line) ahead(me *waiter) *aheadOf {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.waiting {
+		if w == me {
+			return nil
+		}
+		if w.refused == nil || w.account != me.account || w.key != me.key {
+			continue
+		}
+		for _, charge := range me.plan {
+			if charge.Budget == w.refused.Budget || w.refused.Budget == "" {
+				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.left}
+			}
+		}
+	}
+	return nil
+}
+
+// refusal says to call that another waits first.
+func (a *aheadOf) refusal(call *Call) *RefusedError {
+	return &RefusedError{Account: call.Account, Key: call.Key, Budget: a.budget, Method: call.Method,
+		Reason: ReasonQueue, Limit: a.limit, Needed: call.Units,
+		RetryAt: a.at, RetryAfter: max(0, time.Until(a.due))}
+}

@@ -1,0 +1,106 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+func TestWaitShortBreakLong(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		limit    time.Duration
+		deadline time.Duration // of the context; 0 for none
+		waits    time.Duration
+		refused  bool
+	}{
+		{"never waits with 0", 0, 0, 0, true},
+		{"nor with less", -time.Second, 0, 0, true},
+		{"as long as needed", time.Minute, 0, time.Minute, false},
+		{"refused at once when longer", time.Minute - 1, 0, 0, true},
+		{"refused at once when it would outlast the deadline", time.Hour, 59 * time.Second, 0, true},
+		{"within the deadline", time.Hour, 61 * time.Second, time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				guard := newGuard(t, nil, budget("day", 10, time.Minute))
+				guard.Spend(t.Context(), call("m", 10))
+				ctx := t.Context()
+				if c.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.deadline)
+					defer cancel()
+				}
+				began := time.Now()
+				_, err := guard.Wait(ctx, call("m", 1), c.limit)
+				if errors.Is(err, quota.ErrRefused) != c.refused || errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v; want refused %t", err, c.refused)
+				}
+				if took := time.Since(began); took != c.waits {
+					t.Errorf("took %s; want %s", took, c.waits)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitStopsWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, nil, budget("day", 10, time.Minute))
+		guard.Spend(t.Context(), call("m", 10))
+		why := errors.New("the run was stopped")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		if _, err := guard.Wait(ctx, call("m", 1), time.Hour); !errors.Is(err, why) {
+			t.Errorf("got %v; want the cause", err)
+		}
+		if got := used(t, guard); got != 10 {
+			t.Errorf("used %d; a wait that was stopped must not be charged", got)
+		}
+	})
+}
+
+// TestSmallCallsDoNotStarveALargeOne lets one call of 10 wait while calls of
+// 1 keep coming: each unit that returns would go to one of those.
+func TestSmallCallsDoNotStarveALargeOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, nil, budget("day", 10, time.Minute))
+		for range 10 { // a unit returns each second from 60 s on
+			guard.Spend(t.Context(), call("small", 1))
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := guard.Wait(t.Context(), call("large", 10), 2*time.Minute); err != nil {
+				t.Errorf("the large call: %v", err)
+			}
+			if took := time.Since(began); took != 59*time.Second {
+				t.Errorf("the large call waited %s; want until the last unit is back, 59s", took)
+			}
+		})
+		for range 20 {
+			time.Sleep(time.Second)
+			wg.Go(func() {
+				_, err := guard.Wait(t.Context(), call("small", 1), 4*time.Minute)
+				if err != nil {
+					t.Errorf("a small call: %v", err)
+				}
+				if took := time.Since(began); took < 59*time.Second {
+					t.Errorf("a small call overtook the large one after %s", took)
+				}
+			})
+		}
+		synctest.Wait()
+		_, err := guard.Wait(t.Context(), call("small", 1), time.Second)
+		if no, ok := errors.AsType[*quota.RefusedError](err); !ok || no.Reason != quota.ReasonQueue {
+			t.Errorf("behind a call that waits longer than this one may: %v; want refused at once, for the queue", err)
+		}
+		wg.Wait()
+	})
+}
