@@ -1,0 +1,80 @@
+package youtubetest
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+)
+
+// A page token is base64url, unpadded, of the protocol buffer {1: offset,
+// 2: direction}: it reproduces every chart and search token recorded from 2018
+// to 2023 (CAUQAA is 5, CDIQAA 50, CGQQAA 100, CJYBEAA 150; back from 25 is CBkQAQ).
+
+const (
+	tagOffset    = 1 << 3 // field 1, varint
+	tagDirection = 2 << 3 // field 2, varint
+)
+
+// pageToken encodes the page from offset on or, backwards, the page that ends at it.
+func pageToken(offset int, backwards bool) string {
+	buf := binary.AppendUvarint([]byte{tagOffset}, uint64(offset))
+	direction := byte(0)
+	if backwards {
+		direction = 1
+	}
+	return base64.RawURLEncoding.EncodeToString(append(buf, tagDirection, direction))
+}
+
+// parsePageToken is strict: it takes what pageToken makes and nothing else.
+func parsePageToken(token string) (offset int, backwards, ok bool) {
+	buf, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(buf) < 4 || buf[0] != tagOffset {
+		return 0, false, false
+	}
+	n, size := binary.Uvarint(buf[1:])
+	if size <= 0 || n > 1<<31-1 || len(buf) != 1+size+2 {
+		return 0, false, false
+	}
+	offset, backwards = int(n), buf[len(buf)-1] == 1
+	return offset, backwards, pageToken(offset, backwards) == token
+}
+
+// pageInfo is part of every paged answer.
+type pageInfo struct {
+	TotalResults   int `json:"totalResults"`
+	ResultsPerPage int `json:"resultsPerPage"`
+}
+
+// page is one page of n things: those from..to, and the tokens around them.
+type page struct {
+	from, to   int
+	next, prev string
+	size       int // as asked for
+}
+
+// page reads maxResults (least..50, 5 if absent) and pageToken and cuts n things to them.
+func (r *request) page(n, least int) (page, *apiError) {
+	size, bad := r.integer("maxResults", 5, least, 50)
+	if bad != nil {
+		return page{}, bad
+	}
+	p := page{size: size, to: size}
+	if token := r.query.Get("pageToken"); token != "" {
+		offset, backwards, ok := parsePageToken(token)
+		if !ok {
+			return page{}, errPageToken()
+		}
+		p.from, p.to = offset, offset+size
+		if backwards {
+			p.from, p.to = max(0, offset-size), offset
+			p.to = min(p.to, p.from+size)
+		}
+	}
+	p.from, p.to = min(p.from, n), min(p.to, n)
+	if p.to < n && p.to > p.from {
+		p.next = pageToken(p.to, false)
+	}
+	if p.from > 0 {
+		p.prev = pageToken(p.from, true)
+	}
+	return p, nil
+}
