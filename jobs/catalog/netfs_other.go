@@ -1,0 +1,6 @@
+//go:build !linux
+
+package catalog
+
+// onNetworkFS is asked on Linux only.
+func onNetworkFS(string) bool { return false }

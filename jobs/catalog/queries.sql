@@ -1,0 +1,136 @@
+-- Each query stands under its name; catalog.go prepares them all.
+
+-- A search snippet (complete = 0) carries a cut description and no tags or
+-- statistics: over a complete row it changes only what it knows as well, and
+-- it does not count as a refresh.
+-- name: put_video
+INSERT INTO videos (id, title, description, channel_id, channel_title, category_id, published_at, tags, views, likes, comments, complete, fetched_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+ON CONFLICT (id) DO UPDATE SET
+  title         = excluded.title,
+  channel_id    = excluded.channel_id,
+  channel_title = excluded.channel_title,
+  published_at  = coalesce(excluded.published_at, published_at),
+  description   = iif(excluded.complete >= complete, excluded.description, description),
+  category_id   = iif(excluded.complete >= complete, excluded.category_id, category_id),
+  tags          = iif(excluded.complete >= complete, excluded.tags, tags),
+  views         = iif(excluded.complete >= complete, excluded.views, views),
+  likes         = iif(excluded.complete >= complete, excluded.likes, likes),
+  comments      = iif(excluded.complete >= complete, excluded.comments, comments),
+  fetched_at    = iif(excluded.complete >= complete, excluded.fetched_at, fetched_at),
+  complete      = max(excluded.complete, complete)
+RETURNING n;
+
+-- name: put_sighting
+INSERT INTO sightings (video, region, seen_at) VALUES (?1, ?2, ?3)
+ON CONFLICT (video, region) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: put_position
+INSERT INTO positions (region, chart, tick, rank, video, fetched_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (region, chart, tick, rank) DO UPDATE SET video = excluded.video, fetched_at = excluded.fetched_at;
+
+-- A chart fetched again may be shorter than it was.
+-- name: cut_chart
+DELETE FROM positions WHERE region = ?1 AND chart = ?2 AND tick = ?3 AND rank > ?4;
+
+-- name: put_channel
+INSERT INTO channels (id, title, subscribers, views, videos, missing, fetched_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (id) DO UPDATE SET title = excluded.title, subscribers = excluded.subscribers, views = excluded.views,
+  videos = excluded.videos, missing = excluded.missing, fetched_at = excluded.fetched_at;
+
+-- name: put_category
+INSERT INTO categories (region, id, title, fetched_at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (region, id) DO UPDATE SET title = excluded.title, fetched_at = excluded.fetched_at;
+
+-- name: put_pass
+INSERT INTO passes (region, tick, started_at, fetched_at) VALUES (?1, ?2, ?3, ?3)
+ON CONFLICT (region, tick) DO UPDATE SET fetched_at = excluded.fetched_at;
+
+-- name: drop_older_checkpoints
+DELETE FROM checkpoints WHERE region = ?1 AND tick < ?2;
+
+-- name: drop_checkpoints
+DELETE FROM checkpoints WHERE region = ?1 AND tick = ?2;
+
+-- name: checkpoint_pages
+SELECT pages FROM checkpoints WHERE region = ?1 AND tick = ?2 AND step = ?3;
+
+-- name: put_checkpoint
+INSERT INTO checkpoints (region, tick, step, next, pages, videos, done, fetched_at) VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7)
+ON CONFLICT (region, tick, step) DO UPDATE SET next = excluded.next, pages = pages + 1,
+  videos = videos + excluded.videos, done = excluded.done, fetched_at = excluded.fetched_at;
+
+-- name: finish_pass
+INSERT INTO passes (region, tick, started_at, fetched_at, finished_at) VALUES (?1, ?2, ?3, ?3, ?3)
+ON CONFLICT (region, tick) DO UPDATE SET finished_at = excluded.finished_at;
+
+-- name: reopen_pass
+UPDATE passes SET finished_at = NULL WHERE region = ?1 AND tick = ?2;
+
+-- name: pass
+SELECT started_at, fetched_at, finished_at FROM passes WHERE region = ?1 AND tick = ?2;
+
+-- name: checkpoints
+SELECT step, next, pages, videos, done, fetched_at FROM checkpoints WHERE region = ?1 AND tick = ?2;
+
+-- name: regions
+SELECT region, max(tick), max(fetched_at), max(finished_at) FROM passes GROUP BY region;
+
+-- name: counts
+SELECT (SELECT count(*) FROM videos), (SELECT count(*) FROM positions), (SELECT count(*) FROM channels WHERE NOT missing);
+
+-- Newest sight first: what this pass has just met.
+-- name: unknown_channels
+SELECT v.channel_id FROM videos v
+WHERE v.channel_id <> ''
+  AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = v.channel_id AND c.fetched_at >= ?2)
+  AND (?1 = '' OR EXISTS (SELECT 1 FROM sightings s WHERE s.video = v.n AND s.region = ?1))
+GROUP BY v.channel_id ORDER BY max(v.n) DESC LIMIT ?3;
+
+-- FTS5 walks its matches from the newest row down without sorting, so the inner
+-- LIMIT bounds what bm25 has to rank. CROSS JOIN keeps FTS5 the outer loop.
+-- Descriptions are read of the best only.
+-- name: search
+WITH found AS MATERIALIZED (
+  SELECT v.n AS n, v.id AS id, v.published_at AS published_at, bm25(videos_fts, 10.0, 1.0, 4.0, 3.0) AS score
+  FROM videos_fts CROSS JOIN videos v ON v.n = videos_fts.rowid
+  WHERE videos_fts MATCH ?1
+    AND (?2 = '' OR EXISTS (SELECT 1 FROM sightings s WHERE s.video = v.n AND s.region = ?2))
+    AND (?3 IS NULL OR v.published_at >= ?3)
+  ORDER BY videos_fts.rowid DESC LIMIT ?4
+), best AS MATERIALIZED (
+  SELECT n, score FROM found ORDER BY score, published_at DESC, id LIMIT ?5
+)
+SELECT v.n, v.id, v.title, v.description, v.channel_id, v.channel_title, v.category_id, v.published_at, v.tags,
+  v.views, v.likes, v.comments, v.fetched_at,
+  coalesce((SELECT c.title FROM categories c WHERE c.id = v.category_id ORDER BY c.region <> ?2, c.region LIMIT 1), '')
+FROM best CROSS JOIN videos v ON v.n = best.n
+ORDER BY best.score, v.published_at DESC, v.id;
+
+-- A video that moved while its chart was being fetched has two ranks at one
+-- tick; the last row of a region is its better one.
+-- name: charts
+SELECT region, rank, fetched_at FROM positions WHERE video = ?1 ORDER BY region, tick, rank DESC;
+
+-- name: prune_positions
+DELETE FROM positions WHERE (region, chart, tick, rank) IN
+  (SELECT region, chart, tick, rank FROM positions WHERE fetched_at < ?1 LIMIT ?2);
+
+-- name: prune_sightings
+DELETE FROM sightings WHERE (video, region) IN (SELECT video, region FROM sightings WHERE seen_at < ?1 LIMIT ?2);
+
+-- name: prune_videos
+DELETE FROM videos WHERE n IN (SELECT n FROM videos WHERE fetched_at < ?1 LIMIT ?2);
+
+-- name: prune_channels
+DELETE FROM channels WHERE id IN (SELECT id FROM channels WHERE fetched_at < ?1 LIMIT ?2);
+
+-- name: prune_categories
+DELETE FROM categories WHERE (region, id) IN (SELECT region, id FROM categories WHERE fetched_at < ?1 LIMIT ?2);
+
+-- The newest pass of a region stays, however old: it may be finished, and its
+-- next tick far off. Checkpoints go when a newer tick begins.
+-- name: prune_passes
+DELETE FROM passes WHERE (region, tick) IN
+  (SELECT p.region, p.tick FROM passes p WHERE p.fetched_at < ?1
+     AND EXISTS (SELECT 1 FROM passes newer WHERE newer.region = p.region AND newer.tick > p.tick) LIMIT ?2);
