@@ -1,0 +1,57 @@
+# make test is the whole suite; make help lists the rest.
+GO ?= go
+
+.PHONY: help build test deps check bench soak fuzz generate
+
+help:
+	@echo "make build     build ./ration"
+	@echo "make test      every test, with -race and a real redis-server"
+	@echo "make check     gofmt, go vet, staticcheck, govulncheck, go mod verify"
+	@echo "make bench     benchmarks beside their floors"
+	@echo "make soak      the property and process tests at length"
+	@echo "make fuzz      each fuzz test for half a minute"
+	@echo "make generate  the routes, from the discovery document"
+
+build:
+	$(GO) build -o ration ./cmd/ration
+
+# The tests start redis-server themselves, on a free port. Without one, go test
+# alone says so and skips those tests; here that is a failure.
+test: deps
+	RATION_REQUIRE_REDIS=1 $(GO) test -race -timeout 10m ./...
+
+deps:
+	@command -v redis-server >/dev/null 2>&1 || { \
+	  if command -v apt-get >/dev/null 2>&1; then \
+	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    echo "installing redis-server from the system's packages"; \
+	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
+	  else \
+	    echo "redis-server is missing: install it (brew install redis, dnf install redis, apk add redis), then make test again" >&2; exit 1; \
+	  fi; }
+
+check:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
+	$(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod verify
+	@$(GO) tool govulncheck ./... || { \
+	  $(GO) tool govulncheck ./... 2>&1 | grep -qE "fetching vulnerabilities|no such host|dial tcp|Forbidden|connection refused|i/o timeout" \
+	  && echo "govulncheck: its database cannot be reached from here; going on without it"; }
+
+bench:
+	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./jobs/... ./cmd/ration
+
+soak: deps
+	RATION_REQUIRE_REDIS=1 $(GO) test -race -count=20 -timeout 60m ./quota/...
+	RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run AgainstAModel -rapid.checks=5000
+
+fuzz:
+	@for target in $$(git grep -lE '^func Fuzz' -- '*_test.go'); do \
+	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' $$target); do \
+	    $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime 30s ./$$(dirname $$target) || exit 1; \
+	  done; done
+
+generate:
+	$(GO) generate ./costs/...

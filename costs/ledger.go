@@ -1,0 +1,53 @@
+package costs
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+)
+
+// readLedger checks the address of a ledger as far as this package knows it:
+// it has a scheme and no password, and a relative file is made relative to
+// costs.yaml. Its messages never show the address.
+func (d *document) readLedger(n strictyaml.Node) {
+	d.ledgerAt = n
+	text := n.Text(anything)
+	if text == "" {
+		return
+	}
+	scheme, rest, found := strings.Cut(text, ":")
+	switch {
+	case !found || len(scheme) < 2 || strings.ContainsAny(scheme, "/\\.@ "): // C:\ration.db is a path as well
+		n.Mistake("ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0")
+	case hasPassword(text):
+		n.Mistake("ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD")
+	case scheme == "sqlite" && strings.HasPrefix(rest, "~"):
+		n.Mistake("ledger begins with ~, which only a shell expands: write the whole path")
+	case scheme == "sqlite" && (rest == "" || rest[0] == '?'):
+		n.Mistake("ledger names no file: write sqlite:ration.db")
+	case scheme == "sqlite":
+		file, options, _ := strings.Cut(rest, "?")
+		if !filepath.IsAbs(file) && !strings.HasPrefix(file, "/") {
+			file = filepath.Join(d.dir, file)
+		}
+		d.ledger = scheme + ":" + file
+		if options != "" {
+			d.ledger += "?" + options
+		}
+	default:
+		d.ledger = text
+	}
+}
+
+// hasPassword reports whether an address seems to hold a password, in its
+// userinfo or its query.
+func hasPassword(address string) bool {
+	if _, after, found := strings.Cut(address, "//"); found {
+		if at := strings.LastIndexByte(after, '@'); at >= 0 && strings.Contains(after[:at], ":") {
+			return true
+		}
+	}
+	_, query, _ := strings.Cut(strings.ToLower(address), "?")
+	return strings.Contains(query, "pass") || strings.Contains(query, "secret") || strings.Contains(query, "token")
+}

@@ -1,0 +1,162 @@
+package costs_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+const valid = `version: 1
+upstream: youtube
+account: a
+ledger: sqlite:ration.db
+api: youtube/v3
+hosts: [youtube.googleapis.com]
+resets: {day: America/Los_Angeles}
+unlisted: refuse
+costs:
+  search.list: 100
+  videos.list: 1
+budgets:
+  - {name: all, limit: 1000, window: 24h}
+  - name: search
+    limit: 500
+    window: {day: UTC}
+    methods: [search.list]
+when_ledger_down:
+  search.list: refuse
+  default: {allow: 50}
+`
+
+// mistake replaces a text of the valid file; want are all the mistakes of the
+// result.
+type mistake struct{ old, new, want string }
+
+func TestMistakesInADocumentAreNamedAllAtOnce(t *testing.T) {
+	parse(t, valid)
+	expect(t, []mistake{
+		{valid, "version: 1", "1:1: missing key \"account\": write account: my-project, the upstream project whose quota it is\n" +
+			"1:1: missing key \"costs\": write costs: {search.list: 100}, a cost for each method\n" +
+			"1:1: missing key \"budgets\": write budgets: [{name: all, limit: 9500, window: 24h}]"},
+		{"version: 1", "version: 2", "1:10: version is 2: write 1"},
+		{"account: a", "account: AIza" + strings.Repeat("x", 35), "3:10: account looks like an API key, and would be shown in logs and key names: write the name of the project"},
+		{"sqlite:ration.db", "redis://:hunter2@host/0", "4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
+		{"sqlite:ration.db", "redis://host/0?password=hunter2", "4:9: ledger holds a password: remove it here and put it into the environment as RATION_REDIS_PASSWORD"},
+		{"sqlite:ration.db", "ration.db", "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
+		{"sqlite:ration.db", `C:\ration.db`, "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
+		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
+		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
+		{"api: youtube/v3\n", "", "1:1: hosts without an api: write api: youtube/v3, from which the routes come"},
+		{"hosts: [youtube.googleapis.com]\n", "", "5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
+		{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`, "6:9: a host is not a URL: write the part between // and the next /\n" +
+			"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com\n" +
+			"6:73: host a.b is there twice: write it once, since a request finds its upstream by host"},
+		{"{day: America/Los_Angeles}", "{day: Pacific}", `7:15: day is "Pacific": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
+		{"{day: America/Los_Angeles}", "{}", "7:9: missing key \"day\": write day: America/Los_Angeles"},
+		{"unlisted: refuse", "unlisted: allow", `8:11: unknown policy "allow": write one of refuse`},
+		{"unlisted: refuse", "unlisted: 1001", `8:11: unlisted costs 1001, more than the limit 1000 of budget "all": lower the cost or raise the limit`},
+		{"unlisted: refuse", "unlisted: 1.5", "8:11: unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs"},
+	})
+}
+
+func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
+	expect(t, []mistake{
+		{"  videos.list: 1", "  vidoes.list: 1", `11:3: unknown method of youtube/v3 "vidoes.list": write videos.list`},
+		{"  videos.list: 1", "  x: 1", `11:3: unknown method of youtube/v3 "x": remove it`},
+		{"  videos.list: 1", "  videos.list: 0", "11:16: videos.list is 0: write an integer from 1 to 2147483647"},
+		{"  videos.list: 1", "  videos.list: 1\n  search.list: 1", `12:3: repeated key "search.list": remove one`},
+		{"search.list: 100", "search.list: 501", `10:16: search.list costs 501, more than the limit 500 of budget "search": lower the cost or raise the limit`},
+		{"limit: 500", "limit: 1e3", `15:12: limit is "1e3": write an integer from 1 to 140737488355327`},
+		{"name: search", "name: all", `14:5: budget "all" is there twice in its account: write another name`},
+		{"[search.list]", "[serach.list, Search.list]", `17:15: unknown method of youtube/v3 "serach.list": write search.list` + "\n" + `17:28: unknown method of youtube/v3 "Search.list": write search.list`},
+		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
+		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {counter: 10m}"},
+		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, counter` + "\n16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {counter: 10m}"},
+		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
+		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h0m0s, such as 24h, 10m or 30s`},
+		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
+		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions`},
+		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
+		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse`},
+		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
+		{"  default: {allow: 50}\n", "  default: {allow: 50}\n---\nversion: 1\nupstream: youtube\naccount: a\nledger: sqlite:other.db\ncosts: {get: 2000}\nbudgets: [{name: all, limit: 3000, window: 1h}]\n",
+			"23:11: upstream \"youtube\" is there twice: write another name\n25:9: another ledger than the first document's: write it there only\n" +
+				`26:14: get costs 2000, more than the limit 1000 of budget "all": lower the cost or raise the limit` + "\n27:11: budget \"all\" is there twice in its account: write another name"},
+		{valid, "version: 1\naccount: a\ncosts: {get: 1, put: 2}\nbudgets: [{name: all, limit: 10, window: 1h, except: [pet]}]\n", `4:55: unknown method "pet": write get`},
+	})
+}
+
+func expect(t *testing.T, cases []mistake) {
+	t.Helper()
+	for _, c := range cases {
+		if !strings.Contains(valid, c.old) {
+			t.Errorf("the valid file has no %q", c.old)
+		}
+		_, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, c.old, c.new, 1)))
+		mistakes, ok := errors.AsType[*strictyaml.Error](err)
+		if !ok {
+			t.Errorf("%q: %v", c.new, err)
+			continue
+		}
+		got := map[string]bool{}
+		for _, m := range mistakes.Mistakes {
+			got[strings.TrimPrefix(m.String(), "costs.yaml:")] = true
+		}
+		for _, want := range strings.Split(c.want, "\n") {
+			if !got[want] {
+				t.Errorf("%q: no mistake %s in\n%v", c.new, want, err)
+			}
+			delete(got, want)
+		}
+		if len(got) > 0 || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "xxx") {
+			t.Errorf("%q: too much in\n%v", c.new, err)
+		}
+	}
+}
+
+// guardable is a ledger for quota.NewGuard, which only keeps it.
+type guardable struct{ quota.Ledger }
+
+// Whatever the bytes, Parse does not panic, and a table that it returns is
+// one that a guard takes and that prices every method within its limits.
+func FuzzParse(f *testing.F) {
+	shippedData, err := os.ReadFile(shipped)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(shippedData))
+	f.Add(valid)
+	f.Add(two)
+	f.Fuzz(func(t *testing.T, text string) {
+		table, err := costs.Parse("costs.yaml", []byte(text))
+		if err != nil {
+			if _, ok := errors.AsType[*strictyaml.Error](err); !ok || table != nil {
+				t.Fatalf("%v, %T", table, err)
+			}
+			return
+		}
+		guard, err := quota.NewGuard(guardable{}, table.Budgets(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range table.Upstreams() {
+			for _, c := range u.Costs {
+				for _, b := range guard.Covering(quota.Call{Account: u.Account, Method: c.Method, Units: c.Units}) {
+					if c.Units < 1 || b.Coverage().Amount(c.Units) > b.Limit {
+						t.Errorf("%s costs %d, over the limit of %+v", c.Method, c.Units, b)
+					}
+				}
+			}
+			for _, host := range u.Hosts {
+				if _, err := table.Explain("GET", "https://"+host+"/youtube/v3//search"); !errors.Is(err, costs.ErrNoRoute) {
+					t.Errorf("host %q: %v", host, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package costs
+
+import (
+	"net/http"
+	"strings"
+)
+
+// canonicalHost returns a host as tables keep it: in lower case, without a
+// final dot or the scheme's own port (either own port if the scheme is
+// empty). It is not ok when some client would make another host of it:
+// net/http cuts a Host header at a slash or space, and maps letters such as
+// U+FF59 to ASCII.
+func canonicalHost(scheme, host string) (string, bool) {
+	plain := true
+	for i := 0; i < len(host); i++ {
+		switch c := host[i]; {
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_':
+		case c == '.':
+			plain = plain && i < len(host)-1
+		case 'A' <= c && c <= 'Z' || c == ':' || c == '[' || c == ']':
+			plain = false
+		case c == '%' && host[0] == '[': // the zone of an IPv6 address
+			plain = false
+		default:
+			return "", false
+		}
+	}
+	if plain {
+		return host, true
+	}
+	name := withoutPort(host)
+	port := strings.TrimPrefix(host[len(name):], ":")
+	if port == "443" && scheme != "http" || port == "80" && scheme != "https" {
+		port = ""
+	}
+	name = strings.TrimRight(strings.ToLower(name), ".")
+	if port != "" {
+		name += ":" + port
+	}
+	return name, true
+}
+
+// withoutPort returns host without its :port.
+func withoutPort(host string) string {
+	colon := strings.LastIndexByte(host, ':')
+	if colon < 0 || strings.IndexByte(host[colon:], ']') >= 0 {
+		return host
+	}
+	return host[:colon]
+}
+
+// refuse returns the error for a request that has no sure price.
+func refuse(req *http.Request, reason string) *PriceError {
+	e := &PriceError{Verb: req.Method, Host: req.URL.Host, Reason: reason, kind: ErrNoRoute}
+	if req.URL.Opaque == "" {
+		e.Path = req.URL.EscapedPath()
+		if end := strings.Index(strings.ToUpper(e.Path), "%3F"); end >= 0 { // a query in the path may hold a key
+			e.Path = e.Path[:end] + "…"
+		}
+	}
+	if e.Verb == "" {
+		e.Verb = http.MethodGet
+	}
+	return e
+}
+
+func noCost(req *http.Request, method string) *PriceError {
+	e := refuse(req, "method "+method+" has no cost; add it to costs: in costs.yaml")
+	e.Method, e.kind = method, ErrNoCost
+	return e
+}
+
+// whyNoRoute says what keeps a path or verb from being one of the upstream's.
+func whyNoRoute(req *http.Request, routes []route) string {
+	if len(routes) > 0 {
+		var verbs []string
+		for i := range routes {
+			verbs = append(verbs, routes[i].verb)
+		}
+		return "the path takes no such verb; write " + strings.Join(verbs, " or ")
+	}
+	path := req.URL.EscapedPath()
+	switch {
+	case strings.HasPrefix(path, "/batch"):
+		return "a batch hides how many calls it is; send them one by one"
+	case strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || len(path) > 1 && strings.HasSuffix(path, "/"):
+		return "the path is not clean; write it without empty, dotted or trailing parts"
+	case strings.Contains(path, "%"):
+		return "the path has encoded letters; write it plainly"
+	}
+	return "no method of the upstream has this path; write it as the API documents it, letter for letter"
+}

@@ -1,0 +1,239 @@
+package costs
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// site is what is guarded under a host, and at which prices.
+type site struct {
+	account  string
+	api      *api // nil: no routes
+	costs    map[string]quota.Units
+	unlisted quota.Units // 0: refuse
+}
+
+// cost returns what a method costs, and 0 when it must not be called.
+func (s *site) cost(method string) quota.Units {
+	if units, ok := s.costs[method]; ok {
+		return units
+	}
+	return s.unlisted
+}
+
+// Price returns the call that a request is: its account, method and units. The
+// caller is left to the context (quota.WithCaller). The error is
+// quota.ErrUnguarded for a host that costs.yaml does not name, quota.ErrPaid
+// for a further chunk of a resumable upload, and else a *PriceError (errors.Is
+// ErrNoRoute or ErrNoCost): the request must not be sent.
+//
+// A request is priced only if it is plain: every server, proxy and cache on
+// its way must read the same method in it. It does not look into bodies. It is
+// safe for concurrent use; a nil Table refuses.
+func (t *Table) Price(req *http.Request) (quota.Call, error) {
+	if t == nil || req == nil || req.URL == nil {
+		return quota.Call{}, &PriceError{Reason: "there is no table or no URL to price it by; load costs.yaml", kind: ErrNoRoute}
+	}
+	s, reason := t.site(req)
+	if reason != "" {
+		return quota.Call{}, refuse(req, reason)
+	}
+	if s == nil {
+		return quota.Call{}, quota.ErrUnguarded
+	}
+	if reason := odd(req); reason != "" {
+		return quota.Call{}, refuse(req, reason)
+	}
+	q, reason := readQuery(req.URL.RawQuery)
+	if reason != "" {
+		return quota.Call{}, refuse(req, reason)
+	}
+	verb := req.Method
+	if verb == "" {
+		verb = http.MethodGet // as net/http sends it
+	}
+	var routes []route
+	if s.api != nil {
+		routes = s.api.of(req.URL)
+	}
+	found := routeOf(routes, verb)
+	if len(routes) > 0 && routes[0].kind != plainRoute && isChunk(req, verb, routes, found != nil, &q) {
+		return quota.Call{}, s.paid(req, routes)
+	}
+	if found == nil {
+		return quota.Call{}, refuse(req, whyNoRoute(req, routes))
+	}
+	units := s.cost(found.method)
+	if units == 0 {
+		return quota.Call{}, noCost(req, found.method)
+	}
+	return quota.Call{Account: s.account, Method: found.method, Units: units}, nil
+}
+
+func routeOf(routes []route, verb string) *route {
+	for i := range routes {
+		if routes[i].verb == verb {
+			return &routes[i]
+		}
+	}
+	return nil
+}
+
+// site returns the site of a request, nil when its host is not guarded, or
+// why it must not be sent. The host that is dialled and the one that the
+// request names (req.Host goes over the wire) must be the same.
+func (t *Table) site(req *http.Request) (*site, string) {
+	dialled, ok := canonicalHost(req.URL.Scheme, req.URL.Host)
+	named := dialled
+	if ok && req.Host != "" && req.Host != req.URL.Host {
+		named, ok = canonicalHost(req.URL.Scheme, req.Host)
+	}
+	if !ok {
+		return nil, "a host is letters, digits, dots and hyphens; write an international name in its xn-- form"
+	}
+	s := t.sites[dialled]
+	if s == nil && (named == dialled || t.sites[named] == nil) {
+		return nil, t.whyNotPass(req, dialled, named)
+	}
+	if dialled != named {
+		return nil, "the Host header names another host than the URL; leave req.Host empty"
+	}
+	return s, ""
+}
+
+// whyNotPass says what keeps a request from passing whose hosts are not
+// guarded as they are written, and "" when it passes.
+func (t *Table) whyNotPass(req *http.Request, hosts ...string) string {
+	for _, host := range hosts {
+		if name := withoutPort(host); len(name) < len(host) && t.sites[name] != nil {
+			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"
+		}
+	}
+	// An opaque URL may name another host than the one that is dialled.
+	if opaque := req.URL.Opaque; opaque != "" && !strings.HasPrefix(opaque, "//"+req.URL.Host+"/") {
+		return "an opaque URL hides where it goes; set its Host and Path instead"
+	}
+	return ""
+}
+
+// odd says what makes a request to a guarded host other than it looks.
+func odd(req *http.Request) string {
+	u := req.URL
+	switch {
+	case u.Opaque != "":
+		return "an opaque URL hides its path; set Host and Path instead"
+	case u.User != nil:
+		return "userinfo in the URL; remove it, credentials travel in a header"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return "the scheme is neither https nor http; write a whole URL"
+	}
+	for name := range req.Header {
+		if overrides(name) || strings.EqualFold(name, "Host") && name != "Host" {
+			return "a header changes its method or host on the way; remove the header and send the request as it is meant"
+		}
+	}
+	return ""
+}
+
+// overrides reports whether a header or query parameter of this name makes a
+// request another one on the way: those of common frameworks, and $httpMethod
+// and $httpHeaders (Google's system parameters, cloud.google.com/apis/docs/system-parameters).
+func overrides(name string) bool {
+	switch len(name) {
+	case 7:
+		return strings.EqualFold(name, "_method")
+	case 10:
+		return strings.EqualFold(name, "httpMethod")
+	case 11:
+		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders")
+	case 12:
+		return strings.EqualFold(name, "$httpHeaders")
+	case 13:
+		return strings.EqualFold(name, "X-HTTP-Method")
+	case 17:
+		return strings.EqualFold(name, "X-Method-Override")
+	case 22:
+		return strings.EqualFold(name, "X-HTTP-Method-Override")
+	}
+	return false
+}
+
+// query is what of a query may decide about the price.
+type query struct {
+	ids       int  // upload_id parameters
+	emptyID   bool // one of them is empty
+	resumable int  // uploadType=resumable, upload_protocol=resumable
+	other     bool // another uploadType or upload_protocol
+}
+
+func readQuery(raw string) (q query, reason string) {
+	encoded := strings.IndexByte(raw, '%') >= 0 || strings.IndexByte(raw, '+') >= 0
+	if strings.IndexByte(raw, ';') >= 0 { // some servers separate with semicolons
+		raw = strings.ReplaceAll(raw, ";", "&")
+	}
+	for raw != "" {
+		var pair string
+		pair, raw, _ = strings.Cut(raw, "&")
+		name, value, _ := strings.Cut(pair, "=")
+		if encoded && strings.ContainsAny(name, "%+") {
+			decoded, err := url.QueryUnescape(name)
+			if err != nil {
+				return q, "a parameter's name is badly encoded; write it plainly"
+			}
+			name = decoded
+		}
+		if overrides(name) {
+			return q, "a query parameter changes its method on the way; remove the parameter and send the request as it is meant"
+		}
+		switch {
+		case len(name) < 9 || len(name) > 15:
+		case strings.EqualFold(name, "upload_id"):
+			q.ids++
+			q.emptyID = q.emptyID || value == ""
+		case strings.EqualFold(name, "uploadType"), strings.EqualFold(name, "upload_type"), strings.EqualFold(name, "upload_protocol"):
+			if value == "resumable" {
+				q.resumable++
+			} else {
+				q.other = true
+			}
+		}
+	}
+	return q, ""
+}
+
+// isChunk reports whether a request to an upload path carries on an upload
+// that was charged when it began. It must look like nothing else: one
+// upload_id, resumable and no other type, and, where the verb could begin an
+// upload as well, a Content-Range, which a beginning does not have. What falls
+// short is charged as a beginning.
+func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q *query) bool {
+	if verb != http.MethodPost && verb != http.MethodPut {
+		return false
+	}
+	if q.ids != 1 || q.emptyID || q.other || q.resumable == 0 && routes[0].kind != resumableRoute {
+		return false
+	}
+	ranges := req.Header["Content-Range"]
+	if couldBegin && (len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes ")) {
+		return false
+	}
+	for name := range req.Header { // the other protocol, which can say "start"
+		if len(name) >= 14 && strings.EqualFold(name[:14], "X-Goog-Upload-") {
+			return false
+		}
+	}
+	return true
+}
+
+// paid returns quota.ErrPaid if an upload to this path could have been charged.
+func (s *site) paid(req *http.Request, routes []route) error {
+	for i := range routes {
+		if s.cost(routes[i].method) > 0 {
+			return quota.ErrPaid
+		}
+	}
+	return noCost(req, routes[0].method)
+}

@@ -1,0 +1,129 @@
+package costs
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+//go:generate go run ./internal/genroutes
+
+// api is what an upstream's discovery document says: which verb and path is
+// which method. The tables are generated, sorted by path and verb, and laid
+// out by the compiler, so that they cost nothing at start. They are read-only.
+type api struct {
+	name   string // as costs.yaml writes it: youtube/v3
+	routes []route
+}
+
+// route is one verb and path of a method.
+type route struct {
+	path   string // a prefix that ends in / when the last segment is a parameter
+	verb   string
+	method string
+	kind   routeKind
+}
+
+type routeKind uint8
+
+const (
+	plainRoute     routeKind = iota
+	uploadRoute              // /upload/…: simple, multipart, or the start of a resumable upload
+	resumableRoute           // /resumable/upload/…
+)
+
+// apis returns the tables that costs.yaml may name.
+func apis() []*api { return []*api{&youtubeV3} }
+
+func apiNamed(name string) *api {
+	for _, a := range apis() {
+		if a.name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+func apiNames() []string {
+	var names []string
+	for _, a := range apis() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// methods returns the names of the methods, sorted.
+func (a *api) methods() []string {
+	var names []string
+	for i := range a.routes {
+		names = append(names, a.routes[i].method)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// of returns the routes of a URL's path. A documented path without a
+// parameter is the same encoded and not, and needs no encoding to be found.
+func (a *api) of(u *url.URL) []route {
+	if u.RawPath == "" && !strings.HasSuffix(u.Path, "/") {
+		if routes := a.find(u.Path); len(routes) > 0 {
+			return routes
+		}
+	}
+	return a.at(u.EscapedPath())
+}
+
+// at returns the routes of a path as it goes over the wire, one for each
+// verb. Only the path exactly as the API documents it is found: no other case,
+// slash, dot or encoded letter.
+func (a *api) at(path string) []route {
+	if strings.HasSuffix(path, "/") {
+		return nil
+	}
+	if routes := a.find(path); len(routes) > 0 {
+		return routes
+	}
+	cut := strings.LastIndexByte(path, '/') + 1
+	if !plainParameter(path[cut:]) {
+		return nil
+	}
+	return a.find(path[:cut])
+}
+
+func (a *api) find(path string) []route {
+	low, high := 0, len(a.routes)
+	for low < high {
+		if middle := int(uint(low+high) >> 1); a.routes[middle].path < path {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	for high < len(a.routes) && a.routes[high].path == path {
+		high++
+	}
+	return a.routes[low:high]
+}
+
+// plainParameter reports whether every server reads a segment as the same
+// value: one that no decoding or cleaning of the path makes into another path.
+// An encoded slash is legal: captions/abc%2Fd is the caption "abc/d".
+func plainParameter(segment string) bool {
+	value := segment
+	if strings.IndexByte(segment, '%') >= 0 {
+		decoded, err := url.PathUnescape(segment)
+		if err != nil {
+			return false
+		}
+		value = decoded
+	}
+	for rest, more := value, true; more; {
+		var part string
+		if part, rest, more = strings.Cut(rest, "/"); part == "" || part == "." || part == ".." {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(value, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r >= 0x80 || strings.ContainsRune(`%\;?#"<>{}|^`+"`", r)
+	})
+}

@@ -1,0 +1,70 @@
+package strictyaml
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrUnsafeFile is returned by ReadFile for a file that others may write to.
+var ErrUnsafeFile = errors.New("others may write to it")
+
+// Mistake is one thing wrong in a file, and what to write instead.
+type Mistake struct {
+	File    string
+	Line    int // from 1
+	Column  int // from 1, in characters
+	Message string
+}
+
+// String returns the mistake as compilers write it: file:line:column: message.
+func (m Mistake) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message)
+}
+
+// Error is all mistakes in a file, in the order of their places.
+type Error struct {
+	Mistakes []Mistake
+}
+
+// maxShown is how many mistakes a message shows.
+const maxShown = 100
+
+// Error returns the mistakes, one a line.
+func (e *Error) Error() string {
+	var lines strings.Builder
+	for i, mistake := range e.Mistakes {
+		if i > 0 {
+			lines.WriteByte('\n')
+		}
+		if i == maxShown {
+			fmt.Fprintf(&lines, "and %d more: mend these first", len(e.Mistakes)-maxShown)
+			break
+		}
+		lines.WriteString(mistake.String())
+	}
+	return lines.String()
+}
+
+func compareMistakes(a, b Mistake) int {
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
+// Redact returns s with every Google API key in it cut to its first letters.
+func Redact(s string) string {
+	const mark = "AIza"
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(s, mark)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(mark + "…")
+		s = strings.TrimLeft(after, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+	}
+}

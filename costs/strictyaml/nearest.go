@@ -1,0 +1,47 @@
+package strictyaml
+
+import "strings"
+
+// Nearest returns the word that s was probably meant to be, and "" when none
+// of words is near: at most a third of its letters, and at most three, are
+// other, missing, too many or swapped. Upper and lower case are the same.
+func Nearest(s string, words []string) string {
+	if len(s) > 100 {
+		return ""
+	}
+	best, least := "", 4
+	for _, word := range words {
+		if d := distance(strings.ToLower(s), strings.ToLower(word), least); d < least && d <= max(1, len(word)/3) {
+			best, least = word, d
+		}
+	}
+	return best
+}
+
+// distance counts the edits from a to b: insertions, deletions, replacements
+// and swaps of neighbours (optimal string alignment), in bytes. It may stop at
+// most.
+func distance(a, b string, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,262 @@
+// Package strictyaml reads configuration from the part of YAML that cannot
+// surprise: maps, lists and one-line values, without anchors, aliases, merge
+// keys, tags or block text. It does not stop at a mistake: reading goes on
+// with zero values, and [File.Err] returns all mistakes, each with its file,
+// line and column and what to write instead.
+//
+//	file := strictyaml.Parse("costs.yaml", data)
+//	for _, document := range file.Documents() {
+//		document.Fields(
+//			strictyaml.Field{Key: "limit", Missing: "limit: 9500", Read: func(n strictyaml.Node) { limit = n.Int(1, 10_000) }},
+//		)
+//	}
+//	if err := file.Err(); err != nil { … }
+package strictyaml
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// MaxSize is the most bytes that a file may have.
+	MaxSize = 1 << 20
+	// maxDepth is how deep lists and maps in one line may nest. The parser
+	// recurses, and a stack overflow could not be recovered from.
+	maxDepth = 32
+	// maxTokens is how many words and signs a file may have. The parser's time
+	// grows with the square of a map's keys: 60,000 of them took 15 seconds.
+	maxTokens = 20_000
+)
+
+// File is a YAML file being read. It gathers mistakes and is not safe for
+// concurrent use.
+type File struct {
+	name     string
+	nodes    []Node
+	mistakes []Mistake
+	zones    map[string]*time.Location
+}
+
+// Parse reads data, which came from a file of that name. Mistakes in the
+// syntax leave it without documents.
+func Parse(name string, data []byte) *File {
+	f := &File{name: name}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if !f.checkBytes(data) {
+		return f
+	}
+	tokens := lexer.Tokenize(string(data))
+	if len(tokens) > maxTokens {
+		f.addAt(tokens[maxTokens], "more than %d words and signs: shorten the file", maxTokens)
+		return f
+	}
+	documents, scalars := f.checkTokens(tokens)
+	if len(f.mistakes) > 0 {
+		return f
+	}
+	if documents == 0 {
+		f.add(1, 1, "the file is empty: write version: 1 and what follows it")
+		return f
+	}
+	tree, err := parse(tokens)
+	if err != nil {
+		f.addSyntax(err)
+		return f
+	}
+	found := 0
+	for _, document := range tree.Docs {
+		if document.Body == nil {
+			continue
+		}
+		f.nodes = append(f.nodes, Node{file: f, node: document.Body, name: "the document"})
+		found += countScalars(document.Body)
+	}
+	// goccy/go-yaml v1.19.2 drops all that follows an empty document, in
+	// silence. Whatever else it may drop, nothing of a file goes unread.
+	if len(f.nodes) != documents || found != scalars {
+		f.nodes = nil
+		f.add(1, 1, "a part of the file cannot be read: write maps and lists in their plainest form")
+	}
+	return f
+}
+
+// parse is the parser without its panics.
+func parse(tokens token.Tokens) (tree *ast.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("not YAML (%v)", p)
+		}
+	}()
+	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+}
+
+// Documents returns the YAML documents of the file, none after a mistake in
+// the syntax.
+func (f *File) Documents() []Node { return f.nodes }
+
+// Err returns an *Error with all mistakes found so far, sorted by place, and
+// nil when there are none.
+func (f *File) Err() error {
+	if len(f.mistakes) == 0 {
+		return nil
+	}
+	mistakes := slices.Clone(f.mistakes)
+	slices.SortStableFunc(mistakes, compareMistakes)
+	return &Error{Mistakes: slices.Compact(mistakes)}
+}
+
+func (f *File) add(line, column int, format string, args ...any) {
+	f.mistakes = append(f.mistakes, Mistake{File: f.name, Line: line, Column: column, Message: Redact(fmt.Sprintf(format, args...))})
+}
+
+func (f *File) addAt(tk *token.Token, format string, args ...any) {
+	line, column := 1, 1
+	if tk != nil && tk.Position != nil {
+		line, column = max(1, tk.Position.Line), max(1, tk.Position.Column)
+	}
+	f.add(line, column, format, args...)
+}
+
+func (f *File) addSyntax(err error) {
+	at, ok := err.(interface {
+		GetToken() *token.Token
+		GetMessage() string
+	})
+	if !ok {
+		f.add(1, 1, "%s: write plain YAML", printable(err.Error()))
+		return
+	}
+	f.addAt(at.GetToken(), "%s: mend the line or its indentation", printable(at.GetMessage()))
+}
+
+func (f *File) checkBytes(data []byte) bool {
+	if len(data) > MaxSize {
+		f.add(1, 1, "the file has more than %d bytes: shorten it", MaxSize)
+		return false
+	}
+	line, column := 1, 1
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			f.add(line, column, "byte %#x is not UTF-8: save the file as UTF-8", data[0])
+			return false
+		case r == '\n':
+			line, column = line+1, 0
+		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")), r < ' ' && r != '\t' && r != '\r', r == 0x7f, r == '\ufeff', r == 0x85, r == 0x2028, r == 0x2029:
+			f.add(line, column, "a control character (%U): remove it", r)
+			return false
+		}
+		column++
+		data = data[size:]
+	}
+	return true
+}
+
+// checkTokens reports what this package does not read, and counts the
+// documents and the scalars that the parser must find.
+func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
+	var (
+		depth, entries, line int
+		content              bool         // the document has some
+		header               *token.Token // the --- that began it
+	)
+	end := func() {
+		if content {
+			documents++
+		} else if header != nil {
+			f.addAt(header, "an empty document: remove this ---")
+		}
+		content, header = false, nil
+	}
+	for _, tk := range tokens {
+		if tk.Position.Line != line {
+			line, entries = tk.Position.Line, 0
+		}
+		switch tk.Type {
+		case token.CommentType:
+			continue
+		case token.DocumentHeaderType:
+			end()
+			header = tk
+			continue
+		case token.DocumentEndType:
+			end()
+			continue
+		case token.SequenceStartType, token.MappingStartType:
+			depth++
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		case token.SequenceEntryType:
+			entries++
+		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
+			token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.InfinityType, token.NanType:
+			scalars++
+		}
+		content = true
+		if why := unread(tk); why != "" {
+			f.addAt(tk, "%s", why)
+		}
+		if depth > maxDepth || entries > maxDepth {
+			f.addAt(tk, "nested more than %d deep: write it flatter", maxDepth)
+			return 0, 0
+		}
+	}
+	end()
+	return documents, scalars
+}
+
+// unread says why this package does not read a token, and "" when it does.
+func unread(tk *token.Token) string {
+	switch tk.Type {
+	case token.AnchorType:
+		return "an anchor (&): write the value out where it is used"
+	case token.AliasType:
+		return "an alias (*): write the value out; a text that begins with * goes in quotes"
+	case token.MergeKeyType:
+		return "a merge key (<<): write the keys out"
+	case token.TagType:
+		return "a tag (!): remove it; a text that begins with ! goes in quotes"
+	case token.DirectiveType:
+		return "a directive (%): remove the line"
+	case token.MappingKeyType:
+		return "a complex key (?): write key: value"
+	case token.LiteralType, token.FoldedType:
+		return "a block of text (| or >): write it on one line"
+	case token.InvalidType:
+		return printable(tk.Error) + ": mend the line; text with special characters goes in quotes"
+	}
+	return ""
+}
+
+func countScalars(node ast.Node) int {
+	count := 0
+	switch node := node.(type) {
+	case *ast.MappingNode:
+		for _, pair := range node.Values {
+			count += countScalars(pair)
+		}
+	case *ast.MappingValueNode:
+		count = countScalars(node.Key) + countScalars(node.Value)
+	case *ast.SequenceNode:
+		for _, item := range node.Values {
+			count += countScalars(item)
+		}
+	case *ast.NullNode:
+		if node.Token != nil && node.Token.Type == token.NullType {
+			count = 1
+		}
+	case ast.ScalarNode:
+		count = 1
+	}
+	return count
+}

@@ -1,0 +1,249 @@
+// Package costs says what a request costs. It reads costs.yaml, the price list
+// and the budgets, and maps a request to the call that a quota.Guard charges:
+//
+//	table, err := costs.Load("costs.yaml")
+//	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
+//	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
+//
+// Verbs and paths come from the upstream's discovery document. A request to a
+// guarded host that is not plainly one of the documented methods is refused;
+// one to any other host passes.
+package costs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Table is a checked costs.yaml. It is read-only and safe for concurrent use.
+type Table struct {
+	ledger    string
+	upstreams []Upstream
+	sites     map[string]*site // by canonical host
+}
+
+// Upstream is one document of costs.yaml. Its slices are to be read only.
+type Upstream struct {
+	Name     string
+	Account  string
+	API      string         // such as youtube/v3; empty: no requests are priced, only methods by name
+	Hosts    []string       // in lower case
+	Resets   *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
+	Unlisted quota.Units    // what a method without a cost costs; 0: it is refused
+	Costs    []MethodCost   // sorted by method
+	Budgets  []quota.Budget // in the order of the file
+
+	down map[string]quota.Units
+	site *site
+}
+
+// MethodCost is what one call of a method costs.
+type MethodCost struct {
+	Method string
+	Units  quota.Units
+}
+
+// Allowance returns how many units may be sent without the ledger while it
+// cannot be asked, and the rule that says so: the method itself, or "default".
+// Methods under one rule share its units, per account, host and trailing 24
+// hours. 0 is: refuse.
+func (u *Upstream) Allowance(method string) (units quota.Units, rule string) {
+	if units, ok := u.down[method]; ok {
+		return units, method
+	}
+	return u.down[defaultRule], defaultRule
+}
+
+// Ledger returns where the file says that spends are recorded, a relative
+// sqlite: path made relative to the file, and "" when it does not say.
+func (t *Table) Ledger() string { return t.ledger }
+
+// Upstreams returns the upstreams in the order of the file.
+func (t *Table) Upstreams() []Upstream { return slices.Clone(t.upstreams) }
+
+// Budgets returns the budgets of all upstreams in the order of the file.
+func (t *Table) Budgets() []quota.Budget {
+	var all []quota.Budget
+	for i := range t.upstreams {
+		all = append(all, t.upstreams[i].Budgets...)
+	}
+	return all
+}
+
+// covering returns the budgets that a call is charged to.
+func (t *Table) covering(call quota.Call) []quota.Budget {
+	var all []quota.Budget
+	for _, budget := range t.Budgets() {
+		if budget.Account == call.Account && budget.Coverage().Covers(call.Method, call.Caller) {
+			all = append(all, budget)
+		}
+	}
+	return all
+}
+
+// Call prices a method named by hand. upstream is the name or account of an
+// upstream, or empty if only one knows the method. The error is a *MethodError
+// (errors.Is ErrNoCost or ErrManyUpstreams).
+func (t *Table) Call(upstream, method string) (quota.Call, error) {
+	fail := func(kind error, format string, args ...any) (quota.Call, error) {
+		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}
+	}
+	var priced, asked []*Upstream
+	known := map[string]bool{}
+	for i := range t.upstreams {
+		u := &t.upstreams[i]
+		if upstream != "" && u.Name != upstream && u.Account != upstream {
+			continue
+		}
+		asked = append(asked, u)
+		for _, name := range u.methods() {
+			known[name] = true
+		}
+		if u.price(method) > 0 {
+			priced = append(priced, u)
+		}
+	}
+	switch {
+	case len(asked) == 0:
+		return fail(ErrNoCost, "has no upstream %q; name one of %s", upstream, strings.Join(t.names(), ", "))
+	case len(priced) > 1:
+		return fail(ErrManyUpstreams, "is known to several upstreams; name one of %s", strings.Join(t.names(), ", "))
+	case len(priced) == 1:
+		return quota.Call{Account: priced[0].Account, Method: method, Units: priced[0].price(method)}, nil
+	case known[method]:
+		return fail(ErrNoCost, "has no cost; add it to costs: in costs.yaml")
+	}
+	if near := strictyaml.Nearest(method, slices.Sorted(maps.Keys(known))); near != "" {
+		return fail(ErrNoCost, "is no known method; write %s", near)
+	}
+	return fail(ErrNoCost, "is no known method; write one that ration costs lists")
+}
+
+// price returns what a method costs, and 0 when it may not be called.
+func (u *Upstream) price(method string) quota.Units {
+	if u.API != "" && !slices.Contains(u.site.api.methods(), method) {
+		return 0
+	}
+	if method == "" || len(method) > quota.MaxLabel {
+		return 0
+	}
+	return u.site.cost(method)
+}
+
+// methods returns the names that may stand in costs and budgets.
+func (u *Upstream) methods() []string {
+	if u.API != "" {
+		return u.site.api.methods()
+	}
+	return slices.Sorted(maps.Keys(u.site.costs))
+}
+
+func (t *Table) names() []string {
+	var names []string
+	for i := range t.upstreams {
+		names = append(names, t.upstreams[i].Name)
+	}
+	return names
+}
+
+// CheckFetched reports why calls of a method, which jobs are to make for
+// caller, cannot be guarded: a *MethodError, the method has no cost
+// (ErrNoCost), several (ErrManyUpstreams), or no budget covers it (ErrNoBudget).
+func (t *Table) CheckFetched(method string, caller quota.Caller) error {
+	call, err := t.Call("", method)
+	if err != nil {
+		return err
+	}
+	call.Caller = caller
+	if len(t.covering(call)) == 0 {
+		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml", kind: ErrNoBudget}
+	}
+	return nil
+}
+
+// Explanation is what a request would cost.
+type Explanation struct {
+	Guarded bool           // false: it would pass, and the rest is zero
+	Paid    bool           // it carries on an upload that was charged when it began
+	Call    quota.Call     // its caller is unattributed
+	Budgets []quota.Budget // what the call would be charged to
+}
+
+// Explain prices a request that is not made. An empty verb is GET. The error
+// is a *PriceError, without the query of the URL.
+func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" && u.Opaque == "" {
+		return Explanation{}, &PriceError{Verb: verb, Reason: "it is no whole URL; write https://, the host and the path", kind: ErrNoRoute}
+	}
+	call, err := t.Price(&http.Request{Method: verb, URL: u})
+	switch {
+	case errors.Is(err, quota.ErrUnguarded):
+		return Explanation{}, nil
+	case errors.Is(err, quota.ErrPaid):
+		return Explanation{Guarded: true, Paid: true}, nil
+	case err != nil:
+		return Explanation{Guarded: true}, err
+	}
+	return Explanation{Guarded: true, Call: call, Budgets: t.covering(call)}, nil
+}
+
+// WithEndpoint returns a table that also guards endpoint, a URL to which an
+// upstream's calls are sent instead of its hosts (a test server, a proxy), and
+// prices them as the upstream's own. upstream may be empty if there is only
+// one with hosts. Plain http is for loopback addresses.
+func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("costs: endpoint: write scheme, host and port only, such as http://127.0.0.1:8080")
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return nil, fmt.Errorf("costs: endpoint: plain http to %q would show the key; write https, or a loopback address", u.Hostname())
+	}
+	host, ok := canonicalHost(u.Scheme, u.Host)
+	if !ok {
+		return nil, errors.New("costs: endpoint: a host is letters, digits, dots and hyphens; write one")
+	}
+	var chosen []*site
+	for i := range t.upstreams {
+		u := &t.upstreams[i]
+		if u.API != "" && (upstream == "" || u.Name == upstream || u.Account == upstream) {
+			chosen = append(chosen, u.site)
+		}
+	}
+	if len(chosen) != 1 {
+		return nil, fmt.Errorf("costs: endpoint: %d upstreams are meant; name one of %s", len(chosen), strings.Join(t.names(), ", "))
+	}
+	if other := t.sites[host]; other != nil && other != chosen[0] {
+		return nil, fmt.Errorf("costs: endpoint: %s belongs to another upstream; name another host", host)
+	}
+	with := *t
+	with.sites = maps.Clone(t.sites)
+	with.sites[host] = chosen[0]
+	return &with, nil
+}
+
+func loopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
+}
+
+func sortCosts(costs map[string]quota.Units) []MethodCost {
+	var sorted []MethodCost
+	for method, units := range costs {
+		sorted = append(sorted, MethodCost{method, units})
+	}
+	slices.SortFunc(sorted, func(a, b MethodCost) int { return cmp.Compare(a.Method, b.Method) })
+	return sorted
+}
