@@ -35,6 +35,11 @@ type Transport struct {
 	// Report is told of what cannot be returned: a settle, a refund, or a cooldown that
 	// did not reach the ledger. nil drops it; the units stay charged.
 	Report func(Call, error)
+	// Charged is told of every change in what a call was charged, with the
+	// caller from its context: 1 call and its price when it is granted, the
+	// difference when it is settled, -1 and its price when it is refunded.
+	// nil is told nothing.
+	Charged func(call Call, calls int, units Units)
 
 	waited atomic.Int64 // time.Duration
 }
@@ -71,22 +76,24 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := req.Context()
+	call.Caller = call.Caller.or(CallerFrom(ctx))
 	grant, err := t.wait(ctx, call)
 	if err != nil {
 		closeBody(req)
 		return nil, err
 	}
+	t.charged(call, 1, call.Units)
 	wire := &wire{}
 	resp, err := t.base().RoundTrip(req.WithContext(wire.watch(ctx)))
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	if err != nil {
-		if wire.neverLeft(err, t.base()) {
-			t.report(call, grant.Refund(ctx))
+	if err != nil && wire.neverLeft(err, t.base()) {
+		if t.done(call, grant.Refund(ctx)) {
+			t.charged(call, -1, -call.Units)
 		}
-		t.chargeResent(ctx, call, wire)
-		return nil, err
 	}
 	t.chargeResent(ctx, call, wire)
+	if err != nil {
+		return nil, err
+	}
 	if t.Feedback != nil {
 		t.heed(ctx, call, grant, t.Feedback(call, resp))
 	}
@@ -116,11 +123,11 @@ func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
 
 // heed does what the upstream's answer asks for.
 func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v Verdict) {
-	if v.Settled && v.Units != call.Units {
-		t.report(call, grant.Settle(ctx, v.Units))
+	if v.Settled && v.Units != call.Units && t.done(call, grant.Settle(ctx, v.Units)) {
+		t.charged(call, 0, v.Units-call.Units)
 	}
 	if !v.Until.IsZero() {
-		t.report(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: v.Reason}))
+		t.done(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: v.Reason}))
 	}
 }
 
@@ -129,14 +136,23 @@ func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v Verdict
 // RoundTrip, two requests at the upstream, no error).
 func (t *Transport) chargeResent(ctx context.Context, call Call, w *wire) {
 	for range max(0, w.sent.Load()-1) {
-		_, err := t.Guard.Record(ctx, call)
-		t.report(call, err)
+		if _, err := t.Guard.Record(ctx, call); t.done(call, err) {
+			t.charged(call, 1, call.Units)
+		}
 	}
 }
 
-func (t *Transport) report(call Call, err error) {
+// done reports whether err is nil, and Reports it otherwise.
+func (t *Transport) done(call Call, err error) bool {
 	if err != nil && t.Report != nil {
 		t.Report(call, err)
+	}
+	return err == nil
+}
+
+func (t *Transport) charged(call Call, calls int, units Units) {
+	if t.Charged != nil {
+		t.Charged(call, calls, units)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 )
 
 // ReadFile reads a configuration file: a regular file of at most MaxSize
@@ -27,8 +26,8 @@ func ReadFile(path string) ([]byte, error) {
 	if info, err = file.Stat(); err != nil {
 		return nil, err
 	}
-	if mode := info.Mode().Perm(); mode&0o022 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s: %w (mode %04o); run chmod go-w %s", path, ErrUnsafeFile, mode, path)
+	if othersMayWrite(info) {
+		return nil, fmt.Errorf("%s: %w (mode %04o); run chmod go-w %s", path, ErrUnsafeFile, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(io.LimitReader(file, MaxSize+1))
 }

@@ -1,0 +1,335 @@
+package allowance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+const account = "my-project"
+
+var (
+	noon    = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	errDown = fmt.Errorf("dial tcp 127.0.0.1:6379: refused: %w", quota.ErrLedgerDown)
+)
+
+// faulty is a ledger that fails as it is told.
+type faulty struct {
+	quota.Ledger
+	err  atomic.Pointer[error]
+	hang time.Duration // before it fails
+	asks atomic.Int32
+}
+
+func failing(err error) *faulty {
+	f := &faulty{Ledger: memledger.Open(nil)}
+	f.fail(err)
+	return f
+}
+
+func (f *faulty) fail(err error) { f.err.Store(&err) }
+
+func (f *faulty) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	f.asks.Add(1)
+	if err := *f.err.Load(); err != nil {
+		select {
+		case <-time.After(f.hang):
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return f.Ledger.Spend(ctx, batch)
+}
+
+func allow(units quota.Units) *allowance.Options {
+	return &allowance.Options{Allow: func(string, string) quota.Units { return units }}
+}
+
+func spend(ctx context.Context, l quota.Ledger, method string, units quota.Units) (quota.Receipt, error) {
+	answers, err := l.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{{Method: method, Units: units}}})
+	if err != nil {
+		return quota.Receipt{}, err
+	}
+	return answers[0].Receipt, answers[0].Err
+}
+
+// grant expects so many calls of one unit to be granted, and no more.
+func grant(t *testing.T, l quota.Ledger, want int) {
+	t.Helper()
+	for got := range want + 1 {
+		if _, err := spend(t.Context(), l, "videos.list", 1); (err == nil) != (got < want) {
+			t.Fatalf("call %d: %v; want %d grants", got, err, want)
+		}
+	}
+}
+
+func unrecorded(t *testing.T, l *allowance.Ledger, want quota.Units) {
+	t.Helper()
+	if got, err := l.Unrecorded(account); err != nil || got != want {
+		t.Fatalf("unrecorded: %d, %v; want %d", got, err, want)
+	}
+}
+
+// A ledger that is up is used as if there were no allowance.
+func TestContractWhileUp(t *testing.T) {
+	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
+		return allowance.New(memledger.Open(&memledger.Options{Now: now}), t.TempDir(), allow(1000))
+	})
+}
+
+// Only a ledger that is down is gone without: every other error is returned.
+func TestWhichErrorsFallBack(t *testing.T) {
+	ended, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stopped")
+	cancel(stop)
+	tests := []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want error // nil: granted
+	}{
+		{"down", t.Context(), errDown, nil},
+		{"down after a timeout of its own", t.Context(), fmt.Errorf("%w: %w", quota.ErrLedgerDown, context.DeadlineExceeded), nil},
+		{"in doubt", t.Context(), quota.ErrInDoubt, quota.ErrInDoubt},
+		{"misconfigured", t.Context(), quota.ErrLedgerConfig, quota.ErrLedgerConfig},
+		{"down for its configuration", t.Context(), errors.Join(errDown, quota.ErrLedgerConfig), quota.ErrLedgerConfig},
+		{"down, or in doubt", t.Context(), errors.Join(errDown, quota.ErrInDoubt), quota.ErrInDoubt},
+		{"lost", t.Context(), quota.ErrLedgerLost, quota.ErrLedgerLost},
+		{"deadline", t.Context(), context.DeadlineExceeded, context.DeadlineExceeded},
+		{"caller gone", ended, errDown, stop},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := allowance.New(failing(test.err), t.TempDir(), allow(5))
+			if _, err := spend(test.ctx, l, "m", 1); !errors.Is(err, test.want) {
+				t.Fatalf("got %v; want %v", err, test.want)
+			}
+			want := quota.Units(0)
+			if test.want == nil {
+				want = 1
+			}
+			unrecorded(t, l, want)
+		})
+	}
+}
+
+// One count for the account, and each method held to its own allowance; each
+// request of a batch on its own.
+func TestByMethod(t *testing.T) {
+	rules := map[string]quota.Units{"videos.list": 50, "channels.list": 20}
+	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{
+		Allow: func(_, method string) quota.Units { return rules[method] }})
+	small := &quota.Charge{Budget: "small", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 5, Window: quota.Sliding(time.Hour)}
+	tests := []struct {
+		request quota.Request
+		want    error
+		says    string
+	}{
+		{request: quota.Request{Method: "search.list", Units: 1}, want: quota.ErrLedgerDown, says: "search.list has none"},
+		{request: quota.Request{Method: "channels.list", Units: 15}},
+		{request: quota.Request{Method: "channels.list", Units: 6}, want: quota.ErrLedgerDown, says: "needs 6 units, 5 of 20 are left"},
+		{request: quota.Request{Method: "channels.list", Units: 5}},
+		{request: quota.Request{Method: "videos.list", Units: 30}},
+		{request: quota.Request{Method: "videos.list", Units: 1}, want: quota.ErrLedgerDown, says: "0 of 50 are left"},
+		{request: quota.Request{Method: "videos.list", Units: 6, Charges: []*quota.Charge{small}}, want: quota.ErrNeverFits},
+		{request: quota.Request{Method: "videos.list", Units: -1}, want: quota.ErrBadCall},
+		{request: quota.Request{Method: "search.list", Units: 7, Force: true}}, // it has happened already
+	}
+	var batch quota.Batch
+	for _, test := range tests {
+		batch.Requests = append(batch.Requests, test.request)
+	}
+	if _, err := l.Spend(t.Context(), &batch); !errors.Is(err, quota.ErrBadCall) {
+		t.Fatalf("no account: %v", err)
+	}
+	batch.Account = account
+	answers, err := l.Spend(t.Context(), &batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, test := range tests {
+		err := answers[i].Err
+		if !errors.Is(err, test.want) || test.says != "" && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("request %d: %v; want %v, %q", i, err, test.want, test.says)
+		}
+		if (answers[i].Receipt == quota.Receipt{}) != (err != nil) {
+			t.Errorf("request %d: receipt %v with %v", i, answers[i].Receipt, err)
+		}
+	}
+	unrecorded(t, l, 15+5+30+7)
+	if _, err := spend(t.Context(), allowance.New(failing(errDown), t.TempDir(), nil), "m", 1); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Fatalf("nothing is allowed by default: %v", err)
+	}
+}
+
+// The count is of the trailing day, over restarts, and no step of the clock
+// back frees anything early.
+func TestTrailingDay(t *testing.T) {
+	clock, dir := &ledgertest.Clock{}, t.TempDir()
+	steps := []struct {
+		at      time.Duration // since noon
+		granted bool
+		used    quota.Units
+	}{
+		{0, true, 1},
+		{time.Hour, true, 2},
+		{-30 * time.Minute, false, 2}, // a step back
+		{24*time.Hour - time.Microsecond, false, 2},
+		{24 * time.Hour, true, 2},
+		{25*time.Hour - time.Microsecond, false, 2},
+		{25 * time.Hour, true, 2},
+		{10 * time.Hour, false, 4}, // those of the first day count again
+		{26 * time.Hour, false, 2},
+	}
+	for i, step := range steps {
+		clock.Set(noon.Add(step.at))
+		o := allow(2)
+		o.Now = clock.Now
+		l := allowance.New(failing(errDown), dir, o)
+		if _, err := spend(t.Context(), l, "m", 1); (err == nil) != step.granted {
+			t.Fatalf("step %d: %v; want granted %v", i, err, step.granted)
+		}
+		unrecorded(t, l, step.used)
+	}
+
+	// What is granted after a step back is no older than what was granted before.
+	clock.Set(noon.Add(50 * time.Hour))
+	o := allow(2)
+	o.Now = clock.Now
+	l := allowance.New(failing(errDown), dir, o)
+	before, _ := spend(t.Context(), l, "m", 1)
+	clock.Add(-time.Hour)
+	if after, err := spend(t.Context(), l, "m", 1); err != nil || !after.At.After(before.At) {
+		t.Fatalf("stamped %v after %v, %v", after.At, before.At, err)
+	}
+}
+
+// A grant within the allowance settles and refunds in its file, by its guard
+// as by anyone who holds the receipt; the ledger is not asked.
+func TestSettleAndRefund(t *testing.T) {
+	inner := failing(errDown)
+	l := allowance.New(inner, t.TempDir(), allow(10))
+	guard, err := quota.NewGuard(l, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := quota.Call{Account: account, Key: "203.0.113.9", Method: "m", Units: 4}
+	granted, err := guard.Spend(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, units := range []quota.Units{1, 25, 0, 7} {
+		if err := granted.Settle(t.Context(), units); err != nil {
+			t.Fatal(err)
+		}
+		unrecorded(t, l, units)
+	}
+	if _, err := guard.Spend(t.Context(), call); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Fatalf("4 of 3 left: %v", err)
+	}
+	if err := granted.Refund(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	unrecorded(t, l, 0)
+	if err := l.Settle(t.Context(), granted.Receipt(), -1); !errors.Is(err, quota.ErrBadCall) {
+		t.Fatalf("settled to -1: %v", err)
+	}
+
+	// A batch with an id of its own is granted once, and may be settled.
+	batch := &quota.Batch{Account: account, Client: 7, Seq: 40, Requests: []quota.Request{{Method: "m", Units: 6}, {Method: "m", Units: 6}}}
+	first, _ := l.Spend(t.Context(), batch)
+	again, _ := l.Spend(t.Context(), batch)
+	if first[0].Err != nil || again[0] != first[0] || again[1].Err == nil {
+		t.Fatalf("answered %v, resent %v", first, again)
+	}
+	if err := l.Settle(t.Context(), first[0].Receipt, 5); err != nil {
+		t.Fatal(err)
+	}
+	unrecorded(t, l, 5)
+
+	// A receipt of the ledger's own goes there.
+	inner.fail(nil)
+	receipt, err := spend(t.Context(), allowance.New(inner, t.TempDir(), nil), "m", 3)
+	if err != nil || l.Settle(t.Context(), receipt, 2) != nil {
+		t.Fatal(err)
+	}
+	for e := range l.Entries(t.Context(), quota.Query{Account: account}) {
+		if e.Units != 2 {
+			t.Fatalf("the ledger holds %d units; want 2", e.Units)
+		}
+	}
+}
+
+// A ledger that hangs for a second before it fails costs that second once,
+// then nothing for two, for one caller or many; and it is used again once it
+// is back.
+func TestBreaker(t *testing.T) {
+	for _, failure := range []error{errDown, quota.ErrInDoubt} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := failing(failure)
+			inner.hang = time.Second
+			l := allowance.New(inner, t.TempDir(), allow(1000))
+			_, _ = spend(t.Context(), l, "m", 1)
+			began := time.Now()
+			for range 100 {
+				if _, err := spend(t.Context(), l, "m", 1); err != nil {
+					t.Fatalf("%v: not taken for down: %v", failure, err)
+				}
+			}
+			if asks, took := inner.asks.Load(), time.Since(began); asks != 1 || took != 0 {
+				t.Fatalf("%v: asked %d times, in %s more", failure, asks, took)
+			}
+			inner.fail(errDown)
+			crowd := func() {
+				time.Sleep(2 * time.Second) // of the bubble's time
+				var wg sync.WaitGroup
+				before := inner.asks.Load()
+				for range 10 {
+					wg.Go(func() { _, _ = spend(t.Context(), l, "m", 1) })
+				}
+				wg.Wait()
+				if asks := inner.asks.Load() - before; asks != 1 {
+					t.Fatalf("%v: %d asks at once; want 1", failure, asks)
+				}
+			}
+			crowd()
+
+			// A caller that leaves while it asks decides nothing.
+			time.Sleep(2 * time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if _, err := spend(ctx, l, "m", 1); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("caller gone: %v", err)
+			}
+			crowd()
+			time.Sleep(2 * time.Second)
+			inner.fail(nil)
+			before, _ := l.Unrecorded(account)
+			grant, err := spend(t.Context(), l, "m", 1)
+			if err != nil || inner.asks.Load() != 5 {
+				t.Fatalf("back: %v after %d asks", err, inner.asks.Load())
+			}
+			unrecorded(t, l, before)
+			for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+				if e.ID != grant.ID {
+					t.Fatalf("the ledger holds %v; want only %v", e.ID, grant.ID)
+				}
+			}
+			if _, err := l.Standings(t.Context(), account, "", nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,255 @@
+package feedback_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+)
+
+// body writes an error in Google's shape.
+func body(code int, message, reason string, metadata ...string) string {
+	e := map[string]any{"code": code, "message": message,
+		"errors": []any{map[string]any{"message": message, "domain": "global", "reason": reason}}}
+	if len(metadata) > 0 {
+		data := map[string]any{"service": "youtube.googleapis.com", "consumer": "projects/1"}
+		for _, pair := range metadata {
+			name, value, _ := strings.Cut(pair, "=")
+			data[name] = value
+		}
+		e["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.Help"},
+			map[string]any{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "RATE_LIMIT_EXCEEDED", "metadata": data}}
+	}
+	text, err := json.Marshal(map[string]any{"error": e})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func spentText(metric, period string) string {
+	return fmt.Sprintf("Quota exceeded for quota metric '%s' and limit '%s per %s' of service 'youtube.googleapis.com' for consumer 'project_number:1'.", metric, metric, period)
+}
+
+const (
+	spentHTML = `The request cannot be completed because you have exceeded your <a href="/youtube/v3/getting-started#quota">quota</a>.`
+	searchDay = "quota_limit=defaultSearchListPerDayPerProject"
+	search    = "quota_metric=youtube.googleapis.com/search_list"
+)
+
+// Written here in the shapes that public reports show; TestRecordedBodies has
+// the reports' own.
+var classified = []struct {
+	name   string
+	status int
+	body   string
+	class  feedback.Class
+	bucket string
+	says   string
+}{
+	{"an answer", 200, body(403, spentHTML, "quotaExceeded"), feedback.Fine, "", ""},
+	{"not modified", 304, "", feedback.Fine, "", ""},
+	{"the day, old shape", 403, body(403, spentHTML, "quotaExceeded"), feedback.Exhausted, "default",
+		"quotaExceeded: The request cannot be completed because you have exceeded your quota."},
+	{"the day, older word", 403, body(403, "Daily Limit Exceeded", "dailyLimitExceeded"), feedback.Exhausted, "default", "dailyLimitExceeded"},
+	{"the day, as a 429 with rateLimitExceeded", 429, body(429, spentText("Search Queries", "day"), "rateLimitExceeded",
+		searchDay, "quota_unit=1/d/{project}", search, "quota_limit_value=100"), feedback.Exhausted, "search_list", "rateLimitExceeded"},
+	{"the day, by its limit's name alone", 429, body(429, "x", "rateLimitExceeded", searchDay, search), feedback.Exhausted, "search_list", ""},
+	{"the day, by its unit alone", 429, body(429, "x", "rateLimitExceeded", "quota_unit=1/d/{project}"), feedback.Exhausted, "default", ""},
+	{"the day, by its message alone", 429, body(429, spentText("Video Uploads", "day"), "rateLimitExceeded"), feedback.Exhausted, "video_insert", ""},
+	{"the day, a metric not known", 403, body(403, spentText("Video Batch Get Stats", "day"), "x"), feedback.Exhausted, "video_batch_get_stats", ""},
+	{"the details outrank the reason", 403, body(403, spentHTML, "quotaExceeded", "quota_limit=defaultPerMinutePerProject"), feedback.SlowDown, "default", ""},
+	{"the details outrank the status", 503, body(503, "x", "backendError", searchDay), feedback.Exhausted, "default", ""},
+	{"the minute", 429, body(429, spentText("Queries", "minute"), "rateLimitExceeded", "quota_unit=1/min/{project}",
+		"quota_metric=youtube.googleapis.com/default", "quota_limit_value=1800000"), feedback.SlowDown, "default", ""},
+	{"the minute, a 403 by its message", 403, body(403, spentText("Queries", "minute"), "x"), feedback.SlowDown, "default", ""},
+	{"the minute and the day", 429, `{"error":{"details":[{"metadata":{"quota_unit":"1/min/{project}","quota_metric":"x/default"}},{"metadata":{"quota_unit":"1/d/{project}",
+			"quota_metric":"youtube.googleapis.com/search_list"}},{"metadata":{"quota_limit":"xPerMinute"}}]}}`, feedback.Exhausted, "search_list", ""},
+	{"per day, but of no quota", 403, body(403, "Reports are made once per day.", "forbidden"), feedback.Permanent, "", ""},
+	{"an hour", 403, body(403, "x", "y", "quota_unit=1/h/{project}", search), feedback.SlowDown, "search_list", ""},
+	{"too fast, old shape", 403, body(403, "Rate Limit Exceeded", "rateLimitExceeded"), feedback.SlowDown, "default", ""},
+	{"too fast, one user", 403, body(403, "User Rate Limit Exceeded", "userRateLimitExceeded"), feedback.SlowDown, "default", ""},
+	{"429 and no more", 429, "", feedback.SlowDown, "default", "429 Too Many Requests"},
+	{"a limit of 0", 429, body(429, spentText("Video Uploads", "day"), "rateLimitExceeded", "quota_limit=x", "quota_unit=1/d/{project}",
+		"quota_metric=youtube.googleapis.com/video_insert", "quota_limit_value=0"), feedback.Never, "video_insert", ""},
+	{"a bad key", 400, body(400, "API key not valid.", "badRequest", "x=y"), feedback.Permanent, "", "badRequest: API key not valid."},
+	{"a bad key, old shape", 400, body(400, "Bad Request", "keyInvalid"), feedback.Permanent, "", ""},
+	{"not permitted", 403, body(403, "Requests from referer <empty> are blocked.", "forbidden"), feedback.Permanent, "", ""},
+	{"not enabled", 403, body(403, "Access Not Configured. Enable it, then retry.", "accessNotConfigured"), feedback.Permanent, "", ""},
+	{"a permission in an outage's words", 403, body(403, "x", "SERVICE_UNAVAILABLE"), feedback.Permanent, "", ""},
+	{"a channel's own limit", 400, body(400, "The user has exceeded the number of videos they may upload per day; limit", "uploadLimitExceeded"), feedback.Permanent, "", ""},
+	{"an outage", 503, body(503, "Backend Error", "backendError"), feedback.Transient, "", "backendError"},
+	{"a 410 that is an outage", 410, body(503, "Backend Error", "backendError"), feedback.Transient, "", ""},
+	{"a 502 of a proxy", 502, "<html><title>quotaExceeded per day</title></html>", feedback.Transient, "", "502 Bad Gateway"},
+	{"a 403 of a proxy", 403, "<html>quotaExceeded</html>", feedback.Permanent, "", "403 Forbidden"},
+	{"cut short", 429, body(429, spentText("Search Queries", "day"), "x")[:90], feedback.SlowDown, "default", ""},
+	{"an error that is a word", 400, `{"error":"invalid_grant"}`, feedback.Permanent, "", ""},
+	{"in a list", 403, "[" + body(403, spentHTML, "quotaExceeded") + "]", feedback.Exhausted, "default", ""},
+	{"other types", 403, `{"error":{"code":"429","message":7,"errors":[1,null,{"reason":["quotaExceeded"]}],"details":{"metadata":1}}}`, feedback.Permanent, "", ""},
+	{"other types deeper", 429, `{"error":{"details":[null,7,{"metadata":{"quota_limit":7,"quota_unit":null}}]}}`, feedback.SlowDown, "default", ""},
+	{"null", 500, "null", feedback.Transient, "", ""},
+	{"deep", 403, strings.Repeat(`{"error":`, 6000), feedback.Permanent, "", ""},
+	{"10 MB", 429, `{"error":{"message":"` + strings.Repeat("per day quota ", 750_000) + `"}}`, feedback.SlowDown, "default", ""},
+	{"a message from outside", 429, body(429, "\x1b[31m<b>&lt;i&gt;red\u202e\n AIzaSyB-secret_0 https://x/?key=hush&q=1 "+strings.Repeat("é", 300), "r"),
+		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
+}
+
+func TestClassify(t *testing.T) {
+	for _, test := range classified {
+		t.Run(test.name, func(t *testing.T) {
+			got := feedback.Classify(test.status, nil, []byte(test.body))
+			if got.Class != test.class || got.Bucket != test.bucket || !strings.HasPrefix(got.Reason, test.says) {
+				t.Errorf("got %s of %q, %q; want %s of %q, %q", got.Class, got.Bucket, got.Reason, test.class, test.bucket, test.says)
+			}
+			check(t, test.status, got)
+		})
+	}
+	got := feedback.Classify(429, nil, []byte(body(429, "", "", searchDay, "quota_limit_value=100")))
+	if got.Limit != 100 {
+		t.Errorf("limit %d; want 100", got.Limit)
+	}
+}
+
+// check holds an Answer to what is true of all.
+func check(t *testing.T, status int, got feedback.Answer) {
+	t.Helper()
+	slow := got.Class == feedback.SlowDown
+	switch {
+	case (got.Class == feedback.Fine) != (status < 400), got.Class > feedback.Permanent:
+		t.Errorf("status %d is %s", status, got.Class)
+	case got.RetryAfter < 0, got.RetryAfter > feedback.MaxRetryAfter, slow && got.RetryAfter < time.Second:
+		t.Errorf("%s for %s", got.Class, got.RetryAfter)
+	case len(got.Reason) > 200, !utf8.ValidString(got.Reason), strings.ContainsAny(got.Reason, "\x1b\n\r\u202e"):
+		t.Errorf("reason %q", got.Reason)
+	case got.Limit < 0, got.Limit > quota.MaxLimit, len(got.Bucket) > 100, strings.ContainsAny(got.Bucket, " /'\n"):
+		t.Errorf("limit %d of %q", got.Limit, got.Bucket)
+	}
+}
+
+// The bodies that public reports show, when they are present.
+func TestRecordedBodies(t *testing.T) {
+	file, err := os.Open("../../../shared/data/errors.ndjson")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Log("no recorded bodies here; TestClassify has the same shapes")
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	classes := map[string]feedback.Class{"daily_exhausted": feedback.Exhausted, "rate_limited": feedback.SlowDown, "transient": feedback.Transient,
+		"auth": feedback.Permanent, "not_found": feedback.Permanent, "bad_request": feedback.Permanent}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var one struct {
+			ID     string
+			Status int `json:"http_status"`
+			Body   string
+			Class  string `json:"expected_class"`
+			Bucket string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			t.Fatal(err)
+		}
+		want, known := classes[one.Class]
+		got := feedback.Classify(one.Status, nil, []byte(one.Body))
+		if !known || got.Class != want || want == feedback.Exhausted && got.Bucket != one.Bucket {
+			t.Errorf("%s: %s of %q; want %s of %q", one.ID, got.Class, got.Bucket, one.Class, one.Bucket)
+		}
+		check(t, one.Status, got)
+	}
+}
+
+const date = "Fri, 20 Nov 2026 12:00:00 GMT"
+
+func TestRetryAfter(t *testing.T) {
+	none := time.Duration(-1)
+	tests := []struct {
+		values []string
+		want   time.Duration
+	}{
+		{nil, none}, {[]string{""}, none}, {[]string{"0"}, 0}, {[]string{" 120\t"}, 2 * time.Minute}, {[]string{"007"}, 7 * time.Second},
+		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour},
+		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1.5"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
+		{[]string{"NaN"}, none}, {[]string{"1_0"}, none}, {[]string{"٣"}, none}, {[]string{"60, 120"}, none}, {[]string{"60", "120"}, none},
+		{[]string{"1000000000000"}, none}, {[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none},
+		{[]string{strings.Repeat("9", 4096)}, none}, {[]string{strings.Repeat("0", 4096)}, none},
+		{[]string{"Fri, 20 Nov 2026 12:01:30 GMT"}, 90 * time.Second},
+		{[]string{"Friday, 20-Nov-26 12:01:30 GMT"}, 90 * time.Second},
+		{[]string{"Fri Nov 20 12:01:30 2026"}, 90 * time.Second},
+		{[]string{"Fri, 20 Nov 2026 11:00:00 GMT"}, 0},
+		{[]string{"Sun, 22 Nov 2026 12:00:00 GMT"}, 24 * time.Hour},
+		{[]string{"Fri, 31 Dec 9999 23:59:59 GMT"}, none},
+		{[]string{"2026-11-20T12:01:30Z"}, none},
+	}
+	for _, test := range tests {
+		header := http.Header{"Date": {date}, "Retry-After": test.values}
+		want, ok := max(test.want, 0), test.want != none
+		if got, said := feedback.ParseRetryAfter(header); got != want || said != ok {
+			t.Errorf("%.40q: %s, %v; want %s, %v", test.values, got, said, want, ok)
+		}
+		wait := time.Minute // of a 429 that names no limit
+		if ok {
+			wait = max(want, time.Second)
+		}
+		if got := feedback.Classify(429, header, nil).RetryAfter; got != wait {
+			t.Errorf("%.40q: a 429 waits %s; want %s", test.values, got, wait)
+		}
+	}
+	for _, dates := range [][]string{nil, {"today"}, {date, date}} {
+		if got, ok := feedback.ParseRetryAfter(http.Header{"Date": dates, "Retry-After": {date}}); ok {
+			t.Errorf("with the date %q: %s", dates, got)
+		}
+	}
+	hour := http.Header{"Retry-After": {"3600"}}
+	for text, want := range map[string]time.Duration{
+		body(429, spentText("Queries", "minute"), "rateLimitExceeded"): 10 * time.Minute,
+		body(429, "Resource has been exhausted", "rateLimitExceeded"):  time.Hour,
+		body(503, "Backend Error", "backendError"):                     time.Hour,
+		body(403, spentHTML, "quotaExceeded"):                          0,
+	} {
+		status := 429
+		if strings.Contains(text, "Backend") {
+			status = 503
+		}
+		if got := feedback.Classify(status, hour, []byte(text)).RetryAfter; got != want {
+			t.Errorf("%s: %s; want %s", text, got, want)
+		}
+	}
+}
+
+func FuzzClassify(f *testing.F) {
+	f.Add(403, "60", []byte(body(403, spentHTML, "quotaExceeded")))
+	f.Add(429, "Fri, 20 Nov 2026 12:01:30 GMT", []byte(body(429, spentText("Search Queries", "day"), "rateLimitExceeded", searchDay, search, "quota_limit_value=100")))
+	f.Add(410, "1e9", []byte(body(503, "&lt;b&gt;", "backendError")))
+	f.Add(500, "", []byte("<html>"))
+	f.Fuzz(func(t *testing.T, status int, after string, text []byte) {
+		before := bytes.Clone(text)
+		check(t, status, feedback.Classify(status, http.Header{"Date": {date}, "Retry-After": {after}}, text))
+		if !bytes.Equal(before, text) {
+			t.Error("the body was changed")
+		}
+	})
+}
+
+func FuzzParseRetryAfter(f *testing.F) {
+	for _, seed := range []string{"0", "60", "-1", "1e3", "0x10", "NaN", "9223372037", "Fri, 31 Dec 9999 23:59:59 GMT", "Friday, 20-Nov-26 12:01:30 GMT"} {
+		f.Add(seed, date)
+	}
+	f.Fuzz(func(t *testing.T, text, date string) {
+		after, ok := feedback.ParseRetryAfter(http.Header{"Date": {date}, "Retry-After": {text}})
+		if after < 0 || after > feedback.MaxRetryAfter || !ok && after != 0 {
+			t.Errorf("%q at %q: %s, %v", text, date, after, ok)
+		}
+	})
+}

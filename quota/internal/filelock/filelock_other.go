@@ -1,0 +1,47 @@
+//go:build !windows
+
+package filelock
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+const noFollow = syscall.O_NOFOLLOW
+
+func tryLock(file *os.File) (bool, error) {
+	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func waitLock(file *os.File) error { return flock(file, syscall.LOCK_EX) }
+
+func unlock(file *os.File) error { return flock(file, syscall.LOCK_UN) }
+
+// flock keeps the descriptor from being closed, and its number from being
+// used again, while the call lasts.
+func flock(file *os.File, how int) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			if result = syscall.Flock(int(fd), how); !errors.Is(result, syscall.EINTR) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if result != nil {
+		return &os.PathError{Op: "lock", Path: file.Name(), Err: result}
+	}
+	return nil
+}

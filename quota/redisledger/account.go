@@ -1,0 +1,259 @@
+package redisledger
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"sync"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// account is what a ledger knows of one account's meta. What it knows is good
+// for one head, which goes with each batch; when the store's is another one, it
+// is learned anew.
+type account struct {
+	mu     sync.Mutex
+	head   string // empty: not known, or the store has none
+	life   string // the part of a head that labels are good for
+	items  []item
+	places map[itemKey]int // in items
+	labels map[label]*labelled
+	days   map[quota.Window]decide.Day
+}
+
+// item is a coverage that the store keeps a list or a counter for.
+type item struct {
+	id       string
+	horizon  int64
+	coverage *quota.Coverage
+	key      itemKey
+}
+
+type itemKey struct {
+	coverage string
+	length   int64 // of a counter; 0 for a list
+}
+
+// labelled is a label's number, and which items count it.
+type labelled struct {
+	number int64
+	feeds  []int // nil until worked out
+}
+
+const (
+	idBytes   = 12 // hexadecimal digits
+	headBytes = 12
+	lifeBytes = 8
+	maxLabels = 4096 // that are remembered in the process
+
+	leastKept = int64(60e6) // of a keyed log that nobody asks for, µs
+)
+
+func (l *Ledger) account(name string) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[name]
+	if a == nil {
+		a = &account{labels: map[label]*labelled{}, days: map[quota.Window]decide.Day{}}
+		l.accounts[name] = a
+	}
+	return a
+}
+
+// keyOf returns the key of the item that answers a charge, and the horizon it must have.
+func keyOf(c *quota.Charge) (itemKey, int64) {
+	key := itemKey{coverage: c.Coverage.Key()}
+	if c.Window.Estimate() {
+		key.length = c.Window.Length().Microseconds()
+	}
+	return key, c.Window.Horizon().Microseconds()
+}
+
+// find returns the place of the item that answers a charge, -1 when there is none.
+func (a *account) find(c *quota.Charge) int {
+	key, horizon := keyOf(c)
+	if i, ok := a.places[key]; ok && a.items[i].horizon >= horizon {
+		return i
+	}
+	return -1
+}
+
+// isLog reports whether the log itself is the item's list.
+func (i *item) isLog() bool { return i.key == itemKey{} }
+
+// horizon returns how long a log keeps its entries, in microseconds.
+func (a *account) horizon(keyed bool) int64 {
+	longest := decide.Kept
+	if keyed {
+		longest = leastKept
+	}
+	for i := range a.items {
+		longest = max(longest, a.items[i].horizon)
+	}
+	return longest
+}
+
+// feeds returns the items that count a label.
+func (a *account) feeds(l label) []int {
+	have := a.labels[l]
+	if have.feeds == nil {
+		have.feeds = []int{}
+		for i := range a.items {
+			if !a.items[i].isLog() && a.items[i].coverage.Covers(l.method, l.caller) {
+				have.feeds = append(have.feeds, i)
+			}
+		}
+	}
+	return have.feeds
+}
+
+// day returns the day of a daily window that now lies in.
+func (a *account) day(w quota.Window, now int64) decide.Day {
+	day, ok := a.days[w]
+	if !ok || !day.Holds(now) {
+		day = decide.DayOf(w, now)
+		a.days[w] = day
+	}
+	return day
+}
+
+// wants is what a batch needs that is not known yet.
+type wants struct {
+	labels  []label
+	charges []*quota.Charge
+}
+
+// missing returns what of a batch is not known, or nil.
+func (a *account) missing(requests []quota.Request) *wants {
+	if len(a.labels) > maxLabels {
+		clear(a.labels)
+	}
+	var w wants
+	labels, keys := map[label]bool{}, map[itemKey]*quota.Charge{}
+	for i := range requests {
+		r := &requests[i]
+		if l := (label{r.Method, r.Caller}); a.labels[l] == nil && !labels[l] {
+			labels[l] = true
+			w.labels = append(w.labels, l)
+		}
+		for _, c := range r.Charges {
+			if a.find(c) < 0 {
+				key, horizon := keyOf(c)
+				if have := keys[key]; have == nil || have.Window.Horizon().Microseconds() < horizon {
+					keys[key] = c
+				}
+			}
+		}
+	}
+	for _, c := range keys {
+		w.charges = append(w.charges, c)
+	}
+	if a.head != "" && len(w.labels) == 0 && len(w.charges) == 0 {
+		return nil
+	}
+	return &w
+}
+
+// learn asks the store for its head, coverages and numbers of labels, and has
+// it take up those that are wanted. A nil w creates nothing.
+func (l *Ledger) learn(op *operation, name string, w *wants) error {
+	n := l.names(name, "")
+	now, _ := l.clock(0)
+	var items []byte
+	args := []any{now, random(headBytes), nil}
+	if w != nil {
+		for _, c := range w.charges {
+			_, horizon := keyOf(c)
+			def := define(c.Coverage)
+			items = append(items, hex.EncodeToString([]byte(random(idBytes/2)))...)
+			items = append(items, kind(c))
+			items = number(number(items, horizon, 7), int64(len(def)), 4)
+			items = append(items, def...)
+		}
+		for _, l := range w.labels {
+			args = append(args, random(2)+l.pack())
+		}
+	}
+	args[2] = string(items)
+	reply, err := op.ask(&learnScript, []string{n.meta, n.log}, args)
+	if err != nil {
+		return err
+	}
+	a := l.account(name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.apply(reply, w)
+}
+
+func kind(c *quota.Charge) byte {
+	if c.Window.Estimate() {
+		return 1
+	}
+	return 0
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails since Go 1.24
+	return string(b)
+}
+
+// apply takes in what learn.lua answered.
+func (a *account) apply(reply *reply, w *wants) error {
+	head, items := reply.text(), reply.text()
+	if reply.bad || (head != "" && len(head) != headBytes) {
+		return errGarbled
+	}
+	if head != a.head {
+		if err := a.renew(head, items); err != nil {
+			return err
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	for _, l := range w.labels {
+		a.labels[l] = &labelled{number: reply.number()}
+	}
+	if reply.bad {
+		a.head, a.life = "", ""
+		return errGarbled
+	}
+	return nil
+}
+
+// renew replaces the coverages, and forgets the labels of another life of meta.
+func (a *account) renew(head, packed string) error {
+	items, places := []item(nil), map[itemKey]int{}
+	for packed != "" {
+		if len(packed) < idBytes+12 {
+			return errGarbled
+		}
+		counter, horizon := packed[idBytes], value(packed[idBytes+1:idBytes+8])
+		n := value(packed[idBytes+8 : idBytes+12])
+		if n > int64(len(packed)-idBytes-12) {
+			return errGarbled
+		}
+		coverage, err := parseDefinition(packed[idBytes+12 : idBytes+12+n])
+		if err != nil {
+			return err
+		}
+		it := item{id: packed[:idBytes], horizon: horizon, coverage: coverage, key: itemKey{coverage: coverage.Key()}}
+		if counter == 1 {
+			it.key.length = horizon / 2
+		}
+		places[it.key] = len(items)
+		items = append(items, it)
+		packed = packed[idBytes+12+n:]
+	}
+	life := head[:len(head)*lifeBytes/headBytes]
+	if life != a.life {
+		clear(a.labels)
+	}
+	for l, have := range a.labels {
+		a.labels[l] = &labelled{number: have.number}
+	}
+	a.head, a.life, a.items, a.places = head, life, items, places
+	return nil
+}

@@ -1,0 +1,126 @@
+package redisledger_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		os.Exit(child(url))
+	}
+	os.Exit(m.Run())
+}
+
+// prefixes tells the ledgers of one server apart.
+var prefixes atomic.Int64
+
+// fresh opens an empty ledger.
+func fresh(t testing.TB, url string, now func() time.Time) *redisledger.Ledger {
+	t.Helper()
+	l, err := redisledger.Open(url, &redisledger.Options{Now: now, Prefix: fmt.Sprintf("t%d", prefixes.Add(1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// raw is a client beside the ledger.
+func raw(t testing.TB, server *redistest.Server) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func do(t testing.TB, c redis.UniversalClient, args ...any) any {
+	t.Helper()
+	value, err := c.Do(context.WithoutCancel(t.Context()), args...).Result()
+	if err != nil {
+		t.Fatalf("%v: %v", args[0], err)
+	}
+	return value
+}
+
+func TestContract(t *testing.T) {
+	server := redistest.Start(t)
+	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger { return fresh(t, server.URL(), now) })
+}
+
+// TestContractInACluster runs on a cluster of one node, which refuses keys that
+// do not share a hash slot, through a client with its default retries.
+func TestContractInACluster(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	node := raw(t, server)
+	slots := []any{"cluster", "addslots"}
+	for slot := range 16384 {
+		slots = append(slots, slot)
+	}
+	do(t, node, slots...)
+	for do(t, node, "cluster", "info").(string)[:16] != "cluster_state:ok" {
+		<-time.After(10 * time.Millisecond)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}})
+	t.Cleanup(func() { _ = client.Close() })
+	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
+		return redisledger.New(client, &redisledger.Options{Now: now, Prefix: fmt.Sprintf("t%d", prefixes.Add(1))})
+	})
+}
+
+const account = "my-project"
+
+var day = charge("day", 9500, quota.Sliding(24*time.Hour))
+
+func charge(name string, limit quota.Units, window quota.Window, methods ...string) *quota.Charge {
+	return &quota.Charge{Budget: name, Coverage: quota.NewCoverage(quota.Coverage{Methods: methods}), Limit: limit, Window: window}
+}
+
+func spend(t testing.TB, l quota.Ledger, method string, units quota.Units, charges ...*quota.Charge) (quota.Receipt, error) {
+	t.Helper()
+	answers, err := l.Spend(context.Background(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: method, Units: units, Charges: charges}}})
+	if err != nil {
+		return quota.Receipt{}, err
+	}
+	return answers[0].Receipt, answers[0].Err
+}
+
+func mustSpend(t testing.TB, l quota.Ledger, method string, units quota.Units, charges ...*quota.Charge) quota.Receipt {
+	t.Helper()
+	receipt, err := spend(t, l, method, units, charges...)
+	if err != nil {
+		t.Fatalf("spend %d: %v", units, err)
+	}
+	return receipt
+}
+
+func used(t testing.TB, l quota.Ledger, c *quota.Charge) quota.Units {
+	t.Helper()
+	s, err := l.Standings(context.Background(), account, "", []*quota.Charge{c})
+	if err != nil {
+		t.Fatalf("standings: %v", err)
+	}
+	return s[0].Used
+}
+
+func entries(t testing.TB, l quota.Ledger) (all []quota.Entry) {
+	t.Helper()
+	for e, err := range l.Entries(context.Background(), quota.Query{Account: account}) {
+		if err != nil {
+			t.Fatalf("entries: %v", err)
+		}
+		all = append(all, e)
+	}
+	return all
+}

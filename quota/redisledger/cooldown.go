@@ -1,0 +1,41 @@
+package redisledger
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// maxReason bounds a cooldown's reason, in bytes.
+const maxReason = 200
+
+// SetCooldown implements quota.Ledger. It goes through when ctx is done.
+func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	reason := c.Reason
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	}
+	return l.cool(ctx, c.Account, c.Budget, min(max(1, ceil(c.Until)), 1<<53-1), reason)
+}
+
+// ClearCooldown implements quota.Ledger. It goes through when ctx is done.
+func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
+	return l.cool(ctx, account, budget, 0, "")
+}
+
+func (l *Ledger) cool(ctx context.Context, account, budget string, until int64, reason string) error {
+	if err := (&quota.Batch{Account: account, Key: budget}).Check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	op := &operation{ledger: l, ctx: ctx}
+	real := int64(1)
+	if l.now != nil {
+		real = 0
+	}
+	arg := number(number(nil, until, 7), real, 1)
+	_, err := op.ask(&cooldownScript, []string{l.names(account, "").cooldowns}, []any{string(arg), budget, reason})
+	return err
+}

@@ -1,0 +1,104 @@
+package redisledger
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// errGarbled is an answer that no script of ours gives.
+var errGarbled = errors.New("an answer of an unknown shape; look for another program on these keys, or a proxy on the way")
+
+// errForgets means that what the store says of itself changes faster than it can be asked.
+var errForgets = errors.New("the store keeps forgetting; look for evictions or another program on these keys")
+
+// outcome is what an error says about the command it answers.
+type outcome uint8
+
+const (
+	unknown outcome = iota // it may have been executed
+	busy                   // not executed; soon it may be
+	down                   // not executed
+	config                 // not executed until somebody mends something
+)
+
+// codes are how Redis' errors begin (seen on 7.0.15, 2026-11-20). What is not
+// listed is a matter of configuration: commands that are unknown or not allowed.
+var codes = map[string]outcome{
+	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy,
+	"READONLY": down, "NOREPLICAS": down, "MISCONF": down, "OOM": down, "UNKILLABLE": busy,
+}
+
+// judge says what an error of go-redis means. Only what is certain not to have
+// been executed is called so.
+func judge(err error) outcome {
+	if answer, ok := errors.AsType[redis.Error](err); ok {
+		return judgeAnswer(answer.Error())
+	}
+	if secured(err) {
+		return config
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return down
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return down
+	}
+	if errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return down
+	}
+	return unknown
+}
+
+// judgeAnswer judges an error that the server sent. Redis before 7 wraps the
+// errors of commands in a script: ERR Error running script (...): @user_script: 1: OOM ...
+func judgeAnswer(text string) outcome {
+	code, rest, _ := strings.Cut(text, " ")
+	if found, ok := codes[code]; ok {
+		return found
+	}
+	if strings.HasPrefix(rest, "max number of clients") {
+		return down
+	}
+	if code == "ERR" && strings.Contains(rest, "@user_script") {
+		for code, found := range codes {
+			if strings.Contains(rest, " -"+code+" ") || strings.Contains(rest, " "+code+" ") {
+				return found
+			}
+		}
+	}
+	return config
+}
+
+// secured reports whether err is of a TLS handshake that cannot succeed.
+func secured(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.AlertError](err)
+	return ok
+}
+
+// failed wraps what ended an operation: err, or before it an answer that was lost.
+func (l *Ledger) failed(err error, found outcome, doubt bool) error {
+	switch {
+	case doubt:
+		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
+	case found == config:
+		return fmt.Errorf("%w: redis at %s: %w; check the URL, the password and the user's rights", quota.ErrLedgerConfig, l.where, err)
+	}
+	return fmt.Errorf("%w: redis at %s: %w; see that it is up and can be reached", quota.ErrLedgerDown, l.where, err)
+}

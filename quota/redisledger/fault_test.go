@@ -1,0 +1,250 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// childURL makes the test binary one of many spending processes.
+const childURL = "RATION_TEST_CHILD"
+
+// child spends calls of 100, 7 and 1 units until not even 1 is granted, and
+// prints how many units it was granted.
+func child(url string) int {
+	l, err := redisledger.Open(url, nil)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer l.Close()
+	var granted atomic.Int64
+	var failed atomic.Value
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for _, units := range []quota.Units{100, 7, 1} {
+				for {
+					r := quota.Request{Method: "m", Units: units, Charges: []*quota.Charge{day}}
+					answers, err := l.Spend(context.Background(), &quota.Batch{Account: account, Requests: []quota.Request{r}})
+					if err != nil {
+						failed.Store(err.Error())
+						return
+					}
+					if answers[0].Err != nil {
+						break
+					}
+					granted.Add(int64(units))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Print(granted.Load())
+	return 0
+}
+
+// TestEightProcesses: what eight processes are granted together is the limit.
+func TestEightProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), childURL+"="+server.URL())
+			out, err := cmd.Output()
+			granted, parseErr := strconv.ParseInt(string(out), 10, 64)
+			if err != nil || parseErr != nil {
+				t.Errorf("child: %s, %v", out, err)
+			}
+			total.Add(granted)
+		})
+	}
+	wg.Wait()
+	l, err := redisledger.Open(server.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if sum := used(t, l, day); total.Load() != int64(day.Limit) || sum != day.Limit {
+		t.Errorf("granted %d, the ledger holds %d; want %d exactly", total.Load(), sum, day.Limit)
+	}
+}
+
+// proxy stands between a client and a server, and can lose an answer.
+type proxy struct {
+	net.Listener
+	server string
+	cut    atomic.Bool // the next answer is dropped, and its connection
+	hold   atomic.Bool // the next answer never comes, nor anything after it
+}
+
+func startProxy(t *testing.T, server string) *proxy {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: listener, server: server}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(buf)
+		if err != nil || p.cut.CompareAndSwap(true, false) {
+			return
+		}
+		if p.hold.CompareAndSwap(true, false) {
+			_, _ = io.Copy(io.Discard, server)
+			return
+		}
+		if _, err := client.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestAnswerLost: the script ran, its answer never arrives; the call is granted
+// and charged once. Clients given to New have go-redis' own retries on.
+func TestAnswerLost(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr)
+	url := "redis://" + p.Addr().String()
+	theirs := redis.NewClient(&redis.Options{Addr: p.Addr().String()})
+	t.Cleanup(func() { _ = theirs.Close() })
+	for name, l := range map[string]*redisledger.Ledger{
+		"opened": fresh(t, url, nil),
+		"given":  redisledger.New(theirs, &redisledger.Options{Prefix: "given"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustSpend(t, l, "m", 1, day)
+			for i := range quota.Units(50) {
+				p.cut.Store(true)
+				receipt := mustSpend(t, l, "m", 100, day)
+				if sum := used(t, l, day); sum != 1+100*(i+1) {
+					t.Fatalf("%d units after %d calls of 100 and one of 1", sum, i+1)
+				}
+				p.cut.Store(true)
+				if err := l.Settle(t.Context(), receipt, 40); err != nil {
+					t.Fatal(err)
+				}
+				p.cut.Store(true)
+				if err := l.Settle(t.Context(), receipt, 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.hold.Store(true)
+			began := time.Now()
+			mustSpend(t, l, "m", 100, day)
+			if sum, took := used(t, l, day), time.Since(began); sum != 5101 || took > 1200*time.Millisecond {
+				t.Fatalf("%d units, after %s; want 5101 in about half a second", sum, took)
+			}
+		})
+	}
+}
+
+// TestSettleUpFarIsAddedOnce loses the answer of the one settle that adds an entry.
+func TestSettleUpFarIsAddedOnce(t *testing.T) {
+	server := redistest.Start(t)
+	p := startProxy(t, server.Addr)
+	l := fresh(t, "redis://"+p.Addr().String(), nil)
+	first := mustSpend(t, l, "m", 10, day)
+	if err := l.Settle(t.Context(), first, 10); err != nil { // from here on the server knows the script
+		t.Fatal(err)
+	}
+	for range quota.MaxSettle + 1 {
+		mustSpend(t, l, "m", 1, day)
+	}
+	p.cut.Store(true)
+	if err := l.Settle(t.Context(), first, 17); err != nil {
+		t.Fatal(err)
+	}
+	if sum := used(t, l, day); sum != 17+quota.MaxSettle+1 {
+		t.Fatalf("%d units; want 7 more, once", sum)
+	}
+}
+
+// TestServerStands stops the server's process while calls are in flight. Each
+// is charged at most once, one that was granted exactly once, and none takes
+// much longer than a second.
+func TestServerStands(t *testing.T) {
+	server := redistest.Start(t)
+	for _, stands := range []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond} {
+		t.Run(stands.String(), func(t *testing.T) {
+			l := fresh(t, server.URL(), nil)
+			mustSpend(t, l, "m", 1, day)
+			if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			goesOn := make(chan struct{})
+			time.AfterFunc(stands, func() {
+				_ = syscall.Kill(server.PID(), syscall.SIGCONT)
+				close(goesOn)
+			})
+			began := time.Now()
+			_, err := spend(t, l, "m", 100, day)
+			took := time.Since(began)
+			if took > 1200*time.Millisecond || err != nil && !errors.Is(err, quota.ErrInDoubt) {
+				t.Fatalf("%v after %s; want a grant or ErrInDoubt, in about a second", err, took)
+			}
+			if (err == nil) != (stands < time.Second) {
+				t.Errorf("%v after %s", err, took)
+			}
+			<-goesOn
+			for range 20 {
+				mustSpend(t, l, "m", 1, day)
+			}
+			large := 0
+			for _, e := range entries(t, l) {
+				if e.Units == 100 {
+					large++
+				}
+			}
+			if large > 1 || err == nil && large != 1 || used(t, l, day) != quota.Units(21+100*large) {
+				t.Errorf("charged %d times, %d units in all", large, used(t, l, day))
+			}
+		})
+	}
+}

@@ -1,0 +1,384 @@
+-- What all scripts begin with. Data comes only through KEYS and ARGV; numbers
+-- in ARGV are packed big-endian, so they are whole and not negative by nature.
+--
+-- Lua counts in doubles, exact for whole numbers below 2^53. Stamps are
+-- microseconds since the Unix epoch (below 2^53 until the year 2255). Running totals
+-- wrap at 2^48 and are only ever subtracted, so a total may grow for ever;
+-- what one log holds at once stays below 2^48, twice the highest limit (see full).
+--
+-- A LIST of records, oldest first, answers for one coverage. A record is
+--     stamp  7 bytes  strictly increasing within a log
+--     total  6 bytes  running total after this record, modulo 2^48
+--     amount 4 bytes  what it counts; in the log the top bit says: not a call
+-- and in the log, which is also the list of the units of all calls, after it
+--     label  2 bytes  who and what, see learn.lua
+--     client 6 bytes, seq 4 bytes (its low 32 bits): the id of the request
+-- A list is never trimmed to nothing, so one that is there has been filled from
+-- the log and been fed since; one that covers nothing yet holds a record of stamp 0.
+--
+-- An estimate keeps two counters in a STRING: 7 bytes start of the present
+-- period, 6 bytes its count, 6 bytes the count of the period before.
+
+local call, pack, unpacked = redis.call, struct.pack, struct.unpack
+local floor, fmod, max, min = math.floor, math.fmod, math.max, math.min
+
+local WRAP = 281474976710656 -- 2^48
+local NOCALL = 2147483648 -- 2^31
+local BLOCK = 1099511627776 -- 2^40
+local OTHER = 65535 -- the label of all calls that found no number left
+local SLACK = 120000000 -- entries stay two minutes longer: a clock may step back by that
+local SLIDING, DAILY, COUNTER = 1, 2, 3
+
+local function bad(what)
+  error('ration: bad argument: ' .. what)
+end
+
+-- clock returns the test's time in microseconds, or else the server's.
+local function clock(given)
+  if given == '' then
+    local time = call('TIME')
+    return time[1] * 1000000 + time[2]
+  end
+  if #given ~= 7 then bad('time') end
+  return (unpacked('>I7', given))
+end
+
+local function read(packed)
+  local stamp, total, amount = unpacked('>I7I6I4', packed)
+  if amount >= NOCALL then amount = amount - NOCALL end
+  return stamp, total, amount
+end
+
+-- new_list returns the list of a key. Records in pending are not stored yet.
+local function new_list(key, horizon)
+  local list = {key = key, horizon = horizon, stamp = 0, total = 0, pending = {}, count = 0}
+  local last = call('LINDEX', key, '-1')
+  if last then
+    list.stored = true
+    list.stamp, list.total = unpacked('>I7I6', last)
+  end
+  list.was = list.stamp
+  return list
+end
+
+local function size(list)
+  if not list.length then
+    list.length = list.stored and call('LLEN', list.key) or 0
+  end
+  return list.length + list.count
+end
+
+-- at returns the record of a place, counted from 0.
+local function at(list, place)
+  if place == 0 and list.stored then
+    if not list.first then list.first = call('LINDEX', list.key, '0') end
+    return read(list.first)
+  end
+  size(list)
+  if place < list.length then return read(call('LINDEX', list.key, place)) end
+  return read(list.pending[place - list.length + 1])
+end
+
+-- locate returns the total before an instant and the place of the first record
+-- at or after it. It gallops from where that would be if calls came evenly.
+local function locate(list, instant)
+  if list.stamp < instant then return list.total, size(list) end
+  local stamp, total, amount = at(list, 0)
+  if stamp >= instant then return (total - amount) % WRAP, 0 end
+  local low, high, step = 0, size(list) - 1, 1
+  local middle = floor((instant - stamp) / (list.stamp - stamp) * high)
+  local up = nil
+  while high - low > 1 do
+    middle = max(low + 1, min(high - 1, middle))
+    local before = at(list, middle) < instant
+    if before then low = middle else high = middle end
+    if up == nil then up = before end
+    if before == up and step then -- still on the way
+      middle, step = before and low + step or high - step, step * 2
+    else
+      middle, step = floor((low + high) / 2), nil
+    end
+  end
+  stamp, total, amount = at(list, high)
+  return (total - amount) % WRAP, high
+end
+
+-- reach returns the stamp of the first record from place on at which the total
+-- is so much above base. There is one. Records may count 0, so the place
+-- cannot be told from the amount.
+local function reach(list, place, base, amount)
+  local low, high, step = place - 1, size(list) - 1, 1
+  while high - low > 1 do
+    local middle = low + step
+    if middle >= high then middle = floor((low + high) / 2) end
+    local _, total = at(list, middle)
+    if (total - base) % WRAP < amount then
+      low, step = middle, step * 2
+    else
+      high, step = middle, WRAP -- from here on it only halves
+    end
+  end
+  return (at(list, high))
+end
+
+-- product returns floor(a*b/c) and whether something was left over, for whole
+-- numbers below 2^48 with a quotient below 2^53: long division, four bits at a time.
+local function product(a, b, c)
+  if a * b < 9007199254740992 then
+    local rest = fmod(a * b, c)
+    return (a * b - rest) / c, rest > 0
+  end
+  local quotient, rest, unit = 0, 0, 17592186044416 -- 2^44
+  while unit >= 1 do
+    local digit = floor(a / unit) % 16
+    local sum = rest * 16 + digit * b
+    rest = fmod(sum, c)
+    quotient = quotient * 16 + (sum - rest) / c
+    unit = unit / 16
+  end
+  return quotient, rest > 0
+end
+
+-- periods returns a counter's period at an instant: its start, its count and the
+-- one's before. After a clock has stepped back it may lie ahead of the instant.
+local function periods(counter, now)
+  local start = now - now % counter.length
+  if start <= counter.start then return counter.start, counter.present, counter.before end
+  return start, 0, start == counter.start + counter.length and counter.present or 0
+end
+
+local function new_counter(key, length)
+  local counter = {counter = true, key = key, length = length, start = 0, present = 0, before = 0}
+  local packed = call('GET', key)
+  if packed then
+    counter.stored = true
+    counter.start, counter.present, counter.before = unpacked('>I7I6I6', packed)
+  end
+  counter.was = counter.start
+  return counter
+end
+
+local function share(count, part, whole)
+  local quotient, rest = product(count, part, whole)
+  if rest then quotient = quotient + 1 end
+  return quotient
+end
+
+local function showing(left, count, whole)
+  if left >= count then return whole end
+  return (product(left, whole, count))
+end
+
+-- estimate returns what a counter window holds, and when amount fits: 0 for now.
+local function estimate(counter, now, limit, amount)
+  local start, present, before = periods(counter, now)
+  local length, ends = counter.length, start + counter.length
+  local used = present + share(before, ends - max(now, start), length)
+  if used + amount <= limit then return used, 0 end
+  local left = limit - amount - present
+  if left >= 0 then return used, ends - showing(left, before, length) end
+  return used, ends + length - showing(limit - amount, present, length)
+end
+
+-- new_charge reads one charge: kind, source, length, limit, then of a daily
+-- window its five instants, then the budget's name.
+local function new_charge(packed, now)
+  local c, rest = {}, nil
+  c.kind, c.source, c.length, c.limit, rest = unpacked('>BBI7I6', packed)
+  if c.limit < 1 or c.limit >= WRAP / 2 then bad('limit') end
+  if c.kind == DAILY then
+    c.start, c.since, c.opens, c.next, c.reopens, rest = unpacked('>I7I7I7I7I7', packed, rest)
+  elseif c.kind == SLIDING or c.kind == COUNTER then
+    if c.length < 1000 then bad('window') end
+    c.since = max(now - c.length + 1, 1)
+  else
+    bad('kind of window')
+  end
+  c.budget = string.sub(packed, rest)
+  return c
+end
+
+-- new_charges reads the charges of ARGV from one on. It returns nil when a day is
+-- no longer, or not yet, its window's: the client must send other instants.
+local function new_charges(first, now)
+  local charges = {}
+  for n = first, #ARGV do
+    local c = new_charge(ARGV[n], now)
+    if c.kind == DAILY and (now < c.start or now >= c.opens) then return nil end
+    charges[#charges + 1] = c
+  end
+  return charges
+end
+
+-- holds returns what a sliding or daily window holds.
+local function holds(charge)
+  local list = charge.list
+  if not charge.place then charge.before, charge.place = locate(list, charge.since) end
+  return (list.total - charge.before) % WRAP
+end
+
+-- ask returns what a window holds, and when amount fits: 0 for now.
+local function ask(charge, now, amount)
+  if charge.kind == COUNTER then return estimate(charge.list, now, charge.limit, amount) end
+  local list, used = charge.list, holds(charge)
+  local short = used + amount - charge.limit
+  if short <= 0 then return used, 0 end
+  if charge.kind == SLIDING then
+    return used, reach(list, charge.place, charge.before, short) + charge.length
+  end
+  local before = locate(list, charge.next)
+  if (list.total - before) % WRAP + amount <= charge.limit then return used, charge.opens end
+  return used, charge.reopens
+end
+
+-- cooldowns returns those that hold now, by budget: until when, and why. The
+-- empty budget is the account.
+local function cooldowns(key, charges, now)
+  local found = {}
+  if call('EXISTS', key) == 0 then return found end
+  local names = {''}
+  for _, c in ipairs(charges) do names[#names + 1] = c.budget end
+  for from = 1, #names, 1000 do
+    local last = min(from + 999, #names)
+    for n, packed in ipairs(call('HMGET', key, unpack(names, from, last))) do
+      local till = packed and unpacked('>I7', packed)
+      if till and till > now then
+        found[names[from + n - 1]] = {till = till, reason = string.sub(packed, 8)}
+      end
+    end
+  end
+  return found
+end
+
+-- coverage reads a definition: the measure, then the words of methods, except,
+-- lanes and regions.
+local function coverage(def)
+  local c, where = {calls = string.byte(def) == 1}, 2
+  for n = 1, 4 do
+    local count
+    count, where = unpacked('>I4', def, where)
+    if count > 0 then c[n] = {} end
+    for _ = 1, count do
+      local word
+      word, where = unpacked('>I4c0', def, where)
+      c[n][word] = true
+    end
+  end
+  return c
+end
+
+-- covers reports whether a call of a label is counted. One whose label is not
+-- known counts everywhere: rather too much than too little.
+local function covers(c, label)
+  if not label then return true end
+  local method, lane, _, region = unpacked('>Bc0Bc0Bc0Bc0', label)
+  return (not c[1] or c[1][method]) and not (c[2] and c[2][method])
+    and (not c[3] or c[3][lane]) and (not c[4] or c[4][region]) and true or false
+end
+
+local function amount_of(calls, units, times)
+  if calls then return times end
+  return units
+end
+
+-- new_labels returns a function from a record's label and stamp to its words,
+-- or false. Labels of records older than meta itself are not known.
+local function new_labels(meta)
+  local known, from = {}, tonumber(call('HGET', meta, 'from') or '0')
+  return function(label, stamp)
+    if label == OTHER or stamp < from then return false end
+    if known[label] == nil then known[label] = call('HGET', meta, 'l' .. label) end
+    return known[label]
+  end
+end
+
+-- items_of reads what meta says of coverages: an id (the end of the key), the kind
+-- (0 a list, 1 a counter), the horizon and the definition of each.
+local function items_of(packed)
+  local items, where = {}, 1
+  while where <= #packed do
+    local item = {from = where}
+    item.id, item.kind, item.horizon, item.def, where = unpacked('>c12BI7I4c0', packed, where)
+    item.upto = where - 1
+    items[#items + 1] = item
+  end
+  return items
+end
+
+-- gather feeds what a coverage counts in the log since an instant to add(stamp, amount).
+local function gather(log, labels, def, since, add)
+  local c = coverage(def)
+  local _, place = locate(log, max(since, 1))
+  while place < size(log) do
+    for _, packed in ipairs(call('LRANGE', log.key, place, place + 499)) do
+      local stamp, _, raw, label = unpacked('>I7I6I4I2', packed)
+      if covers(c, labels(label, stamp)) then
+        local units = raw % NOCALL
+        add(stamp, amount_of(c.calls, units, raw < NOCALL and 1 or 0))
+      end
+    end
+    place = place + 500
+  end
+end
+
+-- push adds a record to a list, pending.
+local function push(list, stamp, amount)
+  list.stamp, list.total, list.count = stamp, (list.total + amount) % WRAP, list.count + 1
+  list.pending[list.count] = pack('>I7I6I4', stamp, list.total, amount)
+end
+
+-- tick adds an amount to a counter, pending.
+local function tick(counter, stamp, amount)
+  counter.start, counter.present, counter.before = periods(counter, stamp)
+  counter.present, counter.changed = counter.present + amount, true
+end
+
+-- fill makes a list or counter that is not there say what the log says, pending.
+local function fill(source, log, labels, def, now)
+  if source.counter then
+    source.changed = true
+    local since = now - 2 * source.length - SLACK
+    gather(log, labels, def, since, function(stamp, amount) tick(source, stamp, amount) end)
+    return
+  end
+  gather(log, labels, def, now - source.horizon - SLACK, function(stamp, amount) push(source, stamp, amount) end)
+  if source.count == 0 then push(source, 0, 0) end
+end
+
+-- full reports whether one more amount would make the log hold more than its
+-- totals can tell apart. It looks only when the total enters another block of 2^40.
+local function full(log, amount)
+  if floor((log.total + amount) / BLOCK) == floor(log.total / BLOCK) or size(log) == 0 then return false end
+  local _, total, counted = at(log, 0)
+  return (log.total - total + counted) % WRAP + amount > WRAP - 2 * BLOCK
+end
+
+-- lives renews a key's life: two horizons and some minutes, on real time.
+local function lives(key, horizon)
+  call('PEXPIRE', key, string.format('%.0f', floor(2 * horizon / 1000) + 300000))
+end
+
+-- store writes what is pending and drops what no window can see any more. It
+-- reports whether a new sixteenth of the horizon has begun: often enough to
+-- renew a key's life, and to trim what nobody asks for.
+local function store(list, now, real)
+  if list.count == 0 then return false end
+  local part = max(floor(list.horizon / 16), 1000000)
+  local begins = not list.stored or floor(list.was / part) ~= floor(list.stamp / part)
+  local edge, cut = now - list.horizon - SLACK, 0
+  if list.stored and (begins or list.first) and at(list, 0) <= edge and list.stamp > edge then
+    cut = select(2, locate(list, edge + 1))
+  end
+  for n = 1, list.count, 1000 do
+    call('RPUSH', list.key, unpack(list.pending, n, min(n + 999, list.count)))
+  end
+  if cut > 0 then call('LTRIM', list.key, string.format('%.0f', cut), '-1') end
+  if begins and real then lives(list.key, list.horizon) end
+  return begins
+end
+
+local function store_counter(counter, real)
+  if not counter.changed then return end
+  call('SET', counter.key, pack('>I7I6I6', counter.start, counter.present, counter.before), 'KEEPTTL')
+  if real and (not counter.stored or counter.start ~= counter.was) then lives(counter.key, 2 * counter.length) end
+end

@@ -1,0 +1,20 @@
+-- Sets a cooldown that is later than the one that holds, or with 0 lifts it.
+-- KEYS: cooldowns. ARGV: until (7) and whether real time counts (1), budget, reason.
+
+local cool, budget = KEYS[1], ARGV[2]
+local till, real = unpacked('>I7B', ARGV[1])
+if till == 0 then
+  call('HDEL', cool, budget)
+  return 0
+end
+local have = call('HGET', cool, budget)
+if have and unpacked('>I7', have) >= till then return 0 end
+call('HSET', cool, budget, pack('>I7', till) .. ARGV[3])
+if real == 1 then
+  local life = call('PTTL', cool)
+  local ends = floor(till / 1000) + 300000
+  local time = call('TIME')
+  local now = time[1] * 1000 + floor(time[2] / 1000)
+  if life < 0 or now + life < ends then call('PEXPIRE', cool, string.format('%.0f', max(ends - now, 1))) end
+end
+return 0

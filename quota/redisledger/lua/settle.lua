@@ -1,0 +1,93 @@
+-- Sets what one entry counts. Whatever is done again leaves the same behind.
+-- KEYS: meta, the log, then all sources, as in items_of(meta.items).
+-- ARGV: head, the time of a test, the log's horizon (7), the entry's stamp (7), client (6), seq
+-- (4), units (4) and calls (1), how many newer entries at most (4).
+-- Answer: 0 done, or nothing to do; 1 other head; 2 too late, it stays; 3 the log is full.
+
+local meta = KEYS[1]
+if (call('HGET', meta, 'head') or '') ~= ARGV[1] then return 1 end
+local real, now = ARGV[2] == '', clock(ARGV[2])
+local log = new_list(KEYS[2], (unpacked('>I7', ARGV[3])))
+local stamp, client, seq, units, calls, most = unpacked('>I7I6I4I4BI4', ARGV[4])
+if units >= NOCALL or calls > 1 then bad('units') end
+if not log.stored or stamp < 1 or log.stamp < stamp then return 0 end
+local _, place = locate(log, stamp)
+local packed = call('LINDEX', log.key, place)
+local at_stamp, _, raw, label, by, number = unpacked('>I7I6I4I2I6I4', packed)
+if at_stamp ~= stamp or by ~= client or number ~= seq then return 0 end
+local was, counted = raw % NOCALL, raw < NOCALL and 1 or 0
+local more, times = units - was, calls - counted
+local items = items_of(call('HGET', meta, 'items') or '')
+local words = new_labels(meta)(label, stamp)
+
+-- All is read before anything is written. What is not there yet will be filled from the log.
+local sources = {}
+for n, item in ipairs(items) do
+  local key = KEYS[n + 2]
+  local source = item.kind == 0 and new_list(key, item.horizon) or new_counter(key, item.horizon / 2)
+  local c = coverage(item.def)
+  source.calls, source.covered = c.calls, covers(c, words)
+  if source.stored then sources[#sources + 1] = source end
+end
+
+-- add records units that an entry far from the tail turned out to cost, as an
+-- entry of no call, unless it is there: the answer to the first try may have been lost.
+local function add()
+  for _, record in ipairs(call('LRANGE', log.key, -most - 1, -1)) do
+    local _, _, amount, _, who, which = unpacked('>I7I6I4I2I6I4', record)
+    if amount == NOCALL + more and who == client and which == seq then return end
+  end
+  local new = max(now, log.stamp + 1)
+  push(log, new, more)
+  log.pending[1] = pack('>I7I6I4I2I6I4', new, log.total, NOCALL + more, label, client, seq)
+  store(log, now, real)
+  for _, source in ipairs(sources) do
+    local amount = amount_of(source.calls, more, 0)
+    if source.covered and source.counter then
+      tick(source, new, amount)
+      store_counter(source, real)
+    elseif source.covered then
+      push(source, new, amount)
+      store(source, now, real)
+    end
+  end
+end
+
+-- correct adds delta to the record of that stamp and to all totals behind it.
+-- A record that is not in a list has left it, or was never covered.
+local function correct(list, delta, first)
+  if list.stamp < stamp then return end
+  local _, from = locate(list, stamp)
+  for n, record in ipairs(call('LRANGE', list.key, from, -1)) do
+    local when, total, amount = unpacked('>I7I6I4', record)
+    if n == 1 and when ~= stamp then return end
+    amount = n == 1 and first(amount) or amount
+    local changed = pack('>I7I6I4', when, (total + delta) % WRAP, amount)
+    call('LSET', list.key, from + n - 1, changed .. string.sub(record, 18))
+  end
+end
+
+if size(log) - 1 - place > most then
+  if more < 0 or times < 0 then return 2 end
+  if more > 0 and full(log, more) then return 3 end
+  if more > 0 then add() end
+  return 0
+end
+if more == 0 and times == 0 then return 0 end
+if more > 0 and full(log, more) then return 3 end
+for _, source in ipairs(sources) do
+  local delta = amount_of(source.calls, more, times)
+  if not source.counter then
+    if delta ~= 0 then correct(source, delta, function(amount) return amount + delta end) end
+  elseif source.covered and (words or delta > 0) then
+    local start = stamp - stamp % source.length
+    if start == source.start then
+      source.present, source.changed = source.present + delta, true
+    elseif start == source.start - source.length then
+      source.before, source.changed = source.before + delta, true
+    end
+    store_counter(source, real)
+  end
+end
+correct(log, more, function() return units + (1 - calls) * NOCALL end)
+return 0

@@ -1,0 +1,58 @@
+-- Says what windows hold. Writes nothing.
+-- KEYS: meta, cooldowns, the log, then one source a charge that has one of its own.
+-- ARGV: head, the time of a test, the log's horizon (7), one definition a charge (empty: the
+-- source is the log), then the charges, whose source is a number in KEYS or 0.
+-- Answer: 1 other head; 2, now: other days; 0, now, then of each charge used, since and when the
+-- next units return (0: never), until when a cooldown holds, of which budget and why.
+
+local meta = KEYS[1]
+if (call('HGET', meta, 'head') or '') ~= ARGV[1] then return {1} end
+local now = clock(ARGV[2])
+local n = (#ARGV - 3) / 2
+local charges = new_charges(4 + n, now)
+if not charges then return {2, now} end
+local log = new_list(KEYS[3], (unpacked('>I7', ARGV[3])))
+local cooled = cooldowns(KEYS[2], charges, now)
+
+-- source returns what answers a charge: its own list or counter, the log, or
+-- one made of the log for this answer alone.
+local function source(c, def)
+  if c.kind ~= COUNTER and def == '' then return log end
+  local key = c.source > 0 and KEYS[3 + c.source] or ''
+  local made
+  if c.kind == COUNTER then
+    made = key ~= '' and new_counter(key, c.length) or {counter = true, length = c.length, start = 0, present = 0, before = 0}
+  else
+    made = key ~= '' and new_list(key, c.length) or {stamp = 0, total = 0, pending = {}, count = 0}
+    made.horizon = max(log.horizon, c.length)
+  end
+  if not made.stored then
+    fill(made, log, new_labels(meta), def, now)
+  end
+  return made
+end
+
+-- frees returns when the next units return, if some are used.
+local function frees(c, used)
+  if used <= 0 then return 0 end
+  if c.kind == DAILY then return c.opens end
+  if c.kind == SLIDING then return reach(c.list, c.place, c.before, 1) + c.length end
+  local _, at_last = estimate(c.list, now, used - 1, 0)
+  return at_last
+end
+
+local answer = {0, now}
+for i, c in ipairs(charges) do
+  c.list = source(c, ARGV[3 + i])
+  local used = c.kind == COUNTER and estimate(c.list, now, WRAP, 0) or holds(c)
+  local till, budget, reason = 0, '', ''
+  for _, name in ipairs({c.budget, ''}) do
+    local cool = cooled[name]
+    if cool and cool.till > till then till, budget, reason = cool.till, name, cool.reason end
+  end
+  local since = c.kind == COUNTER and 0 or c.since
+  for _, value in ipairs({used, since, frees(c, used), till, budget, reason}) do
+    answer[#answer + 1] = value
+  end
+end
+return answer

@@ -1,0 +1,177 @@
+package redisledger
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Standings implements quota.Ledger.
+func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if err := (&quota.Batch{Account: account, Key: key}).Check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	op := &operation{ledger: l, ctx: within}
+	a := l.account(account)
+	var told int64
+	for range maxRounds {
+		if a.unknown() {
+			if err := l.learn(op, account, nil); err != nil {
+				return nil, ended(ctx, err)
+			}
+		}
+		now, at := l.clock(told)
+		keys, args := a.question(l.names(account, key), key, charges, now, at)
+		reply, err := op.ask(&standingsScript, keys, args)
+		if err != nil {
+			return nil, ended(ctx, err)
+		}
+		code := reply.number()
+		switch {
+		case code == answered && !reply.bad:
+			standings := readStandings(reply, account, len(charges))
+			if reply.bad {
+				return nil, l.failed(errGarbled, down, false)
+			}
+			return standings, nil
+		case code == otherDay:
+			told = reply.number()
+		default:
+			a.forget(args[0].(string))
+		}
+	}
+	return nil, l.failed(errForgets, down, false)
+}
+
+// ended returns why the caller's context ended, if it did, else err.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// question packs charges as standings.lua takes them.
+func (a *account) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := sources{account: a, names: n, numbers: map[int]int64{}}
+	args := []any{a.head, now, a.horizonArg(key)}
+	var packed []any
+	for _, c := range charges {
+		def := ""
+		if k, _ := keyOf(c); k != (itemKey{}) {
+			def = define(c.Coverage)
+		}
+		args = append(args, def)
+		packed = append(packed, packCharge(a, c, s.number(a.find(c)), at))
+	}
+	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), append(args, packed...)
+}
+
+func readStandings(r *reply, account string, n int) []quota.Standing {
+	at := instant(r.number())
+	standings := make([]quota.Standing, n)
+	for i := range standings {
+		used, since, free, till := r.number(), r.number(), r.number(), r.number()
+		budget, reason := r.text(), r.text()
+		s := quota.Standing{At: at, Used: quota.Units(used)}
+		if since > 0 {
+			s.Since = instant(since)
+		}
+		if free > 0 {
+			s.NextFree = instant(free)
+		}
+		if till > 0 {
+			s.Cooldown = &quota.Cooldown{Account: account, Budget: budget, Until: instant(till), Reason: reason}
+		}
+		standings[i] = s
+	}
+	return standings
+}
+
+// pageSize is how many entries one script reads, in a quarter of a millisecond.
+const pageSize = 500
+
+// recordBytes is how long a record of the log is, see common.lua.
+const recordBytes = 29
+
+// Entries implements quota.Ledger. Of an id's Seq the store keeps the low 32 bits.
+// Calls whose label is not known any more are of the method "other".
+func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		if err := (&quota.Batch{Account: query.Account, Key: query.Key}).Check(); err != nil {
+			yield(quota.Entry{}, err)
+			return
+		}
+		n := l.names(query.Account, query.Key)
+		from, before := int64(0), int64(1<<53-1)
+		if !query.Since.IsZero() {
+			from = max(0, ceil(query.Since))
+		}
+		if !query.Until.IsZero() {
+			before = max(0, ceil(query.Until))
+		}
+		for {
+			page, err := l.page(ctx, n, from, before)
+			if err != nil {
+				yield(quota.Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+			from = page[len(page)-1].At.UnixMicro() + 1
+		}
+	}
+}
+
+// ceil returns t in microseconds, rounded up.
+func ceil(t time.Time) int64 {
+	micros := t.UnixMicro()
+	if t.Nanosecond()%1000 > 0 {
+		micros++
+	}
+	return micros
+}
+
+func (l *Ledger) page(ctx context.Context, n names, from, before int64) ([]quota.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	op := &operation{ledger: l, ctx: within}
+	arg := number(number(number(nil, from, 7), before, 7), pageSize, 4)
+	reply, err := op.ask(&entriesScript, []string{n.meta, n.log}, []any{string(arg)})
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	var page []quota.Entry
+	for reply.more() {
+		record, words := reply.text(), reply.text()
+		if reply.bad || len(record) != recordBytes {
+			return nil, l.failed(errGarbled, config, false)
+		}
+		label, amount := parseLabel(words), value(record[13:17])
+		page = append(page, quota.Entry{
+			At:     instant(value(record[:7])),
+			ID:     quota.ID{Client: uint64(value(record[19:25])), Seq: uint64(value(record[25:]))},
+			Method: label.method, Caller: label.caller,
+			Units: quota.Units(amount & (1<<31 - 1)), Calls: quota.Units(1 - amount>>31),
+		})
+	}
+	return page, nil
+}

@@ -1,0 +1,250 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestBytesAnEntry: 9,500 calls take at most 32 bytes each.
+func TestBytesAnEntry(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	l := fresh(t, server.URL(), nil)
+	const n = 9500
+	for i := 0; i < n; i += 100 {
+		batch := quota.Batch{Account: account}
+		for j := range 100 {
+			caller := quota.Caller{Lane: "cron", Job: fmt.Sprint("job", j%5), Region: fmt.Sprint("R", j%8)}
+			batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Caller: caller, Charges: []*quota.Charge{day}})
+		}
+		if _, err := l.Spend(t.Context(), &batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := do(t, client, "keys", "*:log").([]any)[0]
+	bytes := do(t, client, "memory", "usage", key, "samples", 0).(int64)
+	t.Logf("%d entries take %d bytes, %.1f each", n, bytes, float64(bytes)/n)
+	if bytes > 32*n {
+		t.Errorf("%d bytes; want at most %d", bytes, 32*n)
+	}
+}
+
+// TestKeysExpire: every key has a life of two horizons or more, and with an injected clock none.
+func TestKeysExpire(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	search := charge("search", 100, quota.Sliding(time.Hour), "search")
+	counter := charge("counter", 100, quota.Counter(time.Minute))
+	for _, now := range []func() time.Time{nil, time.Now} {
+		do(t, client, "flushall")
+		l := fresh(t, server.URL(), now)
+		for _, key := range []string{"", "203.0.113.9"} {
+			r := quota.Request{Method: "search", Units: 1, Charges: []*quota.Charge{day, search, counter}}
+			if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{r}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, Budget: "x", Until: time.Now().Add(30 * time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		keys := do(t, client, "keys", "*").([]any)
+		if len(keys) != 10 { // meta, cooldowns, and of two logs the log, the batch, a list and a counter
+			t.Errorf("%d keys: %v", len(keys), keys)
+		}
+		for _, key := range keys {
+			least, name := 2*24*time.Hour, key.(string)
+			switch _, rest, _ := strings.Cut(name, "}:"); {
+			case rest == "cool":
+				least = 30 * time.Hour
+			case strings.Contains(rest, ":c") && len(rest)-strings.LastIndex(rest, ":") == 14:
+				least = 9 * time.Minute
+			case strings.Count(rest, ":") == 1 && strings.HasPrefix(rest, "log:"), strings.Count(rest, ":") == 2:
+				least = 4 * time.Minute // a list of an hour, or a counter of a minute
+			}
+			left := time.Duration(do(t, client, "pttl", key).(int64)) * time.Millisecond
+			if now == nil && left < least || now != nil && left >= 0 {
+				t.Errorf("%s lives for %s; want at least %s on real time, and for ever on an injected clock", name, left, least)
+			}
+		}
+	}
+}
+
+// TestOldRecordsGo: the log, a list that is asked for and one that is only fed
+// all drop what no window can see any more.
+func TestOldRecordsGo(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l := fresh(t, server.URL(), clock.Now)
+	asked, fed := charge("asked", 1e6, quota.Sliding(time.Hour), "m"), charge("fed", 1e6, quota.Sliding(time.Minute), "m", "n")
+	mustSpend(t, l, "m", 1, asked, fed)
+	for range 27 * 60 {
+		clock.Add(time.Minute)
+		mustSpend(t, l, "m", 1, asked)
+	}
+	lengths := map[int64]bool{}
+	for _, key := range do(t, client, "keys", "*:log*").([]any) {
+		if do(t, client, "type", key) == "list" {
+			lengths[do(t, client, "llen", key).(int64)] = true
+		}
+	}
+	for n := range lengths {
+		if !(n <= 5 || n >= 60 && n <= 66 || n >= 26*60 && n < 27*60) {
+			t.Errorf("a list of %d records; want those of a minute, an hour and 26 hours", n)
+		}
+	}
+	if len(lengths) != 3 || used(t, l, asked) != 60 || used(t, l, fed) != 1 {
+		t.Errorf("lists of %v records, used %d and %d; want 60 and 1", lengths, used(t, l, asked), used(t, l, fed))
+	}
+}
+
+// TestManyLabelsAndCoverages: labels beyond 65,000 share one, and coverages
+// beyond 128 push the oldest out; every sum stays right.
+func TestManyLabelsAndCoverages(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	l := fresh(t, server.URL(), nil)
+	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
+	mustSpend(t, l, "search", 1, day, search)
+	do(t, client, "hset", do(t, client, "keys", "*:meta").([]any)[0], "labels", 65000)
+	mustSpend(t, l, "new", 2, day)
+	for i := range 200 {
+		mustSpend(t, l, "search", 1, charge("many", 1000, quota.Sliding(time.Hour), "search", fmt.Sprint("m", i)))
+	}
+	if all, some := used(t, l, day), used(t, l, search); all != 203 || some != 203 { // the two units of the label without a number count everywhere
+		t.Errorf("%d units, %d searches; want 203 of both", all, some)
+	}
+	log := entries(t, l)
+	if log[0].Method != "search" || log[1].Method != "other" || log[2].Method != "search" {
+		t.Errorf("the log begins with %+v", log[:3])
+	}
+}
+
+// TestStaleBatch: a batch that was held up on the way and arrives after a
+// later one of its client must not be charged.
+func TestStaleBatch(t *testing.T) {
+	server := redistest.Start(t)
+	l := fresh(t, server.URL(), nil)
+	batch := func(seq uint64) error {
+		_, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: 7, Seq: seq,
+			Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}})
+		return err
+	}
+	if err := errors.Join(batch(1), batch(1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	if err := batch(1); !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%v; want ErrInDoubt", err)
+	}
+	if err := batch(1 << 53); !errors.Is(err, quota.ErrBadCall) {
+		t.Errorf("%v; want ErrBadCall", err)
+	}
+	if sum := used(t, l, day); sum != 2 {
+		t.Errorf("%d units; want 2", sum)
+	}
+}
+
+// TestHostClockIsWrong: days are those of the server's clock, whatever the host's says.
+func TestHostClockIsWrong(t *testing.T) {
+	server := redistest.Start(t)
+	daily := charge("day", 10, quota.Daily(time.UTC))
+	for _, off := range []time.Duration{-50 * time.Hour, -time.Second, 50 * time.Hour, 9000 * time.Hour} {
+		l := fresh(t, server.URL(), nil)
+		redisledger.SetHost(l, func() time.Time { return time.Now().Add(off) })
+		receipt := mustSpend(t, l, "m", 10, daily)
+		_, err := spend(t, l, "m", 1, daily)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if near := time.Since(receipt.At).Abs(); near > time.Minute || !ok || refused.RetryAfter > 25*time.Hour || used(t, l, daily) != 10 {
+			t.Errorf("%s off: stamped %s, then %v", off, receipt.At, err)
+		}
+	}
+}
+
+// tamper changes one argument of a script on its way.
+type tamper struct{ change func(args []any) }
+
+func (h *tamper) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *tamper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *tamper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.change != nil && slices.Contains([]string{"evalsha", "eval"}, cmd.Name()) {
+			h.change(cmd.Args())
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestScriptRefusesBadArguments: the script itself checks what it is given,
+// and writes nothing then.
+func TestScriptRefusesBadArguments(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	hook := &tamper{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(hook)
+	t.Cleanup(func() { _ = given.Close() })
+	l := redisledger.New(given, nil)
+	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
+	mustSpend(t, l, "search", 1, day, search)
+	// evalsha sha 5 meta cool slot log list | head now id horizon sources requests charge charge
+	const args = 3 + 5
+	splice := func(args []any, n, from int, bytes string) {
+		b := []byte(args[n].(string))
+		copy(b[from:], bytes)
+		args[n] = string(b)
+	}
+	contents := func() (all string) {
+		keys := do(t, client, "keys", "*").([]any)
+		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		for _, key := range keys {
+			all += fmt.Sprintf("%q %q\n", key, do(t, client, "dump", key))
+		}
+		return all
+	}
+	before := contents()
+	for name, change := range map[string]func([]any){
+		"time nan":        func(a []any) { a[args+1] = "nan" },
+		"time inf":        func(a []any) { a[args+1] = "inf" },
+		"time negative":   func(a []any) { a[args+1] = "-1" },
+		"time 1.5":        func(a []any) { a[args+1] = "1.5" },
+		"time hex":        func(a []any) { a[args+1] = "0x10" },
+		"time decimal":    func(a []any) { a[args+1] = "1795170937" },
+		"horizon short":   func(a []any) { a[args+3] = "12" },
+		"no units":        func(a []any) { splice(a, args+5, 4, "\x00\x00\x00\x00") },
+		"no label":        func(a []any) { splice(a, args+5, 8, "\x00\x00") },
+		"cut short":       func(a []any) { a[args+5] = a[args+5].(string)[:13] },
+		"units too many":  func(a []any) { splice(a, args+5, 4, "\x7f\xff\xff\xff") },
+		"kind of window":  func(a []any) { splice(a, args+6, 0, "\x09") },
+		"counter's list":  func(a []any) { splice(a, args+6, 0, "\x03\x01") },
+		"no such source":  func(a []any) { splice(a, args+6, 1, "\x07") },
+		"window of 0":     func(a []any) { splice(a, args+6, 2, "\x00\x00\x00\x00\x00\x00\x00") },
+		"limit of 0":      func(a []any) { splice(a, args+6, 9, "\x00\x00\x00\x00\x00\x00") },
+		"limit of 2^48-1": func(a []any) { splice(a, args+6, 9, "\xff\xff\xff\xff\xff\xff") },
+		"no such charge":  func(a []any) { splice(a, args+5, 14, "\x00\x09") },
+	} {
+		hook.change = change
+		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {
+			t.Errorf("%s: %v; want an error by the script", name, err)
+		}
+		if contents() != before {
+			t.Fatalf("%s: something was written", name)
+		}
+	}
+}

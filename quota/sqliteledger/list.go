@@ -1,0 +1,225 @@
+package sqliteledger
+
+import (
+	"database/sql/driver"
+	"errors"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// list is the running total of what one coverage of a log counts.
+type list struct {
+	coverage *quota.Coverage
+	kind     string // which statements are its: "entry" for the log itself, else "record"
+	id       int64  // of the log itself, else of the list; 0 before it is written
+	horizon  int64
+	newest   point
+	trimAt   int64 // nothing need be trimmed before
+	asked    int64 // the last answer of before, for the rest of a batch
+	answer   point
+}
+
+// point is a running total and the stamp that it was reached at.
+type point struct{ stamp, total int64 }
+
+// amount returns what an entry counts for here.
+func amount(c *quota.Coverage, units, calls int64) int64 {
+	if c.Measure == quota.Calls {
+		return calls
+	}
+	return units
+}
+
+// view is a list in one transaction. It answers through the tables' keys, at a cost
+// that does not depend on the length of the log.
+type view struct {
+	*tx
+	*list
+}
+
+var (
+	_ decide.List   = view{}
+	_ decide.Counts = view{}
+)
+
+// Last implements decide.List.
+func (v view) Last() int64 { return v.newest.total }
+
+// Before implements decide.List.
+func (v view) Before(at int64) int64 { return v.before(at).total }
+
+// before returns the newest record stamped before an instant, or zeros.
+func (v view) before(at int64) point {
+	if at > v.newest.stamp {
+		return v.newest
+	}
+	if at != v.asked {
+		v.asked, v.answer = at, v.point("-before", at)
+	}
+	return v.answer
+}
+
+// after returns the oldest record stamped after an instant, or zeros.
+func (v view) after(at int64) point { return v.point("-after", at) }
+
+func (v view) point(query string, at int64) point {
+	if row := v.one(v.kind+query, v.id, at); row != nil {
+		return point{integer(row[0]), integer(row[1])}
+	}
+	return point{}
+}
+
+// Reach implements decide.List. It narrows down the stamps between two
+// records, by halves and in between by the share of the total that is sought,
+// which is where the record is when the calls come evenly.
+func (v view) Reach(total int64) int64 {
+	low, high := v.after(math.MinInt64), v.newest
+	if low.total >= total {
+		return low.stamp
+	}
+	for halve := false; v.err == nil && high.stamp-low.stamp > 1; halve = !halve {
+		span := high.stamp - low.stamp
+		part := span / 2
+		if !halve {
+			part = int64(float64(span) * float64(total-low.total) / float64(high.total-low.total))
+			part = min(max(part, 1), span-1)
+		}
+		middle := low.stamp + part
+		if below := v.before(middle + 1); below.total >= total {
+			high = below
+			continue
+		}
+		next := v.after(middle)
+		if next.total >= total {
+			return next.stamp
+		}
+		low = next
+	}
+	return high.stamp
+}
+
+// Periods implements decide.Counts: the records are all there, so the two
+// counters need not be kept.
+func (v view) Periods(length, now int64) decide.Periods {
+	return periods(v, v.newest.stamp, length, now)
+}
+
+func periods(l decide.List, newest, length, now int64) decide.Periods {
+	last := max(now, newest)
+	start := last - last%length
+	upto := l.Before(start)
+	return decide.Periods{Start: start, Present: l.Last() - upto, Before: upto - l.Before(start-length)}
+}
+
+// trimChunk bounds how many records one transaction deletes from one list.
+const trimChunk = 512
+
+// trim deletes what no window can see any more, but for the newest of it,
+// which holds the total to subtract. It waits until a sixteenth of the horizon
+// is due, since every deletion writes a page of its own.
+func (v view) trim() {
+	if v.now < v.trimAt {
+		return
+	}
+	oldest := v.after(math.MinInt64)
+	if v.trimAt = v.due(oldest); v.now < v.trimAt {
+		return
+	}
+	floor := v.before(v.now - decide.Retain(v.horizon) + 1)
+	if v.exec(v.kind+"-trim", v.id, floor.stamp, int64(trimChunk)) < trimChunk {
+		v.trimAt = v.due(floor)
+	}
+}
+
+// due returns when a record is worth deleting: when the one after it can be
+// subtracted instead, and a little later.
+func (v view) due(p point) int64 {
+	next := v.after(p.stamp)
+	if next.stamp == 0 {
+		next.stamp = v.now
+	}
+	return next.stamp + decide.Retain(v.horizon) + v.horizon/16
+}
+
+// computed is a list of a coverage that the ledger keeps none of, read from
+// the log. It is for Standings, which writes nothing.
+type computed []point
+
+// compute reads what coverage counts in a log since an instant.
+func (t *tx) compute(log int64, coverage *quota.Coverage, since int64) computed {
+	var c computed
+	total := int64(0)
+	labels := t.covered(coverage)
+	t.each("list-compute", func(row []driver.Value) {
+		total += integer(row[1])
+		c = append(c, point{integer(row[0]), total})
+	}, log, since, coverage.Measure == quota.Calls, labels)
+	return c
+}
+
+// Last implements decide.List.
+func (c computed) Last() int64 {
+	if len(c) == 0 {
+		return 0
+	}
+	return c[len(c)-1].total
+}
+
+// Before implements decide.List.
+func (c computed) Before(at int64) int64 {
+	return c[:sort.Search(len(c), func(i int) bool { return c[i].stamp >= at })].Last()
+}
+
+// Reach implements decide.List.
+func (c computed) Reach(total int64) int64 {
+	return c[sort.Search(len(c)-1, func(i int) bool { return c[i].total >= total })].stamp
+}
+
+// Periods implements decide.Counts.
+func (c computed) Periods(length, now int64) decide.Periods {
+	newest := int64(0)
+	if len(c) > 0 {
+		newest = c[len(c)-1].stamp
+	}
+	return periods(c, newest, length, now)
+}
+
+var errCoverage = errors.New("a coverage that cannot be read")
+
+// parseCoverage reads a coverage from its key: words in Go's quotes, each list
+// of them behind its letter.
+func parseCoverage(key string) (*quota.Coverage, error) {
+	var c quota.Coverage
+	rest, counted := strings.CutPrefix(key, "calls")
+	if counted {
+		c.Measure = quota.Calls
+	}
+	lists := map[byte]*[]string{'m': &c.Methods, 'x': &c.Except, 'l': &c.Lanes, 'r': &c.Regions}
+	for rest != "" {
+		into := lists[rest[0]]
+		if into == nil {
+			return nil, errCoverage
+		}
+		for rest = rest[1:]; strings.HasPrefix(rest, `"`); {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				return nil, errCoverage
+			}
+			word, err := strconv.Unquote(quoted)
+			if err != nil {
+				return nil, errCoverage
+			}
+			*into, rest = append(*into, word), rest[len(quoted):]
+		}
+	}
+	made := quota.NewCoverage(c)
+	if made.Key() != key {
+		return nil, errCoverage
+	}
+	return made, nil
+}
