@@ -56,8 +56,8 @@ type MethodCost struct {
 
 // Allowance returns how many units may be sent without the ledger while it
 // cannot be asked, and the rule that says so: the method itself, or "default".
-// Methods under one rule share its units, per account, host and trailing 24
-// hours. 0 is: refuse.
+// They are of the account, host and trailing 24 hours: what one method took
+// counts for the others. 0 is: refuse.
 func (u *Upstream) Allowance(method string) (units quota.Units, rule string) {
 	if units, ok := u.down[method]; ok {
 		return units, method

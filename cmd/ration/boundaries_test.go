@@ -1,0 +1,113 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ration-dev/ration"
+
+// boundaries says what each package may import of this module, test files
+// aside. A package that is not here is not known, and fails.
+var boundaries = map[string][]string{
+	"quota":                    {},
+	"quota/internal/decide":    {"quota"},
+	"quota/internal/combine":   {"quota"},
+	"quota/internal/filelock":  {},
+	"quota/internal/redistest": {},
+	"quota/memledger":          {"quota", "quota/internal/decide"},
+	"quota/sqliteledger":       {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock"},
+	"quota/redisledger":        {"quota", "quota/internal/decide", "quota/internal/combine"},
+	"quota/ledgertest":         {"quota"},
+	"quota/feedback":           {"quota"},
+	"quota/allowance":          {"quota", "quota/internal/filelock"},
+	"costs":                    {"quota", "costs/strictyaml"},
+	"costs/strictyaml":         {},
+	"costs/internal/genroutes": {},
+	"jobs":                     {"quota", "quota/feedback", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
+	"jobs/catalog":             {},
+	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
+	"jobs/youtube/youtubetest": {},
+	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/youtube", "jobs/youtube/youtubetest"},
+}
+
+// onlyStandard are the packages that a library user gets without any
+// dependency.
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "jobs/youtube/youtubetest"}
+
+// TestBoundaries parses the imports themselves: go list would be stale in the
+// test cache.
+func TestBoundaries(t *testing.T) {
+	root := filepath.Join("..", "..")
+	seen := map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(rel)
+		seen[pkg] = true
+		checkImports(t, file, pkg)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range boundaries {
+		if !seen[pkg] {
+			t.Errorf("package %s is in the table and not in the tree", pkg)
+		}
+	}
+}
+
+func checkImports(t *testing.T, file, pkg string) {
+	allowed, known := boundaries[pkg]
+	if !known {
+		t.Errorf("%s: package %s is not known; decide what it may import, and add it to the table", file, pkg)
+		return
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within, ours := strings.CutPrefix(imported, module+"/")
+		switch {
+		case ours && !contains(allowed, within):
+			t.Errorf("%s: %s may not import %s", file, pkg, within)
+		case !ours && contains(onlyStandard, pkg) && strings.Contains(strings.Split(imported, "/")[0], "."):
+			t.Errorf("%s: %s keeps to the standard library and may not import %s", file, pkg, imported)
+		case pkg != "cmd/ration" && (path.Base(imported) == "cobra" || imported == "os/signal"):
+			t.Errorf("%s: only cmd/ration knows %s", file, imported)
+		}
+	}
+}
+
+func contains(list []string, word string) bool {
+	for _, w := range list {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+)
+
+// configFile returns the path of a configuration file: in the folder that was
+// named, else in the first of the usual ones that has it.
+func (a *app) configFile(name string) (string, error) {
+	folders := []string{a.env(a.configDir, "RATION_CONFIG")}
+	if folders[0] == "" {
+		folders[0] = "."
+		if dir := a.xdg("XDG_CONFIG_HOME", ".config"); dir != "" {
+			folders = append(folders, filepath.Join(dir, "ration"))
+		}
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", &configError{fmt.Errorf("%w; make it readable, or name another folder with --config", err)}
+		}
+	}
+	return "", &configError{fmt.Errorf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", name, strings.Join(folders, " or "))}
+}
+
+// xdg returns a folder of the XDG base directories, or "" without a home.
+func (a *app) xdg(variable, below string) string {
+	if dir := a.getenv(variable); filepath.IsAbs(dir) {
+		return dir
+	}
+	if home := a.getenv("HOME"); home != "" {
+		return filepath.Join(home, below)
+	}
+	return ""
+}
+
+// prices loads costs.yaml, and makes an --endpoint priced as the upstream's own.
+func (a *app) prices() (*costs.Table, error) {
+	path, err := a.configFile("costs.yaml")
+	if err != nil {
+		return nil, err
+	}
+	table, err := costs.Load(path)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" {
+		if table, err = table.WithEndpoint("", endpoint); err != nil {
+			return nil, &configError{err}
+		}
+	}
+	return table, nil
+}
+
+// regions loads regions.yaml, checked against the prices.
+func (a *app) regions(table *costs.Table) (*jobs.Config, error) {
+	path, err := a.configFile("regions.yaml")
+	if err != nil {
+		return nil, err
+	}
+	config, err := jobs.Load(path, table.CheckFetched)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	return config, nil
+}
+
+// state returns the folder of what ration keeps, without making it.
+func (a *app) state() (string, error) {
+	if dir := a.env(a.stateDir, "RATION_STATE"); dir != "" {
+		return dir, nil
+	}
+	if dirs := a.getenv("STATE_DIRECTORY"); dirs != "" { // systemd may name several
+		return filepath.SplitList(dirs)[0], nil
+	}
+	if runtime.GOOS == "windows" {
+		if dir := a.getenv("LOCALAPPDATA"); dir != "" {
+			return filepath.Join(dir, "ration"), nil
+		}
+	}
+	if dir := a.xdg("XDG_STATE_HOME", filepath.Join(".local", "state")); dir != "" {
+		return filepath.Join(dir, "ration"), nil
+	}
+	return "", &configError{errors.New("no state folder: there is no HOME here; name one with --state or RATION_STATE")}
+}
+
+// makeState returns the state folder, made for its owner alone when it is missing.
+func (a *app) makeState() (string, error) {
+	dir, err := a.state()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", &configError{fmt.Errorf("state folder: %w; make it writable, or name another with --state", err)}
+	}
+	return dir, nil
+}
+
+// key returns the API key, from a file or the environment; it is never on the
+// command line.
+func (a *app) key(file string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(a.getenv("YOUTUBE_API_KEY")), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", &configError{fmt.Errorf("key file: %w; name one that holds the API key", err)}
+	}
+	key := strings.TrimSpace(string(data))
+	if key == "" || strings.ContainsAny(key, " \t\r\n") || len(key) > 1000 {
+		return "", &configError{fmt.Errorf("key file %s: it must hold the API key on one line and nothing else", file)}
+	}
+	return key, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+	"github.com/ration-dev/ration/quota"
+)
+
+//go:embed demo
+var demoFiles embed.FS
+
+func (a *app) demoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Watch eight regions share one budget, with nothing set up",
+		Long: `Demo starts a local YouTube on loopback and a ledger and catalogue in a fresh
+folder, and plays two acts: eight regions fetch within their budget; then the
+budget is too small, the run breaks cleanly, and the next one fetches the rest.
+It needs no key, no configuration and no network.
+
+` + exitHelp,
+		Example: "  ration demo\n  ration demo -v",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+	}
+}
+
+func (a *app) demo(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "ration-demo-")
+	if err != nil {
+		return err
+	}
+	upstream := youtubetest.New(&youtubetest.Options{Latency: 40 * time.Millisecond})
+	server, address, err := serve(upstream)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	a.say("A local YouTube listens on %s. Everything else is in %s.", address, dir)
+
+	a.say("\nAct 1: eight regions, one budget of 9500 units\n")
+	big, err := a.stage(dir, "", address)
+	if err != nil {
+		return err
+	}
+	if err := big.act(ctx); err != nil {
+		return err
+	}
+	if err := big.status(ctx); err != nil {
+		return err
+	}
+	a.say("\nThe upstream counted %d units; the ledger holds the same.", upstream.Total())
+
+	a.say("\nAct 2: the same charts on a budget of 15 units every six seconds\n")
+	before := len(upstream.Arrivals())
+	small, err := a.stage(filepath.Join(dir, "small"), "small-", address)
+	if err != nil {
+		return err
+	}
+	refused, ok := errors.AsType[*quota.RefusedError](small.act(ctx))
+	if !ok {
+		return errors.New("the small budget paid for everything; this machine is slow, try again")
+	}
+	first := len(upstream.Arrivals()) - before
+	a.say("\n%d pages came. When units are back, the next run goes on:\n", first)
+	if err := until(ctx, refused.RetryAt); err != nil {
+		return err
+	}
+	for err = small.act(ctx); errors.Is(err, quota.ErrRefused); err = small.act(ctx) { // a slow machine may need a third
+		refused, _ = errors.AsType[*quota.RefusedError](err)
+		if err := until(ctx, refused.RetryAt); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	pages := map[string]bool{}
+	arrivals := upstream.Arrivals()[before:]
+	for _, arrival := range arrivals {
+		pages[arrival.Region+" "+arrival.Query.Get("pageToken")] = true
+	}
+	a.say("\nThe next run fetched the %d pages that were missing: %d pages, %d calls, none twice.", len(arrivals)-first, len(pages), len(arrivals))
+	a.next(dir)
+	return nil
+}
+
+// next tells what to try against the folder that the demo leaves.
+func (a *app) next(dir string) {
+	program := "ration"
+	if strings.Contains(os.Args[0], "go-build") { // go run
+		program = "go run ./cmd/ration"
+	}
+	a.say("\nTry next:")
+	for _, command := range []string{"status", "log --last 10", "search music --region IN"} {
+		a.say("  %s --config %s --state %s %s", program, dir, dir, command)
+	}
+}
+
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
+
+// stage is an app that works in one folder of the demo, whatever the
+// environment says.
+func (a *app) stage(dir, prefix, address string) (*app, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"costs.yaml", "regions.yaml"} {
+		data, err := demoFiles.ReadFile("demo/" + prefix + name)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	stage := *a
+	stage.configDir, stage.stateDir, stage.endpoint, stage.ledgerURL = dir, dir, address, ""
+	stage.json, stage.quiet = false, false
+	stage.getenv = func(name string) string {
+		if strings.HasPrefix(name, "RATION_") {
+			return ""
+		}
+		return a.getenv(name)
+	}
+	return &stage, nil
+}
+
+// act runs all regions and prints what came of it.
+func (a *app) act(ctx context.Context) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	config, err := a.regions(table)
+	if err != nil {
+		return err
+	}
+	f, err := a.openFetching(ctx, table, config, "demo-key")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	f.runner.Parallel = len(config.Regions)
+	report, err := a.fetch(ctx, f, config.Regions)
+	if err != nil {
+		return err
+	}
+	return a.review(report)
+}
+
+// review prints a run's table and, when it broke, its line.
+func (a *app) review(report *jobs.Report) error {
+	a.reportTable(report)
+	a.say("")
+	err := worst(report)
+	if err != nil {
+		a.say("ration: %s", runLine(report, err, a.now()))
+	}
+	return err
+}
+
+// serve starts an HTTP server on a free loopback port.
+func serve(handler http.Handler) (*http.Server, string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(listener)
+	return server, "http://" + listener.Addr().String(), nil
+}
+
+// until waits for an instant, or for what ends ctx.
+func until(ctx context.Context, at time.Time) error {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+)
+
+// The exit codes of every command.
+const (
+	exitDone    = 0
+	exitFailed  = 1
+	exitUsage   = 64
+	exitLedger  = 69 // the ledger is down and the call was refused
+	exitStopped = 75 // a budget or a cooldown stopped it; go on later
+	exitConfig  = 78
+	exitSignal  = 128 // and the signal's number
+)
+
+const exitHelp = `Exit codes:
+  0   done
+  75  stopped by a budget or cooldown, go on later
+  69  the ledger is down and the call was refused
+  78  configuration, a cost above its limit included
+  64  usage
+  130 SIGINT, 143 SIGTERM
+  1   anything else`
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// configError is a mistake in configuration that no package has a type for.
+type configError struct{ err error }
+
+func (e *configError) Error() string { return e.err.Error() }
+func (e *configError) Unwrap() error { return e.err }
+
+// reported is an error that the command has told already; only its exit code
+// is left.
+type reported struct{ err error }
+
+func (e *reported) Error() string { return e.err.Error() }
+func (e *reported) Unwrap() error { return e.err }
+
+// code is the one switch from an error to an exit code, and to the kind that
+// JSON errors carry.
+func code(err error) (exit int, kind string) {
+	is := func(targets ...error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case err == nil:
+		return exitDone, ""
+	case as[*signalError](err):
+		stopped, _ := errors.AsType[*signalError](err)
+		return exitSignal + int(stopped.signal), "interrupted"
+	case as[*usageError](err), is(catalog.ErrEmptyQuery):
+		return exitUsage, "usage"
+	case as[*configError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
+		is(quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams):
+		return exitConfig, "config"
+	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
+		return exitLedger, "ledger"
+	case is(quota.ErrRefused):
+		return exitStopped, "refused"
+	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
+		return exitUsage, "usage" // cobra has no type for it
+	}
+	return exitFailed, "failed"
+}
+
+func as[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// exit tells an error, if it was not told yet, and returns its exit code.
+func (a *app) exit(err error) int {
+	exit, kind := code(err)
+	if err == nil || as[*reported](err) || a.quiet && exit == exitStopped {
+		return exit
+	}
+	if !a.json {
+		fmt.Fprintln(a.stderr, "ration:", message(err))
+		return exit
+	}
+	var told struct {
+		Error struct {
+			Kind    string     `json:"kind"`
+			Message string     `json:"message"`
+			RetryAt *time.Time `json:"retry_at"`
+		} `json:"error"`
+	}
+	told.Error.Kind, told.Error.Message = kind, message(err)
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+		told.Error.RetryAt = instant(refused.RetryAt)
+	}
+	json.NewEncoder(a.stderr).Encode(told)
+	return exit
+}
+
+// message is what is said of an error. Mistakes in a file are one a line.
+func message(err error) string {
+	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
+		return "interrupted; the next run goes on from the last checkpoint"
+	}
+	return err.Error()
+}
+
+// instant is how JSON says when: RFC 3339 in UTC, or null.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}
+
+// seconds is how JSON says how long: whole seconds, rounded up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,0 +1,130 @@
+// Ration guards an upstream API quota: it runs fetch jobs within shared
+// budgets, says what is left and who spent it, and lets any script or program
+// ask before it calls.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+	_ "time/tzdata" // budgets name time zones, and a small container has none
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func main() { os.Exit(newApp().main(os.Args[1:])) }
+
+// app is all that the commands need of the world.
+type app struct {
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	now            func() time.Time
+	terminal       bool // stdout and stderr are a terminal for people
+
+	// The flags of every command.
+	configDir string
+	ledgerURL string
+	stateDir  string
+	endpoint  string
+	json      bool
+	quiet     bool
+	verbose   bool
+
+	fixed bool // now does not move: --at
+}
+
+func newApp() *app {
+	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, now: time.Now,
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"}
+}
+
+// main runs one command line and returns its exit code.
+func (a *app) main(args []string) int {
+	ctx, stop := interruptible(context.Background())
+	defer stop()
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return a.exit(root.ExecuteContext(ctx))
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string { return "stopped by " + e.signal.String() }
+
+// interruptible returns a context that the first SIGINT or SIGTERM ends; the
+// second one ends the process as if nobody had listened.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			if number, ok := s.(syscall.Signal); ok {
+				cancel(&signalError{number})
+			}
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ration",
+		Short: "Guard an upstream API quota that many jobs share",
+		Long: `Ration makes every process that shares an upstream quota charge one ledger
+before each call, in the upstream's own units. What the budgets cannot pay is
+refused before the wire: a short wait is waited, a long one ends the run
+cleanly, and the next run goes on.`,
+		Example:       "  ration demo\n  ration run && ration status",
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.configDir, "config", "", "`folder` of regions.yaml and costs.yaml (RATION_CONFIG; else ., else $XDG_CONFIG_HOME/ration)")
+	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE or redis://HOST:PORT/DB (RATION_LEDGER; else costs.yaml's, else a file in the state folder)")
+	flags.StringVar(&a.stateDir, "state", "", "`folder` of what ration keeps (RATION_STATE; else $STATE_DIRECTORY, $XDG_STATE_HOME/ration, ~/.local/state/ration)")
+	flags.StringVar(&a.endpoint, "endpoint", "", "`url` that gets the upstream's calls instead of it: a test server (RATION_ENDPOINT)")
+	flags.BoolVar(&a.json, "json", false, "print JSON for programs")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(), a.versionCommand())
+	for _, command := range append(root.Commands(), root) {
+		command.Args = usageArgs(command.Args)
+	}
+	return root
+}
+
+// usageArgs makes a wrong number of arguments a usageError.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return &usageError{fmt.Errorf("%w; see ration %s --help", err, cmd.Name())}
+		}
+		return nil
+	}
+}
+
+// env returns the flag's value if it was given, else the environment's.
+func (a *app) env(flag, variable string) string {
+	if flag != "" {
+		return flag
+	}
+	return a.getenv(variable)
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/feedback"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// errNoLedger says that nothing was spent yet, so that there is no ledger.
+var errNoLedger = errors.New("no ledger yet")
+
+// ledger is the ledger in use and its name, fit to be shown.
+type ledger struct {
+	quota.Ledger
+	name string
+}
+
+// openLedger opens the ledger that the flag, the environment, costs.yaml or
+// else the state folder names. Without create, one that is not there is errNoLedger.
+func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
+	address := a.env(a.ledgerURL, "RATION_LEDGER")
+	if address == "" {
+		address = table.Ledger()
+	}
+	if address == "" {
+		dir, err := a.state()
+		if err != nil {
+			return nil, err
+		}
+		address = "sqlite:" + filepath.Join(dir, "ration.db")
+	}
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch scheme {
+	case "sqlite":
+		return a.openSQLite(rest, create)
+	case "redis", "rediss":
+		return a.openRedis(address)
+	case "memory":
+		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
+	}
+	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; write sqlite:FILE or redis://HOST:PORT/DB", redact(address))}
+}
+
+func (a *app) openSQLite(rest string, create bool) (*ledger, error) {
+	path, options, _ := strings.Cut(rest, "?")
+	sync := sqliteledger.Full
+	switch options {
+	case "", "sync=full":
+	case "sync=normal":
+		sync = sqliteledger.Normal
+	default:
+		return nil, &configError{fmt.Errorf("ledger sqlite:%s: unknown option %q; write sync=full or sync=normal", path, options)}
+	}
+	if path == "" {
+		return nil, &configError{errors.New("ledger sqlite: names no file; write sqlite:FILE")}
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	l := &ledger{name: "sqlite:" + path}
+	if !create {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return l, errNoLedger
+		}
+	}
+	if l.Ledger, err = sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: a.ledgerClock()}); err != nil {
+		return l, fmt.Errorf("ledger %s: %w", l.name, err)
+	}
+	return l, nil
+}
+
+// openRedis takes the password from the environment or a file: what is on a
+// command line, every user of the host can read.
+func (a *app) openRedis(address string) (*ledger, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, &configError{fmt.Errorf("ledger %q: no such address; write redis://HOST:PORT/DB", redact(address))}
+	}
+	l := &ledger{name: redact(address)}
+	if _, given := u.User.Password(); given {
+		return nil, &configError{fmt.Errorf("ledger %s: a password does not belong into its address; put it into RATION_REDIS_PASSWORD, or name a file with RATION_REDIS_PASSWORD_FILE", l.name)}
+	}
+	password := a.getenv("RATION_REDIS_PASSWORD")
+	if file := a.getenv("RATION_REDIS_PASSWORD_FILE"); password == "" && file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &configError{fmt.Errorf("RATION_REDIS_PASSWORD_FILE: %w; name a file that holds the password", err)}
+		}
+		password = strings.TrimRight(string(data), "\r\n")
+	}
+	if password != "" {
+		u.User = url.UserPassword(u.User.Username(), password)
+	}
+	redis.SetLogger(silent{}) // it would write to stderr what the errors say as well
+	if l.Ledger, err = redisledger.Open(u.String(), &redisledger.Options{Now: a.ledgerClock()}); err != nil {
+		return l, fmt.Errorf("ledger %s: %w", l.name, err)
+	}
+	return l, nil
+}
+
+// silent is a logger that says nothing.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// ledgerClock is the ledger's own clock, nil, unless --at fixes it.
+func (a *app) ledgerClock() func() time.Time {
+	if a.fixed {
+		return a.now
+	}
+	return nil
+}
+
+// redact returns an address without its credentials.
+func redact(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "(unreadable address)"
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return u.Redacted()
+}
+
+// spending is a guard on a ledger that may fall back to the allowances of costs.yaml.
+type spending struct {
+	guard     *quota.Guard
+	ledger    *ledger
+	allowance *allowance.Ledger
+}
+
+func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
+	l, err := a.openLedger(table, create)
+	if err != nil {
+		if errors.Is(err, errNoLedger) {
+			return &spending{ledger: l}, err
+		}
+		return nil, err
+	}
+	dir, err := a.state()
+	if err != nil {
+		return nil, err
+	}
+	s := &spending{ledger: l}
+	s.allowance = allowance.New(l.Ledger, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table)})
+	if s.guard, err = quota.NewGuard(s.allowance, table.Budgets(), nil); err != nil {
+		return nil, &configError{err}
+	}
+	return s, nil
+}
+
+func (s *spending) Close() error { return s.allowance.Close() }
+
+// policy returns what may be sent of a method while the ledger is down.
+func policy(table *costs.Table) func(account, method string) quota.Units {
+	upstreams := table.Upstreams()
+	return func(account, method string) quota.Units {
+		for i := range upstreams {
+			if upstreams[i].Account == account {
+				units, _ := upstreams[i].Allowance(method)
+				return units
+			}
+		}
+		return 0
+	}
+}
+
+// fetching is all that a run needs.
+type fetching struct {
+	*spending
+	catalog *catalog.Catalog
+	runner  *jobs.Runner
+}
+
+// openFetching puts the chain together: Google's client, the guard, the key,
+// the wire.
+func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (_ *fetching, err error) {
+	f := &fetching{}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	dir, err := a.makeState()
+	if err != nil {
+		return nil, err
+	}
+	if f.spending, err = a.openGuard(table, true); err != nil {
+		return nil, err
+	}
+	if f.catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), nil); err != nil {
+		return nil, err
+	}
+	endpoint := a.env(a.endpoint, "RATION_ENDPOINT")
+	hosts := table.Upstreams()[0].Hosts
+	if endpoint != "" {
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			return nil, &configError{err}
+		}
+		hosts = []string{u.Host}
+		endpoint = strings.TrimRight(endpoint, "/") + "/"
+	}
+	meter := &jobs.Meter{}
+	client, err := youtube.New(ctx, &http.Client{Timeout: 5*time.Minute + config.MaxWait, Transport: &quota.Transport{
+		Guard: f.guard, Price: table.Price, MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait,
+		Base:     &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()},
+		Feedback: feedbackOf(table), Charged: meter.Charged, Report: a.unsettled,
+	}}, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	f.runner = &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}
+	return f, nil
+}
+
+func (f *fetching) Close() {
+	if f.catalog != nil {
+		f.catalog.Close()
+	}
+	if f.spending != nil {
+		f.spending.Close()
+	}
+}
+
+// wire is net/http's transport with bounds on an upstream that does not answer.
+func wire() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.ResponseHeaderTimeout = 30 * time.Second
+	t.MaxResponseHeaderBytes = 1 << 20
+	t.MaxIdleConnsPerHost = 16
+	return t
+}
+
+// feedbackOf reads the upstream's word that its quota is spent.
+func feedbackOf(table *costs.Table) func(quota.Call, *http.Response) quota.Verdict {
+	zone := table.Upstreams()[0].Resets
+	if zone == nil {
+		zone = time.UTC
+	}
+	return (&feedback.Google{Zone: zone}).Feedback
+}
+
+// unsettled tells of a correction that did not reach the ledger: its units
+// stay charged.
+func (a *app) unsettled(call quota.Call, err error) {
+	if a.verbose {
+		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
+	}
+}

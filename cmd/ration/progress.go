@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os"
+
+	"github.com/jedib0t/go-pretty/v6/progress"
+
+	"github.com/ration-dev/ration/jobs"
+)
+
+// bars shows a bar a region on a terminal, and nothing elsewhere.
+type bars struct {
+	writer   progress.Writer
+	trackers map[string]*progress.Tracker
+	done     chan struct{}
+}
+
+func (a *app) bars(regions []jobs.Region) *bars {
+	b := &bars{trackers: map[string]*progress.Tracker{}}
+	if !a.terminal || a.quiet || a.json {
+		return b
+	}
+	b.writer = progress.NewWriter()
+	b.writer.SetOutputWriter(os.Stderr)
+	b.writer.SetAutoStop(false)
+	b.writer.SetTrackerLength(24)
+	b.writer.Style().Visibility.ETA = false
+	b.writer.Style().Visibility.TrackerOverall = false
+	b.writer.Style().Options.PercentFormat = "%3.0f%%"
+	if a.getenv("NO_COLOR") == "" {
+		b.writer.Style().Colors = progress.StyleColorsExample
+	}
+	for _, region := range regions {
+		pages := int64(0)
+		for _, step := range region.Steps {
+			pages += int64(step.Pages)
+		}
+		tracker := &progress.Tracker{Message: region.Name, Total: pages}
+		b.trackers[region.Name] = tracker
+		b.writer.AppendTracker(tracker)
+	}
+	b.done = make(chan struct{})
+	go func() {
+		defer close(b.done)
+		b.writer.Render()
+	}()
+	return b
+}
+
+func (b *bars) update(p jobs.Progress) {
+	tracker := b.trackers[p.Region]
+	if tracker == nil {
+		return
+	}
+	tracker.SetValue(int64(p.Pages))
+	if p.Done {
+		tracker.MarkAsDone()
+	} else if p.Step != "" {
+		tracker.UpdateMessage(p.Region + " " + p.Step)
+	}
+}
+
+func (b *bars) stop() {
+	if b.writer == nil {
+		return
+	}
+	b.writer.Stop()
+	<-b.done
+}

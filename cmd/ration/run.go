@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	var keyFile string
+	var parallel int
+	var again bool
+	cmd := &cobra.Command{
+		Use:   "run [REGION…]",
+		Short: "Fetch what is missing of each region's current pass",
+		Long: `Run fetches what is missing of each region's current pass: the one of the
+latest tick of its schedule. A page that arrived is kept with its checkpoint;
+when a budget is spent the run ends cleanly, and the next one goes on there.
+It takes the API key from YOUTUBE_API_KEY or --key-file.
+
+Off a terminal it prints nothing when all is done, so that cron mails nothing,
+and one line otherwise; -q hides the line of a run that a budget stopped.
+
+` + exitHelp + `
+Of regions that end differently the first of 78, 69, 1, 75, 0 applies.`,
+		Example: "  ration run\n  ration run IN BR --json",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.run(cmd.Context(), names, keyFile, parallel, again)
+		},
+	}
+	cmd.Flags().StringVar(&keyFile, "key-file", "", "`file` that holds the API key")
+	cmd.Flags().IntVar(&parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
+	cmd.Flags().BoolVar(&again, "again", false, "fetch finished passes once more")
+	return cmd
+}
+
+func (a *app) run(ctx context.Context, names []string, keyFile string, parallel int, again bool) error {
+	if parallel < 1 || parallel > 64 {
+		return &usageError{fmt.Errorf("--parallel %d: give 1 to 64", parallel)}
+	}
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	config, err := a.regions(table)
+	if err != nil {
+		return err
+	}
+	regions, err := choose(config.Regions, names)
+	if err != nil {
+		return err
+	}
+	key, err := a.key(keyFile)
+	if err != nil {
+		return err
+	}
+	if key == "" && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
+		return &configError{errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
+	}
+	f, err := a.openFetching(ctx, table, config, key)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if a.verbose && !a.json {
+		fmt.Fprintln(a.stderr, "ledger:", f.ledger.name)
+	}
+	f.runner.Parallel, f.runner.Again = parallel, again
+	report, err := a.fetch(ctx, f, regions)
+	if err != nil {
+		return err
+	}
+	return a.tell(report)
+}
+
+// fetch runs with progress bars where people watch, and forgets what is older
+// than the retention.
+func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*jobs.Report, error) {
+	bars := a.bars(regions)
+	f.runner.Progress = bars.update
+	report, err := f.runner.Run(ctx, regions)
+	bars.stop()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.catalog.Prune(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// choose returns the regions of that name, all without a name.
+func choose(regions []jobs.Region, names []string) ([]jobs.Region, error) {
+	if len(names) == 0 {
+		return regions, nil
+	}
+	var chosen []jobs.Region
+	var known []string
+	for _, region := range regions {
+		known = append(known, region.Name)
+	}
+	for _, name := range names {
+		i := slices.Index(known, strings.ToUpper(name))
+		if i < 0 {
+			return nil, &usageError{fmt.Errorf("no region %q in regions.yaml; name some of %s", name, strings.Join(known, " "))}
+		}
+		if !slices.ContainsFunc(chosen, func(r jobs.Region) bool { return r.Name == known[i] }) {
+			chosen = append(chosen, regions[i])
+		}
+	}
+	return chosen, nil
+}
+
+// tell prints what a run did, and returns its error, told.
+func (a *app) tell(report *jobs.Report) error {
+	err := worst(report)
+	switch {
+	case a.json:
+		if err := a.tellJSON(report, err); err != nil {
+			return err
+		}
+	case a.terminal || a.verbose:
+		a.reportTable(report)
+	}
+	if err == nil {
+		return nil
+	}
+	exit, _ := code(err)
+	if !a.json && !(a.quiet && exit == exitStopped) {
+		fmt.Fprintln(a.stderr, "ration:", runLine(report, err, a.now()))
+	}
+	return &reported{err}
+}
+
+// worst returns the error that decides the exit code: of 78, 69, 1, 75 the
+// first that a region has. A signal comes before all.
+func worst(report *jobs.Report) error {
+	var found error
+	best := 5
+	for _, region := range report.Regions {
+		if region.Outcome == jobs.Skipped || region.Err == nil {
+			continue
+		}
+		err := region.Err
+		if region.Outcome == jobs.Stopped && !errors.Is(err, quota.ErrRefused) && !as[*signalError](err) {
+			err = &stoppedError{err}
+		}
+		exit, _ := code(err)
+		rank := slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
+		if as[*signalError](err) {
+			rank = -1
+		}
+		if rank < best {
+			best, found = rank, err
+		}
+	}
+	return found
+}
+
+// stoppedError is a reason to stop that is no refusal, such as the next tick.
+type stoppedError struct{ err error }
+
+func (e *stoppedError) Error() string        { return e.err.Error() }
+func (e *stoppedError) Unwrap() error        { return e.err }
+func (e *stoppedError) Is(target error) bool { return target == quota.ErrRefused }
+
+// runLine is the one line of a run that did not end complete.
+func runLine(report *jobs.Report, err error, now time.Time) string {
+	var done int
+	var left []string
+	for _, region := range report.Regions {
+		if region.Outcome == jobs.Complete || region.Outcome == jobs.Skipped {
+			done++
+		} else {
+			left = append(left, region.Region)
+		}
+	}
+	progress := fmt.Sprintf("%d of %d regions done (left: %s)", done, len(report.Regions), strings.Join(left, " "))
+	if exit, _ := code(err); exit != exitStopped {
+		if as[*signalError](err) {
+			return fmt.Sprintf("%s; %s", message(err), progress)
+		}
+		return fmt.Sprintf("failed: %v; %s", err, progress)
+	}
+	reason, when := err.Error(), ""
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+		if cut := strings.LastIndex(reason, "; "); cut > 0 {
+			reason = reason[:cut] // when to come back is said at the end
+		}
+		when = fmt.Sprintf("; more at %s (in %s)", quota.Stamp(refused.RetryAt), quota.Human(refused.RetryAt.Sub(now)))
+	}
+	return fmt.Sprintf("stopped: %s; %s%s", reason, progress, when)
+}
+
+func (a *app) tellJSON(report *jobs.Report, err error) error {
+	type region struct {
+		Region  string      `json:"region"`
+		Tick    *time.Time  `json:"tick"`
+		Outcome string      `json:"outcome"`
+		Calls   int         `json:"calls"`
+		Units   quota.Units `json:"units"`
+		Videos  int         `json:"videos"`
+		Reason  *string     `json:"reason"`
+	}
+	out := struct {
+		Outcome string      `json:"outcome"`
+		Units   quota.Units `json:"units"`
+		RetryAt *time.Time  `json:"retry_at"`
+		Reason  *string     `json:"reason"`
+		Regions []region    `json:"regions"`
+	}{Outcome: string(report.Outcome), Units: report.Units, RetryAt: instant(report.RetryAt), Reason: reason(err), Regions: []region{}}
+	for _, r := range report.Regions {
+		out.Regions = append(out.Regions, region{Region: r.Region, Tick: instant(r.Tick), Outcome: string(r.Outcome),
+			Calls: r.Calls, Units: r.Units, Videos: r.Videos, Reason: reason(r.Err)})
+	}
+	return json.NewEncoder(a.stdout).Encode(out)
+}
+
+func reason(err error) *string {
+	if err == nil {
+		return nil
+	}
+	return new(err.Error())
+}
+
+// note is a reason as a table has room for it; a refusal is told whole below the table.
+func note(err error) string {
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonSpent {
+		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// reportTable is a run for people.
+func (a *app) reportTable(report *jobs.Report) {
+	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
+	for _, r := range report.Regions {
+		t.row(r.Region, clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
+	}
+	t.print()
+}

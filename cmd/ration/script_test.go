@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ration": main})
+}
+
+// TestScripts runs testdata/script: the command line as its users meet it,
+// against the local YouTube.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SHIPPED", root)
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Values[upstreamKey{}] = new(*youtubetest.Server)
+			env.Setenv("YOUTUBE_API_KEY", "AIzaSECRET-of-the-test")
+			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "redis" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			_, err := exec.LookPath("redis-server")
+			return err == nil || os.Getenv("RATION_REQUIRE_REDIS") != "", nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    exits,
+			"upstream": startUpstream,
+			"fail":     failUpstream,
+			"total":    upstreamTotal,
+			"redis":    startRedis,
+		},
+	})
+}
+
+// exits runs a command that must end with an exit code: exits 75 ration run
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d; want %s", got, args[0])
+	}
+	for _, file := range []string{"stdout", "stderr"} {
+		text := ts.ReadFile(file)
+		if strings.Contains(text, "AIzaSECRET") {
+			ts.Fatalf("the API key is on %s: %s", file, text)
+		}
+	}
+}
+
+type upstreamKey struct{}
+
+func server(ts *testscript.TestScript) **youtubetest.Server {
+	return ts.Value(upstreamKey{}).(**youtubetest.Server)
+}
+
+// startUpstream starts a local YouTube and names it in RATION_ENDPOINT:
+// upstream [units]
+func startUpstream(ts *testscript.TestScript, _ bool, args []string) {
+	options := &youtubetest.Options{}
+	if len(args) > 0 {
+		units, err := strconv.ParseInt(args[0], 10, 64)
+		ts.Check(err)
+		options.Limit = units
+	}
+	s := youtubetest.New(options)
+	web := httptest.NewServer(s)
+	ts.Defer(web.Close)
+	ts.Setenv("RATION_ENDPOINT", web.URL)
+	ts.Setenv("UPSTREAM", web.URL)
+	*server(ts) = s
+}
+
+// failUpstream adds a fault: fail method=videos.list status=500 times=3
+func failUpstream(ts *testscript.TestScript, _ bool, args []string) {
+	var f youtubetest.Fault
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		number, _ := strconv.Atoi(value)
+		switch name {
+		case "method":
+			f.Method = value
+		case "region":
+			f.Region = value
+		case "status":
+			f.Status = number
+		case "reason":
+			f.Reason = value
+		case "body":
+			f.Body = value
+		case "times":
+			f.Times = number
+		case "skip":
+			f.Skip = number
+		case "delivery":
+			f.Delivery = map[string]youtubetest.Delivery{"dropped": youtubetest.Dropped, "short": youtubetest.CutShort, "halved": youtubetest.Halved}[value]
+		default:
+			ts.Fatalf("unknown fault %s", arg)
+		}
+	}
+	(*server(ts)).Fail(f)
+}
+
+// upstreamTotal checks what the upstream counted: total 32
+func upstreamTotal(ts *testscript.TestScript, _ bool, args []string) {
+	if got := fmt.Sprint((*server(ts)).Total()); got != args[0] {
+		ts.Fatalf("the upstream counted %s units; want %s", got, args[0])
+	}
+}
+
+// startRedis starts a redis-server on a free port and names it in
+// RATION_LEDGER: redis [arguments]
+func startRedis(ts *testscript.TestScript, _ bool, args []string) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		ts.Fatalf("%v: make deps installs it", err)
+	}
+	port := freePort(ts)
+	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", ts.MkAbs(".")}, args...)...)
+	ts.Check(cmd.Start())
+	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait() })
+	for end := time.Now().Add(10 * time.Second); ; {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("redis-server did not start within ten seconds: %v", err)
+		}
+	}
+	ts.Setenv("RATION_LEDGER", "redis://127.0.0.1:"+port+"/0")
+}
+
+func freePort(ts *testscript.TestScript) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	ts.Check(err)
+	return port
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+)
+
+func (a *app) searchCommand() *cobra.Command {
+	var q catalog.Query
+	cmd := &cobra.Command{
+		Use:   "search QUERY…",
+		Short: "Search what was fetched; costs no units",
+		Long: `Search asks the local catalogue: titles, descriptions, channels and tags of
+what was fetched, best match first. It makes no call and costs no units.
+
+` + exitHelp,
+		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 168h --json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if q.Limit < 1 || q.MaxAge < 0 {
+				return &usageError{fmt.Errorf("--limit takes 1 or more, --max-age 0 or more")}
+			}
+			q.Text, q.Region = strings.Join(args, " "), strings.ToUpper(q.Region)
+			return a.search(cmd.Context(), q)
+		},
+	}
+	cmd.Flags().StringVar(&q.Region, "region", "", "only what this region's passes met")
+	cmd.Flags().DurationVar(&q.MaxAge, "max-age", 0, "only what was published so recently; 0 is any age")
+	cmd.Flags().IntVar(&q.Limit, "limit", 20, "how many hits at most")
+	return cmd
+}
+
+func (a *app) search(ctx context.Context, q catalog.Query) error {
+	dir, err := a.state()
+	if err != nil {
+		return err
+	}
+	c, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	hits, err := c.Search(ctx, q)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.searchJSON(hits)
+	}
+	t := a.table("id", "title", "channel", "views", "published", "charts")
+	for _, h := range hits {
+		var views any = "-"
+		if h.Views != nil {
+			views = *h.Views
+		}
+		published := "-"
+		if !h.PublishedAt.IsZero() {
+			published = h.PublishedAt.Format(time.DateOnly)
+		}
+		var charts []string
+		for _, c := range h.Charts {
+			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
+		}
+		t.row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, " "))
+	}
+	if len(hits) > 0 {
+		t.print()
+	}
+	if len(hits) == 0 {
+		fmt.Fprintln(a.stderr, "nothing found")
+	}
+	return nil
+}
+
+// narrow cuts a text from outside to so many runes, fit for a terminal.
+func narrow(s string, most int) string {
+	s = strings.Map(func(r rune) rune {
+		if q := fmt.Sprintf("%q", r); len(q) > 2 && q[1] == '\\' && r != '\'' && r != '\\' {
+			return ' '
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return s
+}
+
+func (a *app) searchJSON(hits []catalog.Hit) error {
+	type chart struct {
+		Region string    `json:"region"`
+		Best   int       `json:"best"`
+		Last   int       `json:"last"`
+		LastAt time.Time `json:"last_at"`
+	}
+	type hit struct {
+		ID        string     `json:"id"`
+		URL       string     `json:"url"`
+		Title     string     `json:"title"`
+		Channel   string     `json:"channel"`
+		Category  *string    `json:"category"`
+		Views     *int64     `json:"views"`
+		Likes     *int64     `json:"likes"`
+		Comments  *int64     `json:"comments"`
+		Published *time.Time `json:"published"`
+		FetchedAt time.Time  `json:"fetched_at"`
+		Charts    []chart    `json:"charts"`
+	}
+	out := struct {
+		Hits []hit `json:"hits"`
+	}{Hits: []hit{}}
+	for _, h := range hits {
+		one := hit{ID: h.ID, URL: h.URL(), Title: h.Title, Channel: h.ChannelTitle, Views: h.Views, Likes: h.Likes, Comments: h.Comments,
+			Published: instant(h.PublishedAt), FetchedAt: h.FetchedAt.UTC(), Charts: []chart{}}
+		if h.Category != "" {
+			one.Category = &h.Category
+		}
+		for _, c := range h.Charts {
+			one.Charts = append(one.Charts, chart{c.Region, c.Best, c.Last, c.LastAt.UTC()})
+		}
+		out.Hits = append(out.Hits, one)
+	}
+	return json.NewEncoder(a.stdout).Encode(out)
+}

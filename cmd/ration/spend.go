@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// spendFlags are what spend may be told of a call.
+type spendFlags struct {
+	upstream string
+	units    int64
+	maxWait  time.Duration
+	caller   quota.Caller
+}
+
+func (a *app) spendCommand() *cobra.Command {
+	var f spendFlags
+	cmd := &cobra.Command{
+		Use:   "spend METHOD",
+		Short: "Charge one call from a shell script: exit 0 go, 75 not now",
+		Long: `Spend charges one call to every budget that covers it. With exit code 0 the
+call may be made; with any other it must not be. It needs costs.yaml only, and
+waits no longer than --max-wait.
+
+` + exitHelp,
+		Example: `  ration spend search.list && curl "$SEARCH_URL"
+  ration spend videos.list --max-wait 30s --region IN --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.units = max(f.units, 0)
+			if cmd.Flags().Changed("units") && f.units < 1 {
+				return &usageError{errors.New("--units: give at least 1")}
+			}
+			if f.maxWait < 0 {
+				return &usageError{errors.New("--max-wait: give 0 or more")}
+			}
+			return a.spend(cmd.Context(), args[0], f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&f.units, "units", 0, "what the call costs, if not as costs.yaml says")
+	flags.DurationVar(&f.maxWait, "max-wait", 0, "how long to wait for the units at most")
+	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
+	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
+	flags.StringVar(&f.caller.Lane, "lane", "manual", "the lane of the call: cron, backfill, manual")
+	flags.StringVar(&f.upstream, "upstream", "", "the upstream, where several know the method")
+	return cmd
+}
+
+func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	call, err := table.Call(f.upstream, method)
+	if err != nil {
+		return err
+	}
+	if f.units > 0 {
+		call.Units = quota.Units(f.units)
+	}
+	call.Caller = f.caller
+	s, err := a.openGuard(table, true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = s.guard.Wait(ctx, call, f.maxWait)
+	if err != nil && !errors.Is(err, quota.ErrRefused) {
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	return a.tellSpend(ctx, s, call, err)
+}
+
+// tellSpend prints a grant or a refusal. A grant is silent off a terminal: its
+// exit code says it, and who asks in a loop need not pay for a second look at the ledger.
+func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refusal error) error {
+	out := struct {
+		Granted    bool         `json:"granted"`
+		Method     string       `json:"method"`
+		Units      quota.Units  `json:"units"`
+		Remaining  *quota.Units `json:"remaining"`
+		RetryAfter *int64       `json:"retry_after_s"`
+		RetryAt    *time.Time   `json:"retry_at"`
+		Budget     *string      `json:"budget"`
+		Reason     *string      `json:"reason"`
+	}{Granted: refusal == nil, Method: call.Method, Units: call.Units}
+	if !a.json && !a.terminal && !a.verbose {
+		return refusal
+	}
+	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
+		out.Remaining, out.RetryAt, out.RetryAfter = &refused.Remaining, instant(refused.RetryAt), new(seconds(refused.RetryAfter))
+		out.Budget, out.Reason = &refused.Budget, new(refusal.Error())
+	} else if tightest, ok := a.tightest(ctx, s, call); ok {
+		out.Remaining, out.Budget = &tightest.Remaining, &tightest.Budget.Name
+	}
+	switch {
+	case a.json:
+		if err := json.NewEncoder(a.stdout).Encode(out); err != nil {
+			return err
+		}
+		if refusal != nil {
+			return &reported{refusal}
+		}
+	case refusal == nil && out.Budget != nil:
+		fmt.Fprintf(a.stderr, "granted: %s %d; %s has %d left\n", call.Method, call.Units, *out.Budget, *out.Remaining)
+	case refusal == nil:
+		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
+	}
+	return refusal
+}
+
+// tightest returns the balance of the covering budget that has the least left.
+func (a *app) tightest(ctx context.Context, s *spending, call quota.Call) (tightest quota.Balance, ok bool) {
+	balances, err := s.guard.Balances(ctx)
+	if err != nil {
+		return tightest, false
+	}
+	for _, b := range balances {
+		if b.Budget.Account == call.Account && b.Budget.Coverage().Covers(call.Method, call.Caller) && (!ok || b.Remaining < tightest.Remaining) {
+			tightest, ok = b, true
+		}
+	}
+	return tightest, ok
+}

@@ -1,0 +1,289 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) statusCommand() *cobra.Command {
+	var at string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what is left, who spent it, and when more comes back",
+		Long: `Status shows of every budget its limit, what is used and what remains, the
+next instants at which units return, who spent them, and cooldowns. It never
+makes a ledger, and says so when there is none yet. --at shows a SQLite ledger
+as of another instant.
+
+` + exitHelp,
+		Example: "  ration status\n  ration status --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if at != "" {
+				instant, err := time.Parse(time.RFC3339, at)
+				if err != nil {
+					return &usageError{fmt.Errorf("--at %q: write an instant such as 2026-11-20T09:00:00Z", at)}
+				}
+				a.now, a.fixed = func() time.Time { return instant }, true
+			}
+			return a.status(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&at, "at", "", "show it as of this `instant` (RFC 3339)")
+	return cmd
+}
+
+// standing is one budget as status shows it.
+type standing struct {
+	Account        string                 `json:"account"`
+	Name           string                 `json:"name"`
+	Limit          quota.Units            `json:"limit"`
+	Used           quota.Units            `json:"used"`
+	Remaining      quota.Units            `json:"remaining"`
+	Window         string                 `json:"window"`
+	Measure        string                 `json:"measure"`
+	Estimate       bool                   `json:"estimate"`
+	NextFreeAt     *time.Time             `json:"next_free_at"`
+	NextFree       []returning            `json:"next_free"`
+	CooldownUntil  *time.Time             `json:"cooldown_until"`
+	CooldownReason *string                `json:"cooldown_reason"`
+	ByMethod       map[string]quota.Units `json:"by_method"`
+	ByRegion       map[string]quota.Units `json:"by_region"`
+	ByJob          map[string]quota.Units `json:"by_job"`
+}
+
+// returning is when units return, and how many.
+type returning struct {
+	At    time.Time   `json:"at"`
+	Units quota.Units `json:"units"`
+}
+
+type statusReport struct {
+	At              time.Time   `json:"at"`
+	Ledger          string      `json:"ledger"`
+	LedgerExists    bool        `json:"ledger_exists"`
+	UnrecordedUnits quota.Units `json:"unrecorded_units"`
+	Budgets         []*standing `json:"budgets"`
+}
+
+func (a *app) status(ctx context.Context) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	report := &statusReport{At: a.now().UTC(), LedgerExists: true}
+	s, err := a.openGuard(table, false)
+	switch {
+	case errors.Is(err, errNoLedger):
+		report.LedgerExists = false
+		err = report.unspent(table)
+	case err == nil:
+		defer s.Close()
+		err = report.read(ctx, s, table)
+	default:
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	report.Ledger = s.ledger.name
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(report)
+	}
+	a.statusTable(report)
+	return nil
+}
+
+// unspent fills the report of a ledger that does not exist yet.
+func (r *statusReport) unspent(table *costs.Table) error {
+	for _, b := range table.Budgets() {
+		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, Remaining: b.Limit}))
+	}
+	return nil
+}
+
+func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table) error {
+	balances, err := s.guard.Balances(ctx)
+	if err != nil {
+		return err
+	}
+	accounts := map[string][]*attribution{}
+	for _, b := range balances {
+		one := newStanding(b)
+		r.Budgets, r.At = append(r.Budgets, one), b.At
+		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &attribution{standing: one, balance: b, coverage: b.Budget.Coverage()})
+	}
+	for account, budgets := range accounts {
+		since := slices.MinFunc(budgets, func(a, b *attribution) int { return a.since().Compare(b.since()) }).since()
+		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account, Since: since}) {
+			if err != nil {
+				return err
+			}
+			for _, b := range budgets {
+				b.add(e)
+			}
+		}
+		unrecorded, err := s.allowance.Unrecorded(account)
+		if err != nil {
+			return err
+		}
+		r.UnrecordedUnits += unrecorded
+	}
+	return nil
+}
+
+func newStanding(b quota.Balance) *standing {
+	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
+		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(),
+		NextFreeAt: instant(b.NextFree), NextFree: []returning{},
+		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}}
+	if c := b.Cooldown; c != nil {
+		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
+	}
+	return s
+}
+
+// attribution adds the entries of an account up to one budget's standing.
+type attribution struct {
+	*standing
+	balance  quota.Balance
+	coverage *quota.Coverage
+}
+
+// since is when the budget's window begins; for an estimate, what its two
+// counters can hold.
+func (b *attribution) since() time.Time {
+	if b.balance.Since.IsZero() {
+		return b.balance.At.Add(-b.balance.Budget.Window.Horizon())
+	}
+	return b.balance.Since
+}
+
+// maxReturns is how many of the next returns are shown, those of one minute together.
+const maxReturns = 3
+
+func (b *attribution) add(e quota.Entry) {
+	amount := e.Units
+	if b.coverage.Measure == quota.Calls {
+		amount = e.Calls
+	}
+	if amount == 0 || e.At.Before(b.since()) || !b.coverage.Covers(e.Method, e.Caller) {
+		return
+	}
+	b.ByMethod[dash(e.Method)] += amount
+	b.ByRegion[dash(e.Caller.Region)] += amount
+	b.ByJob[dash(e.Caller.Job)] += amount
+	at := b.balance.NextFree
+	switch window := b.balance.Budget.Window; window.Kind() {
+	case quota.KindSliding:
+		at = e.At.Add(window.Length()).UTC()
+	case quota.KindCounter:
+		return
+	}
+	if last := len(b.NextFree) - 1; last >= 0 && at.Sub(b.NextFree[last].At) < time.Minute {
+		b.NextFree[last].Units += amount
+	} else if len(b.NextFree) < maxReturns {
+		b.NextFree = append(b.NextFree, returning{at, amount})
+	}
+}
+
+// statusTable is status for people.
+func (a *app) statusTable(r *statusReport) {
+	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
+	if !r.LedgerExists {
+		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
+	}
+	fmt.Fprintf(a.stdout, "\nat      %s\n\n", quota.Stamp(r.At))
+	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
+	for _, b := range r.Budgets {
+		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, b.Window, b.returns(r.At))
+	}
+	t.print()
+	for _, b := range r.Budgets {
+		if b.CooldownUntil != nil {
+			fmt.Fprintf(a.stdout, "\n%s is in cooldown until %s (in %s): %q\n", b.Name, quota.Stamp(*b.CooldownUntil),
+				quota.Human(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
+		}
+	}
+	if r.UnrecordedUnits > 0 {
+		fmt.Fprintf(a.stdout, "\n%d units were sent within the allowance while the ledger was down; no budget shows them\n", r.UnrecordedUnits)
+	}
+	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 }) {
+		return
+	}
+	fmt.Fprintln(a.stdout)
+	t = a.table("budget", "by", "who spent it")
+	for _, b := range r.Budgets {
+		name := b.Name
+		for _, by := range []struct {
+			what string
+			sums map[string]quota.Units
+		}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"job", b.ByJob}} {
+			if len(by.sums) > 0 {
+				t.row(name, by.what, ranked(by.sums))
+				name = ""
+			}
+		}
+	}
+	t.print()
+}
+
+// returns says when the next units return.
+func (b *standing) returns(now time.Time) string {
+	if len(b.NextFree) == 0 {
+		if b.NextFreeAt == nil {
+			return "-"
+		}
+		return fmt.Sprintf("at %s (in %s)", clock(*b.NextFreeAt), quota.Human(b.NextFreeAt.Sub(now)))
+	}
+	var parts []string
+	for i, r := range b.NextFree {
+		part := fmt.Sprintf("+%d at %s", r.Units, clock(r.At))
+		if i == 0 {
+			part += fmt.Sprintf(" (in %s)", quota.Human(r.At.Sub(now)))
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ranked lists who spent most first: search.list 800, videos.list 32.
+func ranked(sums map[string]quota.Units) string {
+	const most = 8
+	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
+		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
+	})
+	var parts []string
+	rest := quota.Units(0)
+	for i, name := range names {
+		if i < most {
+			parts = append(parts, fmt.Sprintf("%s %d", safe(name), sums[name]))
+		} else {
+			rest += sums[name]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%d others %d", len(names)-most, rest))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// safe returns a name from outside fit for a terminal.
+func safe(name string) string {
+	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}

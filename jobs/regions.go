@@ -1,0 +1,219 @@
+package jobs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// The defaults of regions.yaml.
+const (
+	DefaultMaxWait      = 30 * time.Second
+	DefaultMaxTotalWait = 5 * time.Minute
+	DefaultPages        = 4
+	maxPages            = 100
+	defaultChannelPages = 10
+)
+
+// Config is what regions.yaml says.
+type Config struct {
+	MaxWait      time.Duration // the longest wait of one call for its units
+	MaxTotalWait time.Duration // the longest wait of one run, together
+	Regions      []Region      // in the order of the file
+}
+
+// Region is one region's work.
+type Region struct {
+	Name     string // ISO 3166-1 alpha-2, such as US
+	Schedule Schedule
+	Steps    []Step
+}
+
+// Check says why a call of this method and caller cannot be charged, or nil.
+// costs.Table.CheckFetched is one.
+type Check func(method string, caller quota.Caller) error
+
+// Lane is the lane of scheduled work.
+const Lane = "cron"
+
+var regionName = regexp.MustCompile(`^[A-Z]{2}$`)
+
+// Load reads regions.yaml. It reports every mistake at once, with file, line
+// and column; check adds those of steps that the costs cannot pay for, and may be nil.
+func Load(path string, check Check) (*Config, error) {
+	data, err := strictyaml.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data, check)
+}
+
+// Parse is Load for data that came from a file of that name.
+func Parse(name string, data []byte, check Check) (*Config, error) {
+	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait}, zone: time.UTC}
+	file := strictyaml.Parse(name, data)
+	documents := file.Documents()
+	if len(documents) > 0 {
+		r.document(documents[0])
+	}
+	for _, extra := range documents[min(1, len(documents)):] {
+		extra.Mistake("a second document: put all regions into the first")
+	}
+	if err := file.Err(); err != nil {
+		return nil, err
+	}
+	if len(documents) == 0 {
+		return nil, fmt.Errorf("%s: empty: write version, schedule, fetch and regions", name)
+	}
+	return r.config, nil
+}
+
+type reader struct {
+	check  Check
+	config *Config
+	zone   *time.Location
+	spec   strictyaml.Node // the schedule of regions that have none of their own
+	fetch  strictyaml.Node // and what they fetch
+}
+
+func (r *reader) document(n strictyaml.Node) {
+	var regions strictyaml.Node
+	n.Fields(
+		strictyaml.Field{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
+		strictyaml.Field{Key: "timezone", Read: func(n strictyaml.Node) {
+			if zone := n.Zone(); zone != nil {
+				r.zone = zone
+			}
+		}},
+		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { r.spec = n }},
+		strictyaml.Field{Key: "max_wait", Read: func(n strictyaml.Node) { r.config.MaxWait = n.Duration(0, time.Hour) }},
+		strictyaml.Field{Key: "max_total_wait", Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Duration(0, 24*time.Hour) }},
+		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { r.fetch = n }},
+		strictyaml.Field{Key: "regions", Missing: "regions: {US: {}}", Read: func(n strictyaml.Node) { regions = n }},
+	)
+	if regions.Kind() == strictyaml.Other {
+		if regions != (strictyaml.Node{}) {
+			regions.Mistake("regions is empty: write regions: {US: {}}")
+		}
+		return
+	}
+	shared := r.schedule(r.spec)
+	if r.fetch != (strictyaml.Node{}) {
+		(&reader{zone: r.zone}).steps(r.fetch, "") // its mistakes are told even if no region is right
+	}
+	regions.Entries(func(key, value strictyaml.Node) { r.region(key, value, shared) })
+	if len(r.config.Regions) == 0 {
+		regions.Mistake("no region: write regions: {US: {}}")
+	}
+}
+
+func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
+	name := key.Text(16)
+	if name != "" && !regionName.MatchString(name) {
+		key.Mistake("unknown region %q: write its two capital letters, such as US", name)
+		return
+	}
+	region := Region{Name: name, Schedule: shared}
+	fetch := r.fetch
+	value.Fields(
+		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.schedule(n) }},
+		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
+	)
+	if region.Schedule.IsZero() && r.spec == (strictyaml.Node{}) {
+		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", name)
+	}
+	if fetch == (strictyaml.Node{}) {
+		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
+	} else {
+		region.Steps = r.steps(fetch, name)
+	}
+	r.config.Regions = append(r.config.Regions, region)
+}
+
+func (r *reader) schedule(n strictyaml.Node) Schedule {
+	if n == (strictyaml.Node{}) {
+		return Schedule{}
+	}
+	text := n.Text(200)
+	if text == "" {
+		return Schedule{}
+	}
+	schedule, err := ParseSchedule(text, r.zone)
+	if err != nil {
+		n.Mistake("%v", err)
+	}
+	return schedule
+}
+
+// steps reads a fetch list. The shared one is read once for each region, since
+// what a call may be charged to depends on the region; repeated mistakes are
+// reported once.
+func (r *reader) steps(n strictyaml.Node, region string) []Step {
+	var steps []Step
+	add := func(at strictyaml.Node, step Step) {
+		if slices.ContainsFunc(steps, func(s Step) bool { return s.Name() == step.Name() }) {
+			at.Mistake("%s is fetched twice: remove one", step.Name())
+			return
+		}
+		if r.check != nil {
+			if err := r.check(step.Method(), quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); err != nil {
+				at.Mistake("%v", err)
+			}
+		}
+		steps = append(steps, step)
+	}
+	n.Items(func(item strictyaml.Node) {
+		if item.Kind() == strictyaml.Text {
+			if kind := item.OneOf("step", kinds); kind != "" {
+				r.step(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
+			}
+			return
+		}
+		first := true
+		item.Entries(func(key, value strictyaml.Node) {
+			if !first {
+				key.Mistake("a second step in one item: write each behind a dash of its own")
+			} else if kind := key.OneOf("step", kinds); kind != "" {
+				r.step(Step{Kind: Kind(kind)}, key, value, add)
+			}
+			first = false
+		})
+	})
+	return steps
+}
+
+func (r *reader) step(step Step, at, options strictyaml.Node, add func(strictyaml.Node, Step)) {
+	pages := strictyaml.Field{Key: "pages", Read: func(n strictyaml.Node) { step.Pages = int(n.Int(1, maxPages)) }}
+	var queries []string
+	var fields []strictyaml.Field
+	switch step.Kind {
+	case Trending:
+		step.Pages, fields = DefaultPages, []strictyaml.Field{pages}
+	case Channels:
+		step.Pages, fields = defaultChannelPages, []strictyaml.Field{pages}
+	case Categories:
+		step.Pages = 1
+	case Search:
+		step.Pages = 1
+		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
+			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(200)) })
+		}}}
+	}
+	if options != (strictyaml.Node{}) {
+		options.Fields(fields...)
+	} else if step.Kind == Search {
+		at.Mistake("search needs queries: write search: {queries: [music]}")
+	}
+	if step.Kind != Search {
+		add(at, step)
+		return
+	}
+	for _, query := range queries {
+		step.Query = query
+		add(at, step)
+	}
+}

@@ -1,0 +1,168 @@
+package jobs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+)
+
+func TestShippedRegionsAreFetchable(t *testing.T) {
+	table, err := costs.Load("../costs.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := jobs.Load("../regions.yaml", table.CheckFetched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, specs []string
+	for _, region := range config.Regions {
+		names = append(names, region.Name)
+		specs = append(specs, region.Schedule.String())
+		if len(region.Steps) != 4 {
+			t.Errorf("%s has steps %v; want the four shared ones", region.Name, region.Steps)
+		}
+	}
+	if got := strings.Join(names, " "); got != "US GB DE FR IN BR AU CA" {
+		t.Errorf("regions %s; want the eight of the README", got)
+	}
+	slices.Sort(specs)
+	if len(slices.Compact(specs)) != 8 {
+		t.Errorf("schedules %q; want each region some minutes from the others", specs)
+	}
+	if config.MaxWait != 30*time.Second || config.MaxTotalWait != 5*time.Minute {
+		t.Errorf("waits %s and %s", config.MaxWait, config.MaxTotalWait)
+	}
+}
+
+func TestRegionsNamesEveryMistake(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml string
+		want []string
+	}{
+		"empty":          {"", []string{"r.yaml"}},
+		"nothing in it":  {"version: 1\n", []string{`1:1: missing key "regions": write regions: {US: {}}`}},
+		"null regions":   {"version: 1\nregions:\n", []string{"regions is empty"}},
+		"no regions":     {"version: 1\nregions: {}\n", []string{"no region: write regions: {US: {}}"}},
+		"another file":   {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
+		"no schedule":    {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
+		"nothing to do":  {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
+		"bad cron":       {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is no cron line`}},
+		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"never comes"}},
+		"zone in cron":   {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
+		"bad zone":       {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},
+		"many at once": {"version: 1\nschedule: '@daily'\nmax_wait: -1s\nfetch:\n  - trending: {pages: 0}\n  - serch: {}\n  - search: {pages: 1}\n  - channels\n  - channels\nregions:\n  usa: {}\n  GB: {fetch: {}}\n  GB: {}\n",
+			[]string{"3:11: max_wait", "5:23: pages is 0: write an integer from 1 to 100", `6:5: unknown step "serch": write search`, `7:13: missing key "queries"`, "9:5: channels is fetched twice", `11:3: unknown region "usa"`, "12:15: fetch is", `13:3: repeated key "GB"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := jobs.Parse("r.yaml", []byte(c.yaml), nil)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing from:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestRegionsChecksEachStepOnce(t *testing.T) {
+	refuse := func(method string, caller quota.Caller) error {
+		if method == "search.list" && caller.Region == "IN" {
+			return errors.New("no budget for " + caller.Job + " in " + caller.Region)
+		}
+		return nil
+	}
+	_, err := jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [{search: {queries: [a]}}, categories]\nregions: {US: {}, IN: {}, BR: {}}\n"), refuse)
+	wrong, ok := errors.AsType[*strictyaml.Error](err)
+	if !ok || len(wrong.Mistakes) != 1 || wrong.Mistakes[0].Line != 3 {
+		t.Errorf("got %v; want the one step that has no budget", err)
+	}
+}
+
+// TestRegionsSchema keeps the schema that editors use and the parser together:
+// each key of one is known to the other.
+func TestRegionsSchema(t *testing.T) {
+	data, err := os.ReadFile("../docs/regions.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]json.RawMessage
+		Defs       struct {
+			Fetch struct {
+				Items struct {
+					AnyOf []struct{ Properties map[string]json.RawMessage }
+				}
+			}
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	_, err = jobs.Parse("r.yaml", []byte("nonsense: 1\n"), nil)
+	listed := slices.Sorted(maps.Keys(schema.Properties))
+	for _, key := range listed {
+		if !strings.Contains(err.Error(), key) {
+			t.Errorf("the schema has %q, which the parser does not offer: %v", key, err)
+		}
+	}
+	if len(listed) != 7 {
+		t.Errorf("the schema has keys %q; want the parser's seven", listed)
+	}
+	steps := slices.Sorted(maps.Keys(schema.Defs.Fetch.Items.AnyOf[1].Properties))
+	if got := strings.Join(steps, " "); got != "categories channels search trending" {
+		t.Errorf("the schema has steps %s", got)
+	}
+}
+
+func TestTick(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s string) time.Time {
+		parsed, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for _, c := range []struct {
+		spec            string
+		zone            *time.Location
+		now, tick, next string
+	}{
+		{"0 */6 * * *", time.UTC, "2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z", "2026-11-20T18:00:00Z"},
+		{"0 */6 * * *", time.UTC, "2026-11-20T11:59:59.999Z", "2026-11-20T06:00:00Z", "2026-11-20T12:00:00Z"},
+		{"*/15 9 * * 1-5", time.UTC, "2026-11-22T23:00:00Z", "2026-11-20T09:45:00Z", "2026-11-23T09:00:00Z"},
+		{"0 0 29 2 *", time.UTC, "2026-11-20T00:00:00Z", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"},
+		{"0 9 * * *", berlin, "2026-10-25T07:59:00Z", "2026-10-24T07:00:00Z", "2026-10-25T08:00:00Z"},
+		{"@hourly", time.UTC, "2026-11-20T12:34:56Z", "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"},
+		{"@every 7m", time.UTC, "2026-11-20T12:34:56Z", "2026-11-20T12:31:00Z", "2026-11-20T12:38:00Z"},
+		{"@every 6h", berlin, "2026-11-20T06:00:00Z", "2026-11-20T06:00:00Z", "2026-11-20T12:00:00Z"},
+	} {
+		s, err := jobs.ParseSchedule(c.spec, c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Tick(at(c.now)); !got.Equal(at(c.tick)) {
+			t.Errorf("%s at %s: tick %s; want %s", c.spec, c.now, got, c.tick)
+		}
+		if got := s.Next(at(c.now)); !got.Equal(at(c.next)) {
+			t.Errorf("%s at %s: next %s; want %s", c.spec, c.now, got, c.next)
+		}
+	}
+}

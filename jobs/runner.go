@@ -1,0 +1,322 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+)
+
+// DefaultParallel is how many regions a Runner fetches at once.
+const DefaultParallel = 4
+
+// Grace is how long a run that is told to stop waits for the page in flight,
+// which is paid for.
+const Grace = 3 * time.Second
+
+// ErrNextTick ends a run whose region's next tick has come: what is left
+// belongs to an older hour's chart.
+var ErrNextTick = errors.New("its next tick has come, the rest of this one is dropped")
+
+// Runner takes passes as far as the budgets allow.
+type Runner struct {
+	Catalog *catalog.Catalog
+	Client  *youtube.Client
+	Meter   *Meter // what the client's transport charges is told to it; nil counts nothing
+
+	Parallel int              // regions at once; 0 is DefaultParallel
+	Again    bool             // fetch a finished pass once more
+	Now      func() time.Time // nil is time.Now
+	Progress func(Progress)   // told of every page, one call at a time; may be nil
+}
+
+// Progress is where a region's pass stands.
+type Progress struct {
+	Region  string
+	Step    string
+	Pages   int // committed, of all steps
+	Planned int // the most that the pass may still come to
+	Done    bool
+}
+
+// Outcome is how a region's pass, or a run, ended.
+type Outcome string
+
+// The outcomes, best first.
+const (
+	Complete Outcome = "complete"
+	Skipped  Outcome = "skipped" // it was finished before, or another run is at it
+	Stopped  Outcome = "stopped" // a budget or cooldown holds it; it goes on later
+	Failed   Outcome = "failed"
+)
+
+// RegionReport is what a run did for one region.
+type RegionReport struct {
+	Region  string
+	Tick    time.Time
+	Outcome Outcome
+	Calls   int         // charged
+	Units   quota.Units // charged
+	Videos  int         // rows fetched; one on two pages counts twice
+	Err     error       // the first reason that it did not end complete
+}
+
+// Report is what a run did.
+type Report struct {
+	Outcome Outcome // the worst of its regions, Skipped counting as Complete
+	Units   quota.Units
+	RetryAt time.Time // when the first of what was stopped may go on; zero if nothing was, or nobody knows
+	Err     error     // the reason of the first region with that outcome
+	Regions []RegionReport
+}
+
+// Run fetches what is missing of each region's current pass, the
+// longest-unfetched region first, and reports in the order of regions. When
+// ctx ends, pages in flight have Grace to arrive.
+func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
+	names := make([]string, len(regions))
+	place := map[string]int{}
+	for i, region := range regions {
+		names[i], place[region.Name] = region.Name, i
+	}
+	order, err := r.Catalog.LongestUnfetched(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	hard, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(Grace, func() { cancel(context.Cause(ctx)) })
+	})
+	defer stop()
+
+	reports := make([]RegionReport, len(regions))
+	next := make(chan int, len(order))
+	for _, name := range order {
+		next <- place[name]
+	}
+	close(next)
+	var wg sync.WaitGroup
+	var progress sync.Mutex
+	for range min(cmp.Or(r.Parallel, DefaultParallel), len(regions)) {
+		wg.Go(func() {
+			for i := range next {
+				p := &pass{Runner: r, stop: ctx, region: regions[i], progress: &progress}
+				reports[i] = p.run(quota.WithCaller(hard, quota.Caller{Lane: Lane, Region: regions[i].Name}))
+			}
+		})
+	}
+	wg.Wait()
+	return summary(reports), nil
+}
+
+func (r *Runner) now() time.Time {
+	if r.Now == nil {
+		return time.Now()
+	}
+	return r.Now()
+}
+
+// summary adds up what the regions did.
+func summary(regions []RegionReport) *Report {
+	report := &Report{Outcome: Complete, Regions: regions}
+	rank := func(o Outcome) int { return slices.Index([]Outcome{Complete, Stopped, Failed}, o) }
+	for _, region := range regions {
+		report.Units += region.Units
+		if rank(region.Outcome) > rank(report.Outcome) {
+			report.Outcome, report.Err = region.Outcome, region.Err
+		}
+		if refused, ok := errors.AsType[*quota.RefusedError](region.Err); ok {
+			if report.RetryAt.IsZero() || refused.RetryAt.Before(report.RetryAt) {
+				report.RetryAt = refused.RetryAt
+			}
+		}
+	}
+	return report
+}
+
+// pass is one region's pass in one run.
+type pass struct {
+	*Runner
+	stop     context.Context // ended: begin no further page
+	region   Region
+	tick     time.Time
+	next     time.Time // tick
+	planned  int
+	pages    int
+	progress *sync.Mutex
+	report   RegionReport
+}
+
+func (p *pass) run(ctx context.Context) RegionReport {
+	p.report = RegionReport{Region: p.region.Name, Outcome: Complete}
+	err := p.fetch(ctx)
+	p.report.Err = err
+	switch {
+	case err == nil:
+	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone):
+		p.report.Outcome = Skipped
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
+		p.report.Outcome = Stopped
+	default:
+		p.report.Outcome = Failed
+	}
+	if p.Meter != nil {
+		p.report.Calls, p.report.Units = p.Meter.Region(p.region.Name)
+	}
+	p.tell("", true)
+	return p.report
+}
+
+// errDone says that a pass was finished by an earlier run.
+var errDone = errors.New("done")
+
+// fetch takes the pass through its steps. A refused step, or one whose ledger
+// cannot be asked, does not keep the others from going on: they may be
+// charged to other budgets.
+func (p *pass) fetch(ctx context.Context) error {
+	now := p.now()
+	if err := p.stop.Err(); err != nil {
+		return context.Cause(p.stop)
+	}
+	p.tick = p.region.Schedule.Tick(now)
+	if p.tick.IsZero() {
+		return fmt.Errorf("schedule %q has not come in five years; write one that does", p.region.Schedule)
+	}
+	p.report.Tick, p.next = p.tick, p.region.Schedule.Next(now)
+	lock, err := p.Catalog.Lock("region " + p.region.Name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	progress, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range p.region.Steps {
+		p.planned += step.Pages
+		p.pages += progress.Steps[step.Name()].Pages
+	}
+	var held error
+	for _, step := range p.region.Steps {
+		err := p.step(ctx, step, progress.Steps[step.Name()])
+		switch {
+		case err == nil:
+		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown):
+			held = worse(held, err)
+		default:
+			return worse(held, err)
+		}
+	}
+	if held != nil {
+		return held
+	}
+	return p.Catalog.FinishPass(context.WithoutCancel(ctx), p.region.Name, p.tick)
+}
+
+// worse returns the error that says more of how a pass ended: a refusal gives
+// way to anything else, the first of equals stays.
+func worse(a, b error) error {
+	if a == nil || errors.Is(a, quota.ErrRefused) && !errors.Is(b, quota.ErrRefused) {
+		return b
+	}
+	return a
+}
+
+// begin returns how far earlier runs have taken the pass.
+func (p *pass) begin(ctx context.Context) (catalog.Progress, error) {
+	progress, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
+	if err != nil || progress.FinishedAt.IsZero() {
+		return progress, err
+	}
+	if !p.Again {
+		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, progress.FinishedAt.UTC().Format("15:04"))
+	}
+	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
+		return progress, err
+	}
+	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
+}
+
+// step fetches the pages of a step that are missing and commits each.
+func (p *pass) step(ctx context.Context, step Step, at catalog.Checkpoint) error {
+	caller := quota.CallerFrom(ctx)
+	caller.Job = step.Name()
+	ctx = quota.WithCaller(ctx, caller)
+	for !at.Done && at.Pages < step.Pages {
+		if p.stop.Err() != nil {
+			return context.Cause(p.stop)
+		}
+		if !p.next.IsZero() && !p.now().Before(p.next) {
+			return ErrNextTick
+		}
+		page, err := p.page(ctx, step, at)
+		if err != nil {
+			return err
+		}
+		page.Region, page.Tick, page.Step, page.Number = p.region.Name, p.tick, step.Name(), at.Pages
+		page.Done = page.Done || page.Next == "" && step.Kind != Channels || at.Pages+1 == step.Pages
+		if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
+			return err
+		}
+		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos), Done: page.Done}
+		p.report.Videos += len(page.Videos)
+		p.pages++
+		p.tell(step.Name(), false)
+	}
+	return nil
+}
+
+// page fetches one page. When the upstream says that its quota is spent, the call
+// is made once more: by then the answer has set a cooldown, and the refusal
+// says when to come back.
+func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	page, err := p.call(ctx, step, at)
+	answer, ok := errors.AsType[*youtube.APIError](err)
+	switch {
+	case !ok:
+		return page, err
+	case answer.NotFound(): // a region without a chart; to ask again is of no use
+		return catalog.Page{Done: true}, nil
+	case answer.Class == feedback.Exhausted || answer.Class == feedback.SlowDown:
+		return p.call(ctx, step, at)
+	}
+	return page, err
+}
+
+func (p *pass) call(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	switch step.Kind {
+	case Trending:
+		page, err := p.Client.Trending(ctx, p.region.Name, at.Next)
+		page.FirstRank = at.Videos + 1
+		return page, err
+	case Search:
+		return p.Client.Search(ctx, p.region.Name, step.Query, at.Next)
+	case Categories:
+		return p.Client.Categories(ctx, p.region.Name)
+	}
+	ids, err := p.Catalog.UnknownChannels(ctx, p.region.Name, youtube.PageSize)
+	if err != nil || len(ids) == 0 {
+		return catalog.Page{Done: true}, err
+	}
+	page, err := p.Client.Channels(ctx, ids)
+	page.Done = len(ids) < youtube.PageSize
+	return page, err
+}
+
+func (p *pass) tell(step string, done bool) {
+	if p.Progress == nil {
+		return
+	}
+	p.progress.Lock()
+	defer p.progress.Unlock()
+	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Planned: p.planned, Done: done})
+}

@@ -1,0 +1,83 @@
+package youtube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/api/googleapi"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+)
+
+// APIError is what the upstream answered instead of a page. Its text holds
+// neither a URL nor a body.
+type APIError struct {
+	Method  string
+	Status  int // of HTTP
+	Reason  string
+	Message string
+	Class   feedback.Class
+	Err     error
+}
+
+// Error names the method, the status and the reason.
+func (e *APIError) Error() string {
+	said := "an answer without a reason"
+	if e.Reason != "" {
+		said = fmt.Sprintf("%q", e.Reason)
+	}
+	text := fmt.Sprintf("%s: the upstream answered %d, %s", e.Method, e.Status, said)
+	if e.Message != "" {
+		text += fmt.Sprintf(": %q", clip(e.Message))
+	}
+	return text
+}
+
+// Unwrap returns what Google's client said.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// NotFound reports whether what was asked for does not exist: a region
+// without a chart, for example. To ask again is of no use.
+func (e *APIError) NotFound() bool {
+	return e.Status == http.StatusNotFound || e.Reason == "videoChartNotFound"
+}
+
+// explain makes of an error of Google's client one that is fit to be shown: a
+// local refusal as it is, without the request's URL.
+func explain(method string, err error) error {
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+		return refused
+	}
+	if never, ok := errors.AsType[*quota.NeverFitsError](err); ok {
+		return never
+	}
+	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
+		e := &APIError{Method: method, Status: answer.Code, Err: err}
+		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))
+		e.Class = class.Class
+		if len(answer.Errors) > 0 {
+			e.Reason, e.Message = answer.Errors[0].Reason, answer.Errors[0].Message
+		}
+		return e
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%s: the upstream's answer is no whole JSON (%w)", method, err)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return fmt.Errorf("%s: %w", method, err)
+}
+
+func clip(s string) string {
+	if len(s) > 200 {
+		s = strings.ToValidUTF8(s[:200], "") + "…"
+	}
+	return s
+}
