@@ -205,11 +205,14 @@ func (c *Catalog) create() error {
 	return tx.Commit()
 }
 
-// prepare prepares every query of queries.sql under its name.
+// prepare prepares every query of queries.sql under its name. What follows a
+// query's semicolon is cut off: the driver would take it for a second
+// statement, and parse both again at each use (modernc.org/sqlite v1.61.1).
 func (c *Catalog) prepare() error {
 	c.queries = make(map[string]*sql.Stmt)
 	for _, part := range strings.Split(queriesSQL, "-- name: ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
+		text, _, _ = strings.Cut(text, ";\n")
 		stmt, err := c.db.Prepare(text)
 		if err != nil {
 			return fmt.Errorf("query %s: %w", name, err)
