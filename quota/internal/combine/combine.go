@@ -8,7 +8,6 @@ package combine
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -72,21 +71,33 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	}
 	name := laneName{batch.Account, batch.Key}
 	me := &caller{requests: batch.Requests, ready: make(chan signal, 1)}
-	if !c.enter(name, me) {
+	if c.enter(name, me) {
+		c.start(ctx, name, me)
+	}
+	for {
 		select {
 		case what := <-me.ready:
 			if what == answered {
 				return me.answers, me.err
 			}
+			c.start(ctx, name, me)
 		case <-ctx.Done():
-			if c.withdraw(name, me) {
-				return nil, context.Cause(ctx)
+			if !c.withdraw(name, me) {
+				c.leave(name, me)
 			}
-			return c.leave(ctx, name, me)
+			return nil, context.Cause(ctx)
 		}
 	}
-	c.lead(name, me)
-	return c.result(ctx, me)
+}
+
+// start leads a batch: in the background if the caller might leave meanwhile,
+// which must not end what others wait for.
+func (c *Combiner) start(ctx context.Context, name laneName, me *caller) {
+	if ctx.Done() == nil {
+		c.lead(name, me)
+		return
+	}
+	go c.lead(name, me)
 }
 
 // enter reports whether me is to send a batch now; otherwise it is queued.
@@ -120,7 +131,7 @@ func (c *Combiner) withdraw(name laneName, me *caller) bool {
 
 // leave is for a caller whose context ended when its batch was in flight, or
 // when it had just been told to lead: then another one must.
-func (c *Combiner) leave(ctx context.Context, name laneName, me *caller) ([]quota.Answer, error) {
+func (c *Combiner) leave(name laneName, me *caller) {
 	abandon := func(what signal) {
 		if what == leads {
 			c.next(name)
@@ -134,7 +145,6 @@ func (c *Combiner) leave(ctx context.Context, name laneName, me *caller) ([]quot
 	default:
 		go func() { abandon(<-me.ready) }()
 	}
-	return nil, context.Cause(ctx)
 }
 
 // lead sends one batch: the caller's own requests and those that wait.
@@ -158,9 +168,7 @@ func (c *Combiner) lead(name laneName, me *caller) {
 			n := len(caller.requests)
 			caller.answers, answers = answers[:n:n], answers[n:]
 		}
-		if caller != me {
-			caller.ready <- answered
-		}
+		caller.ready <- answered
 	}
 	c.next(name)
 }
@@ -208,16 +216,6 @@ func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 	return c.core(ctx, batch)
-}
-
-// result is what the leader returns: if its own context ended meanwhile, it
-// has left as any other caller.
-func (c *Combiner) result(ctx context.Context, me *caller) ([]quota.Answer, error) {
-	if ctx.Err() != nil && !errors.Is(me.err, quota.ErrInDoubt) {
-		c.refund(me)
-		return nil, context.Cause(ctx)
-	}
-	return me.answers, me.err
 }
 
 func (c *Combiner) refund(me *caller) {
