@@ -18,7 +18,13 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
+// asRation in the environment makes the test binary a ration process.
+const asRation = "RATION_TEST_AS_RATION"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asRation) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){"ration": main})
 }
 
