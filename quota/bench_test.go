@@ -1,11 +1,13 @@
 package quota_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // instant answers every request at once, so that only the transport's own
@@ -37,4 +39,35 @@ func bench(b *testing.B, transport http.RoundTripper) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkRememberedRefusal is a saturated guard's answer, in turn with
+// time.Now; "xnow" is the ratio.
+func BenchmarkRememberedRefusal(b *testing.B) {
+	guard, err := quota.NewGuard(&counting{Ledger: memledger.Open(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, c := context.Background(), call("search.list", 1)
+	if _, err := guard.Spend(ctx, c); err != nil {
+		b.Fatal(err)
+	}
+	const rounds = 1000
+	var refused, floor time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		began := time.Now()
+		for range rounds {
+			if _, err := guard.Spend(ctx, c); err == nil {
+				b.Fatal("granted")
+			}
+		}
+		middle := time.Now()
+		for range rounds {
+			_ = time.Now().IsZero()
+		}
+		refused += middle.Sub(began)
+		floor += time.Since(middle)
+	}
+	b.ReportMetric(float64(refused)/float64(floor), "xnow")
 }

@@ -10,7 +10,7 @@ import (
 // methods go through even when the caller's context is done, because what
 // they say is already true.
 type Grant struct {
-	ledger  Ledger
+	guard   *Guard
 	receipt Receipt
 
 	mu      sync.Mutex
@@ -48,7 +48,8 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g.settled == used {
 		return nil
 	}
-	err := g.ledger.Settle(context.WithoutCancel(ctx), g.receipt, used)
+	defer g.guard.refusals.forget()
+	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.receipt, used)
 	if err == nil {
 		g.settled = used
 	}
@@ -64,5 +65,6 @@ func (g *Grant) Refund(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.settled = -1
-	return opError("refund", g.ledger.Refund(context.WithoutCancel(ctx), g.receipt))
+	defer g.guard.refusals.forget()
+	return opError("refund", g.guard.ledger.Refund(context.WithoutCancel(ctx), g.receipt))
 }

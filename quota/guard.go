@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,10 +19,12 @@ type Guard struct {
 	accounts map[string][]guarded
 
 	plans struct {
-		sync.RWMutex
-		byCall map[planKey][]*Charge
+		latest atomic.Pointer[plan]              // most calls are like the one before
+		byCall atomic.Pointer[map[planKey]*plan] // replaced, never written to
+		adding sync.Mutex
 	}
-	line line
+	line     line
+	refusals memory
 }
 
 // guarded is a budget with what a ledger needs of it, made once.
@@ -29,12 +33,19 @@ type guarded struct {
 	charge *Charge
 }
 
+// plan is what calls of one account, method, lane and region are charged to.
+type plan struct {
+	key     planKey
+	charges []*Charge
+	refused refused // of the calls without a Key
+}
+
 // planKey is all of a call that decides which budgets cover it.
 type planKey struct{ account, method, lane, region string }
 
 // maxPlans bounds the remembered plans: methods and regions may come from
 // outside.
-const maxPlans = 4096
+const maxPlans = 1024
 
 // Options are for NewGuard; there are none yet, and nil is the default.
 type Options struct{}
@@ -46,7 +57,8 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
 	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
-	g.plans.byCall = map[planKey][]*Charge{}
+	g.plans.byCall.Store(&map[planKey]*plan{})
+	g.refusals.on = realTime(ledger)
 	var errs []error
 	names := map[[2]string]bool{}
 	for i := range g.budgets {
@@ -94,41 +106,55 @@ type asked struct {
 	requests [1]Request
 }
 
-func (g *Guard) spend(ctx context.Context, call *Call, plan []*Charge, force bool) (*Grant, error) {
-	a := &asked{requests: [1]Request{{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan, Force: force}}}
+func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, force bool) (*Grant, error) {
+	if !force {
+		if err := g.refusals.recall(call, plan); err != nil {
+			return nil, err
+		}
+	}
+	began := g.refusals.begin()
+	a := &asked{requests: [1]Request{{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: force}}}
 	a.batch = Batch{Account: call.Account, Key: call.Key, Requests: a.requests[:]}
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err)
 	}
 	if err := answers[0].Err; err != nil {
+		g.refusals.remember(call, plan, err, began)
 		return nil, err
 	}
-	a.grant.ledger, a.grant.receipt, a.grant.settled = g.ledger, answers[0].Receipt, -1
+	a.grant.guard, a.grant.receipt, a.grant.settled = g, answers[0].Receipt, -1
 	return &a.grant, nil
 }
 
-// plan returns the charges of all budgets that cover call.
-func (g *Guard) plan(call *Call) []*Charge {
+// plan returns what call is charged to.
+func (g *Guard) plan(call *Call) *plan {
 	key := planKey{call.Account, call.Method, call.Caller.Lane, call.Caller.Region}
-	g.plans.RLock()
-	plan, ok := g.plans.byCall[key]
-	g.plans.RUnlock()
-	if ok {
-		return plan
+	if latest := g.plans.latest.Load(); latest != nil && latest.key == key {
+		return latest
 	}
+	if known := (*g.plans.byCall.Load())[key]; known != nil {
+		g.plans.latest.Store(known)
+		return known
+	}
+	g.plans.adding.Lock()
+	defer g.plans.adding.Unlock()
+	plans := *g.plans.byCall.Load()
+	if known := plans[key]; known != nil {
+		return known
+	}
+	made := &plan{key: key}
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			plan = append(plan, b.charge)
+			made.charges = append(made.charges, b.charge)
 		}
 	}
-	g.plans.Lock()
-	defer g.plans.Unlock()
-	if len(g.plans.byCall) >= maxPlans {
-		clear(g.plans.byCall)
+	more := map[planKey]*plan{key: made}
+	if len(plans) < maxPlans {
+		maps.Copy(more, plans)
 	}
-	g.plans.byCall[key] = plan
-	return plan
+	g.plans.byCall.Store(&more)
+	return made
 }
 
 // Covering returns the budgets that call would be charged to.
@@ -178,5 +204,6 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 
 // Cool sets a cooldown that all processes on the ledger share.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
+	defer g.refusals.forget()
 	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }

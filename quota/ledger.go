@@ -26,6 +26,9 @@ import (
 // stepped back, an entry is stamped one microsecond after the newest. A clock
 // that steps back by up to two minutes frees nothing early.
 //
+// A ledger may have a method RealTime() bool that reports that no test's clock
+// drives it; a Guard then remembers its refusals for a moment.
+//
 // Errors of every method: ErrLedgerDown when nothing was done, ErrInDoubt when
 // that is not known, ErrLedgerConfig when somebody must mend something,
 // the context's own error when it ended first and nothing was done.

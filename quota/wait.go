@@ -34,7 +34,7 @@ func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Gran
 
 // waitInLine spends in turn until it is granted, or the wait would end after
 // the deadline.
-func (g *Guard) waitInLine(ctx context.Context, call *Call, plan []*Charge, deadline time.Time) (*Grant, error) {
+func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline time.Time) (*Grant, error) {
 	me := g.line.join(call, plan)
 	defer g.line.leave(me)
 	for {
@@ -98,7 +98,7 @@ type line struct {
 type waiter struct {
 	account string
 	key     string
-	plan    []*Charge
+	plan    *plan
 	left    chan struct{} // closed when it leaves the line
 
 	// Under line.mu: what it waits for, and until when; nil until it was refused.
@@ -112,7 +112,7 @@ func (l *line) empty() bool {
 	return len(l.waiting) == 0
 }
 
-func (l *line) join(call *Call, plan []*Charge) *waiter {
+func (l *line) join(call *Call, plan *plan) *waiter {
 	w := &waiter{account: call.Account, key: call.Key, plan: plan, left: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,7 +154,7 @@ func (l *line) ahead(me *waiter) *aheadOf {
 		if w.refused == nil || w.account != me.account || w.key != me.key {
 			continue
 		}
-		for _, charge := range me.plan {
+		for _, charge := range me.plan.charges {
 			if charge.Budget == w.refused.Budget || w.refused.Budget == "" {
 				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.left}
 			}

@@ -138,6 +138,12 @@ func (l *Ledger) Unrecorded(account string) (quota.Units, error) {
 	return log.used(l.files.now()), nil
 }
 
+// RealTime reports whether no test's clock drives the ledger underneath.
+func (l *Ledger) RealTime() bool {
+	inner, ok := l.Ledger.(interface{ RealTime() bool })
+	return ok && inner.RealTime()
+}
+
 // Close closes the ledger underneath too. Calls in flight may fail.
 func (l *Ledger) Close() error {
 	return errors.Join(l.Ledger.Close(), l.files.close())

@@ -1,0 +1,77 @@
+package quota
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// remembered is how long a refusal is remembered at most: what another
+// process gives back may make room before its RetryAt.
+const remembered = time.Second
+
+// memory answers a call that was refused a moment ago from the process itself,
+// so that a saturated guard costs next to nothing. A refusal holds for calls
+// of the same plan and cost, until its RetryAt, a settle or refund of this
+// Guard, or a second. With a ledger that a test's clock drives it is off.
+type memory struct {
+	on     bool
+	forgot atomic.Uint64 // counts the events that end every refusal
+}
+
+// refused is a plan's newest refusal. Its zero value is none.
+type refused struct{ atomic.Pointer[refusal] }
+
+type refusal struct {
+	RefusedError
+	units  Units
+	began  time.Time // before the ledger was asked
+	holds  time.Duration
+	forgot uint64
+}
+
+// realTime reports whether a ledger says that no test's clock drives it.
+func realTime(l Ledger) bool {
+	real, ok := l.(interface{ RealTime() bool })
+	return ok && real.RealTime()
+}
+
+// moment is when a ledger began to be asked.
+type moment struct {
+	at     time.Time
+	forgot uint64
+}
+
+func (m *memory) begin() moment {
+	if !m.on {
+		return moment{}
+	}
+	return moment{time.Now(), m.forgot.Load()}
+}
+
+// remember keeps the refusal of a call that the ledger was asked for at a moment.
+func (m *memory) remember(call *Call, p *plan, err error, began moment) {
+	no, ok := errors.AsType[*RefusedError](err)
+	if !ok || !m.on || call.Key != "" {
+		return
+	}
+	p.refused.Store(&refusal{RefusedError: *no, units: call.Units, began: began.at,
+		holds: min(no.RetryAfter, remembered), forgot: began.forgot})
+}
+
+// recall returns the refusal that still holds for a call, or nil.
+func (m *memory) recall(call *Call, p *plan) error {
+	r := p.refused.Load()
+	if r == nil || call.Key != "" || call.Units != r.units || m.forgot.Load() != r.forgot {
+		return nil
+	}
+	passed := time.Since(r.began)
+	if passed >= r.holds {
+		return nil
+	}
+	again := r.RefusedError
+	again.RetryAfter -= passed
+	return &again
+}
+
+func (m *memory) forget() { m.forgot.Add(1) }

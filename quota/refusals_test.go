@@ -1,0 +1,68 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// counting is a ledger on real time that counts how often it is asked.
+type counting struct {
+	quota.Ledger
+	asked int
+}
+
+func (c *counting) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
+	c.asked++
+	return c.Ledger.Spend(ctx, b)
+}
+
+func (c *counting) RealTime() bool { return true }
+
+func TestRefusalsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &counting{Ledger: memledger.Open(nil)}
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Minute)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spend := func(units quota.Units, after time.Duration, asks int) *quota.Grant {
+			t.Helper()
+			before := ledger.asked
+			grant, err := guard.Spend(t.Context(), call("m", units))
+			no, refused := errors.AsType[*quota.RefusedError](err)
+			switch {
+			case refused != (after > 0):
+				t.Fatalf("%d units: %v; want refused %t", units, err, after > 0)
+			case refused && (no.RetryAfter != after || !no.RetryAt.Equal(time.Now().Add(after))):
+				t.Fatalf("refused for %s until %s; want %s", no.RetryAfter, no.RetryAt, after)
+			case ledger.asked-before != asks:
+				t.Fatalf("%d units asked the ledger %d times; want %d", units, ledger.asked-before, asks)
+			}
+			return grant
+		}
+		grant := spend(10, 0, 1)
+		time.Sleep(10 * time.Second)
+		spend(3, 50*time.Second, 1)
+		time.Sleep(900 * time.Millisecond)
+		spend(3, 49100*time.Millisecond, 0) // remembered, and its wait has shrunk
+		spend(2, 49100*time.Millisecond, 1) // another cost may have another instant
+		time.Sleep(time.Second)
+		spend(3, 48100*time.Millisecond, 1) // a second is the most: others may have given back
+		spend(3, 48100*time.Millisecond, 0)
+		if err := grant.Settle(t.Context(), 8); err != nil {
+			t.Fatal(err)
+		}
+		spend(3, 48100*time.Millisecond, 1) // what was given back here ends it at once
+		spend(2, 0, 1)
+		time.Sleep(48*time.Second - 500*time.Millisecond)
+		spend(3, 600*time.Millisecond, 1)
+		time.Sleep(600 * time.Millisecond)
+		spend(3, 0, 1) // never beyond its RetryAt
+	})
+}
