@@ -20,17 +20,22 @@ const (
 // around the boundary of a day before a call could count into the wrong one.
 const DefaultMargin = 30 * time.Second
 
-// maxDay is the longest calendar day that Daily meets (25 hours when clocks
-// are set back) with room for its margins.
-const maxDay = 26 * time.Hour
+// The longest calendar windows, without their margins: clocks are set back by
+// an hour (in 2026 nowhere by more).
+const (
+	maxDay   = 25*time.Hour + 30*time.Minute
+	maxMonth = 31*24*time.Hour + 90*time.Minute
+)
 
-// Window says over which time a budget counts. Make one with Sliding, Daily
-// or Counter; the zero Window is invalid. Windows are comparable.
+// Window says over which time a budget counts. Make one with Sliding, Daily,
+// Monthly or Counter; the zero Window is invalid. Windows are comparable.
 type Window struct {
 	kind   WindowKind
 	length time.Duration
 	zone   *time.Location
 	margin time.Duration
+	at     time.Duration // the time of day at which a calendar window begins
+	month  bool
 }
 
 // Sliding is the trailing length, exact: an entry leaves the window when its
@@ -40,11 +45,31 @@ func Sliding(length time.Duration) Window {
 }
 
 // Daily is the calendar day of zone, 23, 24 or 25 hours long: what was spent
-// since local midnight. Within DefaultMargin of a midnight a call must fit
-// both days, so that clocks that differ by less cannot overspend either; a
-// spent day opens again DefaultMargin after midnight.
+// since local midnight, or since the time of day of At. Within DefaultMargin,
+// or the margin of WithMargin, of the boundary a call must fit both days, so
+// that clocks that differ by less cannot overspend either; a spent day opens
+// again a margin after the boundary.
 func Daily(zone *time.Location) Window {
 	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin}
+}
+
+// Monthly is the calendar month of zone, with margins as Daily has them.
+func Monthly(zone *time.Location) Window {
+	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin, month: true}
+}
+
+// At returns a calendar window that begins at a time of day instead of
+// midnight: 0 to 24 hours, in whole minutes.
+func (w Window) At(timeOfDay time.Duration) Window {
+	w.at = timeOfDay
+	return w
+}
+
+// WithMargin returns a calendar window with another margin, 0 to 1 hour, in
+// whole microseconds.
+func (w Window) WithMargin(margin time.Duration) Window {
+	w.margin = margin
+	return w
 }
 
 // Counter estimates the trailing length from two counters, the present
@@ -69,7 +94,10 @@ func (w Window) Estimate() bool { return w.kind == KindCounter }
 func (w Window) Horizon() time.Duration {
 	switch w.kind {
 	case KindDaily:
-		return maxDay
+		if w.month {
+			return maxMonth + 2*w.margin
+		}
+		return maxDay + 2*w.margin
 	case KindCounter:
 		return 2 * w.length
 	}
@@ -77,13 +105,20 @@ func (w Window) Horizon() time.Duration {
 }
 
 // String returns the window as costs.yaml writes it: 24h,
-// {day: America/Los_Angeles} or {counter: 10m}.
+// {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}.
 func (w Window) String() string {
 	switch w.kind {
 	case KindSliding:
 		return shortDuration(w.length)
 	case KindDaily:
-		return "{day: " + w.zone.String() + "}"
+		unit, at := "day", ""
+		if w.month {
+			unit = "month"
+		}
+		if w.at > 0 {
+			at = fmt.Sprintf(", at: %q", fmt.Sprintf("%02d:%02d", w.at/time.Hour, w.at%time.Hour/time.Minute))
+		}
+		return "{" + unit + ": " + w.zone.String() + at + "}"
 	case KindCounter:
 		return "{counter: " + shortDuration(w.length) + "}"
 	}
@@ -98,36 +133,43 @@ func (w Window) check() error {
 		}
 	case KindDaily:
 		if w.zone == nil {
-			return fmt.Errorf("a daily window without a zone: give one, time.UTC for example")
+			return fmt.Errorf("a calendar window without a zone: give one, time.UTC for example")
+		}
+		if w.at < 0 || w.at >= 24*time.Hour || w.at%time.Minute != 0 {
+			return fmt.Errorf("a calendar window that begins at %s: give a time of day in whole minutes", w.at)
+		}
+		if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
+			return fmt.Errorf("a margin of %s: give 0 to 1h, in whole microseconds", w.margin)
 		}
 	default:
-		return fmt.Errorf("no window: give one of quota.Sliding, quota.Daily, quota.Counter")
+		return fmt.Errorf("no window: give one of quota.Sliding, quota.Daily, quota.Monthly, quota.Counter")
 	}
 	return nil
 }
 
-// Day is a daily window around one instant. Calls stamped at or after Since
-// count; from Opens on the window is the next day's, which counts from Next,
-// and so on to Then. Since and Next lie a margin before their midnights and
-// Opens and Reopens a margin after, so that a call near midnight counts into both days.
+// Day is a calendar window around one instant: a day, or a month. Calls
+// stamped at or after Since count; from Opens on the window is the next one's,
+// which counts from Next, and so on to Reopens. Since and Next lie a margin
+// before their boundaries and Opens and Reopens a margin after, so that a call
+// near a boundary counts into both.
 type Day struct {
-	Start   time.Time // the window has been this day's since then
+	Start   time.Time // the window has been this one since then
 	Since   time.Time // what counts now
-	Opens   time.Time // the instant at which the next day takes over
+	Opens   time.Time // the instant at which the next one takes over
 	Next    time.Time // what counts from Opens on
-	Reopens time.Time // the instant at which the day after that takes over
+	Reopens time.Time // the instant at which the one after that takes over
 }
 
-// Day returns the daily window that holds at now: Start <= now < Opens.
+// Day returns the calendar window that holds at now: Start <= now < Opens.
 func (w Window) Day(now time.Time) Day {
-	local := now.In(w.zone)
-	year, month, day := local.Date()
-	midnight := func(offset int) time.Time { return time.Date(year, month, day+offset, 0, 0, 0, 0, w.zone) }
 	offset := 0
-	if now.Before(midnight(0).Add(w.margin)) {
-		offset = -1
+	for now.Before(w.boundary(now, offset).Add(w.margin)) {
+		offset--
 	}
-	begin, next, then := midnight(offset), midnight(offset+1), midnight(offset+2)
+	for !now.Before(w.boundary(now, offset+1).Add(w.margin)) {
+		offset++
+	}
+	begin, next, then := w.boundary(now, offset), w.boundary(now, offset+1), w.boundary(now, offset+2)
 	return Day{
 		Start:   begin.Add(w.margin).UTC(),
 		Since:   begin.Add(-w.margin).UTC(),
@@ -135,6 +177,42 @@ func (w Window) Day(now time.Time) Day {
 		Next:    next.Add(-w.margin).UTC(),
 		Reopens: then.Add(w.margin).UTC(),
 	}
+}
+
+// boundary returns the beginning of the calendar window offset windows after
+// the one of now's local date: the first instant at which the zone's clocks
+// show the time of day, or have passed it when they skip it.
+func (w Window) boundary(now time.Time, offset int) time.Time {
+	year, month, day := now.In(w.zone).Date()
+	if w.month {
+		month, day = month+time.Month(offset), 1
+	} else {
+		day += offset
+	}
+	wall := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Add(w.at)
+	y, m, d := wall.Date()
+	t := time.Date(y, m, d, wall.Hour(), wall.Minute(), 0, 0, w.zone)
+	start, end := t.ZoneBounds()
+	switch shown := t.Add(localOffset(t)).UTC(); {
+	case shown.Before(wall): // skipped: t shows what comes before the gap
+		return end
+	case shown.After(wall):
+		return start
+	case start.IsZero():
+		return t
+	}
+	// Shown twice, when clocks are set back: the first time counts.
+	before := start.Add(-1)
+	if back := localOffset(before) - localOffset(t); back > 0 && t.Add(-back).Before(start) {
+		return t.Add(-back)
+	}
+	return t
+}
+
+// localOffset returns by how much a zone's clocks are ahead of UTC at t.
+func localOffset(t time.Time) time.Duration {
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // shortDuration writes d as people do: 24h, 1m30s, not 24h0m0s.

@@ -1,0 +1,73 @@
+package quota_test
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // the zones of the tests, on machines that have none
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestCalendarWindows takes windows through the days on which their zones'
+// clocks are set, months of every length, and zones that have neither whole
+// hours nor a midnight each day.
+func TestCalendarWindows(t *testing.T) {
+	at := func(s string) time.Time {
+		parsed, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	day, month := quota.Daily, quota.Monthly
+	for _, c := range []struct {
+		name, zone   string
+		window       func(*time.Location) quota.Window
+		timeOfDay    time.Duration
+		now          string
+		begins, ends string // the boundaries of the window that holds now, without margins
+	}{
+		{"a plain day", "America/Los_Angeles", day, 0, "2026-11-20T12:00:00Z", "2026-11-20T08:00:00Z", "2026-11-21T08:00:00Z"},
+		{"a day of 25 hours", "America/Los_Angeles", day, 0, "2026-11-02T07:59:59Z", "2026-11-01T07:00:00Z", "2026-11-02T08:00:00Z"},
+		{"a day of 23 hours", "America/Los_Angeles", day, 0, "2027-03-14T12:00:00Z", "2027-03-14T08:00:00Z", "2027-03-15T07:00:00Z"},
+		{"a leap day", "UTC", day, 0, "2028-02-29T23:59:00Z", "2028-02-29T00:00:00Z", "2028-03-01T00:00:00Z"},
+		{"a quarter of an hour", "Asia/Kathmandu", day, 0, "2026-11-20T12:00:00Z", "2026-11-19T18:15:00Z", "2026-11-20T18:15:00Z"},
+		{"half an hour set back", "Australia/Lord_Howe", day, 0, "2027-04-03T20:00:00Z", "2027-04-03T13:00:00Z", "2027-04-04T13:30:00Z"},
+		{"midnight skipped", "Africa/Cairo", day, 0, "2026-04-24T12:00:00Z", "2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"},
+		{"midnight shown twice", "America/Havana", day, 0, "2026-11-01T12:00:00Z", "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"},
+		{"23:00 shown twice", "America/Santiago", day, 0, "2027-04-04T02:30:00Z", "2027-04-03T03:00:00Z", "2027-04-04T04:00:00Z"},
+		{"a day that was never", "Pacific/Apia", day, 0, "2011-12-30T11:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
+		{"at nine", "Europe/Berlin", day, 9 * time.Hour, "2026-11-20T07:59:00Z", "2026-11-19T08:00:00Z", "2026-11-20T08:00:00Z"},
+		{"at half past two, which is skipped", "Europe/Berlin", day, 150 * time.Minute, "2027-03-28T12:00:00Z", "2027-03-28T01:00:00Z", "2027-03-29T00:30:00Z"},
+		{"at half past two, shown twice", "Europe/Berlin", day, 150 * time.Minute, "2026-10-25T12:00:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"},
+		{"a month", "UTC", month, 0, "2026-11-20T12:00:00Z", "2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z"},
+		{"its last day, east of UTC", "Asia/Tokyo", month, 0, "2026-12-31T14:59:00Z", "2026-11-30T15:00:00Z", "2026-12-31T15:00:00Z"},
+		{"February of a leap year", "America/Los_Angeles", month, 0, "2028-02-15T00:00:00Z", "2028-02-01T08:00:00Z", "2028-03-01T08:00:00Z"},
+		{"a month with a clock set", "America/Los_Angeles", month, 0, "2026-11-30T12:00:00Z", "2026-11-01T07:00:00Z", "2026-12-01T08:00:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			zone, err := time.LoadLocation(c.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			margin := time.Minute
+			w := c.window(zone).At(c.timeOfDay).WithMargin(margin)
+			got := w.Day(at(c.now))
+			want := quota.Day{Start: at(c.begins).Add(margin), Since: at(c.begins).Add(-margin), Opens: at(c.ends).Add(margin), Next: at(c.ends).Add(-margin), Reopens: got.Reopens}
+			if got != want {
+				t.Errorf("%s at %s:\ngot  %+v\nwant %+v", w, c.now, got, want)
+			}
+			for _, edge := range []time.Time{got.Start, got.Opens.Add(-1)} {
+				if same := w.Day(edge); same != got {
+					t.Errorf("at %s the window is %+v; want the same, %+v", edge, same, got)
+				}
+			}
+			if next := w.Day(got.Opens); !next.Start.Equal(got.Opens) || !next.Opens.Equal(got.Reopens) || !next.Since.Equal(got.Next) {
+				t.Errorf("the next window is %+v; want it to follow %+v", next, got)
+			}
+			if length := got.Opens.Sub(got.Since); length > w.Horizon() {
+				t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon())
+			}
+		})
+	}
+}
