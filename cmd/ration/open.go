@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -251,13 +252,22 @@ func wire() *http.Transport {
 	return t
 }
 
-// feedbackOf reads the upstream's word that its quota is spent.
+// feedbackOf reads the upstream's word that its quota is spent. A bucket of its
+// own cools the budget that names the call's method; the default bucket, or one
+// that no budget stands for, the whole account.
 func feedbackOf(table *costs.Table) func(quota.Call, *http.Response) quota.Verdict {
-	zone := table.Upstreams()[0].Resets
-	if zone == nil {
-		zone = time.UTC
-	}
-	return (&feedback.Google{Zone: zone}).Feedback
+	budgets := table.Budgets()
+	return feedback.Google{Zone: table.Upstreams()[0].Resets, Budget: func(call quota.Call, bucket string) string {
+		if bucket == "default" {
+			return ""
+		}
+		for _, b := range budgets {
+			if b.Account == call.Account && slices.Contains(b.Methods, call.Method) {
+				return b.Name
+			}
+		}
+		return ""
+	}}.Feedback
 }
 
 // unsettled tells of a correction that did not reach the ledger: its units

@@ -90,13 +90,22 @@ func server(ts *testscript.TestScript) **youtubetest.Server {
 }
 
 // startUpstream starts a local YouTube and names it in RATION_ENDPOINT:
-// upstream [units]
+// upstream [2026] [units] [search=calls]
 func startUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	options := &youtubetest.Options{}
-	if len(args) > 0 {
-		units, err := strconv.ParseInt(args[0], 10, 64)
+	for _, arg := range args {
+		if arg == "2026" {
+			options.Model = youtubetest.Since2026
+			continue
+		}
+		number, search := strings.CutPrefix(arg, "search=")
+		limit, err := strconv.ParseInt(number, 10, 64)
 		ts.Check(err)
-		options.Limit = units
+		if search {
+			options.SearchLimit = limit
+		} else {
+			options.Limit = limit
+		}
 	}
 	s := youtubetest.New(options)
 	web := httptest.NewServer(s)
