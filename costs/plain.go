@@ -3,6 +3,9 @@ package costs
 import (
 	"net/http"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // canonicalHost returns a host as tables keep it: in lower case, without a
@@ -13,6 +16,9 @@ import (
 func canonicalHost(scheme, host string) (string, bool) {
 	plain := true
 	for i := 0; i < len(host); i++ {
+		if host[i] >= utf8.RuneSelf {
+			return canonicalName(scheme, host)
+		}
 		switch c := host[i]; {
 		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_':
 		case c == '.':
@@ -38,6 +44,26 @@ func canonicalHost(scheme, host string) (string, bool) {
 		name += ":" + port
 	}
 	return name, true
+}
+
+// canonicalName is canonicalHost for an international name: it is what
+// net/http makes of it, by the same rules.
+func canonicalName(scheme, host string) (string, bool) {
+	name := withoutPort(host)
+	ascii, err := idna.Lookup.ToASCII(name)
+	if err != nil {
+		return "", false
+	}
+	return canonicalHost(scheme, ascii+host[len(name):])
+}
+
+func ascii(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // withoutPort returns host without its :port.

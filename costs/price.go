@@ -91,10 +91,10 @@ func (t *Table) site(req *http.Request) (*site, string) {
 	if ok && req.Host != "" && req.Host != req.URL.Host {
 		named, ok = canonicalHost(req.URL.Scheme, req.Host)
 	}
-	if !ok {
-		return nil, "a host is letters, digits, dots and hyphens; write an international name in its xn-- form"
-	}
 	s := t.sites[dialled]
+	if !ok || !ascii(req.URL.Host+req.Host) && (s != nil || t.sites[named] != nil) {
+		return nil, "a host is letters, digits, dots and hyphens; write it plainly"
+	}
 	if s == nil && (named == dialled || t.sites[named] == nil) {
 		return nil, t.whyNotPass(req, dialled, named)
 	}
@@ -166,13 +166,13 @@ type query struct {
 	ids       int  // upload_id parameters
 	emptyID   bool // one of them is empty
 	resumable int  // uploadType=resumable, upload_protocol=resumable
-	other     bool // another uploadType or upload_protocol
+	other     bool // another uploadType or upload_protocol, or one of these spelt as not every server reads it
 }
 
 func readQuery(raw string) (q query, reason string) {
 	encoded := strings.IndexByte(raw, '%') >= 0 || strings.IndexByte(raw, '+') >= 0
 	if strings.IndexByte(raw, ';') >= 0 { // some servers separate with semicolons
-		raw = strings.ReplaceAll(raw, ";", "&")
+		raw, q.other = strings.ReplaceAll(raw, ";", "&"), true
 	}
 	for raw != "" {
 		var pair string
@@ -193,8 +193,9 @@ func readQuery(raw string) (q query, reason string) {
 		case strings.EqualFold(name, "upload_id"):
 			q.ids++
 			q.emptyID = q.emptyID || value == ""
+			q.other = q.other || name != "upload_id"
 		case strings.EqualFold(name, "uploadType"), strings.EqualFold(name, "upload_type"), strings.EqualFold(name, "upload_protocol"):
-			if value == "resumable" {
+			if value == "resumable" && (name == "uploadType" || name == "upload_protocol") {
 				q.resumable++
 			} else {
 				q.other = true

@@ -163,6 +163,9 @@ func TestResumableUploadsAreChargedOnce(t *testing.T) {
 		{"both protocols", "POST", upload + "?uploadType=resumable&upload_protocol=raw&upload_id=x", "bytes 0-99/1000", "videos.insert", ""},
 		{"no type", "POST", upload + "?upload_id=x", "bytes 0-99/1000", "videos.insert", ""},
 		{"empty upload_id", "POST", upload + "?uploadType=resumable&upload_id=", "bytes 0-99/1000", "videos.insert", ""},
+		{"UPLOAD_ID, which some servers do not know", "POST", upload + "?uploadType=resumable&UPLOAD_ID=x&part=snippet", "bytes 0-1/2", "videos.insert", ""},
+		{"parameters behind semicolons", "POST", upload + "?part=snippet;upload_id=x;uploadType=resumable", "bytes 0-1/2", "videos.insert", ""},
+		{"UPLOADTYPE", "POST", upload + "?UPLOADTYPE=resumable&upload_id=x", "bytes 0-1/2", "videos.insert", ""},
 		{"two upload_ids", "POST", upload + "?uploadType=resumable&upload_id=x&upload_id=y", "bytes 0-99/1000", "videos.insert", ""},
 		{"odd range", "POST", upload + session, "x", "videos.insert", ""},
 		{"another protocol's start", "POST", upload + session, "bytes 0-99/1000", "videos.insert", "X-Goog-Upload-Command"},
@@ -306,4 +309,14 @@ func TestPriceIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func TestInternationalHostsPass(t *testing.T) {
+	table := load(t)
+	for _, host := range []string{"bücher.example", "xn--bcher-kva.example", "例え.テスト"} {
+		req := &http.Request{Method: "GET", URL: &url.URL{Scheme: "https", Host: host, Path: "/"}}
+		if _, err := table.Price(req); !errors.Is(err, quota.ErrUnguarded) {
+			t.Errorf("%s: %v; want it to pass", host, err)
+		}
+	}
 }

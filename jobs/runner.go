@@ -22,10 +22,6 @@ const DefaultParallel = 4
 // which is paid for.
 const Grace = 3 * time.Second
 
-// ErrNextTick ends a run whose region's next tick has come: what is left
-// belongs to an older hour's chart.
-var ErrNextTick = errors.New("its next tick has come, the rest of this one is dropped")
-
 // Runner takes passes as far as the budgets allow.
 type Runner struct {
 	Catalog *catalog.Catalog
@@ -134,10 +130,8 @@ func summary(regions []RegionReport) *Report {
 		if rank(region.Outcome) > rank(report.Outcome) {
 			report.Outcome, report.Err = region.Outcome, region.Err
 		}
-		if refused, ok := errors.AsType[*quota.RefusedError](region.Err); ok {
-			if report.RetryAt.IsZero() || refused.RetryAt.Before(report.RetryAt) {
-				report.RetryAt = refused.RetryAt
-			}
+		if at := RetryAt(region.Err); !at.IsZero() && (report.RetryAt.IsZero() || at.Before(report.RetryAt)) {
+			report.RetryAt = at
 		}
 	}
 	return report
@@ -159,6 +153,9 @@ type pass struct {
 func (p *pass) run(ctx context.Context) RegionReport {
 	p.report = RegionReport{Region: p.region.Name, Outcome: Complete}
 	err := p.fetch(ctx)
+	if p.stop.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		err = context.Cause(p.stop) // Google's client returns the context's error without its cause
+	}
 	p.report.Err = err
 	switch {
 	case err == nil:
@@ -175,9 +172,6 @@ func (p *pass) run(ctx context.Context) RegionReport {
 	p.tell("", true)
 	return p.report
 }
-
-// errDone says that a pass was finished by an earlier run.
-var errDone = errors.New("done")
 
 // fetch takes the pass through its steps. A refused step, or one whose ledger
 // cannot be asked, does not keep the others from going on: they may be
@@ -275,9 +269,9 @@ func (p *pass) step(ctx context.Context, step Step, at catalog.Checkpoint) error
 	return nil
 }
 
-// page fetches one page. When the upstream says that its quota is spent, the call
-// is made once more: by then the answer has set a cooldown, and the refusal
-// says when to come back.
+// page fetches one page. When the upstream says stop, the call is made once more:
+// by then the answer has set a cooldown, which is waited for if it is short, or
+// whose refusal says when to come back. An upstream that says it again has stopped the step.
 func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
 	page, err := p.call(ctx, step, at)
 	answer, ok := errors.AsType[*youtube.APIError](err)
@@ -286,8 +280,12 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 		return page, err
 	case answer.NotFound(): // a region without a chart; to ask again is of no use
 		return catalog.Page{Done: true}, nil
-	case answer.Class == feedback.Exhausted || answer.Class == feedback.SlowDown:
-		return p.call(ctx, step, at)
+	case answer.Class != feedback.Exhausted && answer.Class != feedback.SlowDown:
+		return page, err
+	}
+	page, err = p.call(ctx, step, at)
+	if again, ok := errors.AsType[*youtube.APIError](err); ok && (again.Class == feedback.Exhausted || again.Class == feedback.SlowDown) {
+		err = &UpstreamError{RetryAt: p.now().Add(again.After).UTC(), Err: err}
 	}
 	return page, err
 }

@@ -25,7 +25,8 @@ type refused struct{ atomic.Pointer[refusal] }
 type refusal struct {
 	RefusedError
 	units  Units
-	began  time.Time // before the ledger was asked
+	began  time.Time     // before the ledger was asked
+	took   time.Duration // until it answered
 	holds  time.Duration
 	forgot uint64
 }
@@ -55,7 +56,7 @@ func (m *memory) remember(call *Call, p *plan, err error, began moment) {
 	if !ok || !m.on || call.Key != "" {
 		return
 	}
-	p.refused.Store(&refusal{RefusedError: *no, units: call.Units, began: began.at,
+	p.refused.Store(&refusal{RefusedError: *no, units: call.Units, began: began.at, took: time.Since(began.at),
 		holds: min(no.RetryAfter, remembered), forgot: began.forgot})
 }
 
@@ -70,7 +71,7 @@ func (m *memory) recall(call *Call, p *plan) error {
 		return nil
 	}
 	again := r.RefusedError
-	again.RetryAfter -= passed
+	again.RetryAfter -= passed - r.took // rather late by the ask than early
 	return &again
 }
 

@@ -20,7 +20,7 @@ import (
 type Transport struct {
 	Guard *Guard                            // nil refuses every request
 	Price func(*http.Request) (Call, error) // nil refuses every request; ErrUnguarded and ErrPaid pass it through
-	Base  http.RoundTripper                 // nil is http.DefaultTransport
+	Base  http.RoundTripper                 // nil is http.DefaultTransport; see RoundTrip for one that wraps it
 
 	// MaxWait is the longest wait of one request for its units. 0 never
 	// waits. A longer wait is a refusal, at once.
@@ -59,8 +59,9 @@ var errNoGuard = errors.New("quota: transport without a Guard or a Price refuses
 
 // RoundTrip charges req and sends it. It closes the request's body whenever it
 // returns an error, and returns no response with one. The units come back
-// when the request provably never left: no connection was made. After
-// anything later they stay charged. A request that net/http sent a second
+// when the request provably never left: no connection was made. (A Base that
+// wraps net/http's transport has a method Unwrap() http.RoundTripper, so that
+// its connections are known to be reported.) After anything later they stay charged. A request that net/http sent a second
 // time on a fresh connection is charged a second time.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Guard == nil || t.Price == nil {
@@ -172,12 +173,13 @@ func (w *wire) watch(ctx context.Context) context.Context {
 
 // neverLeft reports whether a failed round trip provably sent nothing. A
 // transport other than net/http's may not report its connections, so there
-// the error itself must be one of dialling or of the TLS handshake.
+// the error itself must be one of dialling or of the TLS handshake. One that
+// only wraps net/http's has a method Unwrap() http.RoundTripper to say so.
 func (w *wire) neverLeft(err error, base http.RoundTripper) bool {
 	if w.connected.Load() || w.sent.Load() > 0 {
 		return false
 	}
-	if _, known := base.(*http.Transport); known {
+	if reports(base) {
 		return true
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
@@ -191,6 +193,20 @@ func (w *wire) neverLeft(err error, base http.RoundTripper) bool {
 	}
 	_, ok := errors.AsType[tls.RecordHeaderError](err)
 	return ok
+}
+
+// reports reports whether a transport is net/http's, or wraps it.
+func reports(base http.RoundTripper) bool {
+	for {
+		switch t := base.(type) {
+		case *http.Transport:
+			return true
+		case interface{ Unwrap() http.RoundTripper }:
+			base = t.Unwrap()
+		default:
+			return false
+		}
+	}
 }
 
 func closeBody(req *http.Request) {

@@ -43,7 +43,11 @@ func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline
 			if refusal := first.refusal(call); beyond(ctx, refusal, left) {
 				return nil, refusal
 			}
-			if err := sleep(ctx, left, first.left); err != nil {
+			err := sleep(ctx, left, first.moved)
+			if errors.Is(err, context.DeadlineExceeded) {
+				return nil, first.refusal(call)
+			}
+			if err != nil {
 				return nil, err
 			}
 			continue
@@ -99,11 +103,12 @@ type waiter struct {
 	account string
 	key     string
 	plan    *plan
-	left    chan struct{} // closed when it leaves the line
 
-	// Under line.mu: what it waits for, and until when; nil until it was refused.
+	// Under line.mu: what it waits for, and until when; nil until it was
+	// refused. moved is closed when that changes, and when it leaves the line.
 	refused *RefusedError
 	due     time.Time
+	moved   chan struct{}
 }
 
 func (l *line) empty() bool {
@@ -113,7 +118,7 @@ func (l *line) empty() bool {
 }
 
 func (l *line) join(call *Call, plan *plan) *waiter {
-	w := &waiter{account: call.Account, key: call.Key, plan: plan, left: make(chan struct{})}
+	w := &waiter{account: call.Account, key: call.Key, plan: plan, moved: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, w)
@@ -124,7 +129,7 @@ func (l *line) leave(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *waiter) bool { return other == w })
-	close(w.left)
+	close(w.moved)
 }
 
 // hold notes what w waits for; later calls on that budget wait behind it.
@@ -132,6 +137,8 @@ func (l *line) hold(w *waiter, refused *RefusedError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.refused, w.due = refused, time.Now().Add(refused.RetryAfter)
+	close(w.moved)
+	w.moved = make(chan struct{})
 }
 
 // aheadOf is a waiter that came first and waits for a budget that a later call needs.
@@ -140,7 +147,7 @@ type aheadOf struct {
 	limit  Units
 	due    time.Time
 	at     time.Time
-	left   <-chan struct{}
+	moved  <-chan struct{}
 }
 
 // ahead returns the first waiter before me that waits for a budget of mine.
@@ -156,7 +163,7 @@ func (l *line) ahead(me *waiter) *aheadOf {
 		}
 		for _, charge := range me.plan.charges {
 			if charge.Budget == w.refused.Budget || w.refused.Budget == "" {
-				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.left}
+				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.moved}
 			}
 		}
 	}

@@ -108,18 +108,20 @@ func (a *app) makeState() (string, error) {
 }
 
 // key returns the API key, from a file or the environment; it is never on the
-// command line.
+// command line, and from here on never in what is printed.
 func (a *app) key(file string) (string, error) {
-	if file == "" {
-		return strings.TrimSpace(a.getenv("YOUTUBE_API_KEY")), nil
+	key, where := a.getenv("YOUTUBE_API_KEY"), "YOUTUBE_API_KEY"
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", &configError{fmt.Errorf("key file: %w; name one that holds the API key", err)}
+		}
+		key, where = string(data), "key file "+file
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", &configError{fmt.Errorf("key file: %w; name one that holds the API key", err)}
+	key = strings.TrimSpace(key)
+	if file != "" && key == "" || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) || len(key) > 1000 {
+		return "", &configError{fmt.Errorf("%s: it must hold the API key on one line and nothing else", where)}
 	}
-	key := strings.TrimSpace(string(data))
-	if key == "" || strings.ContainsAny(key, " \t\r\n") || len(key) > 1000 {
-		return "", &configError{fmt.Errorf("key file %s: it must hold the API key on one line and nothing else", file)}
-	}
+	a.conceal(key)
 	return key, nil
 }

@@ -62,6 +62,13 @@ func (a *app) demo(ctx context.Context) error {
 	if err := big.status(ctx); err != nil {
 		return err
 	}
+	held, err := big.held(ctx)
+	if err != nil {
+		return err
+	}
+	if int64(held) != upstream.Total() {
+		return fmt.Errorf("the upstream counted %d units, the ledger holds %d; please report this", upstream.Total(), held)
+	}
 	a.say("\nThe upstream counted %d units; the ledger holds the same.", upstream.Total())
 
 	a.say("\nAct 2: the same charts on a budget of 15 units every six seconds\n")
@@ -92,6 +99,9 @@ func (a *app) demo(ctx context.Context) error {
 	arrivals := upstream.Arrivals()[before:]
 	for _, arrival := range arrivals {
 		pages[arrival.Region+" "+arrival.Query.Get("pageToken")] = true
+	}
+	if len(pages) != len(arrivals) {
+		return fmt.Errorf("%d pages took %d calls; please report this", len(pages), len(arrivals))
 	}
 	a.say("\nThe next run fetched the %d pages that were missing: %d pages, %d calls, none twice.", len(arrivals)-first, len(pages), len(arrivals))
 	a.next(dir)
@@ -160,6 +170,24 @@ func (a *app) act(ctx context.Context) error {
 		return err
 	}
 	return a.review(report)
+}
+
+// held returns what the ledger holds of the first budget.
+func (a *app) held(ctx context.Context) (quota.Units, error) {
+	table, err := a.prices()
+	if err != nil {
+		return 0, err
+	}
+	s, err := a.openGuard(table, false)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	balances, err := s.guard.Balances(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return balances[0].Used, nil
 }
 
 // review prints a run's table and, when it broke, its line.

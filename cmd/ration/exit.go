@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
 )
@@ -108,9 +109,7 @@ func (a *app) exit(err error) int {
 		} `json:"error"`
 	}
 	told.Error.Kind, told.Error.Message = kind, message(err)
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		told.Error.RetryAt = instant(refused.RetryAt)
-	}
+	told.Error.RetryAt = instant(jobs.RetryAt(err))
 	json.NewEncoder(a.stderr).Encode(told)
 	return exit
 }
@@ -118,7 +117,7 @@ func (a *app) exit(err error) int {
 // message is what is said of an error. Mistakes in a file are one a line.
 func message(err error) string {
 	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
-		return "interrupted; the next run goes on from the last checkpoint"
+		return "interrupted"
 	}
 	return err.Error()
 }

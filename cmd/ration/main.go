@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 	_ "time/tzdata" // budgets name time zones, and a small container has none
@@ -41,7 +42,7 @@ type app struct {
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"}
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr)}
 }
 
 // main runs one command line and returns its exit code.
@@ -101,11 +102,29 @@ cleanly, and the next run goes on.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
+		a.doctorCommand(), a.versionCommand())
+	root.SetHelpCommand(helpCommand(root))
 	for _, command := range append(root.Commands(), root) {
 		command.Args = usageArgs(command.Args)
 	}
 	return root
+}
+
+// helpCommand is cobra's, but for a command that there is not: that is a
+// usage error, and not a page of help.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, _, err := root.Find(args)
+			if err != nil || found == root && len(args) > 0 {
+				return &usageError{fmt.Errorf("no command %q; see ration --help", strings.Join(args, " "))}
+			}
+			return found.Help()
+		},
+	}
 }
 
 // usageArgs makes a wrong number of arguments a usageError.
@@ -115,7 +134,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return nil
 		}
 		if err := check(cmd, args); err != nil {
-			return &usageError{fmt.Errorf("%w; see ration %s --help", err, cmd.Name())}
+			return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 		}
 		return nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -47,12 +46,13 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 		if err != nil {
 			return nil, err
 		}
-		address = "sqlite:" + filepath.Join(dir, "ration.db")
+		return a.openSQLite(filepath.Join(dir, "ration.db"), "", create)
 	}
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
 	case "sqlite":
-		return a.openSQLite(rest, create)
+		path, options, _ := strings.Cut(rest, "?")
+		return a.openSQLite(path, options, create)
 	case "redis", "rediss":
 		return a.openRedis(address)
 	case "memory":
@@ -61,8 +61,7 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; write sqlite:FILE or redis://HOST:PORT/DB", redact(address))}
 }
 
-func (a *app) openSQLite(rest string, create bool) (*ledger, error) {
-	path, options, _ := strings.Cut(rest, "?")
+func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {
 	sync := sqliteledger.Full
 	switch options {
 	case "", "sync=full":
@@ -79,12 +78,11 @@ func (a *app) openSQLite(rest string, create bool) (*ledger, error) {
 		return nil, &configError{err}
 	}
 	l := &ledger{name: "sqlite:" + path}
-	if !create {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return l, errNoLedger
-		}
+	l.Ledger, err = sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: a.ledgerClock(), MustExist: !create})
+	if errors.Is(err, sqliteledger.ErrNoLedger) {
+		return l, errNoLedger
 	}
-	if l.Ledger, err = sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: a.ledgerClock()}); err != nil {
+	if err != nil {
 		return l, fmt.Errorf("ledger %s: %w", l.name, err)
 	}
 	return l, nil
@@ -109,6 +107,7 @@ func (a *app) openRedis(address string) (*ledger, error) {
 		}
 		password = strings.TrimRight(string(data), "\r\n")
 	}
+	a.conceal(password)
 	if password != "" {
 		u.User = url.UserPassword(u.User.Username(), password)
 	}
@@ -138,6 +137,9 @@ func redact(address string) string {
 	if err != nil {
 		return "(unreadable address)"
 	}
+	if u.Opaque != "" { // anything may be in there
+		return u.Scheme + ":…"
+	}
 	u.RawQuery, u.Fragment = "", ""
 	return u.Redacted()
 }
@@ -153,20 +155,25 @@ func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
 	l, err := a.openLedger(table, create)
 	if err != nil {
 		if errors.Is(err, errNoLedger) {
-			return &spending{ledger: l}, err
+			return &spending{ledger: l, allowance: a.openAllowance(nil, table)}, err
 		}
 		return nil, err
 	}
-	dir, err := a.state()
-	if err != nil {
-		return nil, err
-	}
-	s := &spending{ledger: l}
-	s.allowance = allowance.New(l.Ledger, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table)})
+	s := &spending{ledger: l, allowance: a.openAllowance(l.Ledger, table)}
 	if s.guard, err = quota.NewGuard(s.allowance, table.Budgets(), nil); err != nil {
 		return nil, &configError{err}
 	}
 	return s, nil
+}
+
+// openAllowance counts in the state folder. Where there is none, as in a bare
+// environment whose ledger is named elsewhere, nothing is allowed.
+func (a *app) openAllowance(l quota.Ledger, table *costs.Table) *allowance.Ledger {
+	dir, err := a.state()
+	if err != nil {
+		return allowance.New(l, "", nil)
+	}
+	return allowance.New(l, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table)})
 }
 
 func (s *spending) Close() error { return s.allowance.Close() }
@@ -211,8 +218,12 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	if f.catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), nil); err != nil {
 		return nil, err
 	}
+	upstream, err := youtubeOf(table)
+	if err != nil {
+		return nil, err
+	}
 	endpoint := a.env(a.endpoint, "RATION_ENDPOINT")
-	hosts := table.Upstreams()[0].Hosts
+	hosts := upstream.Hosts
 	if endpoint != "" {
 		u, err := url.Parse(endpoint)
 		if err != nil {
@@ -222,13 +233,16 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		endpoint = strings.TrimRight(endpoint, "/") + "/"
 	}
 	meter := &jobs.Meter{}
-	client, err := youtube.New(ctx, &http.Client{Timeout: 5*time.Minute + config.MaxWait, Transport: &quota.Transport{
-		Guard: f.guard, Price: table.Price, MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait,
+	client, err := youtube.New(ctx, &http.Client{Transport: &quota.Transport{
+		Guard: f.guard, Price: guardedOnly(table.Price), MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait,
 		Base:     &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()},
-		Feedback: feedbackOf(table), Charged: meter.Charged, Report: a.unsettled,
+		Feedback: feedbackOf(table, upstream), Charged: meter.Charged, Report: a.unsettled,
 	}}, endpoint)
 	if err != nil {
 		return nil, err
+	}
+	if found, err := table.Explain(http.MethodGet, client.BaseURL()+"youtube/v3/videos"); err == nil && !found.Guarded {
+		return nil, &configError{fmt.Errorf("Google's client calls %s, which costs.yaml does not guard; add its host to hosts:", client.BaseURL())}
 	}
 	f.runner = &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}
 	return f, nil
@@ -243,21 +257,34 @@ func (f *fetching) Close() {
 	}
 }
 
-// wire is net/http's transport with bounds on an upstream that does not answer.
-func wire() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.ResponseHeaderTimeout = 30 * time.Second
-	t.MaxResponseHeaderBytes = 1 << 20
-	t.MaxIdleConnsPerHost = 16
-	return t
+// youtubeOf returns the upstream that the jobs fetch from.
+func youtubeOf(table *costs.Table) (*costs.Upstream, error) {
+	for _, u := range table.Upstreams() {
+		if u.API == "youtube/v3" {
+			return &u, nil
+		}
+	}
+	return nil, &configError{errors.New("costs.yaml has no upstream with api: youtube/v3, which the jobs fetch from; add one")}
+}
+
+// guardedOnly is a pricer that lets nothing pass: a job has no business with a
+// host that is not guarded.
+func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Request) (quota.Call, error) {
+	return func(req *http.Request) (quota.Call, error) {
+		call, err := price(req)
+		if errors.Is(err, quota.ErrUnguarded) {
+			return call, &configError{fmt.Errorf("the call goes to %q, which costs.yaml does not guard; add it to hosts:", req.URL.Host)}
+		}
+		return call, err
+	}
 }
 
 // feedbackOf reads the upstream's word that its quota is spent. A bucket of its
 // own cools the budget that names the call's method; the default bucket, or one
 // that no budget stands for, the whole account.
-func feedbackOf(table *costs.Table) func(quota.Call, *http.Response) quota.Verdict {
+func feedbackOf(table *costs.Table, upstream *costs.Upstream) func(quota.Call, *http.Response) quota.Verdict {
 	budgets := table.Budgets()
-	return feedback.Google{Zone: table.Upstreams()[0].Resets, Budget: func(call quota.Call, bucket string) string {
+	return feedback.Google{Zone: upstream.Resets, Budget: func(call quota.Call, bucket string) string {
 		if bucket == "default" {
 			return ""
 		}

@@ -17,7 +17,7 @@ type bars struct {
 
 func (a *app) bars(regions []jobs.Region) *bars {
 	b := &bars{trackers: map[string]*progress.Tracker{}}
-	if !a.terminal || a.quiet || a.json {
+	if !a.terminal || a.quiet || a.json || a.getenv("TERM") == "dumb" {
 		return b
 	}
 	b.writer = progress.NewWriter()

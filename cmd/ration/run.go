@@ -187,16 +187,16 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	progress := fmt.Sprintf("%d of %d regions done (left: %s)", done, len(report.Regions), strings.Join(left, " "))
 	if exit, _ := code(err); exit != exitStopped {
 		if as[*signalError](err) {
-			return fmt.Sprintf("%s; %s", message(err), progress)
+			return fmt.Sprintf("%s; %s; the next run goes on there", message(err), progress)
 		}
 		return fmt.Sprintf("failed: %v; %s", err, progress)
 	}
 	reason, when := err.Error(), ""
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		if cut := strings.LastIndex(reason, "; "); cut > 0 {
-			reason = reason[:cut] // when to come back is said at the end
-		}
-		when = fmt.Sprintf("; more at %s (in %s)", quota.Stamp(refused.RetryAt), quota.Human(refused.RetryAt.Sub(now)))
+	if cut := strings.LastIndex(reason, "; "); cut > 0 && as[*quota.RefusedError](err) {
+		reason = reason[:cut] // when to come back is said at the end
+	}
+	if at := jobs.RetryAt(err); !at.IsZero() {
+		when = fmt.Sprintf("; more at %s (in %s)", quota.Stamp(at), quota.Human(at.Sub(now)))
 	}
 	return fmt.Sprintf("stopped: %s; %s%s", reason, progress, when)
 }

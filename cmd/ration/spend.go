@@ -96,8 +96,10 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 		return refusal
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
-		out.Remaining, out.RetryAt, out.RetryAfter = &refused.Remaining, instant(refused.RetryAt), new(seconds(refused.RetryAfter))
-		out.Budget, out.Reason = &refused.Budget, new(refusal.Error())
+		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(seconds(refused.RetryAfter)), new(refusal.Error())
+		if refused.Budget != "" {
+			out.Remaining, out.Budget = &refused.Remaining, &refused.Budget
+		}
 	} else if tightest, ok := a.tightest(ctx, s, call); ok {
 		out.Remaining, out.Budget = &tightest.Remaining, &tightest.Budget.Name
 	}

@@ -88,7 +88,7 @@ func (a *app) status(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errNoLedger):
 		report.LedgerExists = false
-		err = report.unspent(table)
+		err = report.unspent(s, table)
 	case err == nil:
 		defer s.Close()
 		err = report.read(ctx, s, table)
@@ -96,7 +96,7 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
 	}
 	report.Ledger = s.ledger.name
 	if a.json {
@@ -107,11 +107,32 @@ func (a *app) status(ctx context.Context) error {
 }
 
 // unspent fills the report of a ledger that does not exist yet.
-func (r *statusReport) unspent(table *costs.Table) error {
+func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 	for _, b := range table.Budgets() {
 		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, Remaining: b.Limit}))
 	}
-	return nil
+	r.UnrecordedUnits, err = unrecorded(s, table)
+	return err
+}
+
+// unrecorded returns what was sent within the allowances of all accounts.
+func unrecorded(s *spending, table *costs.Table) (sum quota.Units, err error) {
+	for _, u := range table.Upstreams() {
+		units, err := s.allowance.Unrecorded(u.Account)
+		if err != nil {
+			return 0, err
+		}
+		sum += units
+	}
+	return sum, nil
+}
+
+// unrecordedNote says of a ledger that is down what was sent meanwhile.
+func unrecordedNote(s *spending, table *costs.Table) string {
+	if units, err := unrecorded(s, table); err == nil && units > 0 {
+		return fmt.Sprintf("; meanwhile %d units were sent within the allowance", units)
+	}
+	return ""
 }
 
 func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table) error {
@@ -135,13 +156,9 @@ func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table
 				b.add(e)
 			}
 		}
-		unrecorded, err := s.allowance.Unrecorded(account)
-		if err != nil {
-			return err
-		}
-		r.UnrecordedUnits += unrecorded
 	}
-	return nil
+	r.UnrecordedUnits, err = unrecorded(s, table)
+	return err
 }
 
 func newStanding(b quota.Balance) *standing {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"google.golang.org/api/googleapi"
 
@@ -23,6 +24,7 @@ type APIError struct {
 	Reason  string
 	Message string
 	Class   feedback.Class
+	After   time.Duration // when to come back, of a SlowDown
 	Err     error
 }
 
@@ -60,7 +62,7 @@ func explain(method string, err error) error {
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		e := &APIError{Method: method, Status: answer.Code, Err: err}
 		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))
-		e.Class = class.Class
+		e.Class, e.After = class.Class, class.RetryAfter
 		if len(answer.Errors) > 0 {
 			e.Reason, e.Message = answer.Errors[0].Reason, answer.Errors[0].Message
 		}
@@ -73,6 +75,11 @@ func explain(method string, err error) error {
 		err = wrapped.Err
 	}
 	return fmt.Errorf("%s: %w", method, err)
+}
+
+// empty is an answer that is JSON, and no list.
+func empty(method string) error {
+	return fmt.Errorf("%s: the upstream's answer holds no list; look at what stands between here and the API", method)
 }
 
 func clip(s string) string {

@@ -36,3 +36,6 @@ func (t *KeyTransport) ours(u *url.URL) bool {
 	}
 	return false
 }
+
+// Unwrap returns the base, to which every request goes once.
+func (t *KeyTransport) Unwrap() http.RoundTripper { return t.Base }

@@ -37,6 +37,9 @@ func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client
 	return &Client{service: service}, nil
 }
 
+// BaseURL returns where the client sends its calls.
+func (c *Client) BaseURL() string { return c.service.BasePath }
+
 // Trending fetches the page of a region's chart that token leads to, "" for
 // the first. The page's Next is empty at the chart's end.
 func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Page, error) {
@@ -48,9 +51,14 @@ func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Pa
 	if err != nil {
 		return catalog.Page{}, explain("videos.list", err)
 	}
+	if answer == nil || answer.Kind == "" {
+		return catalog.Page{}, empty("videos.list")
+	}
 	page := catalog.Page{Next: answer.NextPageToken}
 	for _, item := range answer.Items {
-		page.Videos = append(page.Videos, video(item))
+		if item != nil && item.Id != "" {
+			page.Videos = append(page.Videos, video(item))
+		}
 	}
 	return page, nil
 }
@@ -66,9 +74,12 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	if err != nil {
 		return catalog.Page{}, explain("search.list", err)
 	}
+	if answer == nil || answer.Kind == "" {
+		return catalog.Page{}, empty("search.list")
+	}
 	page := catalog.Page{Next: answer.NextPageToken, Snippets: true}
 	for _, item := range answer.Items {
-		if item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
+		if item == nil || item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
 			continue
 		}
 		page.Videos = append(page.Videos, catalog.Video{
@@ -86,9 +97,15 @@ func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, erro
 	if err != nil {
 		return catalog.Page{}, explain("channels.list", err)
 	}
+	if answer == nil || answer.Kind == "" {
+		return catalog.Page{}, empty("channels.list")
+	}
 	var page catalog.Page
 	found := map[string]bool{}
 	for _, item := range answer.Items {
+		if item == nil || item.Id == "" {
+			continue
+		}
 		channel := catalog.Channel{ID: item.Id}
 		if item.Snippet != nil {
 			channel.Title = item.Snippet.Title
@@ -116,9 +133,12 @@ func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, e
 	if err != nil {
 		return catalog.Page{}, explain("videoCategories.list", err)
 	}
+	if answer == nil || answer.Kind == "" {
+		return catalog.Page{}, empty("videoCategories.list")
+	}
 	var page catalog.Page
 	for _, item := range answer.Items {
-		if item.Snippet != nil {
+		if item != nil && item.Snippet != nil {
 			page.Categories = append(page.Categories, catalog.Category{ID: item.Id, Title: item.Snippet.Title})
 		}
 	}
