@@ -130,6 +130,9 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
 	} else {
 		region.Steps = r.steps(fetch, name)
+		if len(region.Steps) == 0 && fetch.Kind() == strictyaml.List {
+			fetch.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
+		}
 	}
 	r.config.Regions = append(r.config.Regions, region)
 }

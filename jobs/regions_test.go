@@ -58,6 +58,8 @@ func TestRegionsNamesEveryMistake(t *testing.T) {
 		"no schedule":    {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
 		"nothing to do":  {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
 		"bad cron":       {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is no cron line`}},
+		"too often":      {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"comes more than once a minute"}},
+		"empty fetch":    {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
 		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"never comes"}},
 		"zone in cron":   {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
 		"bad zone":       {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},

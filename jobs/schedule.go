@@ -26,6 +26,9 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 	if err != nil {
 		return Schedule{}, fmt.Errorf("schedule %q is no cron line (%s): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, strings.TrimSpace(err.Error()))
 	}
+	if every, ok := parsed.(cron.ConstantDelaySchedule); ok && every.Delay < time.Minute {
+		return Schedule{}, fmt.Errorf("schedule %q comes more than once a minute: write @every 1m at least", spec)
+	}
 	s := Schedule{spec: spec, zone: zone, cron: parsed}
 	if s.Next(time.Now()).IsZero() {
 		return Schedule{}, fmt.Errorf("schedule %q never comes: write a day that its month has", spec)
