@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -29,6 +31,15 @@ type Transport struct {
 	// under way at once may each take what is left. 0 does not bound them.
 	MaxTotalWait time.Duration
 
+	// Retries is how often a request is sent again whose answer is transient,
+	// as Feedback says. Each time is charged like the first, waits its turn
+	// like the first, and is not made when the budgets or MaxWait do not allow it;
+	// the last answer is then returned. Only requests without a body whose verb
+	// may be repeated (GET, HEAD, OPTIONS, TRACE) are. All retries of a
+	// Transport are at most ten, and one for every ten requests: an upstream
+	// that is out of order does not get to spend the quota. 0 never retries.
+	Retries int
+
 	// Feedback reads from an answer what it says about the quota. It may read the
 	// body if it puts an equal one back. nil reads nothing.
 	Feedback func(Call, *http.Response) Verdict
@@ -41,7 +52,9 @@ type Transport struct {
 	// nil is told nothing.
 	Charged func(call Call, calls int, units Units)
 
-	waited atomic.Int64 // time.Duration
+	waited  atomic.Int64 // time.Duration
+	sent    atomic.Int64 // requests, retries aside
+	retried atomic.Int64
 }
 
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
@@ -53,6 +66,9 @@ type Verdict struct {
 	Until  time.Time // not zero: a cooldown until then
 	Budget string    // of this budget; empty: of the whole account
 	Reason string    // in the upstream's words
+
+	Transient bool          // the same request may succeed a moment later
+	After     time.Duration // how long that is; 0 leaves it to the transport
 }
 
 var errNoGuard = errors.New("quota: transport without a Guard or a Price refuses every request; set both")
@@ -83,6 +99,26 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
+	t.sent.Add(1)
+	resp, verdict, err := t.send(req, call, grant)
+	for attempt := 1; err == nil && verdict.Transient && t.mayRetry(req, attempt); attempt++ {
+		if !t.pause(ctx, attempt, verdict) {
+			break
+		}
+		grant, refused := t.wait(ctx, call)
+		if refused != nil {
+			break
+		}
+		t.retried.Add(1)
+		discard(resp)
+		resp, verdict, err = t.send(req, call, grant)
+	}
+	return resp, err
+}
+
+// send sends a request that is paid for, and sees to what came of it.
+func (t *Transport) send(req *http.Request, call Call, grant *Grant) (*http.Response, Verdict, error) {
+	ctx := req.Context()
 	t.charged(call, 1, call.Units)
 	wire := &wire{}
 	resp, err := t.base().RoundTrip(req.WithContext(wire.watch(ctx)))
@@ -93,12 +129,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.chargeResent(ctx, call, wire)
 	if err != nil {
-		return nil, err
+		return nil, Verdict{}, err
 	}
-	if t.Feedback != nil {
-		t.heed(ctx, call, grant, t.Feedback(call, resp))
+	if t.Feedback == nil {
+		return resp, Verdict{}, nil
 	}
-	return resp, nil
+	verdict := t.Feedback(call, resp)
+	t.heed(ctx, call, grant, verdict)
+	return resp, verdict, nil
 }
 
 func (t *Transport) base() http.RoundTripper {
@@ -120,6 +158,43 @@ func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
 	grant, err := t.Guard.Wait(ctx, call, limit)
 	t.waited.Add(int64(time.Since(began)))
 	return grant, err
+}
+
+// mayRetry reports whether a request may be sent once more.
+func (t *Transport) mayRetry(req *http.Request, attempt int) bool {
+	if attempt > t.Retries || req.Body != nil && req.Body != http.NoBody {
+		return false
+	}
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return t.retried.Load() < 10+t.sent.Load()/10
+	}
+	return false
+}
+
+// pause waits before a retry: as long as the upstream says, else some 100 ms,
+// doubled each time and spread, so that many callers do not come back at once.
+// It reports whether the retry is to be made; a pause beyond MaxWait, or that
+// would outlast the context's deadline, is not waited.
+func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
+	d := v.After
+	if d <= 0 {
+		d = 100 * time.Millisecond << min(attempt-1, 10)
+		d = d/2 + rand.N(d)
+	}
+	if deadline, ok := ctx.Deadline(); d > t.MaxWait || ok && time.Until(deadline) < d {
+		return false
+	}
+	return sleep(ctx, d, nil) == nil
+}
+
+// discard ends an answer that nobody will see, so that its connection can
+// serve the next request.
+func discard(resp *http.Response) {
+	if resp.Body != nil {
+		io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+		resp.Body.Close()
+	}
 }
 
 // heed does what the upstream's answer asks for.

@@ -234,7 +234,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	}
 	meter := &jobs.Meter{}
 	client, err := youtube.New(ctx, &http.Client{Transport: &quota.Transport{
-		Guard: f.guard, Price: guardedOnly(table.Price), MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait,
+		Guard: f.guard, Price: guardedOnly(table.Price), MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait, Retries: 2,
 		Base:     &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()},
 		Feedback: feedbackOf(table, upstream), Charged: meter.Charged, Report: a.unsettled,
 	}}, endpoint)

@@ -38,8 +38,8 @@ type Google struct {
 // Feedback is for quota.Transport.Feedback. A day's quota that is spent is a
 // cooldown until quota.DefaultMargin after the next midnight; within that
 // margin of a midnight the day that ends is meant, since clocks differ. Calls
-// that come too fast are one for as long as Classify says. Everything else is
-// the zero Verdict: an outage, a bad request, a key that is not allowed, and a
+// that come too fast are one for as long as Classify says, and transient; an
+// outage is transient. Everything else is the zero Verdict: a bad request, a key that is not allowed, and a
 // limit of 0, which no wait ever lifts.
 //
 // It reads the body of an error, at most 64 KB, and puts an equal one back.
@@ -56,8 +56,10 @@ func (g Google) Feedback(call quota.Call, resp *http.Response) quota.Verdict {
 	switch answer.Class {
 	case Exhausted:
 		verdict.Until = quota.Daily(g.zone()).Day(now()).Opens
-	case SlowDown:
-		verdict.Until = now().Add(answer.RetryAfter).UTC()
+	case SlowDown: // a retry waits for the cooldown's end
+		verdict.Until, verdict.Transient, verdict.After = now().Add(answer.RetryAfter).UTC(), true, time.Microsecond
+	case Transient:
+		return quota.Verdict{Transient: true, After: answer.RetryAfter}
 	default:
 		return quota.Verdict{}
 	}

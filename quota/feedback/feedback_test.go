@@ -72,12 +72,16 @@ func TestVerdicts(t *testing.T) {
 	for i, test := range tests {
 		got := google.Feedback(call, test.resp)
 		if test.until == "" {
-			if got != (quota.Verdict{}) {
-				t.Errorf("%d: %+v; want the zero Verdict", i, got)
+			want := quota.Verdict{}
+			if test.resp != nil && test.resp.StatusCode == 503 {
+				want = quota.Verdict{Transient: true, After: 90 * time.Second}
+			}
+			if got != want {
+				t.Errorf("%d: %+v; want %+v", i, got, want)
 			}
 			continue
 		}
-		if want := at(test.until)(); !got.Until.Equal(want) || got.Budget != test.budget || got.Reason == "" {
+		if want := at(test.until)(); !got.Until.Equal(want) || got.Budget != test.budget || got.Reason == "" || got.Transient != want.Before(at("2026-11-21T00:00:00Z")()) {
 			t.Errorf("%d: %+v; want until %s of %s", i, got, want, test.budget)
 		}
 	}

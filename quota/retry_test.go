@@ -1,0 +1,92 @@
+package quota_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestTransportRetriesTransientAnswers lets an upstream answer 503 so many
+// times before it recovers.
+func TestTransportRetriesTransientAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		verb    string
+		body    string
+		broken  int32
+		limit   quota.Units
+		retries int
+		maxWait time.Duration
+		status  int
+		hits    int32
+	}{
+		{"recovers", "GET", "", 2, 1000, 2, time.Minute, 200, 3},
+		{"stays broken", "GET", "", 9, 1000, 2, time.Minute, 503, 3},
+		{"off by default", "GET", "", 1, 1000, 0, time.Minute, 503, 1},
+		{"never a POST", "POST", "", 1, 1000, 2, time.Minute, 503, 1},
+		{"nor what has a body", "GET", "x", 1, 1000, 2, time.Minute, 503, 1},
+		{"not beyond the budget", "GET", "", 9, 20, 5, time.Second, 503, 2},
+		{"not beyond MaxWait", "GET", "", 9, 1000, 5, 0, 503, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var up *upstream
+			up = newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				if up.hits.Load() <= c.broken {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					io.WriteString(w, "broken")
+				}
+			})
+			guard := newGuard(t, nil, budget("day", c.limit, time.Hour))
+			var charged atomic.Int64
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Retries: c.retries, MaxWait: c.maxWait,
+				Charged:  func(_ quota.Call, _ int, units quota.Units) { charged.Add(int64(units)) },
+				Feedback: transient}}
+			req, err := http.NewRequest(c.verb, up.URL, nil)
+			if c.body != "" {
+				req, err = http.NewRequest(c.verb, up.URL, strings.NewReader(c.body))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || (string(body) == "broken") != (c.status == 503) {
+				t.Errorf("answer %d %q, %v; want %d, whole", resp.StatusCode, body, err, c.status)
+			}
+			if want := quota.Units(c.hits) * 10; up.hits.Load() != c.hits || used(t, guard) != want || charged.Load() != int64(want) {
+				t.Errorf("%d hits, %d units in the ledger, %d told; want %d hits, each charged", up.hits.Load(), used(t, guard), charged.Load(), c.hits)
+			}
+		})
+	}
+}
+
+// transient calls every 503 transient, for a millisecond.
+func transient(_ quota.Call, resp *http.Response) quota.Verdict {
+	return quota.Verdict{Transient: resp.StatusCode == http.StatusServiceUnavailable, After: time.Millisecond}
+}
+
+// TestRetriesCannotDrainTheQuota sends 100 requests to an upstream that is out
+// of order: its retries stay few.
+func TestRetriesCannotDrainTheQuota(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	guard := newGuard(t, nil, budget("day", 10_000, time.Hour))
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute, Feedback: transient}}
+	for range 100 {
+		resp, err := client.Get(up.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if hits := up.hits.Load(); hits > 120 || hits <= 100 || used(t, guard) != quota.Units(hits) {
+		t.Errorf("%d hits and %d units for 100 requests; want 120 at most, each charged", hits, used(t, guard))
+	}
+}
