@@ -44,7 +44,7 @@ bench:
 	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./jobs/... ./cmd/ration
 
 soak: deps
-	RATION_REQUIRE_REDIS=1 $(GO) test -race -count=20 -timeout 60m ./quota/...
+	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test -race -count=5 -timeout 60m ./quota/...
 	RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run AgainstAModel -rapid.checks=5000
 
 fuzz:

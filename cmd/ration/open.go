@@ -53,7 +53,7 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	case "sqlite":
 		path, options, _ := strings.Cut(rest, "?")
 		return a.openSQLite(path, options, create)
-	case "redis", "rediss":
+	case "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster":
 		return a.openRedis(address)
 	case "memory":
 		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
@@ -88,34 +88,40 @@ func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {
 	return l, nil
 }
 
-// openRedis takes the password from the environment or a file: what is on a
+// openRedis takes passwords from the environment or a file: what is on a
 // command line, every user of the host can read.
-func (a *app) openRedis(address string) (*ledger, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" {
-		return nil, &configError{fmt.Errorf("ledger %q: no such address; write redis://HOST:PORT/DB", redact(address))}
+func (a *app) openRedis(address string) (_ *ledger, err error) {
+	name, secret := redisledger.Redact(address)
+	if secret {
+		return nil, &configError{fmt.Errorf("ledger %s: a password does not belong into its address; put it into RATION_REDIS_PASSWORD, or name a file with RATION_REDIS_PASSWORD_FILE", name)}
 	}
-	l := &ledger{name: redact(address)}
-	if _, given := u.User.Password(); given {
-		return nil, &configError{fmt.Errorf("ledger %s: a password does not belong into its address; put it into RATION_REDIS_PASSWORD, or name a file with RATION_REDIS_PASSWORD_FILE", l.name)}
+	l, o := &ledger{name: name}, &redisledger.Options{Now: a.ledgerClock()}
+	if o.Password, err = a.secret("RATION_REDIS_PASSWORD"); err != nil {
+		return nil, err
 	}
-	password := a.getenv("RATION_REDIS_PASSWORD")
-	if file := a.getenv("RATION_REDIS_PASSWORD_FILE"); password == "" && file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, &configError{fmt.Errorf("RATION_REDIS_PASSWORD_FILE: %w; name a file that holds the password", err)}
-		}
-		password = strings.TrimRight(string(data), "\r\n")
-	}
-	a.conceal(password)
-	if password != "" {
-		u.User = url.UserPassword(u.User.Username(), password)
+	if o.SentinelPassword, err = a.secret("RATION_REDIS_SENTINEL_PASSWORD"); err != nil {
+		return nil, err
 	}
 	redis.SetLogger(silent{}) // it would write to stderr what the errors say as well
-	if l.Ledger, err = redisledger.Open(u.String(), &redisledger.Options{Now: a.ledgerClock()}); err != nil {
+	if l.Ledger, err = redisledger.Open(address, o); err != nil {
 		return l, fmt.Errorf("ledger %s: %w", l.name, err)
 	}
 	return l, nil
+}
+
+// secret returns what a variable of the environment, or the file that its
+// _FILE names, holds, and keeps it out of all that is printed.
+func (a *app) secret(variable string) (string, error) {
+	secret := a.getenv(variable)
+	if file := a.getenv(variable + "_FILE"); secret == "" && file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", &configError{fmt.Errorf("%s_FILE: %w; name a file that holds the password", variable, err)}
+		}
+		secret = strings.TrimRight(string(data), "\r\n")
+	}
+	a.conceal(secret)
+	return secret, nil
 }
 
 // silent is a logger that says nothing.

@@ -68,9 +68,13 @@ func Run(t *testing.T, open Factory) {
 		{"Refund", refund},
 		{"Cooldown", cooldown},
 		{"CooldownIsNeverShortened", cooldownNeverShortened},
+		{"CooldownWithALongReason", cooldownLongReason},
+		{"CooldownOfAnAccountHoldsItsKeys", cooldownHoldsKeys},
 		{"Entries", entries},
+		{"EntriesBetweenMicroseconds", entriesBetween},
 		{"Standings", standings},
 		{"ConcurrentSpends", concurrentSpends},
+		{"ConcurrentHistory", concurrentHistory},
 	}
 	for _, sub := range subtests {
 		t.Run(sub.name, func(t *testing.T) {
@@ -80,7 +84,8 @@ func Run(t *testing.T, open Factory) {
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open) })
 }
 
-// Clock is a clock that a test sets. Its zero value stands at the Unix epoch.
+// Clock is a clock that a test sets, and must set before it is read: its zero
+// value stands at the zero time.Time, in the year 1, which no ledger counts from.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

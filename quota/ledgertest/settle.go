@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -173,6 +174,75 @@ func cooldownNeverShortened(w *world) {
 	w.spend(1, day)
 }
 
+func cooldownLongReason(w *world) {
+	day := charge("day", 10, minute)
+	for budget, word := range map[string]string{"day": "é", "": "日", "other": "x"} { // of 2, 3 and 1 bytes
+		reason := strings.Repeat(word, 300)
+		c := quota.Cooldown{Account: account, Budget: budget, Until: noon.Add(time.Hour), Reason: reason}
+		if err := w.SetCooldown(w.ctx, c); err != nil {
+			w.Fatal(err)
+		}
+		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{charge(budget, 10, minute)})
+		if err != nil {
+			w.Fatal(err)
+		}
+		want := reason[:200/len(word)*len(word)]
+		if got := standings[0].Cooldown; got == nil || got.Reason != want {
+			w.Fatalf("of 300 times %q is kept %+v; want the first %d bytes", word, got, len(want))
+		}
+		if refused, _ := errors.AsType[*quota.RefusedError](w.batch(request("m", 1, day))[0].Err); budget != "other" && (refused == nil || refused.Detail != want) {
+			w.Fatalf("refused: %+v; want the first %d bytes of the reason", refused, len(want))
+		}
+		if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// cooldownHoldsKeys: keys have logs of their own, and the account's upstream all the same.
+func cooldownHoldsKeys(w *world) {
+	day := charge("day", 10, minute)
+	keyed := func(key string) quota.Answer {
+		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 1, day)}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		return answers[0]
+	}
+	if err := keyed("known").Err; err != nil {
+		w.Fatal(err)
+	}
+	for _, budget := range []string{"", "day"} {
+		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: budget, Until: w.clock.Now().Add(time.Hour), Reason: "stop"}); err != nil {
+			w.Fatal(err)
+		}
+		for key, remaining := range map[string]quota.Units{"known": 9, "new": 10, "": 10} {
+			if budget == "" {
+				remaining = 0 // of no budget
+			}
+			if refused := w.refused(keyed(key), budget, time.Hour, remaining); refused.Detail != "stop" || refused.Key != key {
+				w.Fatalf("key %q: %+v; want the account's cooldown", key, refused)
+			}
+			standings, err := w.Standings(w.ctx, account, key, []*quota.Charge{day})
+			if err != nil || standings[0].Cooldown == nil || standings[0].Cooldown.Reason != "stop" {
+				w.Fatalf("key %q: %+v, %v; want the account's cooldown", key, standings, err)
+			}
+		}
+		if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
+			w.Fatal(err)
+		}
+		for _, key := range []string{"known", "new", ""} {
+			if err := keyed(key).Err; err != nil {
+				w.Fatalf("key %q after the cooldown was lifted: %v", key, err)
+			}
+		}
+		w.clock.Add(2 * time.Minute)
+		if err := keyed("known").Err; err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
 func entries(w *world) {
 	const n = 1203 // more than two pages
 	var want []quota.Entry
@@ -208,6 +278,32 @@ func entries(w *world) {
 	}
 	for range w.Entries(w.ctx, quota.Query{Account: "nobody"}) {
 		w.Fatal("an account that never spent has entries")
+	}
+}
+
+// entriesBetween: Since and Until hold to the nanosecond, stamps are whole microseconds.
+func entriesBetween(w *world) {
+	first := w.spend(1).At
+	w.clock.Add(µs)
+	w.spend(1)
+	for _, q := range []struct {
+		since, until time.Duration // from the first; 0 until is none
+		want         int
+	}{{0, 0, 2}, {1, 0, 1}, {µs, 0, 1}, {µs + 1, 0, 0}, {-1, 1, 1}, {0, µs, 1}, {0, µs + 1, 2}, {1, µs, 0}, {-µs - 1, -1, 0}} {
+		query := quota.Query{Account: account, Since: first.Add(q.since)}
+		if q.until != 0 {
+			query.Until = first.Add(q.until)
+		}
+		n := 0
+		for _, err := range w.Entries(w.ctx, query) {
+			if err != nil {
+				w.Fatal(err)
+			}
+			n++
+		}
+		if n != q.want {
+			w.Errorf("from %s to %s after the first entry: %d entries; want %d", q.since, q.until, n, q.want)
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package memledger
 
 import (
-	"sort"
-
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
@@ -11,13 +9,9 @@ import (
 type list struct {
 	coverage *quota.Coverage
 	horizon  int64
-
-	records []record // from head on
-	head    int
-	base    int64 // total before the first record
-	total   int64 // after the last
-
-	periods map[int64]*decide.Periods // by length, for estimates
+	records  ring[record]
+	base     int64 // total before the first record
+	newest   record
 }
 
 type record struct{ stamp, total int64 }
@@ -31,76 +25,82 @@ func (l *list) amount(units, calls int64) int64 {
 }
 
 func (l *list) add(stamp, amount int64) {
-	l.total += amount
-	l.records = append(l.records, record{stamp, l.total})
-	for length, p := range l.periods {
-		p.Add(length, stamp, amount)
-	}
+	l.newest = record{stamp, l.newest.total + amount}
+	l.records.push(l.newest)
 }
 
-// count keeps two counters of that length from now on, begun from the records.
-func (l *list) count(length int64) {
-	if l.periods[length] != nil {
-		return
-	}
-	p, before := &decide.Periods{}, l.base
-	for _, r := range l.records[l.head:] {
-		p.Add(length, r.stamp, r.total-before)
-		before = r.total
-	}
-	if l.periods == nil {
-		l.periods = map[int64]*decide.Periods{}
-	}
-	l.periods[length] = p
-}
+// trimAtOnce bounds how many records one step drops from one list: when all
+// expires at once nobody waits for that.
+const trimAtOnce = 64
 
-func (l *list) trim(now int64) {
-	for l.head < len(l.records) && l.records[l.head].stamp <= now-decide.Retain(l.horizon) {
-		l.base = l.records[l.head].total
-		l.head++
+// trim drops records that no window can see any more, and returns how many.
+func (l *list) trim(now int64) int {
+	floor, n := now-decide.Retain(l.horizon), 0
+	for ; n < trimAtOnce && l.records.head < l.records.tail; n++ {
+		oldest := l.records.at(l.records.head)
+		if oldest.stamp > floor {
+			break
+		}
+		l.base = oldest.total
+		l.records.drop()
 	}
-	if l.head > 64 && l.head > len(l.records)/2 {
-		l.records = append(l.records[:0], l.records[l.head:]...)
-		l.head = 0
-	}
+	return n
 }
 
 // correct adds delta to the record of that stamp and to all totals behind it.
 func (l *list) correct(stamp, delta int64) {
-	i := l.find(stamp)
-	if delta == 0 || i == len(l.records) || l.records[i].stamp != stamp {
+	i := l.find(l.records.tail, stamp)
+	if delta == 0 || i == l.records.tail || l.records.at(i).stamp != stamp {
 		return
 	}
-	for ; i < len(l.records); i++ {
-		l.records[i].total += delta
+	for ; i < l.records.tail; i++ {
+		l.records.at(i).total += delta
 	}
-	l.total += delta
-	for length, p := range l.periods {
-		p.Correct(length, stamp, delta)
-	}
+	l.newest.total += delta
 }
 
-// find returns the place of the first record stamped at or after an instant.
-func (l *list) find(at int64) int {
-	return l.head + sort.Search(len(l.records)-l.head, func(i int) bool { return l.records[l.head+i].stamp >= at })
+// find returns the place of the first record stamped at or after an instant,
+// which is probably near a guess.
+func (l *list) find(guess int, at int64) int {
+	return l.records.search(guess, func(r *record) bool { return r.stamp >= at })
 }
 
-// Last implements decide.List.
-func (l *list) Last() int64 { return l.total }
+// view is a list as one window sees it. It remembers where the window begins,
+// since that moves on by little from one question to the next.
+type view struct {
+	*list
+	window quota.Window
+	begins int
+}
 
-// Before implements decide.List.
-func (l *list) Before(at int64) int64 {
-	if i := l.find(at); i > l.head {
-		return l.records[i-1].total
+var _ decide.List = (*view)(nil)
+
+// Newest implements decide.List.
+func (v *view) Newest() (stamp, total int64) { return v.newest.stamp, v.newest.total }
+
+// Before implements decide.List. As a rule the window begins where it did, or
+// at the next place.
+func (v *view) Before(at int64) int64 {
+	if !v.begin(v.begins, at) && !v.begin(v.begins+1, at) {
+		v.begins = v.find(v.begins, at)
 	}
-	return l.base
+	if v.begins > v.records.head {
+		return v.records.at(v.begins - 1).total
+	}
+	return v.base
+}
+
+// begin lets the window begin at a place between two records if that is right,
+// and reports whether it is.
+func (v *view) begin(place int, at int64) bool {
+	if place <= v.records.head || place >= v.records.tail || v.records.at(place-1).stamp >= at || v.records.at(place).stamp < at {
+		return false
+	}
+	v.begins = place
+	return true
 }
 
 // Reach implements decide.List.
-func (l *list) Reach(total int64) int64 {
-	live := l.records[l.head:]
-	return live[sort.Search(len(live)-1, func(i int) bool { return live[i].total >= total })].stamp
+func (v *view) Reach(total int64) int64 {
+	return v.records.at(v.records.search(v.begins, func(r *record) bool { return r.total >= total })).stamp
 }
-
-// Periods implements decide.Counts.
-func (l *list) Periods(length, now int64) decide.Periods { return l.periods[length].At(length, now) }

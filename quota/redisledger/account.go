@@ -3,6 +3,7 @@ package redisledger
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"sync"
 
 	"github.com/ration-dev/ration/quota"
@@ -19,7 +20,11 @@ type account struct {
 	items  []item
 	places map[itemKey]int // in items
 	labels map[label]*labelled
+	shapes map[shapeKey]*shape // good for one head
 	days   map[quota.Window]decide.Day
+
+	unkeyed names // of the account's own log
+	newest  int64 // stamp that a batch of this process has in that log, µs
 }
 
 // item is a coverage that the store keeps a list or a counter for.
@@ -47,7 +52,8 @@ const (
 	lifeBytes = 8
 	maxLabels = 4096 // that are remembered in the process
 
-	leastKept = int64(60e6) // of a keyed log that nobody asks for, µs
+	leastKept = int64(60e6)  // of a keyed log that nobody asks for, µs
+	slack     = int64(120e6) // by which clocks may step back, µs
 )
 
 func (l *Ledger) account(name string) *account {
@@ -55,10 +61,30 @@ func (l *Ledger) account(name string) *account {
 	defer l.mu.Unlock()
 	a := l.accounts[name]
 	if a == nil {
-		a = &account{labels: map[label]*labelled{}, days: map[quota.Window]decide.Day{}}
+		a = &account{labels: map[label]*labelled{}, shapes: map[shapeKey]*shape{}, days: map[quota.Window]decide.Day{}, unkeyed: l.names(name, "")}
 		l.accounts[name] = a
 	}
 	return a
+}
+
+// namesOf returns the keys of one of the account's logs.
+func (a *account) namesOf(l *Ledger, batch *quota.Batch) names {
+	if batch.Key == "" {
+		return a.unkeyed
+	}
+	return l.names(batch.Account, batch.Key)
+}
+
+// tell notes the newest stamp that was granted.
+func (a *account) tell(answers []quota.Answer) {
+	for i := range slices.Backward(answers) {
+		if answers[i].Err == nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.newest = max(a.newest, answers[i].Receipt.At.UnixMicro())
+			return
+		}
+	}
 }
 
 // keyOf returns the key of the item that answers a charge, and the horizon it must have.
@@ -124,15 +150,15 @@ type wants struct {
 	charges []*quota.Charge
 }
 
-// missing returns what of a batch is not known, or nil.
-func (a *account) missing(requests []quota.Request) *wants {
+// missing returns what of a batch is not known.
+func (a *account) missing(p *plan) *wants {
 	if len(a.labels) > maxLabels {
 		clear(a.labels)
 	}
 	var w wants
 	labels, keys := map[label]bool{}, map[itemKey]*quota.Charge{}
-	for i := range requests {
-		r := &requests[i]
+	for _, place := range p.places {
+		r := &p.batch.Requests[place]
 		if l := (label{r.Method, r.Caller}); a.labels[l] == nil && !labels[l] {
 			labels[l] = true
 			w.labels = append(w.labels, l)
@@ -148,9 +174,6 @@ func (a *account) missing(requests []quota.Request) *wants {
 	}
 	for _, c := range keys {
 		w.charges = append(w.charges, c)
-	}
-	if a.head != "" && len(w.labels) == 0 && len(w.charges) == 0 {
-		return nil
 	}
 	return &w
 }
@@ -176,7 +199,7 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 		}
 	}
 	args[2] = string(items)
-	reply, err := op.ask(&learnScript, []string{n.meta, n.log}, args)
+	reply, err := op.ask(&learnScript, []string{n.meta, n.log, n.cooldowns}, args)
 	if err != nil {
 		return err
 	}
@@ -250,10 +273,16 @@ func (a *account) renew(head, packed string) error {
 	life := head[:len(head)*lifeBytes/headBytes]
 	if life != a.life {
 		clear(a.labels)
+		a.newest = 0
 	}
 	for l, have := range a.labels {
 		a.labels[l] = &labelled{number: have.number}
 	}
+	clear(a.shapes)
 	a.head, a.life, a.items, a.places = head, life, items, places
 	return nil
+}
+
+func (a *account) horizonArg(key string) string {
+	return string(number(nil, a.horizon(key != ""), 7))
 }

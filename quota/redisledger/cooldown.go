@@ -36,6 +36,7 @@ func (l *Ledger) cool(ctx context.Context, account, budget string, until int64, 
 		real = 0
 	}
 	arg := number(number(nil, until, 7), real, 1)
-	_, err := op.ask(&cooldownScript, []string{l.names(account, "").cooldowns}, []any{string(arg), budget, reason})
+	n := l.names(account, "")
+	_, err := op.ask(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason})
 	return err
 }

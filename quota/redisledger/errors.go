@@ -31,10 +31,17 @@ const (
 
 // codes are how Redis' errors begin (seen on 7.0.15, 2026-11-20). What is not
 // listed is a matter of configuration: commands that are unknown or not allowed.
+// READONLY and NOREPLICAS come of a failover: the next try may find the new master.
 var codes = map[string]outcome{
-	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy,
-	"READONLY": down, "NOREPLICAS": down, "MISCONF": down, "OOM": down, "UNKILLABLE": busy,
+	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy, "READONLY": busy,
+	"NOREPLICAS": busy, "UNKILLABLE": busy, "MISCONF": down, "OOM": down,
 }
+
+// unsentError wraps what kept a command from being sent, or executed where it was sent.
+type unsentError struct{ error }
+
+// Unwrap returns the cause.
+func (e *unsentError) Unwrap() error { return e.error }
 
 // judge says what an error of go-redis means. Only what is certain not to have
 // been executed is called so.
@@ -45,14 +52,22 @@ func judge(err error) outcome {
 	if secured(err) {
 		return config
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	if errors.Is(err, redis.ErrClosed) {
 		return down
+	}
+	if _, ok := errors.AsType[*unsentError](err); ok {
+		return busy
+	}
+	// A command is executed when all of it has arrived, and of one whose write
+	// failed the end did not even leave.
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "dial" || op.Op == "write") {
+		return busy
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return down
+		return busy
 	}
-	if errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
-		return down
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
+		return busy
 	}
 	return unknown
 }
@@ -64,8 +79,8 @@ func judgeAnswer(text string) outcome {
 	if found, ok := codes[code]; ok {
 		return found
 	}
-	if strings.HasPrefix(rest, "max number of clients") {
-		return down
+	if tooManyClients(text) {
+		return busy
 	}
 	if code == "ERR" && strings.Contains(rest, "@user_script") {
 		for code, found := range codes {
@@ -76,6 +91,8 @@ func judgeAnswer(text string) outcome {
 	}
 	return config
 }
+
+func tooManyClients(text string) bool { return strings.HasPrefix(text, "ERR max number of clients") }
 
 // secured reports whether err is of a TLS handshake that cannot succeed.
 func secured(err error) bool {
@@ -88,8 +105,8 @@ func secured(err error) bool {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[tls.AlertError](err)
-	return ok
+	op, ok := errors.AsType[*net.OpError](err) // how crypto/tls reports an alert
+	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
 // failed wraps what ended an operation: err, or before it an answer that was lost.
@@ -98,7 +115,22 @@ func (l *Ledger) failed(err error, found outcome, doubt bool) error {
 	case doubt:
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
 	case found == config:
-		return fmt.Errorf("%w: redis at %s: %w; check the URL, the password and the user's rights", quota.ErrLedgerConfig, l.where, err)
+		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, mend(err))
 	}
 	return fmt.Errorf("%w: redis at %s: %w; see that it is up and can be reached", quota.ErrLedgerDown, l.where, err)
+}
+
+// mend says what to do about an error of configuration.
+func mend(err error) string {
+	switch text := err.Error(); {
+	case errors.Is(err, redis.Nil):
+		return "the sentinels know no master of this name, check it"
+	case strings.HasPrefix(text, "MOVED "), strings.HasPrefix(text, "ASK "):
+		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
+	case strings.Contains(text, "cluster support disabled"):
+		return "this server is not one of a cluster, write redis:// instead of redis+cluster://"
+	case secured(err):
+		return "check the CA, the client's certificate and the server's name, and that the server speaks TLS"
+	}
+	return "check the URL, the password and the user's rights"
 }

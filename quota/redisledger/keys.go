@@ -49,7 +49,11 @@ func (l *Ledger) names(account, key string) names {
 func (n names) source(id string) string { return n.log + ":" + id }
 
 // slot is where a client's last batch on this log is remembered.
-func (n names) slot(client uint64) string { return fmt.Sprintf("%s:c%012x", n.log, client) }
+func (n names) slot(client uint64) string {
+	var b [6]byte
+	number(b[:0], int64(client), 6)
+	return n.log + ":c" + hex.EncodeToString(b[:])
+}
 
 // number appends the low bytes of v, big-endian.
 func number(b []byte, v int64, bytes int) []byte {

@@ -110,6 +110,11 @@ func TestOurKeyOfAnotherType(t *testing.T) {
 		l := fresh(t, server.URL(), nil)
 		search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 		mustSpend(t, l, "search", 1, day, search)
+		if kind == "cool" { // else nobody looks at it
+			if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, Budget: "x", Until: time.Now().Add(time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		pattern := "*:" + kind
 		if kind == "search" {
 			pattern = "*:log:????????????"

@@ -12,6 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed lua/core.lua
+var coreLua string
+
+//go:embed lua/plain.lua
+var plainLua string
+
 //go:embed lua/common.lua
 var commonLua string
 
@@ -40,12 +46,12 @@ type script struct {
 }
 
 var (
-	learnScript     = newScript(commonLua+learnLua, false)
-	spendScript     = newScript(commonLua+spendLua, true)
-	settleScript    = newScript(commonLua+settleLua, true)
-	standingsScript = newScript(commonLua+standingsLua, false)
-	entriesScript   = newScript(commonLua+entriesLua, false)
-	cooldownScript  = newScript(commonLua+cooldownLua, true)
+	learnScript     = newScript(coreLua+commonLua+learnLua, false)
+	spendScript     = newScript(coreLua+plainLua+commonLua+spendLua, true)
+	settleScript    = newScript(coreLua+commonLua+settleLua, true)
+	standingsScript = newScript(coreLua+commonLua+standingsLua, false)
+	entriesScript   = newScript(coreLua+commonLua+entriesLua, false)
+	cooldownScript  = newScript(coreLua+commonLua+cooldownLua, true)
 )
 
 func newScript(text string, writes bool) script {
@@ -58,6 +64,8 @@ type operation struct {
 	ledger *Ledger
 	ctx    context.Context
 	doubt  bool // an answer was lost, so something may have been done
+	lost   int  // answers
+	pause  time.Duration
 }
 
 // once is a command that go-redis must not send again by itself: it would, on
@@ -77,22 +85,32 @@ const (
 // ask runs a script. All of them may be sent twice. Errors that prove nothing,
 // and those that pass, are answered by sending it again within the deadline.
 func (o *operation) ask(s *script, keys []string, args []any) (*reply, error) {
-	pause, lost := firstPause, 0
 	for {
 		value, err := o.try(s, keys, args)
 		if err == nil {
 			return newReply(value), nil
 		}
-		found := judge(err)
-		if found == unknown {
-			lost++
-			o.doubt = o.doubt || s.writes
+		if _, err = o.after(s, err); err != nil {
+			return nil, err
 		}
-		if found > busy || lost >= maxLost || !o.rest(pause) {
-			return nil, o.ledger.failed(err, found, o.doubt)
-		}
-		pause = min(2*pause, lastPause)
 	}
+}
+
+// after judges an error: it returns nil when the script can be sent again, and
+// waits until then. It reports whether an answer was lost.
+func (o *operation) after(s *script, err error) (lost bool, _ error) {
+	found := judge(err)
+	lost = found == unknown
+	if lost {
+		o.lost++
+		o.doubt = o.doubt || s.writes
+	}
+	pause := max(o.pause, firstPause)
+	if found > busy || o.lost >= maxLost || !o.rest(pause) {
+		return lost, o.ledger.failed(err, found, o.doubt)
+	}
+	o.pause = min(2*pause, lastPause)
+	return lost, nil
 }
 
 // rest waits, if time is left for another try afterwards.

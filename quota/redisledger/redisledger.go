@@ -9,12 +9,10 @@ package redisledger
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/combine"
@@ -27,6 +25,12 @@ type Options struct {
 	Now func() time.Time
 	// Prefix begins the names of all keys; empty is "ration".
 	Prefix string
+
+	// Username, Password and SentinelPassword are used instead of the URL's
+	// unless they are empty, so that no secret need be in a URL. New ignores them.
+	Username         string
+	Password         string
+	SentinelPassword string
 }
 
 // patience is how long one decision may take in all.
@@ -35,51 +39,57 @@ const patience = time.Second
 // Ledger is a quota.Ledger in Redis. It is safe for concurrent use; many, in
 // any number of processes, share what is recorded under one prefix.
 type Ledger struct {
-	client redis.UniversalClient
-	own    bool   // Open made the client
-	where  string // the server's address, for messages; never its password
-	prefix string
-	now    func() time.Time // injected, or nil
-	host   func() time.Time // this host's clock: the first guess at the store's
-	spends *combine.Combiner
+	client  redis.UniversalClient
+	own     bool     // Open made the client
+	where   string   // the server's address, for messages; never its password
+	address *address // of Open, else nil
+	prefix  string
+	now     func() time.Time // injected, or nil
+	host    func() time.Time // this host's clock: the first guess at the store's
+	spends  *combine.Combiner
 
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// Open returns a ledger on the server that url names: redis://host:port/db, or
-// rediss:// for TLS. It does not dial: the first use reports what is wrong. Its
-// errors are ErrLedgerConfig, and never show the password.
+// Open returns a ledger on the servers that url names:
+//
+//	redis://[user[:password]@]host[:port][/db]
+//	unix:///path/of/the.sock[?db=0]
+//	redis+sentinel://[user[:password]@]host[:port],host[:port]…/MASTER[/db]
+//	redis+cluster://[user[:password]@]host[:port],host[:port]…
+//
+// With rediss instead of redis the connections are TLS, those to sentinels too.
+// Parameters: protocol=2 or 3; with TLS ca=FILE, cert=FILE and key=FILE (of the
+// client), server_name=NAME, and insecure_skip_verify=true, which trusts
+// whoever answers; of sentinels sentinel_user=NAME and sentinel_password=WORD.
+// Nothing else is understood.
+//
+// Open does not dial: the first use reports what is wrong. Its errors are
+// ErrLedgerConfig, and never show a password. The user and password are the servers', not the sentinels'.
 func Open(url string, o *Options) (*Ledger, error) {
-	scheme, _, _ := strings.Cut(url, "://")
-	if scheme != "redis" && scheme != "rediss" {
-		if strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+-") != "" {
-			scheme = "?"
-		}
-		return nil, fmt.Errorf("redisledger: open: %w: the scheme %q is unknown; write redis://host:6379/0, or rediss:// for TLS", quota.ErrLedgerConfig, scheme)
+	a, err := parse(url)
+	if err == nil {
+		err = a.fill(o)
 	}
-	options, err := redis.ParseURL(url)
-	if err != nil { // its text may hold the password
-		return nil, fmt.Errorf("redisledger: open: %w: the %s URL cannot be read; write %s://host:6379/0, special characters of a password percent-encoded",
-			quota.ErrLedgerConfig, scheme, scheme)
+	if err != nil {
+		return nil, fmt.Errorf("redisledger: open: %w", err)
 	}
-	options.DialTimeout = patience / 2
-	options.ReadTimeout = patience
-	options.WriteTimeout = patience
-	options.PoolTimeout = patience
-	options.ContextTimeoutEnabled = true
-	options.MaxRetries = -1 // the ledger itself sends again what is safe to
-	options.DialerRetries = 1
-	options.DisableIdentity = true // one command less that an ACL must allow
-	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	l := New(redis.NewClient(options), o)
-	l.own, l.where = true, options.Addr
+	client, err := a.client()
+	if err != nil {
+		return nil, fmt.Errorf("redisledger: open: %w", err)
+	}
+	l := New(client, o)
+	l.own, l.where, l.address = true, a.String(), a
 	return l, nil
 }
 
 // New returns a ledger on a client of the caller's, whatever its kind and
 // settings. Close leaves the client open.
 func New(client redis.UniversalClient, o *Options) *Ledger {
+	if c, ok := client.(*redis.ClusterClient); ok {
+		client = &clusterClient{c}
+	}
 	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, accounts: map[string]*account{}}
 	if o != nil {
 		l.now = o.Now
@@ -95,6 +105,9 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {
 		return nil, err
+	}
+	if batch.Client != 0 {
+		return l.spendNamed(ctx, batch)
 	}
 	return l.spends.Spend(ctx, batch)
 }

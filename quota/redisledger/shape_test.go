@@ -52,7 +52,7 @@ func TestKeysExpire(t *testing.T) {
 		l := fresh(t, server.URL(), now)
 		for _, key := range []string{"", "203.0.113.9"} {
 			r := quota.Request{Method: "search", Units: 1, Charges: []*quota.Charge{day, search, counter}}
-			if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{r}}); err != nil {
+			if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Client: 7, Seq: 1, Requests: []quota.Request{r}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -200,15 +200,16 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	given := redis.NewClient(&redis.Options{Addr: server.Addr})
 	given.AddHook(hook)
 	t.Cleanup(func() { _ = given.Close() })
-	l := redisledger.New(given, nil)
+	l := redisledger.New(given, &redisledger.Options{Now: time.Now})
 	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 	mustSpend(t, l, "search", 1, day, search)
-	// evalsha sha 5 meta cool slot log list | head now id horizon sources requests charge charge
-	const args = 3 + 5
+	// evalsha sha 3 meta log list | head batch time; of the batch client 0-5, seq 6-12, mode 13,
+	// horizon 14-20, numbers 21-24, charges 25 and 40, source 55, group 64: label 64-65, units 66-69
+	const args = 3 + 3
 	splice := func(args []any, n, from int, bytes string) {
-		b := []byte(args[n].(string))
+		b := slices.Clone(args[n].([]byte))
 		copy(b[from:], bytes)
-		args[n] = string(b)
+		args[n] = b
 	}
 	contents := func() (all string) {
 		keys := do(t, client, "keys", "*").([]any)
@@ -220,24 +221,28 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	}
 	before := contents()
 	for name, change := range map[string]func([]any){
-		"time nan":        func(a []any) { a[args+1] = "nan" },
-		"time inf":        func(a []any) { a[args+1] = "inf" },
-		"time negative":   func(a []any) { a[args+1] = "-1" },
-		"time 1.5":        func(a []any) { a[args+1] = "1.5" },
-		"time hex":        func(a []any) { a[args+1] = "0x10" },
-		"time decimal":    func(a []any) { a[args+1] = "1795170937" },
-		"horizon short":   func(a []any) { a[args+3] = "12" },
-		"no units":        func(a []any) { splice(a, args+5, 4, "\x00\x00\x00\x00") },
-		"no label":        func(a []any) { splice(a, args+5, 8, "\x00\x00") },
-		"cut short":       func(a []any) { a[args+5] = a[args+5].(string)[:13] },
-		"units too many":  func(a []any) { splice(a, args+5, 4, "\x7f\xff\xff\xff") },
-		"kind of window":  func(a []any) { splice(a, args+6, 0, "\x09") },
-		"counter's list":  func(a []any) { splice(a, args+6, 0, "\x03\x01") },
-		"no such source":  func(a []any) { splice(a, args+6, 1, "\x07") },
-		"window of 0":     func(a []any) { splice(a, args+6, 2, "\x00\x00\x00\x00\x00\x00\x00") },
-		"limit of 0":      func(a []any) { splice(a, args+6, 9, "\x00\x00\x00\x00\x00\x00") },
-		"limit of 2^48-1": func(a []any) { splice(a, args+6, 9, "\xff\xff\xff\xff\xff\xff") },
-		"no such charge":  func(a []any) { splice(a, args+5, 14, "\x00\x09") },
+		"time nan":         func(a []any) { a[args+2] = "nan" },
+		"time inf":         func(a []any) { a[args+2] = "inf" },
+		"time negative":    func(a []any) { a[args+2] = "-1" },
+		"time 1.5":         func(a []any) { a[args+2] = "1.5" },
+		"time hex":         func(a []any) { a[args+2] = "0x10" },
+		"time decimal":     func(a []any) { a[args+2] = "1795170937" },
+		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:14] },
+		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:45] },
+		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:70] },
+		"no such mode":     func(a []any) { splice(a, args+1, 13, "\x04") },
+		"no units":         func(a []any) { splice(a, args+1, 66, "\x00\x00\x00\x00") },
+		"no label":         func(a []any) { splice(a, args+1, 64, "\x00\x00") },
+		"units too many":   func(a []any) { splice(a, args+1, 66, "\x7f\xff\xff\xff") },
+		"kind of window":   func(a []any) { splice(a, args+1, 25, "\x09") },
+		"counter's list":   func(a []any) { splice(a, args+1, 25, "\x03\x01") },
+		"no such source":   func(a []any) { splice(a, args+1, 26, "\x07") },
+		"window of 0":      func(a []any) { splice(a, args+1, 27, "\x00\x00\x00\x00\x00\x00\x00") },
+		"limit of 0":       func(a []any) { splice(a, args+1, 34, "\x00\x00\x00\x00\x00\x00") },
+		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 34, "\xff\xff\xff\xff\xff\xff") },
+		"no such charge":   func(a []any) { splice(a, args+1, 77, "\x00\x03") },
+		"too many groups":  func(a []any) { splice(a, args+1, 23, "\x00\x09") },
+		"too many charges": func(a []any) { splice(a, args+1, 21, "\x00\x09") },
 	} {
 		hook.change = change
 		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {

@@ -15,7 +15,26 @@ const (
 	otherDay  = 2 // of spend and standings
 	tooLate   = 2 // of settle
 	stale     = 3 // of spend: a later batch of this client came first
-	logFull   = 3 // of settle, and of one request
+	logFull   = 3 // of settle
+	searching = 4 // of spend: the log is not searched to its end yet
+)
+
+// What spend.lua answers of some requests.
+const (
+	runGranted = iota
+	runSpent
+	runCooled
+	runFull
+)
+
+// mode is how spend.lua knows a batch again, see there.
+type mode byte
+
+const (
+	fresh mode = iota
+	named
+	resent
+	watched
 )
 
 // maxRounds bounds how often one operation learns, or is told of another day.
@@ -26,72 +45,94 @@ const maxSeq = 1 << 53
 
 var errFull = fmt.Errorf("%w: the log holds more units than can be added up", quota.ErrBadCall)
 
-// spend decides one batch that has an id. ctx carries the deadline.
+// spend decides one batch of the combiner's, which is sent for the first time.
+// ctx carries the deadline.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	return l.spendAs(ctx, batch, fresh)
+}
+
+// spendNamed decides one batch whose id is the caller's: it may have come before.
+func (l *Ledger) spendNamed(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if batch.Client >= 1<<48 || batch.Seq >= maxSeq-uint64(len(batch.Requests)) {
 		return nil, fmt.Errorf("%w: the client's id has more than 48 bits, or its sequence more than 53; take one from quota.NewClient", quota.ErrBadCall)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	return l.spendAs(ctx, batch, named)
+}
+
+func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(batch.Requests))
-	p := plan{names: l.names(batch.Account, batch.Key), batch: batch}
+	p := plan{batch: batch, account: l.account(batch.Account), mode: as, places: make([]int, 0, len(batch.Requests))}
 	for i := range batch.Requests {
-		r := &batch.Requests[i]
-		if answers[i].Err = r.Check(batch.Account); answers[i].Err == nil {
-			p.requests, p.places = append(p.requests, *r), append(p.places, i)
+		if answers[i].Err = batch.Requests[i].Check(batch.Account); answers[i].Err == nil {
+			p.places = append(p.places, i)
 		}
 	}
-	if len(p.requests) == 0 {
+	if len(p.places) == 0 {
 		return answers, nil
 	}
-	op := &operation{ledger: l, ctx: ctx}
-	reply, err := l.decide(op, &p)
+	p.names = p.account.namesOf(l, batch)
+	op := operation{ledger: l, ctx: ctx}
+	reply, err := l.decide(&op, &p)
 	if err != nil {
 		return nil, err
 	}
-	for _, i := range p.places {
-		answers[i] = p.answer(reply, i)
-	}
-	if reply.bad {
+	if !p.read(reply, answers) {
 		return nil, l.failed(errGarbled, unknown, true)
+	}
+	if batch.Key == "" {
+		p.account.tell(answers)
 	}
 	return answers, nil
 }
 
 // decide sends the batch until the store and this process agree on what its
 // numbers mean, and on the day.
-func (l *Ledger) decide(op *operation, p *plan) (*reply, error) {
-	a := l.account(p.batch.Account)
+func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
+	a := p.account
 	var told int64
-	for range maxRounds {
+	for rounds := 0; rounds < maxRounds; rounds++ {
 		p.time, p.now = l.clock(told)
-		a.mu.Lock()
-		w := a.missing(p.requests)
-		if w == nil {
-			p.make(a)
-		}
-		a.mu.Unlock()
+		w := p.make()
 		if w != nil {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		reply, err := op.ask(&spendScript, p.keys, p.args)
+		value, err := op.try(&spendScript, p.keys, p.args)
 		if err != nil {
-			return nil, err
+			lost, err := op.after(&spendScript, err)
+			if err != nil {
+				return nil, err
+			}
+			if lost && p.mode == fresh {
+				p.mode = resent // the ledger is to hold the first copy off, and to search for what it did
+			}
+			rounds-- // after counts those
+			continue
 		}
-		code := reply.number()
+		text, ok := value.(string)
+		answer := &packed{rest: text, bad: !ok}
+		code := answer.number(1)
 		if code == answered || code == otherDay {
-			p.now = reply.number()
+			p.now = answer.number(7)
 		}
 		switch {
-		case reply.bad || code > stale:
+		case answer.bad || code > searching:
 			return nil, l.failed(errGarbled, unknown, true)
 		case code == answered:
-			return reply, nil
+			return answer, nil
 		case code == stale:
 			return nil, l.failed(fmt.Errorf("batch %d came after a later one", p.batch.Seq), unknown, true)
 		case code == otherHead:
 			a.forget(p.head)
+		case code == searching:
+			rounds-- // a page of the log was searched; the deadline ends it
 		default:
 			told = p.now
 		}
@@ -108,97 +149,9 @@ func (a *account) forget(head string) {
 	}
 }
 
-// plan is a batch as spend.lua takes it.
-type plan struct {
-	names
-	batch    *quota.Batch
-	requests []quota.Request // those to send
-	places   []int           // of each in the batch
-
-	time string // injected
-	now  int64
-
-	head    string
-	keys    []string
-	args    []any
-	charges []*quota.Charge
-}
-
-// make packs the batch. All of it is known to a, whose lock is held.
-func (p *plan) make(a *account) {
-	p.head = a.head
-	p.charges = p.charges[:0]
-	s := sources{account: a, names: p.names, numbers: map[int]int64{}}
-	numbers := map[*quota.Charge]int64{}
-	var requests []byte
-	var charges []any
-	for i := range p.requests {
-		r := &p.requests[i]
-		units := int64(r.Units)
-		if r.Force {
-			units |= 1 << 31
-		}
-		l := label{r.Method, r.Caller}
-		feeds := a.feeds(l)
-		requests = number(requests, int64(p.places[i]), 4)
-		requests = number(requests, units, 4)
-		requests = number(requests, a.labels[l].number, 2)
-		requests = number(requests, int64(len(feeds)), 1)
-		requests = number(requests, int64(len(r.Charges)), 2)
-		for _, place := range feeds {
-			requests = number(requests, s.number(place), 1)
-		}
-		for _, c := range r.Charges {
-			n, ok := numbers[c]
-			if !ok {
-				p.charges = append(p.charges, c)
-				n = int64(len(p.charges))
-				numbers[c] = n
-				charges = append(charges, packCharge(a, c, s.number(a.find(c)), p.now))
-			}
-			requests = number(requests, n, 2)
-		}
-	}
-	id := number(number(nil, int64(p.batch.Client), 6), int64(p.batch.Seq), 7)
-	p.keys = append([]string{p.meta, p.cooldowns, p.slot(p.batch.Client), p.log}, s.keys...)
-	p.args = append([]any{a.head, p.time, string(id), a.horizonArg(p.batch.Key), string(s.packed), string(requests)}, charges...)
-}
-
-func (a *account) horizonArg(key string) string {
-	return string(number(nil, a.horizon(key != ""), 7))
-}
-
-// sources numbers the items that a script is given; 0 is the log.
-type sources struct {
-	*account
-	names
-	numbers map[int]int64 // by place in items
-	keys    []string
-	packed  []byte
-}
-
-func (s *sources) number(place int) int64 {
-	if place < 0 || s.items[place].isLog() {
-		return 0
-	}
-	n, ok := s.numbers[place]
-	if !ok {
-		it := &s.items[place]
-		s.keys = append(s.keys, s.source(it.id))
-		n = int64(len(s.keys))
-		s.numbers[place] = n
-		if it.key.length > 0 {
-			s.packed = number(append(s.packed, 1, byte(it.coverage.Measure)), it.key.length, 7)
-		} else {
-			s.packed = number(append(s.packed, 0, byte(it.coverage.Measure)), it.horizon, 7)
-		}
-	}
-	return n
-}
-
-// packCharge packs one charge as new_charge in common.lua reads it.
-func packCharge(a *account, c *quota.Charge, source, now int64) string {
-	b := []byte{byte(c.Window.Kind()), byte(source)}
+// packCharge packs one charge as new_charge in core.lua reads it.
+func packCharge(b []byte, a *account, c *quota.Charge, source, now int64) []byte {
+	b = append(b, byte(c.Window.Kind()), byte(source))
 	b = number(b, c.Window.Length().Microseconds(), 7)
 	b = number(b, int64(min(max(c.Limit, 1), quota.MaxLimit)), 6)
 	if c.Window.Kind() == quota.KindDaily {
@@ -207,34 +160,77 @@ func packCharge(a *account, c *quota.Charge, source, now int64) string {
 			b = number(b, max(at, 0), 7)
 		}
 	}
-	return string(append(b, c.Budget...))
+	return b
 }
 
-// answer reads the answer to the request at a place of the batch.
-func (p *plan) answer(r *reply, place int) quota.Answer {
-	request := &p.batch.Requests[place]
-	switch code := r.number(); code {
-	case 0:
-		id := quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}
-		return quota.Answer{Receipt: quota.Receipt{Account: p.batch.Account, Key: p.batch.Key, ID: id, At: instant(r.number())}}
-	case 1, 2:
-		return quota.Answer{Err: p.refusal(r, request, code == 2)}
-	case logFull:
-		return quota.Answer{Err: errFull}
+// packNames packs the names of the charges' budgets.
+func packNames(b []byte, charges []*quota.Charge) []byte {
+	for _, c := range charges {
+		b = append(number(b, int64(len(c.Budget)), 2), c.Budget...)
 	}
-	r.bad = true
-	return quota.Answer{}
+	return b
 }
 
-func (p *plan) refusal(r *reply, request *quota.Request, cool bool) *quota.RefusedError {
-	n, used, at := r.number(), r.number(), r.number()
-	refused := &quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
+// packed reads an answer of spend.lua. What is not there makes it bad.
+type packed struct {
+	rest string
+	bad  bool
+}
+
+func (a *packed) text(bytes int64) string {
+	if bytes > int64(len(a.rest)) {
+		a.bad, a.rest = true, ""
+		return ""
+	}
+	text := a.rest[:bytes]
+	a.rest = a.rest[bytes:]
+	return text
+}
+
+func (a *packed) number(bytes int64) int64 { return value(a.text(bytes)) }
+
+// read reads the answers to the requests that were sent.
+func (p *plan) read(a *packed, answers []quota.Answer) bool {
+	places := p.places
+	for len(places) > 0 {
+		code, n := a.number(1), a.number(4)
+		if a.bad || n < 1 || n > int64(len(places)) || code > runFull {
+			return false
+		}
+		run := places[:n]
+		places = places[n:]
+		switch code {
+		case runGranted:
+			stamp := a.number(7)
+			for i, place := range run {
+				answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
+					ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: instant(stamp + int64(i))}
+			}
+		case runFull:
+			for _, place := range run {
+				answers[place].Err = errFull
+			}
+		default:
+			refusal := p.refusal(a, &p.batch.Requests[run[0]], code == runCooled)
+			for _, place := range run {
+				own := refusal
+				answers[place].Err = &own
+			}
+		}
+	}
+	return !a.bad && a.rest == ""
+}
+
+// refusal reads why requests were refused that are the same as this one.
+func (p *plan) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
+	n, used, at := a.number(2), a.number(7), a.number(7)
+	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
 		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
 	if cool {
-		refused.Reason, refused.Detail = quota.ReasonCooldown, r.text()
+		refused.Reason, refused.Detail = quota.ReasonCooldown, a.text(a.number(2))
 	}
-	if n < 0 || n > int64(len(p.charges)) {
-		r.bad = true
+	if n > int64(len(p.charges)) {
+		a.bad = true
 	} else if n > 0 {
 		c := p.charges[n-1]
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit

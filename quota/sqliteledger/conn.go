@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -33,6 +34,8 @@ type conn struct {
 	args   []driver.NamedValue
 	row    []driver.Value
 	err    error
+
+	entries, records []driver.Value // to be inserted with the next flush
 }
 
 // open connects to a file that exists.
@@ -115,6 +118,29 @@ func (c *conn) drain(rows driver.Rows, f func(row []driver.Value)) {
 	}
 }
 
+// rows runs an insertion for many rows, of so many values each: several rows a
+// statement, since to run one takes as long as to insert one.
+func (c *conn) rows(name string, width int, values []driver.Value) {
+	for _, size := range []int{32, 8, 1} {
+		for ; len(values) >= size*width; values = values[size*width:] {
+			c.exec(c.many(name, size), values[:size*width]...)
+		}
+	}
+}
+
+// many names the insertion of so many rows, whose text ends in the values of one.
+func (c *conn) many(name string, rows int) string {
+	if rows == 1 {
+		return name
+	}
+	one := c.text[name]
+	name += "-" + strconv.Itoa(rows)
+	if c.text[name] == "" {
+		c.text[name] = one + strings.Repeat(", "+one[strings.LastIndex(one, "("):], rows-1)
+	}
+	return name
+}
+
 // one runs a named query and returns its first row, or nil. The row holds
 // until the next query.
 func (c *conn) one(name string, args ...driver.Value) []driver.Value {
@@ -175,7 +201,14 @@ func (c *conn) version() uint32 {
 }
 
 // start forgets the error of what came before.
-func (c *conn) start() { c.err = nil }
+func (c *conn) start() { c.err, c.entries, c.records = nil, c.entries[:0], c.records[:0] }
+
+// flush inserts what was left to be inserted together.
+func (c *conn) flush() {
+	c.rows("entry-insert", 8, c.entries)
+	c.rows("record-insert", 3, c.records)
+	c.entries, c.records = c.entries[:0], c.records[:0]
+}
 
 func (c *conn) close() error {
 	for _, stmt := range c.stmts {

@@ -3,6 +3,8 @@ package sqliteledger
 import (
 	"context"
 	"database/sql/driver"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 // Number runs a query on l's own connection and returns its one number.
@@ -35,3 +37,30 @@ func (l *Ledger) Plans() (map[string][]string, error) {
 	})
 	return plans, err
 }
+
+// Commits returns how many transactions this handle has committed that wrote
+// something: SQLite counts them.
+func (l *Ledger) Commits() (n int64, err error) {
+	err = l.transact(context.Background(), "read", func(t *tx) { n = int64(t.version()) })
+	return n, err
+}
+
+// Fill puts the first request of a batch into the log n times, a second apart from an instant on.
+func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
+	return l.write(context.Background(), func(t *tx) {
+		g, r := t.log(logName{batch.Account, batch.Key}), &batch.Requests[0]
+		for i := range n {
+			t.now = from + int64(i)*1e6
+			if i == 0 {
+				_ = t.judge(g.name).Admit(book{t, g}, r)
+			}
+			t.add(g, entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller})
+			if len(t.entries) > 4096 {
+				t.flush()
+			}
+		}
+	})
+}
+
+// Path returns the ledger's file.
+func (l *Ledger) Path() string { return l.path }

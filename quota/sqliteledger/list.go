@@ -20,8 +20,9 @@ type list struct {
 	horizon  int64
 	newest   point
 	trimAt   int64 // nothing need be trimmed before
-	asked    int64 // the last answer of before, for the rest of a batch
-	answer   point
+
+	stretches []stretch // what is known of the rest
+	turn      int
 }
 
 // point is a running total and the stamp that it was reached at.
@@ -36,48 +37,54 @@ func amount(c *quota.Coverage, units, calls int64) int64 {
 }
 
 // view is a list in one transaction. It answers through the tables' keys, at a cost
-// that does not depend on the length of the log.
+// that does not depend on the length of the log, and most often from a stretch that is known.
 type view struct {
 	*tx
 	*list
 }
 
-var (
-	_ decide.List   = view{}
-	_ decide.Counts = view{}
-)
+var _ decide.List = view{}
 
-// Last implements decide.List.
-func (v view) Last() int64 { return v.newest.total }
+// Newest implements decide.List.
+func (v view) Newest() (stamp, total int64) { return v.newest.stamp, v.newest.total }
 
 // Before implements decide.List.
-func (v view) Before(at int64) int64 { return v.before(at).total }
-
-// before returns the newest record stamped before an instant, or zeros.
-func (v view) before(at int64) point {
+func (v view) Before(at int64) int64 {
 	if at > v.newest.stamp {
-		return v.newest
+		return v.newest.total
 	}
-	if at != v.asked {
-		v.asked, v.answer = at, v.point("-before", at)
+	s := v.stretch(at)
+	i := sort.Search(len(s.points), func(i int) bool { return s.points[i].stamp >= at })
+	if i == 0 {
+		return s.before.total
 	}
-	return v.answer
+	return s.points[i-1].total
 }
 
-// after returns the oldest record stamped after an instant, or zeros.
-func (v view) after(at int64) point { return v.point("-after", at) }
+// before reads the newest record stamped before an instant, or zeros, and
+// after the oldest one stamped after it.
+func (v view) before(at int64) point { return v.point("-before", at) }
+func (v view) after(at int64) point  { return v.point("-after", at, int64(1)) }
 
-func (v view) point(query string, at int64) point {
-	if row := v.one(v.kind+query, v.id, at); row != nil {
-		return point{integer(row[0]), integer(row[1])}
-	}
-	return point{}
+func (v view) point(query string, args ...driver.Value) (p point) {
+	v.flush()
+	v.look(v.kind+query, func(row []driver.Value) { p = point{integer(row[0]), integer(row[1])} }, append([]driver.Value{v.id}, args...)...)
+	return p
 }
 
-// Reach implements decide.List. It narrows down the stamps between two
-// records, by halves and in between by the share of the total that is sought,
-// which is where the record is when the calls come evenly.
+// Reach implements decide.List. Where the record is not in a stretch that is
+// known or close to one it narrows down the stamps between two records, by
+// halves and in between by the share of the total that is sought, which is
+// where the record is when the calls come evenly.
 func (v view) Reach(total int64) int64 {
+	p, ok := v.reached(total)
+	if s := v.behind(total); !ok && s != nil {
+		v.extend(s, total)
+		p, ok = v.reached(total)
+	}
+	if ok {
+		return p.stamp
+	}
 	low, high := v.after(math.MinInt64), v.newest
 	if low.total >= total {
 		return low.stamp
@@ -101,19 +108,6 @@ func (v view) Reach(total int64) int64 {
 		low = next
 	}
 	return high.stamp
-}
-
-// Periods implements decide.Counts: the records are all there, so the two
-// counters need not be kept.
-func (v view) Periods(length, now int64) decide.Periods {
-	return periods(v, v.newest.stamp, length, now)
-}
-
-func periods(l decide.List, newest, length, now int64) decide.Periods {
-	last := max(now, newest)
-	start := last - last%length
-	upto := l.Before(start)
-	return decide.Periods{Start: start, Present: l.Last() - upto, Before: upto - l.Before(start-length)}
 }
 
 // trimChunk bounds how many records one transaction deletes from one list.
@@ -162,31 +156,23 @@ func (t *tx) compute(log int64, coverage *quota.Coverage, since int64) computed 
 	return c
 }
 
-// Last implements decide.List.
-func (c computed) Last() int64 {
+// Newest implements decide.List.
+func (c computed) Newest() (stamp, total int64) {
 	if len(c) == 0 {
-		return 0
+		return 0, 0
 	}
-	return c[len(c)-1].total
+	return c[len(c)-1].stamp, c[len(c)-1].total
 }
 
 // Before implements decide.List.
 func (c computed) Before(at int64) int64 {
-	return c[:sort.Search(len(c), func(i int) bool { return c[i].stamp >= at })].Last()
+	_, total := c[:sort.Search(len(c), func(i int) bool { return c[i].stamp >= at })].Newest()
+	return total
 }
 
 // Reach implements decide.List.
 func (c computed) Reach(total int64) int64 {
 	return c[sort.Search(len(c)-1, func(i int) bool { return c[i].total >= total })].stamp
-}
-
-// Periods implements decide.Counts.
-func (c computed) Periods(length, now int64) decide.Periods {
-	newest := int64(0)
-	if len(c) > 0 {
-		newest = c[len(c)-1].stamp
-	}
-	return periods(c, newest, length, now)
 }
 
 var errCoverage = errors.New("a coverage that cannot be read")

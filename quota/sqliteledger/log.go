@@ -16,8 +16,9 @@ type log struct {
 	name      logName
 	all       *list            // the log itself: the units of all calls
 	lists     map[string]*list // by coverage, all included
-	cooldowns map[string]quota.Cooldown
-	clients   map[uint64]*batchMemory
+	cooldowns map[string]*quota.Cooldown
+	clients   map[uint64]*batchMemory // nil for one that is not remembered
+	refusing  bool                    // the last batch was refused, all of it
 }
 
 func (g *log) id() int64 { return g.all.id }
@@ -37,7 +38,7 @@ func (t *tx) log(name logName) *log {
 
 func (t *tx) load(name logName) *log {
 	g := &log{name: name, all: &list{coverage: quota.NewCoverage(quota.Coverage{}), kind: "entry"},
-		cooldowns: map[string]quota.Cooldown{}, clients: map[uint64]*batchMemory{}}
+		cooldowns: map[string]*quota.Cooldown{}, clients: map[uint64]*batchMemory{}}
 	g.lists = map[string]*list{"": g.all}
 	if name.key == "" {
 		g.all.horizon = decide.Kept
@@ -56,19 +57,26 @@ func (t *tx) load(name logName) *log {
 		}, g.id())
 	}
 	t.each("cooldowns", func(row []driver.Value) {
-		c := quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: instant(integer(row[1])), Reason: text(row[2])}
+		c := &quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: decide.Instant(integer(row[1])), Reason: text(row[2])}
 		g.cooldowns[c.Budget] = c
 	}, name.account)
 	return g
 }
 
-// cooldown returns the cooldown of a budget that holds now, or nil.
-func (g *log) cooldown(budget string, now int64) *quota.Cooldown {
-	c, ok := g.cooldowns[budget]
-	if !ok || c.Until.UnixMicro() <= now {
-		return nil
-	}
-	return &c
+// book is a log in one transaction.
+type book struct {
+	*tx
+	of *log
+}
+
+// List implements decide.Log.
+func (b book) List(charge *quota.Charge) decide.List { return view{b.tx, b.list(b.of, charge)} }
+
+// Cooldown implements decide.Log.
+func (b book) Cooldown(budget string) *quota.Cooldown { return b.of.cooldowns[budget] }
+
+func (t *tx) judge(name logName) *decide.Judge {
+	return &decide.Judge{Account: name.account, Key: name.key, Now: t.now, Days: t.ledger.days}
 }
 
 // list returns the list of a charge's coverage. A new one, or one that a
@@ -78,6 +86,10 @@ func (t *tx) list(g *log, charge *quota.Charge) *list {
 	l := g.lists[key]
 	if l != nil && l.horizon >= horizon {
 		return l
+	}
+	if t.fromMemory {
+		t.fail(errUnknown)
+		return g.all
 	}
 	if g.all.horizon < horizon {
 		g.all.horizon, g.all.trimAt = horizon, 0
@@ -98,6 +110,7 @@ func (t *tx) list(g *log, charge *quota.Charge) *list {
 
 // fill writes a list from the log.
 func (t *tx) fill(g *log, l *list) {
+	t.flush()
 	t.addList(g, l)
 	t.exec("list-clear", l.id)
 	t.exec("list-fill", l.id, g.id(), l.coverage.Measure == quota.Calls, t.covered(l.coverage))
@@ -146,11 +159,11 @@ func (t *tx) add(g *log, e entry) int64 {
 	stamp := max(t.now, g.all.newest.stamp+1)
 	label := t.label(label{e.method, e.caller})
 	g.all.newest = point{stamp, g.all.newest.total + e.units}
-	t.exec("entry-insert", g.id(), stamp, g.all.newest.total, e.units, e.calls, label, int64(e.id.Client), int64(e.id.Seq))
+	t.entries = append(t.entries, g.id(), stamp, g.all.newest.total, e.units, e.calls, label, int64(e.id.Client), int64(e.id.Seq))
 	for _, l := range g.lists {
 		if l != g.all && l.coverage.Covers(e.method, e.caller) {
 			l.newest = point{stamp, l.newest.total + amount(l.coverage, e.units, e.calls)}
-			t.exec("record-insert", l.id, stamp, l.newest.total)
+			t.records = append(t.records, l.id, stamp, l.newest.total)
 		}
 	}
 	return stamp
@@ -257,5 +270,3 @@ func (t *tx) fail(err error) {
 		t.err = err
 	}
 }
-
-func instant(micro int64) time.Time { return time.UnixMicro(micro).UTC() }

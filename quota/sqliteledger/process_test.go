@@ -59,6 +59,8 @@ func act(role, path string) error {
 		return err
 	case "crowded":
 		return spendUntilFull(l, path)
+	case "play", "race":
+		return inCrowd(role, l)
 	case "report":
 		return spendAndReport(l, func(i int) quota.Units { return 1 }, shared)
 	}
@@ -134,10 +136,13 @@ func spendUntilFull(l *sqliteledger.Ledger, path string) error {
 	return err
 }
 
-// start runs this test binary in a role of its own.
-func start(t *testing.T, role, path string) (*exec.Cmd, *bufio.Scanner) {
+// start runs this test binary in a role of its own, and with an input if one is given.
+func start(t testing.TB, role, path string, stdin ...*os.File) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	if len(stdin) > 0 {
+		cmd.Stdin = stdin[0]
+	}
 	cmd.Env = append(os.Environ(), roleVar+"="+role, pathVar+"="+path)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

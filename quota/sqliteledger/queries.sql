@@ -6,6 +6,8 @@ BEGIN
 COMMIT
 -- rollback
 ROLLBACK
+-- version
+PRAGMA data_version
 
 -- log
 SELECT g.log, g.horizon, e.stamp, e.total
@@ -40,18 +42,18 @@ WHERE log = ?1 AND stamp >= ?2 AND label IN (SELECT value FROM json_each(?4))
 ORDER BY stamp
 
 -- entry-insert
-INSERT INTO entries (log, stamp, total, units, calls, label, client, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO entries (log, stamp, total, units, calls, label, client, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 -- record-insert
-INSERT INTO records (list, stamp, total) VALUES (?1, ?2, ?3)
+INSERT INTO records (list, stamp, total) VALUES (?, ?, ?)
 
 -- entry-before
 SELECT stamp, total FROM entries WHERE log = ?1 AND stamp < ?2 ORDER BY stamp DESC LIMIT 1
 -- record-before
 SELECT stamp, total FROM records WHERE list = ?1 AND stamp < ?2 ORDER BY stamp DESC LIMIT 1
 -- entry-after
-SELECT stamp, total FROM entries WHERE log = ?1 AND stamp > ?2 ORDER BY stamp LIMIT 1
+SELECT stamp, total FROM entries WHERE log = ?1 AND stamp > ?2 ORDER BY stamp LIMIT ?3
 -- record-after
-SELECT stamp, total FROM records WHERE list = ?1 AND stamp > ?2 ORDER BY stamp LIMIT 1
+SELECT stamp, total FROM records WHERE list = ?1 AND stamp > ?2 ORDER BY stamp LIMIT ?3
 -- entry-trim
 DELETE FROM entries WHERE log = ?1 AND stamp IN (SELECT stamp FROM entries WHERE log = ?1 AND stamp < ?2 ORDER BY stamp LIMIT ?3)
 -- record-trim

@@ -5,27 +5,19 @@ import (
 	"database/sql/driver"
 	"iter"
 	"math"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
-
-// maxReason bounds what is kept of an upstream's words, in bytes.
-const maxReason = 200
-
-// ceilMicro returns the first whole microsecond that is not before an instant.
-func ceilMicro(t time.Time) int64 {
-	return t.Add(time.Microsecond - time.Nanosecond).UnixMicro()
-}
 
 // Standings implements quota.Ledger.
 func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	standings := make([]quota.Standing, len(charges))
 	err := l.read(ctx, func(t *tx) {
 		g := t.load(logName{account, key})
+		judge := t.judge(g.name)
 		for i, charge := range charges {
-			standings[i] = t.standing(g, charge)
+			standings[i] = judge.Standing(onlooker{book{t, g}}, charge)
 		}
 	})
 	if err != nil {
@@ -34,46 +26,20 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return standings, nil
 }
 
-func (t *tx) standing(g *log, charge *quota.Charge) quota.Standing {
-	q, s := t.question(charge), quota.Standing{At: instant(t.now)}
-	list := t.readList(g, charge)
-	var used, since, free int64
-	if charge.Window.Estimate() {
-		used, _ = q.Estimate(list, 0)
-		free = q.EstimateFree(list)
-	} else {
-		used, since = q.Used(list)
-		free = q.NextFree(list)
-	}
-	s.Used = quota.Units(used)
-	if since != 0 {
-		s.Since = instant(since)
-	}
-	if free != 0 {
-		s.NextFree = instant(free)
-	}
-	for _, name := range []string{charge.Budget, ""} {
-		if c := g.cooldown(name, t.now); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
-			s.Cooldown = c
-		}
-	}
-	return s
-}
+// onlooker is a log whose lists are looked at, and none is made.
+type onlooker struct{ book }
 
-// readList returns the list of a charge's coverage, and makes none.
-func (t *tx) readList(g *log, charge *quota.Charge) interface {
-	decide.List
-	decide.Counts
-} {
-	horizon := charge.Window.Horizon().Microseconds()
+// List implements decide.Log.
+func (o onlooker) List(charge *quota.Charge) decide.List {
+	g, horizon := o.of, charge.Window.Horizon().Microseconds()
 	l := g.lists[charge.Coverage.Key()]
 	switch {
 	case g.id() == 0:
 		return computed(nil)
 	case l == g.all, l != nil && l.horizon >= horizon:
-		return view{t, l}
+		return view{o.tx, l}
 	}
-	return t.compute(g.id(), charge.Coverage, t.now-decide.Retain(horizon))
+	return o.compute(g.id(), charge.Coverage, o.now-decide.Retain(horizon))
 }
 
 // pageSize is how many entries are read in one transaction.
@@ -84,10 +50,10 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 	return func(yield func(quota.Entry, error) bool) {
 		from, until := int64(math.MinInt64), int64(math.MaxInt64)
 		if !query.Since.IsZero() {
-			from = ceilMicro(query.Since)
+			from = decide.Ceil(query.Since)
 		}
 		if !query.Until.IsZero() {
-			until = ceilMicro(query.Until)
+			until = decide.Ceil(query.Until)
 		}
 		for {
 			page, err := l.page(ctx, logName{query.Account, query.Key}, from, until)
@@ -120,7 +86,7 @@ func (l *Ledger) page(ctx context.Context, name logName, from, until int64) ([]q
 		}
 		id, oldest := integer(row[0]), integer(row[2])-decide.Retain(integer(row[1]))+1
 		t.each("page", func(row []driver.Value) {
-			page = append(page, quota.Entry{At: instant(integer(row[0])),
+			page = append(page, quota.Entry{At: decide.Instant(integer(row[0])),
 				ID:    quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))},
 				Units: quota.Units(integer(row[3])), Calls: quota.Units(integer(row[4])), Method: text(row[5]),
 				Caller: quota.Caller{Lane: text(row[6]), Job: text(row[7]), Region: text(row[8])}})

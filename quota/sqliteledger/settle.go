@@ -3,7 +3,6 @@ package sqliteledger
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -73,8 +72,7 @@ func (t *tx) shift(l *list, stamp, delta int64) {
 		return
 	}
 	t.exec(l.kind+"-shift", l.id, stamp, delta)
-	l.newest.total += delta
-	l.asked = 0
+	l.shift(stamp, delta)
 }
 
 // holds reports whether an entry of that stamp belongs to the log still: older
@@ -88,12 +86,10 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if err := (&quota.Batch{Account: c.Account, Key: c.Budget}).Check(); err != nil {
 		return err
 	}
-	if len(c.Reason) > maxReason {
-		c.Reason = strings.ToValidUTF8(c.Reason[:maxReason], "")
-	}
+	c = decide.Cooled(c)
 	return l.write(ctx, func(t *tx) {
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		t.exec("cooldown-set", c.Account, c.Budget, ceilMicro(c.Until), c.Reason)
+		t.exec("cooldown-set", c.Account, c.Budget, c.Until.UnixMicro(), c.Reason)
 		l.forget()
 	})
 }

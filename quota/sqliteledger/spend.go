@@ -9,14 +9,16 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// spend decides one batch in one transaction. Its context is the combiner's,
-// with a deadline of its own and nobody to cancel it.
+// spend decides one batch, in one transaction unless none of it would be
+// granted. Its context is the combiner's, with a deadline of its own and nobody to cancel it.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(batch.Requests))
+	if l.refuse(ctx, batch, answers) {
+		return answers, nil
+	}
 	err := l.write(ctx, func(t *tx) {
 		g := t.log(logName{batch.Account, batch.Key})
-		memory := t.remembered(g, batch)
-		granted := false
+		memory, granted := t.remembered(g, batch), false
 		for i := range batch.Requests {
 			if t.err != nil {
 				return
@@ -24,20 +26,22 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
 			stamp, have := memory.stamp(uint64(i))
 			if !have {
-				var err error
-				if stamp, err = t.decide(g, &batch.Requests[i], id); err != nil {
+				r := &batch.Requests[i]
+				if err := t.judge(g.name).Admit(book{t, g}, r); err != nil {
 					answers[i] = quota.Answer{Err: err}
 					continue
 				}
+				stamp = t.add(g, entry{units: int64(r.Units), calls: 1, id: id, method: r.Method, caller: r.Caller})
 				memory.add(uint64(i), stamp)
 				granted = true
 			}
-			answers[i] = quota.Answer{Receipt: g.receipt(id, stamp)}
+			answers[i] = quota.Answer{Receipt: quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}}
 		}
 		if granted {
 			t.remember(g, batch.Client, memory)
 			t.trim(g)
 		}
+		g.refusing = !granted
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
@@ -48,73 +52,45 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return answers, nil
 }
 
-func (g *log) receipt(id quota.ID, stamp int64) quota.Receipt {
-	return quota.Receipt{Account: g.name.account, Key: g.name.key, ID: id, At: instant(stamp)}
-}
+// errUnknown says that what is in memory does not tell.
+var errUnknown = errors.New("not in memory")
 
-// decide admits one request and returns its stamp, or returns why not.
-func (t *tx) decide(g *log, r *quota.Request, id quota.ID) (int64, error) {
-	if err := r.Check(g.name.account); err != nil {
-		return 0, err
+// refuse answers a batch if all of it is refused by what is in memory of a log
+// that refused the last one, and the file is as it was then. That needs no
+// turn: nothing is written, and whoever gives units back changes the file.
+func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota.Answer) bool {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
 	}
-	var refused *quota.RefusedError
-	for _, charge := range r.Charges {
-		list := t.list(g, charge)
-		if r.Force {
-			continue
+	defer func() { <-l.turn }()
+	g := l.logs[logName{batch.Account, batch.Key}]
+	if g == nil || !g.refusing || l.conn == nil {
+		return false
+	}
+	if before, known := g.clients[batch.Client]; !known || before != nil && before.seq == batch.Seq {
+		return false
+	}
+	l.conn.start()
+	if l.check() != nil || !l.unchanged() {
+		return false
+	}
+	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), fromMemory: true}
+	for i := range batch.Requests {
+		answers[i].Err = t.judge(g.name).Admit(book{t, g}, &batch.Requests[i])
+		if answers[i].Err == nil || t.err != nil {
+			clear(answers)
+			return false
 		}
-		used, retryAt := t.ask(charge, list, int64(charge.Coverage.Amount(r.Units)))
-		remaining := max(0, charge.Limit-quota.Units(used))
-		if retryAt > 0 && later(retryAt, refused) {
-			refused = g.refusal(charge, r, quota.ReasonSpent, remaining)
-			refused.RetryAt = instant(retryAt)
-		}
-		if c := g.cooldown(charge.Budget, t.now); c != nil && later(c.Until.UnixMicro(), refused) {
-			refused = g.refusal(charge, r, quota.ReasonCooldown, remaining)
-			refused.Detail, refused.RetryAt = c.Reason, c.Until
-		}
 	}
-	if c := g.cooldown("", t.now); c != nil && !r.Force && later(c.Until.UnixMicro(), refused) {
-		refused = &quota.RefusedError{Account: g.name.account, Key: g.name.key, Method: r.Method,
-			Reason: quota.ReasonCooldown, Detail: c.Reason, Needed: r.Units, RetryAt: c.Until}
-	}
-	if refused != nil {
-		refused.RetryAfter = refused.RetryAt.Sub(instant(t.now))
-		return 0, refused
-	}
-	return t.add(g, entry{units: int64(r.Units), calls: 1, id: id, method: r.Method, caller: r.Caller}), nil
+	return true
 }
 
-// later reports whether an instant is after that of the refusal so far.
-func later(at int64, refused *quota.RefusedError) bool {
-	return refused == nil || at > refused.RetryAt.UnixMicro()
-}
-
-func (g *log) refusal(charge *quota.Charge, r *quota.Request, reason quota.Reason, remaining quota.Units) *quota.RefusedError {
-	return &quota.RefusedError{Account: g.name.account, Key: g.name.key, Budget: charge.Budget, Method: r.Method, Reason: reason,
-		Measure: charge.Coverage.Measure, Limit: charge.Limit, Remaining: remaining, Needed: charge.Coverage.Amount(r.Units)}
-}
-
-func (t *tx) ask(charge *quota.Charge, l *list, amount int64) (used, retryAt int64) {
-	q := t.question(charge)
-	if charge.Window.Estimate() {
-		return q.Estimate(view{t, l}, amount)
-	}
-	return q.Fits(view{t, l}, amount)
-}
-
-// question is a charge at the transaction's instant.
-func (t *tx) question(charge *quota.Charge) decide.Question {
-	q := decide.Question{Now: t.now, Window: charge.Window, Limit: int64(charge.Limit)}
-	if charge.Window.Kind() == quota.KindDaily {
-		day, ok := t.ledger.days[charge.Window]
-		if !ok || !day.Holds(t.now) {
-			day = decide.DayOf(charge.Window, t.now)
-			t.ledger.days[charge.Window] = day
-		}
-		q.Day = day
-	}
-	return q
+// unchanged reports whether the file's content is what memory tells of.
+func (l *Ledger) unchanged() bool {
+	l.conn.exec("version") // SQLite looks at the file only when it reads
+	return l.conn.version() == l.version && l.conn.err == nil
 }
 
 // batchMemory is what is remembered of a client's last batch: the stamps of
@@ -177,8 +153,9 @@ func decodeRuns(b []byte) []run {
 // remembered returns the memory of a batch, empty when it is a new one.
 func (t *tx) remembered(g *log, batch *quota.Batch) *batchMemory {
 	have, ok := g.clients[batch.Client]
-	if !ok && g.id() != 0 {
+	if !ok {
 		have = t.recall(g, batch.Client)
+		g.know(batch.Client, have)
 	}
 	if have == nil || have.seq != batch.Seq {
 		return &batchMemory{seq: batch.Seq}
@@ -187,6 +164,9 @@ func (t *tx) remembered(g *log, batch *quota.Batch) *batchMemory {
 }
 
 func (t *tx) recall(g *log, client uint64) *batchMemory {
+	if g.id() == 0 {
+		return nil
+	}
 	row := t.one("client", g.id(), int64(client))
 	if row == nil {
 		return nil
@@ -196,12 +176,16 @@ func (t *tx) recall(g *log, client uint64) *batchMemory {
 }
 
 func (t *tx) remember(g *log, client uint64, memory *batchMemory) {
-	_, old := g.clients[client]
-	if !old && client%sweepEvery == 0 {
+	if g.clients[client] == nil && client%sweepEvery == 0 {
 		t.exec("client-sweep", g.id(), int64(maxClients))
 	}
 	t.exec("client-set", g.id(), int64(client), int64(memory.seq), g.all.newest.stamp, memory.encode())
-	if !old && len(g.clients) >= 64 {
+	g.know(client, memory)
+}
+
+// know keeps a client's memory, or that there is none.
+func (g *log) know(client uint64, memory *batchMemory) {
+	if len(g.clients) >= 64 {
 		clear(g.clients)
 	}
 	g.clients[client] = memory

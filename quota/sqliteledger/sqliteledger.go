@@ -11,6 +11,7 @@ package sqliteledger
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"os"
 	"path/filepath"
@@ -68,7 +69,7 @@ type Ledger struct {
 	turn chan struct{} // holds one while the fields below are in use
 	conn *conn         // nil once closed
 	seen os.FileInfo   // what path named when last looked at
-	days map[quota.Window]decide.Day
+	days decide.Days
 
 	// What is known of the file's content, while its version is this one.
 	version uint32
@@ -87,7 +88,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, turn: make(chan struct{}, 1), days: map[quota.Window]decide.Day{}}
+	l := &Ledger{path: path, sync: o.Sync, now: o.Now, turn: make(chan struct{}, 1), days: decide.Days{}}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -219,7 +220,9 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	if writes && c.version() != l.version {
 		l.forget()
 	}
-	f(&tx{conn: c, ledger: l, now: l.now().UnixMicro()})
+	t := &tx{conn: c, ledger: l, now: l.now().UnixMicro()}
+	f(t)
+	t.flush()
 	at := working
 	if c.err == nil {
 		at = committing
@@ -245,6 +248,16 @@ func (l *Ledger) forget() {
 // tx is one transaction, at one instant of the ledger's clock.
 type tx struct {
 	*conn
-	ledger *Ledger
-	now    int64
+	ledger     *Ledger
+	now        int64
+	fromMemory bool // there is no transaction: what is not in memory is errUnknown
+}
+
+// look runs a query for what may be in memory.
+func (t *tx) look(name string, f func(row []driver.Value), args ...driver.Value) {
+	if t.fromMemory {
+		t.fail(errUnknown)
+		return
+	}
+	t.each(name, f, args...)
 }

@@ -26,6 +26,14 @@ func open(t testing.TB, path string, o *sqliteledger.Options) *sqliteledger.Ledg
 
 func fresh(t testing.TB) string { return filepath.Join(t.TempDir(), "ration.db") }
 
+func charge(name string, limit quota.Units, window quota.Window, methods ...string) *quota.Charge {
+	return &quota.Charge{Budget: name, Coverage: quota.NewCoverage(quota.Coverage{Methods: methods}), Limit: limit, Window: window}
+}
+
+func one(units quota.Units, charges ...*quota.Charge) *quota.Batch {
+	return &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "videos.list", Units: units, Charges: charges}}}
+}
+
 func TestContract(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		return open(t, fresh(t), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})

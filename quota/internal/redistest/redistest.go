@@ -33,6 +33,12 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 // machine the test is skipped, or fails when RATION_REQUIRE_REDIS=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return start(t, args, "--save", "", "--appendonly", "no")
+}
+
+// start starts a server with arguments, the last of which are ours.
+func start(t testing.TB, args []string, first ...string) *Server {
+	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("RATION_REQUIRE_REDIS") == "1" {
@@ -40,12 +46,28 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 		t.Skip("redistest: SKIPPED, no redis-server on this machine; install Redis 6.2 or later to run this test")
 	}
-	s, err := run(binary, t.TempDir(), args)
+	s, err := run(binary, t.TempDir(), append(first, args...))
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
 	t.Cleanup(s.Stop)
 	return s
+}
+
+// Restart starts a server that was stopped again, on its port and in its folder.
+func (s *Server) Restart(t testing.TB, more ...string) {
+	t.Helper()
+	s.cmd, s.done = exec.Command(s.cmd.Path, append(s.cmd.Args[1:], more...)...), make(chan struct{})
+	if err := s.begin(); err != nil {
+		t.Fatalf("redistest: restart: %v", err)
+	}
+}
+
+func (s *Server) signal(t testing.TB, signal os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatalf("redistest: %v", err)
+	}
 }
 
 // Stop kills the server, as a power cut would, and waits for its end.
@@ -72,33 +94,50 @@ func tryRun(binary, dir string, args []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := filepath.Join(dir, "redis.log")
-	line := append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-		"--dir", dir, "--logfile", log, "--daemonize", "no"}, args...)
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(binary, line...), done: make(chan struct{})}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
+	line := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
+		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"), "--daemonize", "no"}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") { // a file of settings stands first
+		line = append(args[:1:1], line...)
+		args = args[1:]
 	}
-	go func() {
-		_ = s.cmd.Wait()
-		close(s.done)
-	}()
-	if s.answers() {
-		return s, nil
-	}
-	_ = s.cmd.Process.Kill()
-	<-s.done
-	text, _ := os.ReadFile(log)
-	return nil, fmt.Errorf("redis-server did not start; its log: %s", strings.TrimSpace(string(text)))
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(binary, append(line, args...)...), done: make(chan struct{})}
+	return s, s.begin()
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// begin starts the process and waits until it answers.
+func (s *Server) begin() error {
+	if err := s.cmd.Start(); err != nil {
+		return err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait()
+		close(done)
+	}(s.cmd, s.done)
+	if s.answers() {
+		return nil
+	}
+	s.Stop()
+	text, _ := os.ReadFile(filepath.Join(s.Dir, "redis.log"))
+	return fmt.Errorf("redis-server did not start; its log: %s", strings.TrimSpace(string(text)))
+}
+
+// freePort returns a port that is free, as is the one of a cluster's bus, 10,000 above.
+func freePort() (int, error) {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		_ = l.Close()
+		port := l.Addr().(*net.TCPAddr).Port
+		if port > 55535 {
+			continue
+		}
+		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+10000)); err == nil {
+			_ = bus.Close()
+			return port, nil
+		}
+	}
 }
 
 // answers waits until the server answers a PING, if only with an error.
@@ -129,5 +168,15 @@ func ping(addr string) bool {
 		return false
 	}
 	answer, err := bufio.NewReader(conn).ReadString('\n')
-	return err == nil && (strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NO"))
+	return err == nil && (strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NO") || strings.HasPrefix(answer, "-LOADING"))
+}
+
+// FreePort returns a port that nothing listens on.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(port)
 }

@@ -1,33 +1,9 @@
--- What all scripts begin with. Data comes only through KEYS and ARGV; numbers
--- in ARGV are packed big-endian, so they are whole and not negative by nature.
---
--- Lua counts in doubles, exact for whole numbers below 2^53. Stamps are
--- microseconds since the Unix epoch (below 2^53 until the year 2255). Running totals
--- wrap at 2^48 and are only ever subtracted, so a total may grow for ever;
--- what one log holds at once stays below 2^48, twice the highest limit (see full).
---
--- A LIST of records, oldest first, answers for one coverage. A record is
---     stamp  7 bytes  strictly increasing within a log
---     total  6 bytes  running total after this record, modulo 2^48
---     amount 4 bytes  what it counts; in the log the top bit says: not a call
--- and in the log, which is also the list of the units of all calls, after it
---     label  2 bytes  who and what, see learn.lua
---     client 6 bytes, seq 4 bytes (its low 32 bits): the id of the request
--- A list is never trimmed to nothing, so one that is there has been filled from
--- the log and been fed since; one that covers nothing yet holds a record of stamp 0.
---
--- An estimate keeps two counters in a STRING: 7 bytes start of the present
--- period, 6 bytes its count, 6 bytes the count of the period before.
+-- What the scripts share beyond core.lua.
 
-local call, pack, unpacked = redis.call, struct.pack, struct.unpack
-local floor, fmod, max, min = math.floor, math.fmod, math.max, math.min
-
-local WRAP = 281474976710656 -- 2^48
-local NOCALL = 2147483648 -- 2^31
-local BLOCK = 1099511627776 -- 2^40
+local locate, fits_at, new_list, size, at, reach = core()
+local floor, max, min, fmod = math.floor, math.max, math.min, math.fmod
+local PAGE = 250 -- records that one script reads at most, in a tenth of a millisecond or two
 local OTHER = 65535 -- the label of all calls that found no number left
-local SLACK = 120000000 -- entries stay two minutes longer: a clock may step back by that
-local SLIDING, DAILY, COUNTER = 1, 2, 3
 
 local function bad(what)
   error('ration: bad argument: ' .. what)
@@ -43,82 +19,23 @@ local function clock(given)
   return (unpacked('>I7', given))
 end
 
-local function read(packed)
-  local stamp, total, amount = unpacked('>I7I6I4', packed)
-  if amount >= NOCALL then amount = amount - NOCALL end
-  return stamp, total, amount
+-- guard makes all clients know that there are cooldowns or slots to look at, until an
+-- instant at least: the last byte of head says so. Head takes on bytes that it
+-- has not had, so that nothing sent before can be decided any more.
+local function guard(meta, now, till)
+  local head, have = unpack(call('HMGET', meta, 'head', 'guard'))
+  if not head then return end
+  if tonumber(have or '0') < till then call('HSET', meta, 'guard', string.format('%.0f', till)) end
+  if string.byte(head, 12) == 0 then
+    call('HSET', meta, 'head', string.sub(head, 1, 8) .. pack('>I3B', now % 16777216, 1))
+  end
 end
 
--- new_list returns the list of a key. Records in pending are not stored yet.
-local function new_list(key, horizon)
-  local list = {key = key, horizon = horizon, stamp = 0, total = 0, pending = {}, count = 0}
-  local last = call('LINDEX', key, '-1')
-  if last then
-    list.stored = true
-    list.stamp, list.total = unpacked('>I7I6', last)
-  end
-  list.was = list.stamp
-  return list
-end
-
-local function size(list)
-  if not list.length then
-    list.length = list.stored and call('LLEN', list.key) or 0
-  end
-  return list.length + list.count
-end
-
--- at returns the record of a place, counted from 0.
-local function at(list, place)
-  if place == 0 and list.stored then
-    if not list.first then list.first = call('LINDEX', list.key, '0') end
-    return read(list.first)
-  end
-  size(list)
-  if place < list.length then return read(call('LINDEX', list.key, place)) end
-  return read(list.pending[place - list.length + 1])
-end
-
--- locate returns the total before an instant and the place of the first record
--- at or after it. It gallops from where that would be if calls came evenly.
-local function locate(list, instant)
-  if list.stamp < instant then return list.total, size(list) end
-  local stamp, total, amount = at(list, 0)
-  if stamp >= instant then return (total - amount) % WRAP, 0 end
-  local low, high, step = 0, size(list) - 1, 1
-  local middle = floor((instant - stamp) / (list.stamp - stamp) * high)
-  local up = nil
-  while high - low > 1 do
-    middle = max(low + 1, min(high - 1, middle))
-    local before = at(list, middle) < instant
-    if before then low = middle else high = middle end
-    if up == nil then up = before end
-    if before == up and step then -- still on the way
-      middle, step = before and low + step or high - step, step * 2
-    else
-      middle, step = floor((low + high) / 2), nil
-    end
-  end
-  stamp, total, amount = at(list, high)
-  return (total - amount) % WRAP, high
-end
-
--- reach returns the stamp of the first record from place on at which the total
--- is so much above base. There is one. Records may count 0, so the place
--- cannot be told from the amount.
-local function reach(list, place, base, amount)
-  local low, high, step = place - 1, size(list) - 1, 1
-  while high - low > 1 do
-    local middle = low + step
-    if middle >= high then middle = floor((low + high) / 2) end
-    local _, total = at(list, middle)
-    if (total - base) % WRAP < amount then
-      low, step = middle, step * 2
-    else
-      high, step = middle, WRAP -- from here on it only halves
-    end
-  end
-  return (at(list, high))
+-- unguard is the reverse, when nothing is left to look at.
+local function unguard(meta, cool, now)
+  local head, till = unpack(call('HMGET', meta, 'head', 'guard'))
+  if now <= tonumber(till or '0') or call('EXISTS', cool) == 1 then return end
+  call('HSET', meta, 'head', string.sub(head, 1, 8) .. pack('>I3B', now % 16777216, 0))
 end
 
 -- product returns floor(a*b/c) and whether something was left over, for whole
@@ -180,34 +97,32 @@ local function estimate(counter, now, limit, amount)
   return used, ends + length - showing(limit - amount, present, length)
 end
 
--- new_charge reads one charge: kind, source, length, limit, then of a daily
--- window its five instants, then the budget's name.
-local function new_charge(packed, now)
-  local c, rest = {}, nil
-  c.kind, c.source, c.length, c.limit, rest = unpacked('>BBI7I6', packed)
-  if c.limit < 1 or c.limit >= WRAP / 2 then bad('limit') end
-  if c.kind == DAILY then
-    c.start, c.since, c.opens, c.next, c.reopens, rest = unpacked('>I7I7I7I7I7', packed, rest)
-  elseif c.kind == SLIDING or c.kind == COUNTER then
-    if c.length < 1000 then bad('window') end
-    c.since = max(now - c.length + 1, 1)
-  else
-    bad('kind of window')
+-- new_charges reads so many charges from a place on: kind, source, length, limit, and of a
+-- daily window its five instants. It returns nil when a day is no longer, or not
+-- yet, its window's: the client must send other instants.
+local function new_charges(packed, where, many, now)
+  local charges = {}
+  for n = 1, many do
+    local c = {}
+    c.kind, c.source, c.length, c.limit, where = unpacked('>BBI7I6', packed, where)
+    if c.limit < 1 or c.limit >= WRAP / 2 then bad('limit') end
+    if c.kind == DAILY then
+      c.start, c.since, c.opens, c.next, c.reopens, where = unpacked('>I7I7I7I7I7', packed, where)
+      if now < c.start or now >= c.opens then return nil end
+    elseif c.kind == SLIDING or c.kind == COUNTER then
+      if c.length < 1000 then bad('window') end
+      c.since = max(now - c.length + 1, 1)
+    else
+      bad('kind of window')
+    end
+    charges[n] = c
   end
-  c.budget = string.sub(packed, rest)
-  return c
+  return charges, where
 end
 
--- new_charges reads the charges of ARGV from one on. It returns nil when a day is
--- no longer, or not yet, its window's: the client must send other instants.
-local function new_charges(first, now)
-  local charges = {}
-  for n = first, #ARGV do
-    local c = new_charge(ARGV[n], now)
-    if c.kind == DAILY and (now < c.start or now >= c.opens) then return nil end
-    charges[#charges + 1] = c
-  end
-  return charges
+-- name gives the charges the names of their budgets, which stand together.
+local function name(charges, packed, where)
+  for _, c in ipairs(charges) do c.budget, where = unpacked('>I2c0', packed, where) end
 end
 
 -- holds returns what a sliding or daily window holds.
@@ -220,15 +135,10 @@ end
 -- ask returns what a window holds, and when amount fits: 0 for now.
 local function ask(charge, now, amount)
   if charge.kind == COUNTER then return estimate(charge.list, now, charge.limit, amount) end
-  local list, used = charge.list, holds(charge)
+  local used = holds(charge)
   local short = used + amount - charge.limit
   if short <= 0 then return used, 0 end
-  if charge.kind == SLIDING then
-    return used, reach(list, charge.place, charge.before, short) + charge.length
-  end
-  local before = locate(list, charge.next)
-  if (list.total - before) % WRAP + amount <= charge.limit then return used, charge.opens end
-  return used, charge.reopens
+  return used, fits_at(charge, short, amount)
 end
 
 -- cooldowns returns those that hold now, by budget: until when, and why. The
@@ -367,7 +277,7 @@ local function store(list, now, real)
   local begins = not list.stored or floor(list.was / part) ~= floor(list.stamp / part)
   local edge, cut = now - list.horizon - SLACK, 0
   if list.stored and (begins or list.first) and at(list, 0) <= edge and list.stamp > edge then
-    cut = select(2, locate(list, edge + 1))
+    if list.was <= edge then cut = size(list) - list.count else cut = select(2, locate(list, edge + 1)) end
   end
   for n = 1, list.count, 1000 do
     call('RPUSH', list.key, unpack(list.pending, n, min(n + 999, list.count)))

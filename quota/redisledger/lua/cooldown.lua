@@ -1,5 +1,5 @@
 -- Sets a cooldown that is later than the one that holds, or with 0 lifts it.
--- KEYS: cooldowns. ARGV: until (7) and whether real time counts (1), budget, reason.
+-- KEYS: cooldowns, meta. ARGV: until (7) and whether real time counts (1), budget, reason.
 
 local cool, budget = KEYS[1], ARGV[2]
 local till, real = unpacked('>I7B', ARGV[1])
@@ -10,6 +10,7 @@ end
 local have = call('HGET', cool, budget)
 if have and unpacked('>I7', have) >= till then return 0 end
 call('HSET', cool, budget, pack('>I7', till) .. ARGV[3])
+guard(KEYS[2], till, 0)
 if real == 1 then
   local life = call('PTTL', cool)
   local ends = floor(till / 1000) + 300000

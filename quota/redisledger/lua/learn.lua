@@ -1,12 +1,14 @@
 -- Gives numbers to labels and takes up coverages. Without any it only reads.
--- KEYS: meta, the account's log.
+-- KEYS: meta, the account's log, its cooldowns.
 -- ARGV: the time of a test, twelve random bytes, the coverages (see items_of), and labels,
 -- each with two random bytes before it.
 -- Answer: head, coverages, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
---   head    eight random bytes that name this life of meta, and four that change
---           with the coverages; what clients know is good for one head
+--   head    eight random bytes that name this life of meta, three that change with the
+--           coverages and the next, which is 1 when there are cooldowns or slots to look
+--           at; what clients know is good for one head
+--   guard   until when it is 1 at least, see guard in common.lua
 --   items   the coverages
 --   labels  how many labels have a number; n<words> the number, l<number> the words
 --   from    records of the log stamped before carry numbers of an earlier life
@@ -23,8 +25,8 @@ if #ARGV == 3 and ARGV[3] == '' then return {head or '', items or ''} end
 
 if not head then
   local last, from = call('LINDEX', log, '-1'), 0
-  if last then from = read(last) + 1 end
-  head, items = ARGV[2], ''
+  if last then from = unpacked('>I7', last) + 1 end
+  head, items = string.sub(ARGV[2], 1, 11) .. string.char(call('EXISTS', KEYS[3])), ''
   call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
 end
 
@@ -52,7 +54,7 @@ for n, item in ipairs(kept) do
 end
 if changed then
   items = table.concat(parts)
-  head = string.sub(head, 1, 8) .. string.sub(ARGV[2], 9)
+  head = string.sub(head, 1, 8) .. string.sub(ARGV[2], 9, 11) .. string.sub(head, 12)
   call('HSET', meta, 'head', head, 'items', items)
 end
 

@@ -58,13 +58,17 @@ end
 local function correct(list, delta, first)
   if list.stamp < stamp then return end
   local _, from = locate(list, stamp)
-  for n, record in ipairs(call('LRANGE', list.key, from, -1)) do
+  local records = call('LRANGE', list.key, from, -1)
+  for n, record in ipairs(records) do
     local when, total, amount = unpacked('>I7I6I4', record)
     if n == 1 and when ~= stamp then return end
-    amount = n == 1 and first(amount) or amount
-    local changed = pack('>I7I6I4', when, (total + delta) % WRAP, amount)
-    call('LSET', list.key, from + n - 1, changed .. string.sub(record, 18))
+    if n == 1 then amount = first(amount) end
+    records[n] = pack('>I7I6I4', when, (total + delta) % WRAP, amount) .. string.sub(record, 18)
   end
+  call('LSET', list.key, from, records[1])
+  if #records == 1 then return end
+  call('LTRIM', list.key, '0', from) -- quicker than to set each
+  for n = 2, #records, 1000 do call('RPUSH', list.key, unpack(records, n, min(n + 999, #records))) end
 end
 
 if size(log) - 1 - place > most then

@@ -1,16 +1,16 @@
 -- Says what windows hold. Writes nothing.
 -- KEYS: meta, cooldowns, the log, then one source a charge that has one of its own.
--- ARGV: head, the time of a test, the log's horizon (7), one definition a charge (empty: the
--- source is the log), then the charges, whose source is a number in KEYS or 0.
+-- ARGV: head, the time of a test, the log's horizon (7), the charges, whose source is a
+-- number in KEYS or 0, and their names, then one definition a charge (empty: the source is the log).
 -- Answer: 1 other head; 2, now: other days; 0, now, then of each charge used, since and when the
 -- next units return (0: never), until when a cooldown holds, of which budget and why.
 
 local meta = KEYS[1]
 if (call('HGET', meta, 'head') or '') ~= ARGV[1] then return {1} end
 local now = clock(ARGV[2])
-local n = (#ARGV - 3) / 2
-local charges = new_charges(4 + n, now)
+local charges, names = new_charges(ARGV[4], 1, #ARGV - 4, now)
 if not charges then return {2, now} end
+name(charges, ARGV[4], names)
 local log = new_list(KEYS[3], (unpacked('>I7', ARGV[3])))
 local cooled = cooldowns(KEYS[2], charges, now)
 
@@ -43,7 +43,7 @@ end
 
 local answer = {0, now}
 for i, c in ipairs(charges) do
-  c.list = source(c, ARGV[3 + i])
+  c.list = source(c, ARGV[4 + i])
   local used = c.kind == COUNTER and estimate(c.list, now, WRAP, 0) or holds(c)
   local till, budget, reason = 0, '', ''
   for _, name in ipairs({c.budget, ''}) do

@@ -1,0 +1,136 @@
+package decide
+
+import (
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Log is one log as a Judge sees it.
+type Log interface {
+	// List returns what a charge's coverage counts.
+	List(charge *quota.Charge) List
+	// Cooldown returns the cooldown that was set for a budget, or with "" for
+	// the account, and nil when there is none. It may be over.
+	Cooldown(budget string) *quota.Cooldown
+}
+
+// Judge decides requests on one log at one instant.
+type Judge struct {
+	Account, Key string
+	Now          int64
+	Days         Days
+}
+
+// Admit returns nil for a request that may be recorded, and else a
+// *quota.RefusedError, a *quota.NeverFitsError or a quota.ErrBadCall. Of
+// several refusals it is the one that ends last.
+func (j *Judge) Admit(log Log, r *quota.Request) error {
+	if err := r.Check(j.Account); err != nil {
+		return err
+	}
+	var refused *quota.RefusedError
+	for _, charge := range r.Charges {
+		list := log.List(charge) // also when forced: from now on it is kept
+		if r.Force {
+			continue
+		}
+		q := j.question(charge)
+		used, retryAt := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
+		if retryAt > 0 && later(retryAt, refused) {
+			refused = j.refusal(r, charge, used)
+			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(retryAt)
+		}
+		if c := j.holds(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
+			refused = j.refusal(r, charge, used)
+			refused.Reason, refused.RetryAt, refused.Detail = quota.ReasonCooldown, c.Until, c.Reason
+		}
+	}
+	if c := j.holds(log.Cooldown("")); c != nil && !r.Force && later(c.Until.UnixMicro(), refused) {
+		refused = &quota.RefusedError{Account: j.Account, Key: j.Key, Method: r.Method,
+			Reason: quota.ReasonCooldown, Detail: c.Reason, Needed: r.Units, RetryAt: c.Until}
+	}
+	if refused == nil {
+		return nil
+	}
+	refused.RetryAfter = refused.RetryAt.Sub(Instant(j.Now))
+	return refused
+}
+
+// later reports whether an instant is after that of the refusal so far.
+func later(at int64, refused *quota.RefusedError) bool {
+	return refused == nil || at > refused.RetryAt.UnixMicro()
+}
+
+func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, used int64) *quota.RefusedError {
+	return &quota.RefusedError{Account: j.Account, Key: j.Key, Budget: charge.Budget, Method: r.Method,
+		Measure: charge.Coverage.Measure, Limit: charge.Limit, Remaining: max(0, charge.Limit-quota.Units(used)),
+		Needed: charge.Coverage.Amount(r.Units)}
+}
+
+// holds returns a cooldown that is not over, and nil otherwise.
+func (j *Judge) holds(c *quota.Cooldown) *quota.Cooldown {
+	if c == nil || c.Until.UnixMicro() <= j.Now {
+		return nil
+	}
+	return c
+}
+
+// Standing returns what a charge's window holds.
+func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
+	q, list := j.question(charge), log.List(charge)
+	used, since := q.Used(list)
+	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used)}
+	if since != 0 {
+		s.Since = Instant(since)
+	}
+	if free := q.NextFree(list); free != 0 {
+		s.NextFree = Instant(free)
+	}
+	for _, name := range []string{charge.Budget, ""} {
+		if c := j.holds(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
+			s.Cooldown = new(*c)
+		}
+	}
+	return s
+}
+
+// question returns a charge at the judge's instant.
+func (j *Judge) question(charge *quota.Charge) Question {
+	q := Question{Now: j.Now, Window: &charge.Window, Limit: int64(charge.Limit)}
+	if charge.Window.Kind() == quota.KindDaily {
+		q.Day = j.Days.at(charge.Window, j.Now)
+	}
+	return q
+}
+
+// Days remembers the day that each daily window was last in: to find it takes
+// longer than all the rest. It is not safe for concurrent use.
+type Days map[quota.Window]*Day
+
+func (d Days) at(w quota.Window, now int64) *Day {
+	day := d[w]
+	if day == nil || !day.Holds(now) {
+		day = new(DayOf(w, now))
+		d[w] = day
+	}
+	return day
+}
+
+// Cooled returns a cooldown as it is kept: until a whole microsecond, no
+// earlier than it says, and with no more than 200 bytes of reason, cut between characters.
+func Cooled(c quota.Cooldown) quota.Cooldown {
+	const most = 200
+	c.Until = Instant(Ceil(c.Until))
+	if len(c.Reason) > most {
+		c.Reason = strings.ToValidUTF8(c.Reason[:most], "")
+	}
+	return c
+}
+
+// Instant returns the time of an instant.
+func Instant(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+
+// Ceil returns the first instant that is not before t.
+func Ceil(t time.Time) int64 { return t.Add(time.Microsecond - time.Nanosecond).UnixMicro() }

@@ -1,0 +1,218 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Client returns a client of this server alone, closed when the test ends.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Do sends a command to this server and fails the test if it fails.
+func (s *Server) Do(t testing.TB, args ...any) any {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
+	defer c.Close()
+	value, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		t.Fatalf("redistest: %s: %v: %v", s.Addr, args, err)
+	}
+	return value
+}
+
+// Host returns the server's address without its port.
+func (s *Server) Host() string {
+	host, _, _ := strings.Cut(s.Addr, ":")
+	return host
+}
+
+// Port returns the server's port.
+func (s *Server) Port() string {
+	_, port, _ := strings.Cut(s.Addr, ":")
+	return port
+}
+
+// Await polls until done, and fails the test when it takes longer than 20 seconds.
+func Await(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !done() {
+		select {
+		case <-deadline:
+			t.Fatalf("redistest: waited in vain for %s", what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Cluster is a Redis Cluster of a test: three masters with a replica each.
+type Cluster struct {
+	Nodes []*Server // the masters at first, then their replicas
+}
+
+// Slots is how many slots a cluster has.
+const Slots = 16384
+
+// StartCluster starts a cluster of three masters and three replicas, whose
+// nodes give each other up after a second. It is whole when StartCluster returns.
+func StartCluster(t testing.TB, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range 6 {
+		c.Nodes = append(c.Nodes, Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}, args...)...))
+	}
+	for i, node := range c.Nodes {
+		node.Do(t, "cluster", "set-config-epoch", i+1)
+		if i > 0 {
+			node.Do(t, "cluster", "meet", c.Nodes[0].Host(), c.Nodes[0].Port())
+		}
+	}
+	for i := range 3 {
+		c.Nodes[i].AddSlots(t, i*Slots/3, (i+1)*Slots/3)
+	}
+	for i, node := range c.Nodes[3:] {
+		id, client := c.Nodes[i].Do(t, "cluster", "myid"), node.Client(t)
+		Await(t, "a master to be known", func() bool {
+			return client.Do(context.Background(), "cluster", "replicate", id).Err() == nil
+		})
+	}
+	for _, node := range c.Nodes {
+		Await(t, "the cluster to be whole", func() bool {
+			return strings.Contains(node.Do(t, "cluster", "info").(string), "cluster_state:ok") &&
+				strings.Count(node.Do(t, "cluster", "nodes").(string), "slave ") == 3
+		})
+	}
+	for _, node := range c.Nodes[3:] {
+		Await(t, "the replicas to follow", func() bool { return strings.Contains(node.Info(t), "master_link_status:up") })
+	}
+	return c
+}
+
+// AddSlots gives a node of a cluster the slots from one on and before another.
+func (s *Server) AddSlots(t testing.TB, from, before int) {
+	t.Helper()
+	slots := []any{"cluster", "addslots"}
+	for slot := from; slot < before; slot++ {
+		slots = append(slots, slot)
+	}
+	s.Do(t, slots...)
+}
+
+// Info returns what INFO says of the server's replication.
+func (s *Server) Info(t testing.TB) string {
+	t.Helper()
+	return s.Do(t, "info", "replication").(string)
+}
+
+// Addrs returns the addresses of all nodes, as a URL lists them.
+func (c *Cluster) Addrs() string {
+	var addrs []string
+	for _, node := range c.Nodes {
+		addrs = append(addrs, node.Addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Owner returns the node that is master of a key's slot, and the slot.
+func (c *Cluster) Owner(t testing.TB, key string) (*Server, int) {
+	t.Helper()
+	slot := 0
+	for _, node := range c.Nodes {
+		if !ping(node.Addr) {
+			continue
+		}
+		slot = int(node.Do(t, "cluster", "keyslot", key).(int64))
+		for _, shard := range node.Do(t, "cluster", "slots").([]any) { // since 7.0 there is SHARDS; 6.2 has only this
+			part := shard.([]any)
+			if int64(slot) < part[0].(int64) || int64(slot) > part[1].(int64) {
+				continue
+			}
+			master := part[2].([]any)
+			for _, owner := range c.Nodes {
+				if owner.Addr == fmt.Sprintf("%v:%v", master[0], master[1]) {
+					return owner, slot
+				}
+			}
+		}
+	}
+	t.Fatalf("redistest: nobody owns slot %d", slot)
+	return nil, 0
+}
+
+// Sentinels is a master of a test with two replicas, watched by three sentinels.
+type Sentinels struct {
+	Servers   []*Server // the master at first, then its replicas
+	Sentinels []*Server
+}
+
+// Master is the name that the sentinels give the master.
+const Master = "main"
+
+// StartSentinels starts them; a master that does not answer for a second is replaced.
+func StartSentinels(t testing.TB, args ...string) *Sentinels {
+	t.Helper()
+	s := &Sentinels{Servers: []*Server{Start(t, args...)}}
+	for range 2 {
+		replica := Start(t, append([]string{"--replicaof", s.Servers[0].Host() + " " + s.Servers[0].Port(),
+			"--repl-diskless-sync-delay", "0"}, args...)...)
+		s.Servers = append(s.Servers, replica)
+	}
+	for _, replica := range s.Servers[1:] {
+		Await(t, "the replicas to follow", func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
+	}
+	for range 3 {
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
+		text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
+			Master, s.Servers[0].Host(), s.Servers[0].Port())
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Sentinels = append(s.Sentinels, start(t, []string{"--sentinel"}, file))
+	}
+	for _, sentinel := range s.Sentinels {
+		Await(t, "the sentinels to know all", func() bool {
+			state := fmt.Sprint(sentinel.Do(t, "info", "sentinel"))
+			return strings.Contains(state, "status=ok,address="+s.Servers[0].Addr+",slaves=2,sentinels=3")
+		})
+	}
+	return s
+}
+
+// Addrs returns the addresses of the sentinels, as a URL lists them.
+func (s *Sentinels) Addrs() string {
+	var addrs []string
+	for _, sentinel := range s.Sentinels {
+		addrs = append(addrs, sentinel.Addr)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Present returns the server that the sentinels call the master, nil if none answers.
+func (s *Sentinels) Present(t testing.TB) *Server {
+	t.Helper()
+	for _, sentinel := range s.Sentinels {
+		if !ping(sentinel.Addr) {
+			continue
+		}
+		where := sentinel.Do(t, "sentinel", "get-master-addr-by-name", Master).([]any)
+		for _, server := range s.Servers {
+			if server.Addr == fmt.Sprintf("%v:%v", where...) {
+				return server
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package ledgertest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Work is what a benchmark repeats, by so many goroutines; 0 is one.
+type Work struct {
+	Goroutines int
+	Do         func()
+}
+
+// Compare runs step b.N times, and as often a floor beside it: in rounds, one
+// after the other, so that what else the machine does meets both alike. It
+// reports the medians of the rounds: ns/op of step, ns/floor, xfloor (how many
+// times as long step takes as floor) and xrate (how many of it are done in the
+// time of one floor). Allocations are those of both together.
+func Compare(b *testing.B, floor, step Work) {
+	b.Helper()
+	rounds := max(1, min(31, b.N/(10*max(1, step.Goroutines))))
+	each := max(1, b.N/rounds)
+	var floors, steps, ratios []float64
+	b.ResetTimer()
+	for i := range rounds {
+		var times [2]float64
+		for j := range times { // either comes first by turns
+			which := (i + j) % 2
+			times[which] = [2]Work{floor, step}[which].run(each)
+		}
+		floors, steps, ratios = append(floors, times[0]), append(steps, times[1]), append(ratios, times[1]/times[0])
+	}
+	ratio := median(ratios)
+	b.ReportMetric(median(steps), "ns/op")
+	b.ReportMetric(median(floors), "ns/floor")
+	b.ReportMetric(ratio, "xfloor")
+	b.ReportMetric(1/ratio, "xrate")
+}
+
+// run does the work n times, and returns the nanoseconds that each took of the whole.
+func (w Work) run(n int) float64 {
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range w.Goroutines {
+		all.Go(func() {
+			for range (n + i) / w.Goroutines {
+				w.Do()
+			}
+		})
+	}
+	if w.Goroutines == 0 {
+		for range n {
+			w.Do()
+		}
+	}
+	all.Wait()
+	return float64(time.Since(began).Nanoseconds()) / float64(n)
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}

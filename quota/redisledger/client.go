@@ -1,0 +1,183 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	// dialTimeout leaves, within one try, some time for what follows.
+	dialTimeout = patience / 3
+	// sentinelTimeout lets a sentinel that hangs be given up within one dial.
+	// go-redis has one timeout for sentinels and the master.
+	sentinelTimeout = patience / 4
+)
+
+// client makes the client of an address. Only the ledger itself sends again
+// what failed: go-redis retries nothing, but follows MOVED and ASK.
+func (a *address) client() (redis.UniversalClient, error) {
+	config, err := a.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // commands less that an ACL must allow
+	switch a.kind {
+	case cluster:
+		return &clusterClient{redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: a.hosts, Username: a.user, Password: a.password, Protocol: a.protocol, TLSConfig: config,
+			DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+			DisableIdentity: true, MaintNotificationsConfig: quiet, DisableRoutingPolicies: true, // else it asks for COMMAND
+			NewClient: func(o *redis.Options) *redis.Client {
+				node := redis.NewClient(o)
+				node.AddHook(tracer{})
+				return node
+			},
+		})}, nil
+	case sentinels:
+		master := &master{dial: redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config})}
+		client := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: a.master, SentinelAddrs: a.hosts, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
+			Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config, Dialer: master.dialing,
+			DialTimeout: dialTimeout, ReadTimeout: sentinelTimeout, WriteTimeout: sentinelTimeout, PoolTimeout: patience,
+			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		})
+		client.AddHook(master)
+		client.AddHook(tracer{})
+		return client, nil
+	}
+	options := &redis.Options{
+		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config,
+		DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
+		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		DisableIdentity: true, MaintNotificationsConfig: quiet,
+	}
+	if a.kind == socket {
+		options.Network = "unix"
+	}
+	client := redis.NewClient(options)
+	client.AddHook(tracer{})
+	return client, nil
+}
+
+// tracer is a hook that tells apart whether a command that failed was sent: one
+// that waits for a connection in vain was not, and leaves no doubt.
+type tracer struct{}
+
+// traced is a command that knows whether it was written.
+type traced struct {
+	redis.Cmder
+	sent bool
+}
+
+// Args implements redis.Cmder. A client of one server asks for them only to write them.
+func (c *traced) Args() []any {
+	c.sent = true
+	return c.Cmder.Args()
+}
+
+// DialHook implements redis.Hook.
+func (tracer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook implements redis.Hook.
+func (tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c := &traced{Cmder: cmd}
+		err := next(ctx, c)
+		switch {
+		case err == nil || errors.Is(err, redis.ErrClosed):
+			return err
+		case !c.sent:
+			return &unsentError{err}
+		case cmd.Name() == "hello" && tooManyClients(err.Error()):
+			// go-redis would take this for a server that knows no HELLO, and go on.
+			return &unsentError{errors.New(err.Error())}
+		}
+		return err
+	}
+}
+
+// clusterClient is a cluster's client that looks for the slots anew when a node
+// fails. go-redis does so only when it may send a command again by itself.
+type clusterClient struct{ *redis.ClusterClient }
+
+// Process implements redis.UniversalClient.
+func (c *clusterClient) Process(ctx context.Context, cmd redis.Cmder) error {
+	err := c.ClusterClient.Process(ctx, cmd)
+	if err == nil {
+		return nil
+	}
+	answer, ok := errors.AsType[redis.Error](err)
+	if !ok {
+		c.ReloadState(ctx)
+		return err
+	}
+	switch code, _, _ := strings.Cut(answer.Error(), " "); code {
+	case "CLUSTERDOWN":
+		c.ReloadState(ctx)
+	case "MOVED", "ASK": // more often than it follows: the slots are on the move
+		c.ReloadState(ctx)
+		return &unsentError{errors.New(answer.Error())}
+	}
+	return err
+}
+
+// master remembers where the sentinels' master was, for when none of them answers.
+// It is a hook of the client, and dials for it.
+type master struct {
+	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	known atomic.Pointer[string]
+}
+
+// told is what the sentinels said during one dial of the client, empty if none
+// answered. It travels in the context, which the dials to sentinels do not share.
+type told struct{ addr string }
+
+type toldKey struct{}
+
+// dialing dials a sentinel, or the master that they told.
+func (m *master) dialing(ctx context.Context, network, addr string) (net.Conn, error) {
+	if t, ok := ctx.Value(toldKey{}).(*told); ok {
+		t.addr = addr
+	}
+	return m.dial(ctx, network, addr)
+}
+
+// DialHook implements redis.Hook.
+func (m *master) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		t := &told{}
+		conn, err := next(context.WithValue(ctx, toldKey{}, t), network, addr)
+		known := m.known.Load()
+		switch {
+		case err == nil:
+			m.known.Store(&t.addr)
+			return conn, nil
+		case t.addr != "" || known == nil || judge(err) == config:
+			return nil, err
+		}
+		// What is left of the time went by with the sentinels.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		return m.dial(ctx, network, *known)
+	}
+}
+
+// ProcessHook implements redis.Hook.
+func (*master) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook implements redis.Hook.
+func (*master) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

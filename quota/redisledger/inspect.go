@@ -1,0 +1,249 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Severity says how much a Finding matters.
+type Severity uint8
+
+const (
+	// Note is worth knowing, or could not be looked at.
+	Note Severity = iota
+	// Warning means that a fault may make the ledger forget spends.
+	Warning
+	// Problem means that the ledger cannot be relied on as it stands.
+	Problem
+)
+
+// String returns the word: note, warning, problem.
+func (s Severity) String() string {
+	switch s {
+	case Note:
+		return "note"
+	case Warning:
+		return "warning"
+	}
+	return "problem"
+}
+
+// Finding is something about a server that endangers the ledger on it.
+type Finding struct {
+	Severity Severity
+	What     string // with the server's address
+	Do       string // what to do about it
+}
+
+// maxSkew is how far the clocks of a host and of a server may differ.
+const maxSkew = time.Minute
+
+// Inspect looks at how the servers of the ledger are set up and returns what
+// endangers it, of each master in a cluster. It asks INFO, TIME and CONFIG GET,
+// more than spending needs; what the user may not ask is a Note. It writes
+// nothing, and takes seconds at most. Its error is that of the first server that cannot be asked at all.
+func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
+	var found []Finding
+	if l.address != nil {
+		found = l.address.inspect()
+	}
+	nodes, err := l.nodes(ctx)
+	if errors.Is(err, quota.ErrLedgerConfig) {
+		return found, err
+	}
+	if err != nil {
+		return found, l.failed(err, judge(err), false)
+	}
+	for _, node := range nodes {
+		i := inspection{name: node.Options().Addr, client: node, host: l.host}
+		if len(nodes) == 1 {
+			i.name = l.where
+		}
+		if err := i.run(ctx); err != nil {
+			return found, l.failed(err, judge(err), false)
+		}
+		found = append(found, i.found...)
+	}
+	return found, nil
+}
+
+// nodes returns a client for each server that may hold an account.
+func (l *Ledger) nodes(ctx context.Context) ([]*redis.Client, error) {
+	var mu sync.Mutex
+	var nodes []*redis.Client
+	add := func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	}
+	switch c := l.client.(type) {
+	case *redis.Client:
+		return []*redis.Client{c}, nil
+	case *clusterClient:
+		err := c.ForEachMaster(ctx, add)
+		sort.Slice(nodes, func(i, j int) bool { return nodes[i].Options().Addr < nodes[j].Options().Addr })
+		return nodes, err
+	case *redis.Ring:
+		return nodes, c.ForEachShard(ctx, add)
+	}
+	return nil, fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a Ring", quota.ErrLedgerConfig, l.client)
+}
+
+// inspect looks at the way to the servers.
+func (a *address) inspect() []Finding {
+	if a.kind == socket {
+		return nil
+	}
+	if a.trustAny {
+		return []Finding{{Problem, "insecure_skip_verify trusts whoever answers as " + a.String(), "name the CA instead, with ca=FILE"}}
+	}
+	for _, host := range a.hosts {
+		name, _, _ := net.SplitHostPort(host)
+		if ip := net.ParseIP(name); !a.secure && name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return []Finding{{Warning, host + " is asked without TLS, so the password and the ledger pass in the clear",
+				"write rediss in place of redis, or be sure of the network"}}
+		}
+	}
+	return nil
+}
+
+// inspection looks at one server.
+type inspection struct {
+	name   string
+	client *redis.Client
+	host   func() time.Time
+	info   map[string]string // what INFO says, if it may be asked
+	found  []Finding
+}
+
+func (i *inspection) add(severity Severity, do, what string, args ...any) {
+	i.found = append(i.found, Finding{severity, "redis at " + i.name + " " + fmt.Sprintf(what, args...), do})
+}
+
+// run adds what it finds. Its error is one of the way to the server, not of rights.
+func (i *inspection) run(ctx context.Context) error {
+	if err := i.clock(ctx); err != nil {
+		return err
+	}
+	text, err := i.client.Info(ctx).Result()
+	switch {
+	case forbidden(err):
+		i.add(Note, "allow +info to this user, or check by hand: version, persistence, replication, maxmemory-policy",
+			"does not let this user ask INFO, so its settings were not looked at")
+		return nil
+	case err != nil:
+		return err
+	}
+	i.info = map[string]string{}
+	for line := range strings.SplitSeq(text, "\n") {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			i.info[name] = value
+		}
+	}
+	i.version()
+	i.memory()
+	if i.info["role"] == "slave" {
+		i.add(Problem, "name its master, or its sentinels", "is a replica of %q and takes no spends", i.info["master_host"]+":"+i.info["master_port"])
+	}
+	return i.configuration(ctx)
+}
+
+func forbidden(err error) bool {
+	return err != nil && (redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "unknown subcommand"))
+}
+
+func (i *inspection) clock(ctx context.Context) error {
+	before := i.host()
+	at, err := i.client.Time(ctx).Result()
+	after := i.host()
+	switch {
+	case forbidden(err):
+		i.add(Problem, "allow +time to this user", "does not let this user ask TIME, which every decision needs")
+		return nil
+	case err != nil:
+		return err
+	}
+	skew := at.Sub(before)
+	if skew > 0 {
+		skew = max(0, at.Sub(after))
+	}
+	if skew.Abs() > maxSkew {
+		i.add(Warning, "set both clocks by NTP; the ledger goes by the server's",
+			"has a clock that is %s off from this host's", quota.Human(skew.Abs()))
+	}
+	return nil
+}
+
+// version wants 6.2, the oldest that has what the scripts use. Valkey began at 7.2.
+func (i *inspection) version() {
+	version := i.info["redis_version"]
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 {
+		i.add(Note, "see that it is Redis 6.2 or later, or Valkey", "does not tell its version")
+	} else if major < 6 || major == 6 && minor < 2 {
+		i.add(Problem, "update it to Redis 6.2 or later, or Valkey", "is version %q, too old for the ledger", version)
+	}
+}
+
+func (i *inspection) memory() {
+	policy, limit := i.info["maxmemory_policy"], i.info["maxmemory"]
+	switch {
+	case policy == "" || policy == "noeviction":
+	case limit == "0":
+		i.add(Warning, "set maxmemory-policy noeviction", "would drop the ledger once maxmemory is set: maxmemory-policy is %q", policy)
+	default: // volatile policies too: the ledger's keys expire
+		i.add(Problem, "set maxmemory-policy noeviction", "may drop the ledger when memory is short: maxmemory-policy is %q", policy)
+	}
+}
+
+// settings are what INFO does not tell, and CONFIG GET does unless it is forbidden.
+var settings = [...]string{"save", "appendfsync", "min-replicas-to-write", "cluster-require-full-coverage"}
+
+func (i *inspection) configuration(ctx context.Context) error {
+	config := map[string]string{}
+	for _, name := range settings {
+		values, err := i.client.ConfigGet(ctx, name).Result()
+		if forbidden(err) {
+			i.add(Note, "allow +config|get to this user, or ask the provider", "does not let this user ask CONFIG GET, so %s were not looked at", strings.Join(settings[:], ", "))
+			break
+		}
+		if err != nil {
+			return err
+		}
+		config[name] = values[name]
+	}
+	save, known := config["save"]
+	switch {
+	case i.info["aof_enabled"] != "0":
+		if config["appendfsync"] == "no" {
+			i.add(Warning, "set appendfsync everysec", "writes its AOF when the system pleases: a power cut forgets half a minute of spends")
+		}
+	case !known:
+		i.add(Warning, "set appendonly yes", "keeps no AOF: a crash forgets spends, since the last snapshot if it makes any")
+	case save == "":
+		i.add(Warning, "set appendonly yes", "keeps nothing on disk: a restart forgets all spends")
+	default:
+		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
+	}
+	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && config["min-replicas-to-write"] == "0" {
+		i.add(Note, "set min-replicas-to-write 1 and min-replicas-max-lag 10", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
+	}
+	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
+		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// mail is a way to the server on which a batch's command can be held up: the
+// ledger is told that its answer was lost, and deliver sends it later.
+type mail struct {
+	mu   sync.Mutex
+	hold bool
+	run  bool // before it is held: the answer is lost, not the command
+	late [][]any
+}
+
+func (m *mail) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *mail) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (m *mail) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		m.mu.Lock()
+		held, run := m.hold && cmd.Name() == "evalsha", m.run
+		if held {
+			m.hold = false
+			if !run {
+				m.late = append(m.late, slices.Clone(cmd.Args()))
+			}
+		}
+		m.mu.Unlock()
+		if held && !run {
+			return errors.New("i/o timeout")
+		}
+		err := next(ctx, cmd)
+		if held {
+			return errors.New("i/o timeout")
+		}
+		return err
+	}
+}
+
+func (m *mail) next(run bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hold, m.run = true, run
+}
+
+// TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and
+// decided; then the first copy arrives. It must not be charged, however often, and
+// whatever became of the second.
+func TestFirstCopyComesLate(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	way := &mail{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(way)
+	t.Cleanup(func() { _ = given.Close() })
+	l := redisledger.New(given, &redisledger.Options{Prefix: "late"})
+	few := charge("few", 100, quota.Sliding(24*time.Hour))
+	mustSpend(t, l, "m", 1, few)
+	for i := range quota.Units(20) {
+		way.next(false)
+		mustSpend(t, l, "m", 2, few)
+		for _, args := range way.late {
+			do(t, client, args...)
+		}
+		if sum := used(t, l, few); sum != 1+2*(i+1) {
+			t.Fatalf("%d units after %d calls of 2 and one of 1", sum, i+1)
+		}
+	}
+	way.next(false) // one that is refused when it is sent again
+	if _, err := spend(t, l, "m", 90, few); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
+	first := entries(t, l)[0]
+	if err := l.Settle(t.Context(), quota.Receipt{Account: account, ID: first.ID, At: first.At}, 0); err != nil {
+		t.Fatal(err)
+	}
+	do(t, client, way.late[len(way.late)-1]...)
+	if sum := used(t, l, few); sum != 40 {
+		t.Errorf("%d units; want 40", sum)
+	}
+}
+
+// TestLostAmongMany loses the answers of batches, granted, refused and in part, while another
+// process writes more than one script searches.
+func TestLostAmongMany(t *testing.T) {
+	server := redistest.Start(t)
+	way := &mail{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(way)
+	t.Cleanup(func() { _ = given.Close() })
+	l := redisledger.New(given, &redisledger.Options{Prefix: "many"})
+	other, err := redisledger.Open(server.URL(), &redisledger.Options{Prefix: "many"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close() })
+	wide := charge("wide", 1e9, quota.Sliding(24*time.Hour))
+	crowd := func(n int) {
+		batch := &quota.Batch{Account: account}
+		for range n {
+			batch.Requests = append(batch.Requests, quota.Request{Method: "n", Units: 1000, Charges: []*quota.Charge{wide}})
+		}
+		if _, err := other.Spend(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, n := range []int{0, 10, 1700} {
+		crowd(1 + n)
+		for j, first := range []quota.Units{1, 7} {
+			so := used(t, l, wide)
+			narrow := charge("narrow", so+9, quota.Sliding(24*time.Hour))
+			batch := &quota.Batch{Account: account, Requests: []quota.Request{
+				{Method: "m", Units: first, Charges: []*quota.Charge{narrow}}, {Method: "m", Units: first, Charges: []*quota.Charge{narrow}},
+				{Method: "m", Units: 2, Charges: []*quota.Charge{narrow}}}}
+			if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 0, Force: true}}}); err != nil {
+				t.Fatal(err)
+			}
+			way.mu.Lock()
+			way.late = nil
+			way.mu.Unlock()
+			way.next(j == 0)
+			done := make(chan []quota.Answer)
+			go func() {
+				answers, err := l.Spend(context.Background(), batch)
+				if err != nil {
+					t.Error(err)
+				}
+				done <- answers
+			}()
+			crowd(n + 1)
+			answers := <-done
+			var granted quota.Units
+			stamps := map[time.Time]quota.Units{}
+			for k, a := range answers {
+				if a.Err == nil {
+					granted += batch.Requests[k].Units
+					stamps[a.Receipt.At] = batch.Requests[k].Units
+				}
+			}
+			if sum := used(t, l, wide); sum != so+granted+1000*quota.Units(n+1) {
+				t.Errorf("crowd %d, case %d %d: %d units; want %d and those granted, %d", n, i, j, sum, so, granted)
+			}
+			for _, e := range entries(t, l) {
+				if units, ok := stamps[e.At]; ok && units == e.Units {
+					delete(stamps, e.At)
+				}
+			}
+			if len(stamps) > 0 {
+				t.Errorf("crowd %d: granted, and not in the log: %v", n, fmt.Sprint(stamps))
+			}
+		}
+	}
+}
+
+// TestGuardPasses: after ten minutes without a lost answer or cooldown
+// decisions are as short as before.
+func TestGuardPasses(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	l := fresh(t, server.URL(), func() time.Time { return now })
+	mustSpend(t, l, "m", 1, day)
+	meta := do(t, client, "keys", "*:meta").([]any)[0]
+	watched := func() bool { return do(t, client, "hget", meta, "head").(string)[11] == 1 }
+	if watched() {
+		t.Error("watched from the start")
+	}
+	if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, Budget: "day", Until: now.Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spend(t, l, "m", 1, day); !errors.Is(err, quota.ErrRefused) || !watched() {
+		t.Errorf("%v, watched %t; want a refusal", err, watched())
+	}
+	if err := l.ClearCooldown(t.Context(), account, "day"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(11 * time.Minute)
+	mustSpend(t, l, "m", 1, day)
+	mustSpend(t, l, "m", 1, day)
+	if watched() {
+		t.Error("still watched")
+	}
+	if sum := used(t, l, day); sum != 3 {
+		t.Errorf("%d units; want 3", sum)
+	}
+}

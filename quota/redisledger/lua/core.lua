@@ -1,0 +1,143 @@
+-- What all scripts begin with. Data comes only through KEYS and ARGV; numbers
+-- in ARGV are packed big-endian, so they are whole and not negative by nature.
+--
+-- Lua counts in doubles, exact for whole numbers below 2^53. Stamps are
+-- microseconds since the Unix epoch (below 2^53 until the year 2255). Running totals
+-- wrap at 2^48 and are only ever subtracted, so a total may grow for ever;
+-- what one log holds at once stays below 2^48, twice the highest limit (see full).
+--
+-- A LIST of records, oldest first, answers for one coverage. A record is
+--     stamp  7 bytes  strictly increasing within a log
+--     total  6 bytes  running total after this record, modulo 2^48
+--     amount 4 bytes  what it counts; in the log the top bit says: not a call
+-- and in the log, which is also the list of the units of all calls, after it
+--     label  2 bytes  who and what, see learn.lua
+--     client 6 bytes, seq 4 bytes (its low 32 bits): the id of the request
+-- So what a window holds is the total of the last record less the total before
+-- the first that it sees: two reads at the ends of the list, and to admit is one write.
+-- A list is never trimmed to nothing, so one that is there has been filled from
+-- the log and been fed since; one that covers nothing yet holds a record of stamp 0.
+--
+-- An estimate keeps two counters in a STRING: 7 bytes start of the present
+-- period, 6 bytes its count, 6 bytes the count of the period before.
+--
+-- What costs time in a script is calling the server (half a microsecond to one, more
+-- when a number must become text: hence '0' and '-1'), struct (a third), each KEY and
+-- ARGV, each number answered, and making functions (a tenth each, in every run). So
+-- plain.lua decides what is common with hardly a function, it calls core only when it must
+-- search, and only what it leaves undecided meets common.lua.
+
+local call, pack, unpacked = redis.call, struct.pack, struct.unpack
+
+local WRAP = 281474976710656 -- 2^48
+local NOCALL = 2147483648 -- 2^31
+local BLOCK = 1099511627776 -- 2^40
+local SEQ = 4294967296 -- 2^32
+local SLACK = 120000000 -- entries stay two minutes longer: a clock may step back by that
+local SLIDING, DAILY, COUNTER = 1, 2, 3
+local FRESH, NAMED, RESENT, WATCHED = 0, 1, 2, 3 -- see spend.lua
+
+-- core makes what searches lists.
+local function core()
+  local floor, max, min = math.floor, math.max, math.min
+
+  -- new_list returns the list of a key. Records in pending are not stored yet.
+  local function new_list(key, horizon)
+    local last = call('LINDEX', key, '-1')
+    if not last then return {key = key, horizon = horizon, stamp = 0, total = 0, was = 0, count = 0, pending = {}} end
+    local stamp, total = unpacked('>I7I6', last)
+    return {key = key, horizon = horizon, stamp = stamp, total = total, was = stamp, count = 0, pending = {}, stored = true}
+  end
+
+  local function size(list)
+    if not list.length then
+      list.length = list.stored and call('LLEN', list.key) or 0
+    end
+    return list.length + list.count
+  end
+
+  -- at returns the stamp, total and amount of the record of a place, counted from 0.
+  local function at(list, place)
+    local packed
+    if place == 0 and list.stored then
+      packed = list.first
+      if not packed then
+        packed = call('LINDEX', list.key, '0')
+        list.first = packed
+      end
+    else
+      size(list)
+      if place < list.length then
+        packed = call('LINDEX', list.key, place)
+      else
+        packed = list.pending[place - list.length + 1]
+      end
+    end
+    local stamp, total, amount = unpacked('>I7I6I4', packed)
+    if amount >= NOCALL then amount = amount - NOCALL end
+    return stamp, total, amount
+  end
+
+  -- seek returns the first place above low whose record reaches a bound: with its
+  -- stamp, or given a base with its total above that. The one at high does. It
+  -- gallops from a guess and then halves.
+  local function seek(list, low, high, guess, bound, base)
+    local step, up = 1, nil
+    while high - low > 1 do
+      guess = max(low + 1, min(high - 1, guess))
+      local short, total = at(list, guess)
+      if base then short = (total - base) % WRAP end
+      short = short < bound
+      if short then low = guess else high = guess end
+      if up == nil then up = short end
+      if short == up and step then -- still on the way
+        guess, step = short and low + step or high - step, step * 2
+      else
+        guess, step = floor((low + high) / 2), nil
+      end
+    end
+    return high
+  end
+
+  -- locate returns the total before an instant and the place of the first record
+  -- at or after it. It begins where that would be if calls came evenly.
+  local function locate(list, instant)
+    if list.stamp < instant then return list.total, size(list) end
+    local stamp, total, amount = at(list, 0)
+    if stamp >= instant then return (total - amount) % WRAP, 0 end
+    local high = size(list) - 1
+    local guess = floor((instant - stamp) / (list.stamp - stamp) * high)
+    high = seek(list, 0, high, guess, instant)
+    stamp, total, amount = at(list, high)
+    return (total - amount) % WRAP, high
+  end
+
+  -- reach returns the stamp of the first record from place on at which the total
+  -- is so much above base. There is one. It begins where that would be if all
+  -- counted as much as the first; records may count 0, so that is no more than a guess.
+  local function reach(list, place, base, amount)
+    local stamp, total, first = at(list, place)
+    local more = amount - (total - base) % WRAP
+    if more <= 0 then return stamp end
+    local guess = place + floor((more - 1) / max(first, 1)) + 1
+    return (at(list, seek(list, place, size(list) - 1, guess, amount, base)))
+  end
+
+  -- fits_at returns when an amount fits that does not fit a sliding or daily window now.
+  -- Many in one batch ask the same.
+  local function fits_at(charge, short, amount)
+    local list = charge.list
+    if charge.asked == amount and charge.told_at == list.total then return charge.told end
+    local told
+    if charge.kind == SLIDING then
+      told = reach(list, charge.place, charge.before, short) + charge.length
+    else
+      local before = locate(list, charge.next)
+      told = (list.total - before) % WRAP + amount <= charge.limit and charge.opens or charge.reopens
+    end
+    charge.asked, charge.told_at, charge.told = amount, list.total, told
+    return told
+  end
+
+  return locate, fits_at, new_list, size, at, reach
+end

@@ -1,0 +1,208 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestPassingFaults: a server that refuses for a while is down, within about a
+// second and never in doubt, and is used again when it is back. What passes
+// within the second is waited for.
+func TestPassingFaults(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--busy-reply-threshold", "200", "--loading-process-events-interval-bytes", "1024")
+	l := fresh(t, server.URL(), nil)
+	mustSpend(t, l, "m", 1, day)
+	t.Run("BUSY", func(t *testing.T) { scriptLoops(t, server, l) })
+	t.Run("OOM", func(t *testing.T) {
+		server.Do(t, "config", "set", "maxmemory", "1mb")
+		mustBeDown(t, l, "OOM")
+		server.Do(t, "config", "set", "maxmemory", "0")
+		mustSpend(t, l, "m", 1, day)
+	})
+	t.Run("maxclients", func(t *testing.T) {
+		client := server.Client(t)
+		do(t, client, "config", "set", "maxclients", "1")
+		do(t, client, "client", "kill", "type", "normal", "skipme", "yes")
+		mustBeDown(t, l, "max number of clients")
+		do(t, client, "config", "set", "maxclients", "1000")
+		mustSpend(t, l, "m", 1, day)
+	})
+	t.Run("restarts", func(t *testing.T) { serverRestarts(t, server, l) })
+	t.Run("LOADING", func(t *testing.T) {
+		server.Do(t, "eval", "for i = 1, 5000 do redis.call('set', 'x' .. i, string.rep('x', 100)) end return 1", 0)
+		server.Do(t, "save")
+		server.Stop()
+		server.Restart(t, "--key-load-delay", "400")
+		mustBeDown(t, l, "LOADING")
+		client := server.Client(t)
+		redistest.Await(t, "the server", func() bool { return client.Do(context.Background(), "dbsize").Err() == nil })
+		mustSpend(t, l, "m", 1, day)
+	})
+	times := map[quota.ID]int{}
+	for _, e := range entries(t, l) {
+		if times[e.ID]++; times[e.ID] > 1 {
+			t.Errorf("%v is charged twice", e.ID)
+		}
+	}
+}
+
+func mustBeDown(t *testing.T, l quota.Ledger, text string) {
+	t.Helper()
+	began := time.Now()
+	_, err := spend(t, l, "m", 1, day)
+	if took := time.Since(began); !errors.Is(err, quota.ErrLedgerDown) || !strings.Contains(err.Error(), text) || took > tolerated {
+		t.Errorf("%v after %s; want ErrLedgerDown for %q in about a second", err, took, text)
+	}
+}
+
+// scriptLoops is another client's endless script, which is killed after a spend
+// gave up, and then while one waits.
+func scriptLoops(t *testing.T, server *redistest.Server, l quota.Ledger) {
+	client := server.Client(t)
+	for _, waits := range []bool{false, true} {
+		other, done := server.Client(t), make(chan struct{})
+		go func() {
+			defer close(done)
+			other.Do(context.Background(), "eval", "while true do end", 0)
+		}()
+		redistest.Await(t, "BUSY", func() bool {
+			return redis.HasErrorPrefix(client.Do(context.Background(), "get", "x").Err(), "BUSY")
+		})
+		if waits {
+			time.AfterFunc(300*time.Millisecond, func() { client.Do(context.Background(), "script", "kill") })
+			mustSpend(t, l, "m", 1, day)
+		} else {
+			mustBeDown(t, l, "BUSY")
+			do(t, client, "script", "kill")
+		}
+		<-done
+		mustSpend(t, l, "m", 1, day)
+	}
+}
+
+// serverRestarts is a restart with what was recorded, within the second and beyond it.
+func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
+	server.Do(t, "save")
+	server.Stop()
+	back := make(chan struct{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		defer close(back)
+		server.Restart(t)
+	})
+	mustSpend(t, l, "m", 1, day)
+	<-back
+	server.Stop()
+	mustBeDown(t, l, "refused")
+	server.Restart(t)
+	mustSpend(t, l, "m", 1, day)
+}
+
+// TestAnotherTopology: a URL that calls the servers what they are not is
+// configuration, and the error names the right scheme.
+func TestAnotherTopology(t *testing.T) {
+	t.Parallel()
+	alone, one, two := redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes"), redistest.Start(t, "--cluster-enabled", "yes")
+	one.AddSlots(t, 0, redistest.Slots)
+	two.Do(t, "cluster", "meet", one.Host(), one.Port())
+	redistest.Await(t, "the cluster", func() bool {
+		return strings.Contains(two.Do(t, "cluster", "info").(string), "cluster_state:ok")
+	})
+	for url, scheme := range map[string]string{
+		two.URL():                       "write redis+cluster://",
+		"redis+cluster://" + alone.Addr: "write redis://",
+		"redis+sentinel://" + alone.Addr + "/main":    "",
+		"redis+sentinel://" + one.Addr + "/s3cret%0A": "",
+	} {
+		_, err := spend(t, fresh(t, url, nil), "m", 1, day)
+		if !errors.Is(err, quota.ErrLedgerConfig) || !strings.Contains(err.Error(), scheme) {
+			t.Errorf("%s: %v; want ErrLedgerConfig with %q", url, err, scheme)
+		}
+	}
+}
+
+// TestLeastRights: a user with what docs/redis.md names, and nothing else, can
+// spend and do all else, alone, in a cluster and by sentinels.
+func TestLeastRights(t *testing.T) {
+	t.Parallel()
+	rights := redisledger.LeastRights(t)
+	for _, right := range rights {
+		command, is := strings.CutPrefix(right.(string), "+")
+		if is && !strings.Contains("evalsha eval cluster|slots", command) && !redisledger.ScriptsCall(t, command) {
+			t.Errorf("no script calls %s; take the right away", command)
+		}
+	}
+	setUser := append([]any{"acl", "setuser", "ration"}, rights...)
+	alone, node := redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
+	node.AddSlots(t, 0, redistest.Slots)
+	redistest.Await(t, "the cluster", func() bool {
+		return strings.Contains(node.Do(t, "cluster", "info").(string), "cluster_state:ok")
+	})
+	for url, server := range map[string]*redistest.Server{"redis://ration:s3cret@" + alone.Addr: alone, "redis+cluster://ration:s3cret@" + node.Addr: node} {
+		server.Do(t, setUser...)
+		l, err := redisledger.Open(url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		everything(t, l)
+		found, err := l.Inspect(t.Context())
+		if err != nil || len(found) == 0 {
+			t.Errorf("inspect: %v, %v", found, err)
+		}
+		for _, entry := range server.Do(t, "acl", "log").([]any) {
+			if object := entry.(map[any]any)["object"]; object != "info" && object != "config|get" {
+				t.Errorf("%v was asked for, and is not among the least rights", object)
+			}
+		}
+		other, err := redisledger.Open(url, &redisledger.Options{Prefix: "other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = other.Close() })
+		if _, err := spend(t, other, "m", 1, day); !errors.Is(err, quota.ErrLedgerConfig) {
+			t.Errorf("another prefix: %v; want ErrLedgerConfig", err)
+		}
+	}
+}
+
+// everything uses all that a ledger can do.
+func everything(t *testing.T, l *redisledger.Ledger) {
+	t.Helper()
+	ctx := t.Context()
+	some := charge("some", 1000, quota.Sliding(time.Hour), "m")
+	guess := charge("guess", 1000, quota.Counter(time.Minute))
+	r := mustSpend(t, l, "m", 10, day, some, guess, charge("today", 1000, quota.Daily(time.UTC)))
+	batch := &quota.Batch{Account: account, Key: "key", Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day, some}}}}
+	if _, err := l.Spend(ctx, batch); err != nil {
+		t.Error(err)
+	}
+	for range quota.MaxSettle + 2 {
+		mustSpend(t, l, "n", 1, day)
+	}
+	last := mustSpend(t, l, "m", 10, day, some)
+	until := time.Now().Add(time.Hour)
+	for name, err := range map[string]error{
+		"settle":        l.Settle(ctx, last, 7),
+		"settle up far": l.Settle(ctx, r, 17),
+		"refund":        l.Refund(ctx, last),
+		"cooldown":      l.SetCooldown(ctx, quota.Cooldown{Account: account, Until: until, Reason: "said so"}),
+		"clear":         l.ClearCooldown(ctx, account, ""),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(entries(t, l)) < quota.MaxSettle || used(t, l, some) != 17 {
+		t.Errorf("%d entries, %d units", len(entries(t, l)), used(t, l, some))
+	}
+}

@@ -1,0 +1,248 @@
+package redisledger
+
+import (
+	"slices"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// plan is a batch as spend.lua takes it.
+type plan struct {
+	names
+	*account
+	batch  *quota.Batch
+	places []int // of the requests to send
+	mode   mode
+
+	time string // injected
+	now  int64
+
+	groups  []group
+	head    string
+	keys    []string
+	args    []any
+	charges []*quota.Charge
+	numbers map[*quota.Charge]int // from 1 on, of charges; nil while there are few
+}
+
+// shape is all of a request but its units, with what an account knows of it.
+type shape struct {
+	*labelled
+	charges []*quota.Charge
+	items   []int // that answer the charges
+}
+
+// shapeKey finds a shape again. The address is of the first charge in the caller's
+// list, which stays where it is while the shape is known.
+type shapeKey struct {
+	label
+	first **quota.Charge
+	n     int
+}
+
+// maxShapes bounds what is remembered in the process.
+const maxShapes = 4096
+
+// shape returns what is known of a request, or nil when the store must be asked.
+func (a *account) shape(r *quota.Request) *shape {
+	key := shapeKey{label: label{r.Method, r.Caller}, n: len(r.Charges)}
+	if key.n > 0 {
+		key.first = &r.Charges[0]
+	}
+	if s := a.shapes[key]; s != nil && slices.Equal(s.charges, r.Charges) {
+		return s
+	}
+	known := a.labels[key.label]
+	if known == nil {
+		return nil
+	}
+	s := &shape{labelled: known, charges: slices.Clone(r.Charges), items: make([]int, len(r.Charges))}
+	for i, c := range r.Charges {
+		if s.items[i] = a.find(c); s.items[i] < 0 {
+			return nil
+		}
+	}
+	a.feeds(key.label)
+	if len(a.shapes) >= maxShapes {
+		clear(a.shapes)
+	}
+	a.shapes[key] = s
+	return s
+}
+
+// make packs the batch, or returns what it needs that is not known.
+func (p *plan) make() *wants {
+	a := p.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.head == "" {
+		return a.missing(p)
+	}
+	p.head, p.charges, p.numbers = a.head, p.charges[:0], nil
+	s := sources{account: a, names: p.names}
+	var charges []byte
+	groups := p.groups[:0]
+	var last *group
+	for _, place := range p.places {
+		r := &p.batch.Requests[place]
+		if last == nil || !last.takes(r, place) {
+			known := a.shape(r)
+			if known == nil {
+				return a.missing(p)
+			}
+			groups = append(groups, group{shape: known, request: r, place: place})
+			last = &groups[len(groups)-1]
+			for _, item := range known.feeds {
+				s.number(item)
+			}
+			for i, c := range known.charges {
+				if _, ok := p.numberOf(c); !ok {
+					charges = packCharge(charges, a, c, s.number(known.items[i]), p.now)
+				}
+			}
+		}
+		last.times++
+	}
+	p.groups = groups
+	b := number(make([]byte, 0, 128), int64(p.batch.Client), 6)
+	b = number(b, int64(p.batch.Seq), 7)
+	b = number(b, int64(p.wireMode()), 1)
+	b = number(b, a.horizon(p.batch.Key != ""), 7)
+	b = number(number(b, int64(len(p.charges)), 2), int64(len(groups)), 2)
+	b = append(append(b, charges...), s.packed...)
+	for i := range groups {
+		b = p.packGroup(b, &groups[i], &s)
+	}
+	b = packNames(b, p.charges)
+	p.finish(b, &s)
+	return nil
+}
+
+// wireMode is the mode as the script is told it.
+func (p *plan) wireMode() mode {
+	if p.mode == fresh && p.head[headBytes-1] != 0 {
+		return watched
+	}
+	return p.mode
+}
+
+// finish makes keys and arguments of a packed batch.
+func (p *plan) finish(b []byte, s *sources) {
+	p.keys = append(append(p.keys[:0], p.meta, p.log), s.keys...)
+	if p.wireMode() != fresh {
+		p.keys = append(p.keys, p.cooldowns, p.slot(p.batch.Client))
+	}
+	if p.mode == resent {
+		since := int64(0)
+		if p.batch.Key == "" {
+			since = max(0, p.newest-slack)
+		}
+		b = number(number(b, int64(len(p.batch.Requests)), 4), since, 7)
+	}
+	p.args = append(p.args[:0], p.head, b)
+	if p.time != "" {
+		p.args = append(p.args, p.time)
+	}
+}
+
+// group is a run of requests of one batch that differ in nothing.
+type group struct {
+	*shape
+	request *quota.Request // the first
+	place   int            // of that in the batch
+	times   int
+}
+
+// takes reports whether a request goes on the run.
+func (g *group) takes(r *quota.Request, place int) bool {
+	f := g.request
+	return place == g.place+g.times && g.times < 1<<16-1 && r.Units == f.Units && r.Force == f.Force &&
+		r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
+}
+
+// What stands for every source, and for every charge.
+const (
+	allSources = 1<<8 - 1
+	allCharges = 1<<16 - 1
+)
+
+func (p *plan) packGroup(b []byte, g *group, s *sources) []byte {
+	units := int64(g.request.Units)
+	if g.request.Force {
+		units |= 1 << 31
+	}
+	b = number(number(b, g.number, 2), units, 4)
+	b = number(number(b, int64(g.place), 4), int64(g.times), 2)
+	feeds, charges := len(g.feeds), len(g.charges)
+	everySource := feeds == len(s.keys)
+	everyCharge := slices.Equal(g.charges, p.charges)
+	if everySource {
+		feeds = allSources
+	}
+	if everyCharge {
+		charges = allCharges
+	}
+	b = number(number(b, int64(feeds), 1), int64(charges), 2)
+	if !everySource {
+		for _, item := range g.feeds {
+			b = number(b, s.number(item), 1)
+		}
+	}
+	if !everyCharge {
+		for _, c := range g.charges {
+			n, _ := p.numberOf(c)
+			b = number(b, int64(n), 2)
+		}
+	}
+	return b
+}
+
+// numberOf returns the number of a charge, and whether it had one.
+func (p *plan) numberOf(c *quota.Charge) (int, bool) {
+	if p.numbers == nil {
+		if i := slices.Index(p.charges, c); i >= 0 {
+			return i + 1, true
+		}
+	} else if n, ok := p.numbers[c]; ok {
+		return n, true
+	}
+	p.charges = append(p.charges, c)
+	n := len(p.charges)
+	if n == 32 { // from here on a map finds them sooner
+		p.numbers = map[*quota.Charge]int{}
+		for i, c := range p.charges {
+			p.numbers[c] = i + 1
+		}
+	}
+	if p.numbers != nil {
+		p.numbers[c] = n
+	}
+	return n, false
+}
+
+// sources numbers the items that a script is given; 0 is the log.
+type sources struct {
+	*account
+	names
+	places []int // in items, by number from 1 on
+	keys   []string
+	packed []byte
+}
+
+func (s *sources) number(place int) int64 {
+	if place < 0 || s.items[place].isLog() {
+		return 0
+	}
+	if i := slices.Index(s.places, place); i >= 0 {
+		return int64(i + 1)
+	}
+	it := &s.items[place]
+	s.places = append(s.places, place)
+	s.keys = append(s.keys, s.source(it.id))
+	if it.key.length > 0 {
+		s.packed = number(append(s.packed, 1, byte(it.coverage.Measure)), it.key.length, 7)
+	} else {
+		s.packed = number(append(s.packed, 0, byte(it.coverage.Measure)), it.horizon, 7)
+	}
+	return int64(len(s.keys))
+}

@@ -1,0 +1,127 @@
+package redisledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+)
+
+// TestSentinels runs on a master with two replicas and three sentinels, in the
+// order it is written in.
+func TestSentinels(t *testing.T) {
+	t.Parallel()
+	group := redistest.StartSentinels(t)
+	url := "redis+sentinel://" + group.Addrs() + "/" + redistest.Master
+	t.Run("no such master", func(t *testing.T) {
+		l := fresh(t, url+"-not", nil)
+		if _, err := spend(t, l, "m", 1, day); !errors.Is(err, quota.ErrLedgerConfig) || !strings.Contains(err.Error(), "no master of this name") {
+			t.Errorf("%v; want ErrLedgerConfig that says so", err)
+		}
+	})
+	t.Run("the master dies while spending", func(t *testing.T) { masterDies(t, group, url) })
+	t.Run("the master is demoted while spending", func(t *testing.T) { masterDemoted(t, group, url) })
+	t.Run("the same with min-replicas-to-write", func(t *testing.T) {
+		group.Present(t).Do(t, "config", "set", "min-replicas-to-write", "1")
+		if v := masterDemoted(t, group, url); v.lost > 20 { // else a second of them, see docs/redis.md
+			t.Errorf("%s; want the old master to stop when its replica leaves it", v)
+		}
+	})
+	t.Run("the sentinels go while spending", func(t *testing.T) { sentinelsGo(t, group, url) })
+}
+
+// TestSoakSentinels is the same at length.
+func TestSoakSentinels(t *testing.T) {
+	soak(t)
+	for range 8 {
+		group := redistest.StartSentinels(t)
+		url := "redis+sentinel://" + group.Addrs() + "/" + redistest.Master
+		masterDies(t, group, url)
+		masterDemoted(t, group, url)
+	}
+}
+
+// failover waits until the sentinels have another master.
+func failover(t *testing.T, group *redistest.Sentinels, old *redistest.Server) {
+	t.Helper()
+	redistest.Await(t, "a failover", func() bool {
+		now := group.Present(t)
+		return now != nil && now != old && strings.Contains(now.Info(t), "role:master")
+	})
+}
+
+// masterDemoted is a failover by hand: the old master lives on and takes spends
+// until the sentinels tell the clients, which are lost; then it is told to follow.
+func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) verdict {
+	crowd := startCrowd(t, url, fmt.Sprintf("demoted%d", prefixes.Add(1)), 4)
+	before := 0
+	awaitSpends(t, crowd, &before)
+	old := group.Present(t)
+	redistest.Await(t, "the failover to begin", func() bool {
+		return group.Sentinels[0].Client(t).Do(context.Background(), "sentinel", "failover", redistest.Master).Err() == nil
+	})
+	failover(t, group, old)
+	now := group.Present(t)
+	old.Do(t, "replicaof", now.Host(), now.Port()) // what the sentinels do after some ten seconds
+	redistest.Await(t, "the old master to follow", func() bool { return strings.Contains(old.Info(t), "master_link_status:up") })
+	awaitSpends(t, crowd, &before)
+	v := crowd.judge(t, crowd.spenders[0].ledger)
+	if v.doubts > 0 {
+		t.Errorf("%s; want none in doubt: no answer was lost", v)
+	}
+	exactly(t, crowd.ledgers()...)
+	return v
+}
+
+// masterDies kills the master, with a sentinel hung that clients may be connected to.
+func masterDies(t *testing.T, group *redistest.Sentinels, url string) {
+	crowd := startCrowd(t, url, "dies", 4)
+	before := 0
+	awaitSpends(t, crowd, &before)
+	hung := group.Sentinels[2]
+	hung.Hang(t)
+	defer hung.GoOn(t)
+	old := group.Present(t)
+	old.Stop()
+	failover(t, group, old)
+	awaitSpends(t, crowd, &before)
+	if v := crowd.judge(t, crowd.spenders[0].ledger); v.down == 0 {
+		t.Errorf("%s; the master's death went by unseen", v)
+	}
+	exactly(t, crowd.ledgers()...)
+}
+
+// sentinelsGo stops the sentinels: the master that was known is kept to, by
+// connections that are made afterwards too.
+func sentinelsGo(t *testing.T, group *redistest.Sentinels, url string) {
+	master := group.Present(t)
+	crowd := startCrowd(t, url, "alone", 3)
+	before := 0
+	awaitSpends(t, crowd, &before)
+	for i, sentinel := range group.Sentinels {
+		if i == 1 { // one only hangs
+			sentinel.Hang(t)
+			t.Cleanup(func() { sentinel.GoOn(t) })
+			continue
+		}
+		sentinel.GoOn(t)
+		sentinel.Stop()
+	}
+	awaitSpends(t, crowd, &before)
+	master.Do(t, "client", "kill", "type", "normal", "skipme", "yes")
+	awaitSpends(t, crowd, &before)
+	if v := crowd.judge(t, crowd.spenders[0].ledger); v.lost > 0 {
+		t.Errorf("%s; want none lost", v)
+	}
+	began := time.Now()
+	l := fresh(t, url, nil)
+	_, err := spend(t, l, "m", 1, day)
+	if took := time.Since(began); !errors.Is(err, quota.ErrLedgerDown) || took > tolerated {
+		t.Errorf("a new client without sentinels: %v after %s; want ErrLedgerDown in about a second", err, took)
+	}
+}

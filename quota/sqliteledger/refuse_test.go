@@ -1,0 +1,75 @@
+package sqliteledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestRefusalNeedsNoTurn: what is refused from memory waits for nobody, and is
+// refused no longer than it should be: until another handle gives units back, or time does.
+func TestRefusalNeedsNoTurn(t *testing.T) {
+	l, clock := timed(t)
+	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
+	day := charge("day", 5, hour)
+	ask := func(l *sqliteledger.Ledger) (quota.Receipt, bool) {
+		t.Helper()
+		answers, err := l.Spend(t.Context(), one(1, day))
+		if err != nil || answers[0].Err != nil && !errors.Is(answers[0].Err, quota.ErrRefused) {
+			t.Fatal(answers, err)
+		}
+		return answers[0].Receipt, answers[0].Err == nil
+	}
+	var receipt quota.Receipt
+	for range 5 {
+		receipt, _ = ask(l)
+		clock.Add(time.Second)
+	}
+	other := open(t, l.Path(), o)
+	refuse := func(l *sqliteledger.Ledger) {
+		t.Helper()
+		if _, granted := ask(l); granted {
+			t.Error("granted; want a refusal")
+		}
+	}
+	refuse(l) // from now on it is in memory
+	lock, err := filelock.Open(l.Path() + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := lock.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range 10 {
+		refuse(l)
+	}
+	if took := time.Since(began); took > time.Second/2 {
+		t.Errorf("took %s while another had the turn", took)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Refund(t.Context(), receipt); err != nil {
+		t.Fatal(err)
+	}
+	if _, granted := ask(l); !granted {
+		t.Error("refused after another handle gave a unit back")
+	}
+	refuse(l)
+	refuse(l)
+	clock.Add(time.Hour - 5*time.Second)
+	if _, granted := ask(l); !granted {
+		t.Error("refused after the first unit left the window")
+	}
+	refuse(l)
+	clock.Add(time.Hour)
+	if _, granted := ask(other); !granted {
+		t.Error("refused by an empty window")
+	}
+}
