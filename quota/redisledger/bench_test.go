@@ -107,7 +107,6 @@ func (b *bench) scriptTime(command string) float64 {
 	return v
 }
 
-// info returns one number of INFO.
 func (b *bench) info(section, name string) float64 {
 	_, rest, _ := strings.Cut(do(b, b.client, "info", section).(string), name+":")
 	rest, _, _ = strings.Cut(rest, "\r")

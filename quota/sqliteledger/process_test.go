@@ -43,8 +43,11 @@ func act(role, path string) error {
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 	switch role {
 	case "stop": // stops with the lock held, in the middle of a transaction
+		goOn := make(chan os.Signal, 1)
+		signal.Notify(goOn, syscall.SIGCONT)
 		o.Now = func() time.Time {
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			<-goOn // this thread may run on for a moment before the process stops
 			return time.Now()
 		}
 	}

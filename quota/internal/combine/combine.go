@@ -8,6 +8,7 @@ package combine
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -43,15 +44,8 @@ type caller struct {
 	requests []quota.Request
 	answers  []quota.Answer
 	err      error
-	ready    chan signal // holds one
+	ready    chan struct{} // holds one: there are answers, or err
 }
-
-type signal uint8
-
-const (
-	answered signal = iota
-	leads           // the caller is to send the next batch
-)
 
 // New returns a combiner that sends its batches to core, each with a deadline
 // of its own. A caller that leaves while its batch is in flight gets no answer;
@@ -70,34 +64,40 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := laneName{batch.Account, batch.Key}
-	me := &caller{requests: batch.Requests, ready: make(chan signal, 1)}
+	me := &caller{requests: batch.Requests, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
-	for {
-		select {
-		case what := <-me.ready:
-			if what == answered {
-				return me.answers, me.err
-			}
-			c.start(ctx, name, me)
-		case <-ctx.Done():
-			if !c.withdraw(name, me) {
-				c.leave(name, me)
-			}
-			return nil, context.Cause(ctx)
+	select {
+	case <-me.ready:
+		return me.answers, me.err
+	case <-ctx.Done():
+		if !c.withdraw(name, me) {
+			c.leave(me)
 		}
+		return nil, context.Cause(ctx)
 	}
 }
 
-// start leads a batch: in the background if the caller might leave meanwhile,
-// which must not end what others wait for.
+// start sends a batch, and those that gather meanwhile: in the background if the
+// caller might leave, which must not end what others wait for.
 func (c *Combiner) start(ctx context.Context, name laneName, me *caller) {
-	if ctx.Done() == nil {
-		c.lead(name, me)
+	if ctx.Done() != nil {
+		go c.drain(name, me)
 		return
 	}
-	go c.lead(name, me)
+	c.lead(name, me)
+	if first := c.next(name); first != nil {
+		go c.drain(name, first)
+	}
+}
+
+// drain sends batches until nobody waits. It is one goroutine for all of
+// them: SQLite needs a deep stack, which takes a new one long to grow.
+func (c *Combiner) drain(name laneName, first *caller) {
+	for ; first != nil; first = c.next(name) {
+		c.lead(name, first)
+	}
 }
 
 // enter reports whether me is to send a batch now; otherwise it is queued.
@@ -129,26 +129,20 @@ func (c *Combiner) withdraw(name laneName, me *caller) bool {
 	return false
 }
 
-// leave is for a caller whose context ended when its batch was in flight, or
-// when it had just been told to lead: then another one must.
-func (c *Combiner) leave(name laneName, me *caller) {
-	abandon := func(what signal) {
-		if what == leads {
-			c.next(name)
-			return
-		}
-		c.refund(me)
-	}
+// leave is for a caller whose context ended when its batch was in flight.
+func (c *Combiner) leave(me *caller) {
 	select {
-	case what := <-me.ready:
-		abandon(what)
+	case <-me.ready:
+		c.refund(me)
 	default:
-		go func() { abandon(<-me.ready) }()
+		go func() { <-me.ready; c.refund(me) }()
 	}
 }
 
-// lead sends one batch: the caller's own requests and those that wait.
+// lead sends one batch: the caller's own requests and those that wait. Callers
+// that were answered just now may come back first: else two crowds take turns.
 func (c *Combiner) lead(name laneName, me *caller) {
+	runtime.Gosched()
 	callers := c.gather(name, me)
 	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, Requests: me.requests}
 	if len(callers) > 1 {
@@ -168,9 +162,8 @@ func (c *Combiner) lead(name laneName, me *caller) {
 			n := len(caller.requests)
 			caller.answers, answers = answers[:n:n], answers[n:]
 		}
-		caller.ready <- answered
+		caller.ready <- struct{}{}
 	}
-	c.next(name)
 }
 
 // gather takes the callers of the next batch from the queue.
@@ -190,18 +183,18 @@ func (c *Combiner) gather(name laneName, me *caller) []*caller {
 	return callers
 }
 
-// next tells the first of those who wait to lead, or ends the lane.
-func (c *Combiner) next(name laneName) {
+// next takes the first of those who wait, or ends the lane.
+func (c *Combiner) next(name laneName) *caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[name]
 	if len(l.waiting) == 0 {
 		delete(c.lanes, name)
-		return
+		return nil
 	}
 	first := l.waiting[0]
 	l.waiting = l.waiting[1:]
-	first.ready <- leads
+	return first
 }
 
 func (c *Combiner) take(n int) uint64 {
