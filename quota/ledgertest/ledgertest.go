@@ -50,6 +50,7 @@ func Run(t *testing.T, open Factory) {
 		{"RetryAtIsTheLatestOfAllBudgets", retryAtLatest},
 		{"DailyAroundMidnight", dailyAroundMidnight},
 		{"DailyOf23And24And25Hours", dailyLengths},
+		{"DailyWithoutMidnight", dailyWithoutMidnight},
 		{"DailyBesideSliding", dailyBesideSliding},
 		{"CounterEstimates", counterEstimates},
 		{"LimitChanged", limitChanged},

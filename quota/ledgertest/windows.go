@@ -141,6 +141,31 @@ func dailyLengths(w *world) {
 	}
 }
 
+// dailyWithoutMidnight takes days whose midnight is skipped or shown twice
+// through their last hours, where a naive boundary lies in the past.
+func dailyWithoutMidnight(w *world) {
+	for _, day := range []struct {
+		zone string
+		end  time.Time // of the day in which the budget is spent
+	}{
+		{"Africa/Cairo", time.Date(2027, 4, 29, 22, 0, 0, 0, time.UTC)},       // 00:00 is skipped
+		{"America/Santiago", time.Date(2027, 9, 5, 4, 0, 0, 0, time.UTC)},     // the same
+		{"Atlantic/Azores", time.Date(2027, 10, 31, 0, 0, 0, 0, time.UTC)},    // 00:00 is shown twice: the first counts
+		{"America/Havana", time.Date(2027, 11, 7, 4, 0, 0, 0, time.UTC)},      // 00:00 is shown twice: the first counts
+		{"Australia/Lord_Howe", time.Date(2028, 4, 1, 13, 0, 0, 0, time.UTC)}, // set back by half an hour the day after
+	} {
+		budget := charge(day.zone, 10, quota.Daily(zone(w, day.zone)))
+		w.clock.Set(day.end.Add(-90 * time.Minute))
+		w.spend(10, budget)
+		for _, before := range []time.Duration{time.Hour, 30 * time.Minute, time.Minute, µs, 0, -quota.DefaultMargin + µs} {
+			w.clock.Set(day.end.Add(-before))
+			w.refuse(10, budget.Budget, before+quota.DefaultMargin, 0, budget)
+		}
+		w.clock.Set(day.end.Add(quota.DefaultMargin))
+		w.spend(10, budget)
+	}
+}
+
 func dailyBesideSliding(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	begin := time.Date(2027, 11, 7, 0, 1, 0, 0, pacific) // a day of 25 hours

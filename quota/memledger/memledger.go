@@ -25,7 +25,8 @@ type Options struct {
 // errors are of the context and of bad calls. An entry takes some 50 bytes,
 // and 16 for each further coverage that counts it.
 type Ledger struct {
-	now func() time.Time
+	now      func() time.Time
+	realTime bool
 
 	mu      sync.Mutex
 	client  uint64 // names the requests of batches that come without an id
@@ -43,12 +44,15 @@ type logName struct{ account, key string }
 
 // Open returns an empty ledger.
 func Open(o *Options) *Ledger {
-	l := &Ledger{now: time.Now, client: quota.NewClient(), seq: 1, logs: map[logName]*log{}, days: decide.Days{}, sweepAt: 1024}
+	l := &Ledger{now: time.Now, realTime: o == nil || o.Now == nil, client: quota.NewClient(), seq: 1, logs: map[logName]*log{}, days: decide.Days{}, sweepAt: 1024}
 	if o != nil && o.Now != nil {
 		l.now = o.Now
 	}
 	return l
 }
+
+// RealTime reports whether no test's clock drives the ledger.
+func (l *Ledger) RealTime() bool { return l.realTime }
 
 // Spend implements quota.Ledger.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {

@@ -101,6 +101,9 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 	return l
 }
 
+// RealTime reports whether no test's clock drives the ledger.
+func (l *Ledger) RealTime() bool { return l.now == nil }
+
 // Spend implements quota.Ledger. Concurrent calls on one log share round trips.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {

@@ -61,6 +61,7 @@ type Ledger struct {
 	path     string // absolute
 	sync     Sync
 	now      func() time.Time
+	realTime bool
 	combiner *combine.Combiner
 
 	opening sync.Mutex
@@ -88,7 +89,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, turn: make(chan struct{}, 1), days: decide.Days{}}
+	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}}
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -103,6 +104,9 @@ func Open(path string, o *Options) (*Ledger, error) {
 	}
 	return l, nil
 }
+
+// RealTime reports whether no test's clock drives the ledger.
+func (l *Ledger) RealTime() bool { return l.realTime }
 
 // Spend implements quota.Ledger. Concurrent callers share a transaction.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
