@@ -248,7 +248,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		return nil, err
 	}
 	if found, err := table.Explain(http.MethodGet, client.BaseURL()+"youtube/v3/videos"); err == nil && !found.Guarded {
-		return nil, &configError{fmt.Errorf("Google's client calls %s, which costs.yaml does not guard; add its host to hosts:", client.BaseURL())}
+		return nil, &configError{fmt.Errorf("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", client.BaseURL())}
 	}
 	f.runner = &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}
 	return f, nil
@@ -279,7 +279,7 @@ func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Reque
 	return func(req *http.Request) (quota.Call, error) {
 		call, err := price(req)
 		if errors.Is(err, quota.ErrUnguarded) {
-			return call, &configError{fmt.Errorf("the call goes to %q, which costs.yaml does not guard; add it to hosts:", req.URL.Host)}
+			return call, &configError{fmt.Errorf("the call goes to %q, which costs.yaml does not guard; add it to hosts", req.URL.Host)}
 		}
 		return call, err
 	}
