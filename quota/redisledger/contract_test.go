@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(childURL); url != "" {
 		os.Exit(child(url))
 	}
+	if url := os.Getenv(playURL); url != "" {
+		os.Exit(play(url))
+	}
 	os.Exit(m.Run())
 }
 
