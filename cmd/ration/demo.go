@@ -51,18 +51,30 @@ func (a *app) demo(ctx context.Context) error {
 	defer server.Close()
 	a.say("A local YouTube listens on %s. Everything else is in %s.", address, dir)
 
+	if err := a.enough(ctx, dir, address, upstream); err != nil {
+		return err
+	}
+	if err := a.tooLittle(ctx, filepath.Join(dir, "small"), address, upstream); err != nil {
+		return err
+	}
+	a.next(dir)
+	return nil
+}
+
+// enough is the first act: the budget pays for all eight regions.
+func (a *app) enough(ctx context.Context, dir, address string, upstream *youtubetest.Server) error {
 	a.say("\nAct 1: eight regions, one budget of 9500 units\n")
-	big, err := a.stage(dir, "", address)
+	stage, err := a.stage(dir, "", address)
 	if err != nil {
 		return err
 	}
-	if err := big.act(ctx); err != nil {
+	if err := stage.act(ctx); err != nil {
 		return err
 	}
-	if err := big.status(ctx); err != nil {
+	if err := stage.status(ctx); err != nil {
 		return err
 	}
-	held, err := big.held(ctx)
+	held, err := stage.held(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,27 +82,28 @@ func (a *app) demo(ctx context.Context) error {
 		return fmt.Errorf("the upstream counted %d units, the ledger holds %d; please report this", upstream.Total(), held)
 	}
 	a.say("\nThe upstream counted %d units; the ledger holds the same.", upstream.Total())
+	return nil
+}
 
+// tooLittle is the second act: the run breaks, and the next one fetches the rest.
+func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *youtubetest.Server) error {
 	a.say("\nAct 2: the same charts on a budget of 15 units every six seconds\n")
 	before := len(upstream.Arrivals())
-	small, err := a.stage(filepath.Join(dir, "small"), "small-", address)
+	stage, err := a.stage(dir, "small-", address)
 	if err != nil {
 		return err
 	}
-	refused, ok := errors.AsType[*quota.RefusedError](small.act(ctx))
-	if !ok {
-		return errors.New("the small budget paid for everything; this machine is slow, try again")
+	err = stage.act(ctx)
+	if !errors.Is(err, quota.ErrRefused) {
+		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again", err)
 	}
 	first := len(upstream.Arrivals()) - before
 	a.say("\n%d pages came. When units are back, the next run goes on:\n", first)
-	if err := until(ctx, refused.RetryAt); err != nil {
-		return err
-	}
-	for err = small.act(ctx); errors.Is(err, quota.ErrRefused); err = small.act(ctx) { // a slow machine may need a third
-		refused, _ = errors.AsType[*quota.RefusedError](err)
-		if err := until(ctx, refused.RetryAt); err != nil {
+	for errors.Is(err, quota.ErrRefused) { // a slow machine may need a third run
+		if err := until(ctx, jobs.RetryAt(err)); err != nil {
 			return err
 		}
+		err = stage.act(ctx)
 	}
 	if err != nil {
 		return err
@@ -104,7 +117,6 @@ func (a *app) demo(ctx context.Context) error {
 		return fmt.Errorf("%d pages took %d calls; please report this", len(pages), len(arrivals))
 	}
 	a.say("\nThe next run fetched the %d pages that were missing: %d pages, %d calls, none twice.", len(arrivals)-first, len(pages), len(arrivals))
-	a.next(dir)
 	return nil
 }
 

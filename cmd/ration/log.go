@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -71,23 +72,9 @@ func (a *app) log(ctx context.Context, account string, since time.Duration, last
 		return err
 	}
 	defer s.Close()
-	var entries []logged
-	for _, u := range table.Upstreams() {
-		if account != "" && account != u.Account {
-			continue
-		}
-		query := quota.Query{Account: u.Account}
-		if since > 0 {
-			query.Since = a.now().Add(-since)
-		}
-		for e, err := range s.ledger.Entries(ctx, query) {
-			if err != nil {
-				return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-			}
-			if keep(e) {
-				entries = append(entries, logged{e.At, e.ID.String(), u.Account, e.Method, e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region)})
-			}
-		}
+	entries, err := a.entries(ctx, s, table, account, since, keep)
+	if err != nil {
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
 	left := 0
 	if last > 0 && len(entries) > last {
@@ -103,6 +90,37 @@ func (a *app) log(ctx context.Context, account string, since time.Duration, last
 		}
 		return nil
 	}
+	a.logTable(entries)
+	if left > 0 {
+		fmt.Fprintf(a.stderr, "%d older entries are not shown; --last 0 shows all\n", left)
+	}
+	return nil
+}
+
+// entries reads the logs of all accounts, or of one.
+func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, account string, since time.Duration, keep func(quota.Entry) bool) ([]logged, error) {
+	var entries []logged
+	for _, u := range table.Upstreams() {
+		if account != "" && account != u.Account {
+			continue
+		}
+		query := quota.Query{Account: u.Account}
+		if since > 0 {
+			query.Since = a.now().Add(-since)
+		}
+		for e, err := range s.ledger.Entries(ctx, query) {
+			if err != nil {
+				return nil, err
+			}
+			if keep(e) {
+				entries = append(entries, logged{e.At, e.ID.String(), u.Account, e.Method, e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region)})
+			}
+		}
+	}
+	return entries, nil
+}
+
+func (a *app) logTable(entries []logged) {
 	t := a.table("at", "method", "units", "lane", "job", "region", "")
 	for _, e := range entries {
 		note := ""
@@ -115,8 +133,4 @@ func (a *app) log(ctx context.Context, account string, since time.Duration, last
 		t.row(e.At.Format("2006-01-02T15:04:05.000Z"), safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), note)
 	}
 	t.print()
-	if left > 0 {
-		fmt.Fprintf(a.stderr, "%d older entries are not shown; --last 0 shows all\n", left)
-	}
-	return nil
 }
