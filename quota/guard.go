@@ -43,6 +43,10 @@ type plan struct {
 // planKey is all of a call that decides which budgets cover it.
 type planKey struct{ account, method, lane, region string }
 
+// MaxCoverages is how many different coverages the budgets of one account may
+// have: a ledger keeps a list for each.
+const MaxCoverages = 64
+
 // maxPlans bounds the remembered plans: methods and regions may come from
 // outside.
 const maxPlans = 1024
@@ -75,6 +79,15 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{budget: i, charge: &Charge{
 			Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window,
 		}})
+	}
+	for account, budgets := range g.accounts {
+		coverages := map[string]bool{}
+		for _, b := range budgets {
+			coverages[b.charge.Coverage.Key()] = true
+		}
+		if len(coverages) > MaxCoverages {
+			errs = append(errs, fmt.Errorf("account %q: budgets of %d different coverages; have at most %d", account, len(coverages), MaxCoverages))
+		}
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("quota: new guard: %w", errors.Join(errs...))
@@ -206,4 +219,11 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.forget()
 	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+}
+
+// Uncool lifts a cooldown before its time: of a budget, or with an empty name
+// of the whole account.
+func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
+	defer g.refusals.forget()
+	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
 }

@@ -58,6 +58,15 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
+	var many []quota.Budget
+	for i := range quota.MaxCoverages + 1 {
+		b := budget(fmt.Sprint(i), 10, time.Hour)
+		b.Methods = []string{fmt.Sprint("m", i)}
+		many = append(many, b)
+	}
+	if _, err := quota.NewGuard(memledger.Open(nil), many, nil); err == nil || !strings.Contains(err.Error(), "65 different coverages; have at most 64") {
+		t.Errorf("65 coverages: %v", err)
+	}
 	if _, err := quota.NewGuard(nil, nil, nil); err == nil {
 		t.Error("accepted without a ledger")
 	}

@@ -42,7 +42,9 @@ type Ledger interface {
 	//
 	// A batch with an id that was granted before (Batch.Client is not 0) is
 	// answered as it was then and not charged again; its refusals are decided
-	// afresh. The ledger remembers the last batch of each client.
+	// afresh. The ledger remembers the last batch of each client, for ten
+	// minutes at least. A client sends its batches in the order of their Seq;
+	// how an older one is answered is not laid down.
 	//
 	// An error instead of answers concerns the whole batch.
 	Spend(ctx context.Context, batch *Batch) ([]Answer, error)
@@ -50,7 +52,8 @@ type Ledger interface {
 	// Settle changes the entry of a grant to what the call really cost, which may be
 	// more than the limits allow. An entry that has left the log is left alone.
 	// Beyond MaxSettle newer entries a lower cost is declined with ErrStays,
-	// and of a higher one the difference becomes a new entry.
+	// and of a higher one the difference becomes a new entry; told twice so
+	// late, it may be added twice: rather too much than too little.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund takes the entry of a call that was never sent out of all that counts:

@@ -12,15 +12,21 @@ const remembered = time.Second
 
 // memory answers a call that was refused a moment ago from the process itself,
 // so that a saturated guard costs next to nothing. A refusal holds for calls
-// of the same plan and cost, until its RetryAt, a settle or refund of this
+// of the same plan and cost (another cost may have another RetryAt), until its RetryAt, a settle or refund of this
 // Guard, or a second. With a ledger that a test's clock drives it is off.
 type memory struct {
 	on     bool
 	forgot atomic.Uint64 // counts the events that end every refusal
 }
 
-// refused is a plan's newest refusal. Its zero value is none.
-type refused struct{ atomic.Pointer[refusal] }
+// refused is the newest refusals of a plan, by cost: calls of few costs come in
+// turns. Its zero value is none.
+type refused [4]atomic.Pointer[refusal]
+
+// of returns where the refusal of a cost is kept.
+func (r *refused) of(units Units) *atomic.Pointer[refusal] {
+	return &r[uint64(units)*0x9E3779B97F4A7C15>>62] // spreads costs that are multiples of each other
+}
 
 type refusal struct {
 	RefusedError
@@ -56,13 +62,13 @@ func (m *memory) remember(call *Call, p *plan, err error, began moment) {
 	if !ok || !m.on || call.Key != "" {
 		return
 	}
-	p.refused.Store(&refusal{RefusedError: *no, units: call.Units, began: began.at, took: time.Since(began.at),
+	p.refused.of(call.Units).Store(&refusal{RefusedError: *no, units: call.Units, began: began.at, took: time.Since(began.at),
 		holds: min(no.RetryAfter, remembered), forgot: began.forgot})
 }
 
 // recall returns the refusal that still holds for a call, or nil.
 func (m *memory) recall(call *Call, p *plan) error {
-	r := p.refused.Load()
+	r := p.refused.of(call.Units).Load()
 	if r == nil || call.Key != "" || call.Units != r.units || m.forgot.Load() != r.forgot {
 		return nil
 	}

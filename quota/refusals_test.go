@@ -52,6 +52,8 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		spend(3, 49100*time.Millisecond, 0) // remembered, and its wait has shrunk
 		spend(2, 49100*time.Millisecond, 1) // another cost may have another instant
+		spend(3, 49100*time.Millisecond, 0) // both are remembered
+		spend(2, 49100*time.Millisecond, 0)
 		time.Sleep(time.Second)
 		spend(3, 48100*time.Millisecond, 1) // a second is the most: others may have given back
 		spend(3, 48100*time.Millisecond, 0)

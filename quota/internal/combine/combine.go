@@ -8,6 +8,7 @@ package combine
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -44,6 +45,7 @@ type caller struct {
 	requests []quota.Request
 	answers  []quota.Answer
 	err      error
+	since    time.Time
 	ready    chan struct{} // holds one: there are answers, or err
 }
 
@@ -105,6 +107,7 @@ func (c *Combiner) enter(name laneName, me *caller) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if l := c.lanes[name]; l != nil {
+		me.since = time.Now()
 		l.waiting = append(l.waiting, me)
 		return false
 	}
@@ -166,21 +169,39 @@ func (c *Combiner) lead(name laneName, me *caller) {
 	}
 }
 
-// gather takes the callers of the next batch from the queue.
+// errCrowd is for callers whose turn did not come in time: a ledger that
+// answers late must not make a crowd wait for one batch after the other.
+var errCrowd = fmt.Errorf("%w: the calls before this one took too long", quota.ErrLedgerDown)
+
+// gather takes the callers of the next batch from the queue, and sends those
+// away that have waited for as long as a batch may take.
 func (c *Combiner) gather(name laneName, me *caller) []*caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[name]
 	callers, requests, taken := []*caller{me}, len(me.requests), 0
 	for _, caller := range l.waiting {
-		if requests += len(caller.requests); requests > MaxBatch {
-			break
+		if !c.late(caller) {
+			if requests += len(caller.requests); requests > MaxBatch {
+				break
+			}
+			callers = append(callers, caller)
 		}
-		callers = append(callers, caller)
 		taken++
 	}
 	l.waiting = l.waiting[taken:]
 	return callers
+}
+
+// late reports whether a caller has waited for as long as a batch may take,
+// and sends it away then.
+func (c *Combiner) late(caller *caller) bool {
+	if time.Since(caller.since) <= c.timeout {
+		return false
+	}
+	caller.err = errCrowd
+	caller.ready <- struct{}{}
+	return true
 }
 
 // next takes the first of those who wait, or ends the lane.
@@ -188,13 +209,15 @@ func (c *Combiner) next(name laneName) *caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[name]
-	if len(l.waiting) == 0 {
-		delete(c.lanes, name)
-		return nil
+	for len(l.waiting) > 0 {
+		first := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		if !c.late(first) {
+			return first
+		}
 	}
-	first := l.waiting[0]
-	l.waiting = l.waiting[1:]
-	return first
+	delete(c.lanes, name)
+	return nil
 }
 
 func (c *Combiner) take(n int) uint64 {

@@ -130,6 +130,38 @@ func TestErrorsReachEveryCaller(t *testing.T) {
 	})
 }
 
+// TestACrowdIsNotKept parks a thousand callers behind a ledger that hangs:
+// none waits for more than the batch in flight and its own.
+func TestACrowdIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := combine.New(func(ctx context.Context, _ *quota.Batch) ([]quota.Answer, error) {
+			<-ctx.Done()
+			return nil, quota.ErrInDoubt
+		}, nil, time.Second)
+		began := time.Now()
+		var wg sync.WaitGroup
+		var down atomic.Int32
+		for range 1000 {
+			wg.Go(func() {
+				_, err := c.Spend(t.Context(), batch("a"))
+				switch {
+				case errors.Is(err, quota.ErrLedgerDown):
+					down.Add(1)
+				case !errors.Is(err, quota.ErrInDoubt):
+					t.Errorf("got %v", err)
+				}
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("a caller was kept for %s", took)
+				}
+			})
+		}
+		wg.Wait()
+		if down.Load() < 700 {
+			t.Errorf("%d were sent away unasked; want those who did not fit into two batches", down.Load())
+		}
+	})
+}
+
 // TestALeaderMayLeave cancels the only caller while its batch hangs: it is
 // released at once, and paid back when the batch comes home.
 func TestALeaderMayLeave(t *testing.T) {

@@ -19,23 +19,29 @@ local function clock(given)
   return (unpacked('>I7', given))
 end
 
--- guard makes all clients know that there are cooldowns or slots to look at, until an
--- instant at least: the last byte of head says so. Head takes on bytes that it
--- has not had, so that nothing sent before can be decided any more.
-local function guard(meta, now, till)
+-- turn gives meta a head that it has never had, so that nothing sent before can
+-- be decided any more. Its last byte says whether there are cooldowns or slots to look at.
+local function turn(meta, head, look)
+  local version = call('HINCRBY', meta, 'version', 1)
+  head = string.sub(head, 1, 8) .. pack('>I3B', version % 16777216, look)
+  call('HSET', meta, 'head', head)
+  return head
+end
+
+-- guard makes all clients know that there are cooldowns or slots to look at,
+-- until an instant at least.
+local function guard(meta, till)
   local head, have = unpack(call('HMGET', meta, 'head', 'guard'))
   if not head then return end
   if tonumber(have or '0') < till then call('HSET', meta, 'guard', string.format('%.0f', till)) end
-  if string.byte(head, 12) == 0 then
-    call('HSET', meta, 'head', string.sub(head, 1, 8) .. pack('>I3B', now % 16777216, 1))
-  end
+  if string.byte(head, 12) == 0 then turn(meta, head, 1) end
 end
 
 -- unguard is the reverse, when nothing is left to look at.
 local function unguard(meta, cool, now)
   local head, till = unpack(call('HMGET', meta, 'head', 'guard'))
   if now <= tonumber(till or '0') or call('EXISTS', cool) == 1 then return end
-  call('HSET', meta, 'head', string.sub(head, 1, 8) .. pack('>I3B', now % 16777216, 0))
+  turn(meta, head, 0)
 end
 
 -- product returns floor(a*b/c) and whether something was left over, for whole

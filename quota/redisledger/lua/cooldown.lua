@@ -10,7 +10,7 @@ end
 local have = call('HGET', cool, budget)
 if have and unpacked('>I7', have) >= till then return 0 end
 call('HSET', cool, budget, pack('>I7', till) .. ARGV[3])
-guard(KEYS[2], till, 0)
+guard(KEYS[2], 0)
 if real == 1 then
   local life = call('PTTL', cool)
   local ends = floor(till / 1000) + 300000

@@ -5,9 +5,10 @@
 -- Answer: head, coverages, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
---   head    eight random bytes that name this life of meta, three that change with the
---           coverages and the next, which is 1 when there are cooldowns or slots to look
---           at; what clients know is good for one head
+--   head    eight random bytes that name this life of meta, three that are another version
+--           whenever the coverages or the next change, which is 1 when there are cooldowns
+--           or slots to look at; what clients know is good for one head
+--   version counts the heads of this life, so that none comes again
 --   guard   until when it is 1 at least, see guard in common.lua
 --   items   the coverages
 --   labels  how many labels have a number; n<words> the number, l<number> the words
@@ -26,7 +27,7 @@ if #ARGV == 3 and ARGV[3] == '' then return {head or '', items or ''} end
 if not head then
   local last, from = call('LINDEX', log, '-1'), 0
   if last then from = unpacked('>I7', last) + 1 end
-  head, items = string.sub(ARGV[2], 1, 11) .. string.char(call('EXISTS', KEYS[3])), ''
+  head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), ''
   call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
 end
 
@@ -54,8 +55,8 @@ for n, item in ipairs(kept) do
 end
 if changed then
   items = table.concat(parts)
-  head = string.sub(head, 1, 8) .. string.sub(ARGV[2], 9, 11) .. string.sub(head, 12)
-  call('HSET', meta, 'head', head, 'items', items)
+  call('HSET', meta, 'items', items)
+  head = turn(meta, head, string.byte(head, 12))
 end
 
 -- free returns a number that no label has, from a random one on, or the number of all others.

@@ -96,7 +96,7 @@ local function search(upto)
   return searched == 0
 end
 
-if mode == RESENT then guard(meta, now, now + 600000000) end
+if mode == RESENT then guard(meta, now + 600000000) end
 if previous or mode == RESENT then
   local last, upto = -1, nil
   if previous then last, upto = unpacked('>I7I7', previous) end
