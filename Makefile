@@ -24,6 +24,7 @@ deps:
 	@command -v redis-server >/dev/null 2>&1 || { \
 	  if command -v apt-get >/dev/null 2>&1; then \
 	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	    [ -z "$$sudo" ] || command -v sudo >/dev/null 2>&1 || { echo "redis-server is missing, and there is no sudo: let an administrator run apt-get install redis-server" >&2; exit 1; }; \
 	    echo "installing redis-server from the system's packages"; \
 	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
 	  else \

@@ -41,6 +41,7 @@ type Progress struct {
 	Pages   int // committed, of all steps
 	Planned int // the most that the pass may still come to
 	Done    bool
+	Outcome Outcome // when Done
 }
 
 // Outcome is how a region's pass, or a run, ended.
@@ -316,5 +317,5 @@ func (p *pass) tell(step string, done bool) {
 	}
 	p.progress.Lock()
 	defer p.progress.Unlock()
-	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Planned: p.planned, Done: done})
+	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Planned: p.planned, Done: done, Outcome: p.report.Outcome})
 }

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -26,17 +27,31 @@ func (f *fixedWindow) allow(now time.Time) bool {
 // boundary, two seconds apart: a counter that resets on the clock lets both
 // through, a window that slides lets 50 through in any minute.
 func Example_boundary() {
+	fixed, sliding := acrossABoundary()
+	fmt.Printf("fixed window: %d of 50, sliding window: %d of 50\n", fixed, sliding)
+	// Output: fixed window: 100 of 50, sliding window: 50 of 50
+}
+
+// TestBoundary says what the example does, to who runs it with -v.
+func TestBoundary(t *testing.T) {
+	fixed, sliding := acrossABoundary()
+	t.Logf("fixed window: %d of 50, sliding window: %d of 50", fixed, sliding)
+	if fixed != 100 || sliding != 50 {
+		t.Error("want 100 and 50")
+	}
+}
+
+// acrossABoundary returns what a fixed window and ours accept.
+func acrossABoundary() (fixed, sliding int) {
 	clock := &ledgertest.Clock{}
 	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), []quota.Budget{
 		{Account: "my-project", Name: "minute", Limit: 50, Window: quota.Sliding(time.Minute)},
 	}, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	counter := &fixedWindow{limit: 50}
 	boundary := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	fixed, sliding := 0, 0
 	for _, instant := range []time.Time{boundary.Add(-time.Second), boundary.Add(time.Second)} {
 		clock.Set(instant)
 		for range 50 {
@@ -48,6 +63,5 @@ func Example_boundary() {
 			}
 		}
 	}
-	fmt.Printf("fixed window: %d of 50, sliding window: %d of 50\n", fixed, sliding)
-	// Output: fixed window: 100 of 50, sliding window: 50 of 50
+	return fixed, sliding
 }

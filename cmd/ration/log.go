@@ -30,6 +30,7 @@ line. It never makes a ledger, and says so when there is none yet.
 			if since < 0 || last < 0 {
 				return &usageError{errors.New("--since and --last: give 0 or more")}
 			}
+			region = regionOf(region)
 			keep := func(e quota.Entry) bool {
 				return (method == "" || e.Method == method) && (region == "" || e.Caller.Region == region)
 			}

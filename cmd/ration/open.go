@@ -70,6 +70,9 @@ func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {
 	default:
 		return nil, &configError{fmt.Errorf("ledger sqlite:%s: unknown option %q; write sync=full or sync=normal", path, options)}
 	}
+	if strings.HasPrefix(path, "~") {
+		return nil, &configError{fmt.Errorf("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)}
+	}
 	if path == "" {
 		return nil, &configError{errors.New("ledger sqlite: names no file; write sqlite:FILE")}
 	}

@@ -53,9 +53,18 @@ func (b *bars) update(p jobs.Progress) {
 		return
 	}
 	tracker.SetValue(int64(p.Pages))
-	if p.Done {
+	switch {
+	case p.Done && (p.Outcome == jobs.Complete || p.Outcome == jobs.Skipped):
+		tracker.UpdateMessage(p.Region + " " + string(p.Outcome))
 		tracker.MarkAsDone()
-	} else if p.Step != "" {
+	case p.Done:
+		tracker.UpdateMessage(p.Region + " " + string(p.Outcome))
+		tracker.MarkAsErrored()
+	}
+	if p.Done {
+		return
+	}
+	if p.Step != "" {
 		tracker.UpdateMessage(p.Region + " " + p.Step)
 	}
 }

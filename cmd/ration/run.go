@@ -237,6 +237,9 @@ func note(err error) string {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonSpent {
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
 	}
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonCooldown {
+		return "cooldown until " + quota.Stamp(refused.RetryAt)
+	}
 	if err == nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,6 +68,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		call.Units = quota.Units(f.units)
 	}
 	call.Caller = f.caller
+	call.Caller.Region = regionOf(f.caller.Region)
 	s, err := a.openGuard(table, true)
 	if err != nil {
 		return err
@@ -100,8 +102,10 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 		if refused.Budget != "" {
 			out.Remaining, out.Budget = &refused.Remaining, &refused.Budget
 		}
-	} else if tightest, ok := a.tightest(ctx, s, call); ok {
+	} else if tightest, ok, err := tightest(ctx, s, call); ok {
 		out.Remaining, out.Budget = &tightest.Remaining, &tightest.Budget.Name
+	} else if err != nil {
+		out.Reason = new("within the allowance: " + err.Error())
 	}
 	switch {
 	case a.json:
@@ -113,6 +117,8 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 		}
 	case refusal == nil && out.Budget != nil:
 		fmt.Fprintf(a.stderr, "granted: %s %d; %s has %d left\n", call.Method, call.Units, *out.Budget, *out.Remaining)
+	case refusal == nil && out.Reason != nil:
+		fmt.Fprintf(a.stderr, "granted: %s %d, %s\n", call.Method, call.Units, *out.Reason)
 	case refusal == nil:
 		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
 	}
@@ -120,15 +126,23 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 }
 
 // tightest returns the balance of the covering budget that has the least left.
-func (a *app) tightest(ctx context.Context, s *spending, call quota.Call) (tightest quota.Balance, ok bool) {
+func tightest(ctx context.Context, s *spending, call quota.Call) (tightest quota.Balance, ok bool, err error) {
 	balances, err := s.guard.Balances(ctx)
 	if err != nil {
-		return tightest, false
+		return tightest, false, err
 	}
 	for _, b := range balances {
 		if b.Budget.Account == call.Account && b.Budget.Coverage().Covers(call.Method, call.Caller) && (!ok || b.Remaining < tightest.Remaining) {
 			tightest, ok = b, true
 		}
 	}
-	return tightest, ok
+	return tightest, ok, nil
+}
+
+// regionOf returns a region as regions.yaml and budgets write it.
+func regionOf(name string) string {
+	if len(name) == 2 {
+		return strings.ToUpper(name)
+	}
+	return name
 }

@@ -24,8 +24,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show what is left, who spent it, and when more comes back",
 		Long: `Status shows of every budget its limit, what is used and what remains, the
 next instants at which units return, who spent them, and cooldowns. It never
-makes a ledger, and says so when there is none yet. --at shows a SQLite ledger
-as of another instant.
+makes a ledger, and says so when there is none yet. --at looks ahead, to what a
+later instant will find if nobody spends until then; before the newest entry it
+shows what a clock that was set back would find.
 
 ` + exitHelp,
 		Example: "  ration status\n  ration status --json",
@@ -225,7 +226,11 @@ func (a *app) statusTable(r *statusReport) {
 	fmt.Fprintf(a.stdout, "\nat      %s\n\n", quota.Stamp(r.At))
 	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
 	for _, b := range r.Budgets {
-		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, b.Window, b.returns(r.At))
+		window := b.Window
+		if b.Estimate {
+			window += " (estimate)"
+		}
+		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
 	}
 	t.print()
 	for _, b := range r.Budgets {

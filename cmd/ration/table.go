@@ -6,7 +6,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"golang.org/x/term"
 )
 
 // grid is a table for people: columns under small headings, without lines.
@@ -24,11 +23,6 @@ func (a *app) table(headings ...any) *grid {
 	style.Format.Header = text.FormatUpper
 	g.writer.SetStyle(style)
 	g.writer.SuppressTrailingSpaces()
-	if a.terminal {
-		if width, _, err := term.GetSize(1); err == nil && width > 40 {
-			g.writer.Style().Size.WidthMax = width
-		}
-	}
 	g.writer.AppendHeader(table.Row(headings))
 	return g
 }

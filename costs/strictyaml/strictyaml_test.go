@@ -168,7 +168,7 @@ func TestHostileFilesEndSoon(t *testing.T) {
 
 func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.yaml")
-	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o664: true, 0o646: true} {
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o646: true, 0o666: true} {
 		if err := os.WriteFile(path, []byte("count: 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

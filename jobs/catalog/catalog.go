@@ -127,6 +127,8 @@ func statFile(path string, create bool) (fs.FileInfo, error) {
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, &FileError{Path: path, Reason: ErrNotCatalog, Cause: errors.New("not a regular file")}
+	case err == nil && create && !writable(path): // SQLite would open it for reading
+		return nil, &FileError{Path: path, Reason: ErrUnwritable}
 	case err == nil:
 		return info, nil
 	case !create && errors.Is(err, fs.ErrNotExist):

@@ -23,3 +23,6 @@ func tryLock(f *os.File) error {
 		}
 	}
 }
+
+// writable reports whether this process may write to a file, by its mode.
+func writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }

@@ -17,3 +17,6 @@ func tryLock(f *os.File) error {
 	}
 	return err
 }
+
+// writable cannot be told beforehand here.
+func writable(string) bool { return true }
