@@ -23,6 +23,7 @@ type Guard struct {
 		byCall atomic.Pointer[map[planKey]*plan] // replaced, never written to
 		adding sync.Mutex
 	}
+	asked    sync.Pool // of *asked
 	line     line
 	refusals memory
 }
@@ -62,7 +63,7 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 	}
 	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
 	g.plans.byCall.Store(&map[planKey]*plan{})
-	g.refusals.on = realTime(ledger)
+	g.refusals.on, g.refusals.base = realTime(ledger), time.Now()
 	var errs []error
 	names := map[[2]string]bool{}
 	for i := range g.budgets {
@@ -112,9 +113,8 @@ func (g *Guard) Record(ctx context.Context, call Call) (*Grant, error) {
 	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), true)
 }
 
-// asked is all that one spend needs, in one allocation.
+// asked is what one spend asks its ledger.
 type asked struct {
-	grant    Grant
 	batch    Batch
 	requests [1]Request
 }
@@ -126,18 +126,22 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, force bool) (
 		}
 	}
 	began := g.refusals.begin()
-	a := &asked{requests: [1]Request{{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: force}}}
+	a, _ := g.asked.Get().(*asked)
+	if a == nil {
+		a = new(asked)
+	}
+	a.requests[0] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: force}
 	a.batch = Batch{Account: call.Account, Key: call.Key, Requests: a.requests[:]}
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err)
 	}
+	g.asked.Put(a) // after an error the ledger may still look at it
 	if err := answers[0].Err; err != nil {
 		g.refusals.remember(call, plan, err, began)
 		return nil, err
 	}
-	a.grant.guard, a.grant.receipt, a.grant.settled = g, answers[0].Receipt, -1
-	return &a.grant, nil
+	return &Grant{guard: g, receipt: answers[0].Receipt, settled: -1}, nil
 }
 
 // plan returns what call is charged to.

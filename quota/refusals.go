@@ -16,6 +16,7 @@ const remembered = time.Second
 // Guard, or a second. With a ledger that a test's clock drives it is off.
 type memory struct {
 	on     bool
+	base   time.Time     // what began is counted from: a difference costs half of time.Now
 	forgot atomic.Uint64 // counts the events that end every refusal
 }
 
@@ -31,7 +32,7 @@ func (r *refused) of(units Units) *atomic.Pointer[refusal] {
 type refusal struct {
 	RefusedError
 	units  Units
-	began  time.Time     // before the ledger was asked
+	began  time.Duration // before the ledger was asked
 	took   time.Duration // until it answered
 	holds  time.Duration
 	forgot uint64
@@ -45,7 +46,7 @@ func realTime(l Ledger) bool {
 
 // moment is when a ledger began to be asked.
 type moment struct {
-	at     time.Time
+	at     time.Duration
 	forgot uint64
 }
 
@@ -53,7 +54,7 @@ func (m *memory) begin() moment {
 	if !m.on {
 		return moment{}
 	}
-	return moment{time.Now(), m.forgot.Load()}
+	return moment{time.Since(m.base), m.forgot.Load()}
 }
 
 // remember keeps the refusal of a call that the ledger was asked for at a moment.
@@ -62,7 +63,7 @@ func (m *memory) remember(call *Call, p *plan, err error, began moment) {
 	if !ok || !m.on || call.Key != "" {
 		return
 	}
-	p.refused.of(call.Units).Store(&refusal{RefusedError: *no, units: call.Units, began: began.at, took: time.Since(began.at),
+	p.refused.of(call.Units).Store(&refusal{RefusedError: *no, units: call.Units, began: began.at, took: time.Since(m.base) - began.at,
 		holds: min(no.RetryAfter, remembered), forgot: began.forgot})
 }
 
@@ -72,7 +73,7 @@ func (m *memory) recall(call *Call, p *plan) error {
 	if r == nil || call.Key != "" || call.Units != r.units || m.forgot.Load() != r.forgot {
 		return nil
 	}
-	passed := time.Since(r.began)
+	passed := time.Since(m.base) - r.began
 	if passed >= r.holds {
 		return nil
 	}
