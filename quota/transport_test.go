@@ -248,8 +248,8 @@ func TestTransportHeedsFeedback(t *testing.T) {
 
 func TestTransportBoundsTheSumOfItsWaits(t *testing.T) {
 	up := newUpstream(t, nil)
-	guard := newGuard(t, nil, budget("day", 1, 40*time.Millisecond))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute, MaxTotalWait: 100 * time.Millisecond}}
+	guard := newGuard(t, nil, budget("day", 1, 300*time.Millisecond))
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute, MaxTotalWait: 700 * time.Millisecond}}
 	began := time.Now()
 	for i := range 20 {
 		resp, err := client.Get(up.URL)
@@ -264,7 +264,7 @@ func TestTransportBoundsTheSumOfItsWaits(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	t.Error("20 requests waited 40 ms each; want a refusal once they had waited 100 ms together")
+	t.Error("20 requests waited 300 ms each; want a refusal once they had waited 700 ms together")
 }
 
 func TestTransportIsConcurrent(t *testing.T) {
