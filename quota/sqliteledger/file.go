@@ -62,11 +62,10 @@ func (l *Ledger) tryUse() error {
 	if err != nil {
 		return err
 	}
+	c.script("BEGIN") // all three of one instant: another process may be making the tables just now
+	objects := integer(c.value("SELECT COUNT(*) FROM sqlite_schema"))
 	version, application := integer(c.value("PRAGMA user_version")), integer(c.value("PRAGMA application_id"))
-	objects := int64(0)
-	if version == 0 {
-		objects = integer(c.value("SELECT COUNT(*) FROM sqlite_schema"))
-	}
+	c.script("COMMIT")
 	info, statErr := os.Stat(l.path)
 	switch {
 	case c.err != nil:

@@ -331,3 +331,29 @@ func overwrite(t *testing.T, path string, offset int64, n int) {
 		}
 	}
 }
+
+// TestOpenedWhileItIsMade: of many who open a file that is not there yet, one
+// makes it, and nobody sees it half made.
+func TestOpenedWhileItIsMade(t *testing.T) {
+	for range 40 {
+		path := fresh(t)
+		results := make(chan error)
+		for range 8 {
+			go func() {
+				l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
+				if err == nil {
+					err = l.Close()
+				}
+				results <- err
+			}()
+		}
+		for range 8 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
