@@ -3,9 +3,11 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Budget is a named limit over a window, on calls of one account: all of
@@ -23,6 +25,15 @@ type Budget struct {
 	Except  []string // covers none of these
 	Lanes   []string // covers calls of these lanes; empty: all
 	Regions []string // covers calls of these regions; empty: all
+
+	// Floor keeps room for regions, in what the budget counts: a call of a
+	// region is admitted only if it leaves every other region what that one has
+	// not used yet of its floor. The sum is at most Limit. There is no floor
+	// on a Counter window, which is an estimate.
+	Floor map[string]Units
+	// FloorUntil is for a window that follows the calendar: so long before its
+	// end, what is left goes to anyone. 0 keeps the floors to the end.
+	FloorUntil time.Duration
 }
 
 // Coverage returns which calls b covers and how it measures them.
@@ -56,11 +67,56 @@ func (b *Budget) check() error {
 	}
 	if err := b.Window.check(); err != nil {
 		errs = append(errs, err)
+	} else {
+		b.checkFloor(complain)
 	}
 	if len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("budget %q: %w", b.Name, errors.Join(errs...))
+}
+
+func (b *Budget) checkFloor(complain func(format string, args ...any)) {
+	sum := Units(0)
+	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
+		units := b.Floor[region]
+		if region == "" {
+			complain("a floor for no region: name one")
+		}
+		if len(b.Regions) > 0 && !slices.Contains(b.Regions, region) {
+			complain("a floor for %q, which the budget does not cover: remove it", region)
+		}
+		if units < 1 || units > MaxLimit {
+			complain("a floor of %d for %q: give one from 1 to the limit", units, region)
+			return
+		}
+		sum += units
+	}
+	switch {
+	case sum > b.Limit:
+		complain("floors of %d together, above its limit of %d: lower them", sum, b.Limit)
+	case len(b.Floor) > 0 && b.Window.Estimate():
+		complain("floors on a counter window, which is an estimate: use a sliding or a calendar window")
+	case b.FloorUntil < 0 || b.FloorUntil > 0 && (len(b.Floor) == 0 || b.Window.Kind() != KindDaily):
+		complain("floors that end %s before the window does: this is for floors on a window that follows the calendar", shortDuration(b.FloorUntil))
+	}
+}
+
+// charge returns b as a call of a region is charged to it.
+func (b *Budget) charge(region string) *Charge {
+	c := &Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window}
+	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
+		if other != region {
+			c.Floors = append(c.Floors, Floor{Coverage: b.coverageOf(other), Units: b.Floor[other]})
+			c.FloorUntil = b.FloorUntil
+		}
+	}
+	return c
+}
+
+// coverageOf returns what of b's coverage is one region's.
+func (b *Budget) coverageOf(region string) *Coverage {
+	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: []string{region}})
 }
 
 // maxName bounds the names of accounts, keys and budgets, in bytes.

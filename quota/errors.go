@@ -66,7 +66,8 @@ type RefusedError struct {
 
 	Measure   Measure
 	Limit     Units
-	Remaining Units // never negative
+	Remaining Units // for this call, never negative: what is kept for others is not
+	Kept      Units // of the limit, for the floors of other regions
 	Needed    Units
 
 	// RetryAt is the first instant, on the ledger's clock, at which this call
@@ -93,8 +94,12 @@ func (e *RefusedError) Error() string {
 	case ReasonQueue:
 		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn; try again at %s", e.Budget, e.Method, when)
 	}
-	return fmt.Sprintf("%s has %d of %d %s left, %s needs %d; more at %s",
-		e.Budget, e.Remaining, e.Limit, e.Measure, e.Method, e.Needed, when)
+	kept := ""
+	if e.Kept > 0 {
+		kept = fmt.Sprintf(" (%d kept for other regions)", e.Kept)
+	}
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d; more at %s",
+		e.Budget, e.Remaining, e.Limit, e.Measure, kept, e.Method, e.Needed, when)
 }
 
 // Is reports that every RefusedError is ErrRefused.

@@ -77,17 +77,18 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 		} else {
 			names[name] = true
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{budget: i, charge: &Charge{
-			Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window,
-		}})
+		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{budget: i, charge: b.charge("")})
 	}
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
 		for _, b := range budgets {
 			coverages[b.charge.Coverage.Key()] = true
+			for _, floor := range b.charge.Floors {
+				coverages[floor.Coverage.Key()] = true
+			}
 		}
 		if len(coverages) > MaxCoverages {
-			errs = append(errs, fmt.Errorf("account %q: budgets of %d different coverages; have at most %d", account, len(coverages), MaxCoverages))
+			errs = append(errs, fmt.Errorf("account %q: budgets of %d different coverages; have at most %d, floors included", account, len(coverages), MaxCoverages))
 		}
 	}
 	if len(errs) > 0 {
@@ -163,7 +164,7 @@ func (g *Guard) plan(call *Call) *plan {
 	made := &plan{key: key}
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			made.charges = append(made.charges, b.charge)
+			made.charges = append(made.charges, g.charge(b, call.Caller.Region))
 		}
 	}
 	more := map[planKey]*plan{key: made}
@@ -172,6 +173,14 @@ func (g *Guard) plan(call *Call) *plan {
 	}
 	g.plans.byCall.Store(&more)
 	return made
+}
+
+// charge returns a budget as a call of a region is charged to it.
+func (g *Guard) charge(b guarded, region string) *Charge {
+	if budget := &g.budgets[b.budget]; budget.Floor[region] > 0 {
+		return budget.charge(region)
+	}
+	return b.charge
 }
 
 // Covering returns the budgets that call would be charged to.

@@ -110,6 +110,9 @@ type Request struct {
 	// Force records a call that has happened already, whatever limits and
 	// cooldowns say. A forced request may cost 0 units.
 	Force bool
+	// NoCall is for a forced request that is no call: a correction of what is
+	// used, or a note of an operator. Its entry counts its units, and no call.
+	NoCall bool
 }
 
 // Charge is a budget as a ledger sees it: a question about the log.
@@ -118,6 +121,33 @@ type Charge struct {
 	Coverage *Coverage
 	Limit    Units
 	Window   Window
+
+	// Floors is the room that is kept for others: the amount must fit into
+	// Limit less what each coverage has not used yet of its floor in the
+	// same window. They are told by NewGuard from a Budget's, without the floor of the caller's own region.
+	Floors []Floor
+	// FloorUntil is, on a daily window, how long before the day's end its
+	// floors end; 0 keeps them to the end. Of a margin around a boundary each
+	// day has its own: the day that begins has all its floors.
+	FloorUntil time.Duration
+}
+
+// Floor is what is kept for the calls of a coverage, in what the charge counts.
+type Floor struct {
+	Coverage *Coverage
+	Units    Units // 1 to the limit
+}
+
+// never reports whether an amount finds no room even when nothing is used: with what
+// others have used their floors fall by as much at most.
+func (c *Charge) never(amount Units) bool {
+	room := c.Limit
+	if c.FloorUntil == 0 {
+		for _, floor := range c.Floors {
+			room -= floor.Units
+		}
+	}
+	return amount > room
 }
 
 // Answer is the decision on one request: a Receipt when Err is nil.
@@ -179,7 +209,7 @@ type Entry struct {
 	Method string
 	Caller Caller
 	Units  Units
-	Calls  Units // 1; 0 for a refunded call, or for units added to an earlier one
+	Calls  Units // 1; 0 for a refunded call, for units added to an earlier one, and for what is no call
 }
 
 // Cooldown is the upstream's word to stop until an instant.
@@ -203,11 +233,13 @@ func (r *Request) Check(account string) error {
 		return fmt.Errorf("%w: %q costs %d units; a call costs 1 to %d", ErrBadCall, r.Method, r.Units, MaxUnits)
 	case len(r.Method) > MaxLabel || len(r.Caller.Lane) > MaxLabel || len(r.Caller.Job) > MaxLabel || len(r.Caller.Region) > MaxLabel:
 		return fmt.Errorf("%w: a method, lane, job or region of more than %d bytes; shorten it", ErrBadCall, MaxLabel)
+	case r.NoCall && !r.Force:
+		return fmt.Errorf("%w: %q is no call, and may be recorded only by force", ErrBadCall, r.Method)
 	case r.Force:
 		return nil
 	}
 	for _, charge := range r.Charges {
-		if needed := charge.Coverage.Amount(r.Units); needed > charge.Limit {
+		if needed := charge.Coverage.Amount(r.Units); charge.never(needed) {
 			return &NeverFitsError{Account: account, Budget: charge.Budget, Method: r.Method,
 				Measure: charge.Coverage.Measure, Limit: charge.Limit, Needed: needed}
 		}
