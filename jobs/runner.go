@@ -291,17 +291,38 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 	return page, err
 }
 
+// call makes the call of a page. Where the upstream says that it has not changed, the
+// page is what an earlier pass was given.
 func (p *pass) call(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	if step.Kind == Channels { // asks for other channels each time
+		return p.channels(ctx)
+	}
+	known, err := p.Catalog.KnownPage(ctx, p.region.Name, step.Name(), at.Next)
+	if err != nil {
+		return known, err
+	}
+	var page catalog.Page
+	client := p.Client.IfNoneMatch(known.ETag)
 	switch step.Kind {
 	case Trending:
-		page, err := p.Client.Trending(ctx, p.region.Name, at.Next)
-		page.FirstRank = at.Videos + 1
-		return page, err
+		page, err = client.Trending(ctx, p.region.Name, at.Next)
 	case Search:
-		return p.Client.Search(ctx, p.region.Name, step.Query, at.Next)
+		page, err = client.Search(ctx, p.region.Name, step.Query, at.Next)
 	case Categories:
-		return p.Client.Categories(ctx, p.region.Name)
+		page, err = client.Categories(ctx, p.region.Name)
 	}
+	if known.ETag != "" && errors.Is(err, youtube.ErrNotModified) {
+		page, err = known, nil
+	}
+	page.Token, page.Done, page.FirstRank = at.Next, false, 0
+	if step.Kind == Trending {
+		page.FirstRank = at.Videos + 1
+	}
+	return page, err
+}
+
+// channels fetches some of the channels that are not known yet.
+func (p *pass) channels(ctx context.Context) (catalog.Page, error) {
 	ids, err := p.Catalog.UnknownChannels(ctx, p.region.Name, youtube.PageSize)
 	if err != nil || len(ids) == 0 {
 		return catalog.Page{Done: true}, err

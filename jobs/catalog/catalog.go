@@ -28,13 +28,16 @@ import (
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
-	schemaVersion = 1
+	schemaVersion = 2
 	applicationID = 0x72636174 // "rcat", so that another program's database is never taken for ours
 	busyTimeout   = 30 * time.Second
 )
 
 //go:embed schema.sql
 var schemaSQL string
+
+//go:embed schema2.sql
+var schema2SQL string
 
 //go:embed queries.sql
 var queriesSQL string
@@ -105,14 +108,15 @@ func (c *Catalog) connect(create bool) error {
 	}
 	c.db.SetMaxOpenConns(4)
 	c.db.SetMaxIdleConns(4)
-	ours, err := c.identify(c.db)
-	if err != nil {
-		return err
-	}
-	if create {
+	version, err := c.identify(c.db)
+	switch {
+	case err != nil:
+	case create:
 		err = c.create()
-	} else if !ours {
+	case version == 0:
 		err = fmt.Errorf("%s: %w", c.path, ErrNoCatalog)
+	case version < schemaVersion:
+		err = &FileError{Path: c.path, Reason: ErrOlder}
 	}
 	if err != nil {
 		return err
@@ -165,27 +169,27 @@ type rowQuerier interface {
 	QueryRow(query string, args ...any) *sql.Row
 }
 
-// identify says whether the file holds a catalogue of this schema. False
-// without an error is an empty file.
-func (c *Catalog) identify(q rowQuerier) (ours bool, err error) {
-	var app, version, tables int
+// identify returns the version of the catalogue that the file holds, 0 for an
+// empty file.
+func (c *Catalog) identify(q rowQuerier) (version int, err error) {
+	var app, tables int
 	err = q.QueryRow(`SELECT (SELECT application_id FROM pragma_application_id),
 		(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).Scan(&app, &version, &tables)
 	switch {
 	case err != nil:
-		return false, err
+		return 0, err
 	case app == 0 && version == 0 && tables == 0:
-		return false, nil
+		return 0, nil
 	case app != applicationID:
-		return false, &FileError{Path: c.path, Reason: ErrNotCatalog, Cause: errors.New("the database of another program")}
-	case version != schemaVersion:
-		return false, &FileError{Path: c.path, Reason: ErrNewer,
+		return 0, &FileError{Path: c.path, Reason: ErrNotCatalog, Cause: errors.New("the database of another program")}
+	case version > schemaVersion:
+		return 0, &FileError{Path: c.path, Reason: ErrNewer,
 			Cause: fmt.Errorf("schema %d, this one knows %d", version, schemaVersion)}
 	}
-	return true, nil
+	return version, nil
 }
 
-// create makes the schema in an empty file. It takes the write lock in any
+// create makes the schema in an empty file, or what an older one lacks. It takes the write lock in any
 // case, which also tells now, not at the first page, that the file is read-only.
 func (c *Catalog) create() error {
 	if _, err := c.db.Exec("PRAGMA journal_mode = WAL"); err != nil {
@@ -196,11 +200,15 @@ func (c *Catalog) create() error {
 		return err
 	}
 	defer tx.Rollback()
-	ours, err := c.identify(tx) // another process may have been first
-	if err != nil || ours {
+	version, err := c.identify(tx) // another process may have been first
+	if err != nil || version == schemaVersion {
 		return err
 	}
-	schema := schemaSQL + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
+	schema := schema2SQL
+	if version == 0 {
+		schema = schemaSQL + schema
+	}
+	schema += fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
 	if _, err := tx.Exec(schema); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 				return err
 			}
 		}
-		return nil
+		return b.keepPage(p, now)
 	}))
 }
 

@@ -29,6 +29,7 @@ var (
 var (
 	ErrNotCatalog = errors.New("is damaged or is not a ration catalogue; move it away or restore it, it is never overwritten")
 	ErrNewer      = errors.New("was written by a newer ration; upgrade this one")
+	ErrOlder      = errors.New("was written by an older ration; fetch something with ration run, which brings it up to date")
 	ErrUnwritable = errors.New("cannot be opened for writing; check the owner and mode of the file and its folder")
 	ErrReplaced   = errors.New("was deleted or replaced while open; start again")
 	ErrNetworkFS  = errors.New("is on a network file system, where SQLite's WAL is unsafe; put it on a local disk")

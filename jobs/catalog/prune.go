@@ -28,7 +28,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 		into *int64
 	}{
 		{"prune_positions", &p.Positions}, {"prune_sightings", &rest}, {"prune_videos", &p.Videos},
-		{"prune_channels", &p.Channels}, {"prune_categories", &rest}, {"prune_passes", &rest},
+		{"prune_channels", &p.Channels}, {"prune_categories", &rest}, {"prune_pages", &rest}, {"prune_passes", &rest},
 	} {
 		for {
 			n, err := c.pruneSome(ctx, q.name, before)

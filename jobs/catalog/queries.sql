@@ -60,6 +60,13 @@ INSERT INTO checkpoints (region, tick, step, next, pages, videos, done, fetched_
 ON CONFLICT (region, tick, step) DO UPDATE SET next = excluded.next, pages = pages + 1,
   videos = videos + excluded.videos, done = excluded.done, fetched_at = excluded.fetched_at;
 
+-- name: put_page
+INSERT INTO pages (region, step, number, token, content, fetched_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (region, step, number) DO UPDATE SET token = excluded.token, content = excluded.content, fetched_at = excluded.fetched_at;
+
+-- name: known_page
+SELECT content FROM pages WHERE region = ?1 AND step = ?2 AND token = ?3 ORDER BY fetched_at DESC LIMIT 1;
+
 -- name: finish_pass
 INSERT INTO passes (region, tick, started_at, fetched_at, finished_at) VALUES (?1, ?2, ?3, ?3, ?3)
 ON CONFLICT (region, tick) DO UPDATE SET finished_at = excluded.finished_at;
@@ -127,6 +134,9 @@ DELETE FROM channels WHERE id IN (SELECT id FROM channels WHERE fetched_at < ?1 
 
 -- name: prune_categories
 DELETE FROM categories WHERE (region, id) IN (SELECT region, id FROM categories WHERE fetched_at < ?1 LIMIT ?2);
+
+-- name: prune_pages
+DELETE FROM pages WHERE (region, step, number) IN (SELECT region, step, number FROM pages WHERE fetched_at < ?1 LIMIT ?2);
 
 -- The newest pass of a region stays, however old: it may be finished, and its
 -- next tick far off. Checkpoints go when a newer tick begins.

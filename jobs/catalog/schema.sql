@@ -1,4 +1,4 @@
--- The catalogue, version 1. Instants are UTC milliseconds since 1970; NULL is unknown.
+-- The catalogue, version 2. Instants are UTC milliseconds since 1970; NULL is unknown.
 
 -- n is spelled out because FTS5 and the other tables point at it, and VACUUM
 -- may renumber a rowid that has no name. It grows with first sight: a larger n

@@ -52,8 +52,10 @@ type Page struct {
 	MissingChannels []string // asked for and not answered: deleted or terminated
 	Categories      []Category
 
-	Next string // token of the page after this one
-	Done bool   // the step has no further page
+	Token string // that led to this page
+	Next  string // token of the page after this one
+	Done  bool   // the step has no further page
+	ETag  string // with one, the page is kept for KnownPage
 }
 
 // Checkpoint is where a step of a pass stands. The zero value has not begun.

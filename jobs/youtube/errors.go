@@ -59,6 +59,9 @@ func explain(method string, err error) error {
 	if never, ok := errors.AsType[*quota.NeverFitsError](err); ok {
 		return never
 	}
+	if googleapi.IsNotModified(err) {
+		return ErrNotModified
+	}
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		e := &APIError{Method: method, Status: answer.Code, Err: err}
 		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))

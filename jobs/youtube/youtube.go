@@ -4,6 +4,7 @@ package youtube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -18,8 +19,15 @@ import (
 // the API gives (discovery document, revision 20261019).
 const PageSize = 50
 
+// ErrNotModified is what a client answers that was told of an etag, when the page
+// is still the one that had it.
+var ErrNotModified = errors.New("youtube: the page has not changed")
+
 // Client fetches. It is safe for concurrent use.
-type Client struct{ service *yt.Service }
+type Client struct {
+	service *yt.Service
+	etag    string
+}
 
 // New returns a client that sends its calls through httpClient, to the API or, when it is not
 // empty, to another endpoint (a base URL). The key is the business of
@@ -40,12 +48,19 @@ func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client
 // BaseURL returns where the client sends its calls.
 func (c *Client) BaseURL() string { return c.service.BasePath }
 
+// IfNoneMatch returns a client for which a page that still has an etag is
+// ErrNotModified. An empty etag is none.
+func (c *Client) IfNoneMatch(etag string) *Client { return &Client{service: c.service, etag: etag} }
+
 // Trending fetches the page of a region's chart that token leads to, "" for
 // the first. The page's Next is empty at the chart's end.
 func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Page, error) {
 	call := c.service.Videos.List([]string{"snippet", "statistics"}).Chart("mostPopular").RegionCode(region).MaxResults(PageSize).Context(ctx)
 	if token != "" {
 		call.PageToken(token)
+	}
+	if c.etag != "" {
+		call.IfNoneMatch(c.etag)
 	}
 	answer, err := call.Do()
 	if err != nil {
@@ -54,7 +69,7 @@ func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Pa
 	if answer == nil || answer.Kind == "" {
 		return catalog.Page{}, empty("videos.list")
 	}
-	page := catalog.Page{Next: answer.NextPageToken}
+	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag}
 	for _, item := range answer.Items {
 		if item != nil && item.Id != "" {
 			page.Videos = append(page.Videos, video(item))
@@ -70,6 +85,9 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	if token != "" {
 		call.PageToken(token)
 	}
+	if c.etag != "" {
+		call.IfNoneMatch(c.etag)
+	}
 	answer, err := call.Do()
 	if err != nil {
 		return catalog.Page{}, explain("search.list", err)
@@ -77,7 +95,7 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	if answer == nil || answer.Kind == "" {
 		return catalog.Page{}, empty("search.list")
 	}
-	page := catalog.Page{Next: answer.NextPageToken, Snippets: true}
+	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag, Snippets: true}
 	for _, item := range answer.Items {
 		if item == nil || item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
 			continue
@@ -129,14 +147,18 @@ func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, erro
 
 // Categories fetches a region's video categories.
 func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, error) {
-	answer, err := c.service.VideoCategories.List([]string{"snippet"}).RegionCode(region).Context(ctx).Do()
+	call := c.service.VideoCategories.List([]string{"snippet"}).RegionCode(region).Context(ctx)
+	if c.etag != "" {
+		call.IfNoneMatch(c.etag)
+	}
+	answer, err := call.Do()
 	if err != nil {
 		return catalog.Page{}, explain("videoCategories.list", err)
 	}
 	if answer == nil || answer.Kind == "" {
 		return catalog.Page{}, empty("videoCategories.list")
 	}
-	var page catalog.Page
+	page := catalog.Page{ETag: answer.Etag}
 	for _, item := range answer.Items {
 		if item != nil && item.Snippet != nil {
 			page.Categories = append(page.Categories, catalog.Category{ID: item.Id, Title: item.Snippet.Title})

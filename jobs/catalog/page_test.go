@@ -1,0 +1,80 @@
+package catalog
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestKnownPage: the newest page of a step and token comes back as it was
+// committed, until it is older than the retention.
+func TestKnownPage(t *testing.T) {
+	clock := &clock{t: day0}
+	c := openAt(t, filepath.Join(t.TempDir(), "catalog.db"), clock)
+	page := Page{Region: "US", Tick: day0, Step: "trending", Token: "", Next: "CDIQAA", ETag: "one", FirstRank: 1,
+		Videos: []Video{{ID: "a", Title: "A", Tags: []string{"x"}, Views: new(int64(7))}, {ID: "b"}}}
+	for _, p := range []Page{page, {Region: "GB", Tick: day0, Step: "trending", ETag: "two"}, {Region: "US", Tick: day0, Step: "search:x"}} {
+		if err := c.Commit(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func(step, token string) Page {
+		t.Helper()
+		p, err := c.KnownPage(t.Context(), "US", step, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if diff := cmp.Diff(page, known("trending", "")); diff != "" {
+		t.Error(diff)
+	}
+	for _, none := range [][2]string{{"trending", "CDIQAA"}, {"search:x", ""}} {
+		if p := known(none[0], none[1]); p.ETag != "" {
+			t.Errorf("%v: %+v; want none", none, p)
+		}
+	}
+	clock.t = day0.Add(DefaultRetention + time.Hour)
+	if _, err := c.Prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := known("trending", ""); p.ETag != "" {
+		t.Errorf("after the retention: %+v; want none", p)
+	}
+}
+
+// TestOlderSchema: a catalogue of version 1 is brought up to date when it is
+// opened for writing, with all that is in it.
+func TestOlderSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	script := schemaSQL + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; INSERT INTO categories VALUES ('US', '10', 'Music', 0);", applicationID)
+	if _, err := db.Exec(script); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenExisting(path, nil); !errors.Is(err, ErrOlder) {
+		t.Errorf("for reading: %v; want ErrOlder", err)
+	}
+	c := openAt(t, path, &clock{t: day0})
+	if err := c.Commit(t.Context(), Page{Region: "US", Tick: day0, Step: "categories", ETag: "e"}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenExisting(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	var titles int
+	if err := again.db.QueryRow("SELECT count(*) FROM categories WHERE title = 'Music'").Scan(&titles); err != nil || titles != 1 {
+		t.Errorf("%d categories, %v; want the one there was", titles, err)
+	}
+}
