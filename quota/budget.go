@@ -26,13 +26,14 @@ type Budget struct {
 	Lanes   []string // covers calls of these lanes; empty: all
 	Regions []string // covers calls of these regions; empty: all
 
-	// Floor keeps room for regions, in what the budget counts: a call of a
+	// Floor keeps some for regions, in what the budget counts: a call of a
 	// region is admitted only if it leaves every other region what that one has
 	// not used yet of its floor. The sum is at most Limit. There is no floor
 	// on a Counter window, which is an estimate.
 	Floor map[string]Units
 	// FloorUntil is for a window that follows the calendar: so long before its
-	// end, what is left goes to anyone. 0 keeps the floors to the end.
+	// end, what is left goes to anyone. 0 keeps the floors to the end. A call too
+	// large for what the floors leave waits for that time.
 	FloorUntil time.Duration
 }
 
@@ -99,6 +100,8 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 		complain("floors on a counter window, which is an estimate: use a sliding or a calendar window")
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && (len(b.Floor) == 0 || b.Window.Kind() != KindDaily):
 		complain("floors that end %s before the window does: this is for floors on a window that follows the calendar", shortDuration(b.FloorUntil))
+	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
+		complain("floors that end %s before the window does: give whole microseconds, less than %s", shortDuration(b.FloorUntil), shortDuration(b.Window.shortest()))
 	}
 }
 

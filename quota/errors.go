@@ -112,11 +112,16 @@ type NeverFitsError struct {
 	Method  string
 	Measure Measure
 	Limit   Units
+	Kept    Units // of the limit, always, for the floors of other regions
 	Needed  Units
 }
 
 // Error names the limit and the cost.
 func (e *NeverFitsError) Error() string {
+	if e.Kept > 0 {
+		return fmt.Sprintf("%s allows %d %s and keeps %d of them for other regions, %s needs %d and never fits; lower its cost or the floors, or raise the limit",
+			e.Budget, e.Limit, e.Measure, e.Kept, e.Method, e.Needed)
+	}
 	return fmt.Sprintf("%s allows %d %s, %s needs %d and never fits; lower its cost or raise the limit",
 		e.Budget, e.Limit, e.Measure, e.Method, e.Needed)
 }

@@ -32,6 +32,15 @@ type Guard struct {
 type guarded struct {
 	budget int // its place in Guard.budgets
 	charge *Charge
+	own    map[string]*Charge // of the regions that have a floor
+}
+
+// of returns the budget as a call of a region is charged to it.
+func (b *guarded) of(region string) *Charge {
+	if own := b.own[region]; own != nil {
+		return own
+	}
+	return b.charge
 }
 
 // plan is what calls of one account, method, lane and region are charged to.
@@ -45,7 +54,7 @@ type plan struct {
 type planKey struct{ account, method, lane, region string }
 
 // MaxCoverages is how many different coverages the budgets of one account may
-// have: a ledger keeps a list for each.
+// have, one for each floor included: a ledger keeps a list for each.
 const MaxCoverages = 64
 
 // maxPlans bounds the remembered plans: methods and regions may come from
@@ -77,7 +86,11 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 		} else {
 			names[name] = true
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{budget: i, charge: b.charge("")})
+		own := map[string]*Charge{}
+		for region := range b.Floor {
+			own[region] = b.charge(region)
+		}
+		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge(""), own})
 	}
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
@@ -104,15 +117,34 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 // an error the call must not be made.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(ctx, &call, g.plan(&call), false)
+	return g.spend(ctx, &call, g.plan(&call), asCall)
 }
 
 // Record enters a call that has happened already, whatever the budgets say:
 // one that went over the wire without being charged before.
 func (g *Guard) Record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), true)
+	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), asRecord)
 }
+
+// Note enters what is no call, whatever the budgets say: an operator's note, of
+// 0 units, or a correction of what is used, of so many. It counts its units in
+// every budget that covers it, and no call in those that count calls. A note
+// cannot be settled or refunded.
+func (g *Guard) Note(ctx context.Context, note Call) error {
+	note.Caller = note.Caller.or(CallerFrom(ctx))
+	_, err := g.spend(context.WithoutCancel(ctx), &note, g.plan(&note), asNote)
+	return err
+}
+
+// manner is how something is entered into the log.
+type manner uint8
+
+const (
+	asCall   manner = iota // if it fits
+	asRecord               // it has happened
+	asNote                 // it is no call
+)
 
 // asked is what one spend asks its ledger.
 type asked struct {
@@ -120,8 +152,8 @@ type asked struct {
 	requests [1]Request
 }
 
-func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, force bool) (*Grant, error) {
-	if !force {
+func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*Grant, error) {
+	if as == asCall {
 		if err := g.refusals.recall(call, plan); err != nil {
 			return nil, err
 		}
@@ -131,7 +163,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, force bool) (
 	if a == nil {
 		a = new(asked)
 	}
-	a.requests[0] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: force}
+	a.requests[0] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: as != asCall, NoCall: as == asNote}
 	a.batch = Batch{Account: call.Account, Key: call.Key, Requests: a.requests[:]}
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
@@ -164,7 +196,7 @@ func (g *Guard) plan(call *Call) *plan {
 	made := &plan{key: key}
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			made.charges = append(made.charges, g.charge(b, call.Caller.Region))
+			made.charges = append(made.charges, b.of(call.Caller.Region))
 		}
 	}
 	more := map[planKey]*plan{key: made}
@@ -173,14 +205,6 @@ func (g *Guard) plan(call *Call) *plan {
 	}
 	g.plans.byCall.Store(&more)
 	return made
-}
-
-// charge returns a budget as a call of a region is charged to it.
-func (g *Guard) charge(b guarded, region string) *Charge {
-	if budget := &g.budgets[b.budget]; budget.Floor[region] > 0 {
-		return budget.charge(region)
-	}
-	return b.charge
 }
 
 // Covering returns the budgets that call would be charged to.
@@ -200,9 +224,18 @@ type Balance struct {
 	At        time.Time
 	Since     time.Time // entries stamped at or after this count; zero for an estimate
 	Used      Units     // may exceed the limit, after a call that cost more than its price
-	Remaining Units     // never negative
+	Remaining Units     // never negative; of it some may be kept for Floors
 	NextFree  time.Time // when the next units return; zero when nothing is used
 	Cooldown  *Cooldown // nil when none holds
+	Floors    []FloorBalance
+}
+
+// FloorBalance is how much a region has used of its floor, sorted by region.
+type FloorBalance struct {
+	Region string
+	Floor  Units
+	Used   Units // may be more than the floor
+	Kept   Units // for calls of the region alone; 0 once the floors of the day have ended
 }
 
 // Balances returns the balance of every budget, in the order they were given.
@@ -211,21 +244,43 @@ type Balance struct {
 func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 	balances := make([]Balance, len(g.budgets))
 	for account, budgets := range g.accounts {
-		charges := make([]*Charge, len(budgets))
-		for i, b := range budgets {
-			charges[i] = b.charge
+		var charges []*Charge // of each budget, and behind it of its floors
+		for _, b := range budgets {
+			charges = append(charges, b.charge)
+			for _, floor := range b.charge.Floors {
+				charges = append(charges, &Charge{Budget: b.charge.Budget, Coverage: floor.Coverage, Limit: b.charge.Limit, Window: b.charge.Window})
+			}
 		}
 		standings, err := g.ledger.Standings(ctx, account, "", charges)
 		if err != nil {
 			return nil, opError("balances of "+account, err)
 		}
-		for i, b := range budgets {
-			s, budget := standings[i], g.budgets[b.budget]
-			balances[b.budget] = Balance{Budget: budget, At: s.At, Since: s.Since, Used: s.Used,
+		for _, b := range budgets {
+			s, budget := standings[0], g.budgets[b.budget]
+			balance := Balance{Budget: budget, At: s.At, Since: s.Since, Used: s.Used,
 				Remaining: max(0, budget.Limit-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown}
+			floors := b.charge.Floors
+			if len(floors) > 0 {
+				balance.Floors = b.charge.balances(standings[1:])
+			}
+			balances[b.budget], standings = balance, standings[1+len(floors):]
 		}
 	}
 	return balances, nil
+}
+
+// balances returns what the standings of a charge's floors say.
+func (c *Charge) balances(standings []Standing) []FloorBalance {
+	var balances []FloorBalance
+	for i, floor := range c.Floors {
+		s := standings[i]
+		b := FloorBalance{Region: floor.Coverage.Regions[0], Floor: floor.Units, Used: s.Used}
+		if c.FloorUntil == 0 || s.At.Before(c.Window.Day(s.At).Next.Add(-c.FloorUntil)) {
+			b.Kept = max(0, b.Floor-b.Used)
+		}
+		balances = append(balances, b)
+	}
+	return balances
 }
 
 // Cool sets a cooldown that all processes on the ledger share.

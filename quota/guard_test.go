@@ -179,6 +179,42 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 	}
 }
 
+// TestNotesAreNoCalls enters what an operator did, and what was missing, into
+// a log whose budgets are spent.
+func TestNotesAreNoCalls(t *testing.T) {
+	calls := budget("calls", 1, time.Hour)
+	calls.Measure = quota.Calls
+	ledger := memledger.Open(nil)
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour), calls}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Spend(t.Context(), call("m", 10)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(), quota.Caller{Lane: "manual"}))
+	cancel() // what has happened is entered even so
+	for _, units := range []quota.Units{0, 7} {
+		if err := guard.Note(ctx, call("note", units)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := guard.Note(ctx, call("note", -1)); !errors.Is(err, quota.ErrBadCall) {
+		t.Errorf("a note of -1 units: %v; want ErrBadCall", err)
+	}
+	var log []quota.Entry
+	for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+		log = append(log, e)
+	}
+	if len(log) != 3 || log[1].Units != 0 || log[1].Calls != 0 || log[2].Units != 7 || log[2].Calls != 0 || log[2].Caller.Lane != "manual" {
+		t.Errorf("log %+v; want the call and both notes", log)
+	}
+	balances, err := guard.Balances(t.Context())
+	if err != nil || balances[0].Used != 17 || balances[1].Used != 1 {
+		t.Errorf("balances %+v, %v; want 17 units and 1 call", balances, err)
+	}
+}
+
 func TestHumanNeverSaysEarlier(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 1: "1ms", 249*time.Millisecond + 1: "250ms", time.Second: "1s", 11*time.Second + 1: "12s",

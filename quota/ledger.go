@@ -111,7 +111,8 @@ type Request struct {
 	// cooldowns say. A forced request may cost 0 units.
 	Force bool
 	// NoCall is for a forced request that is no call: a correction of what is
-	// used, or a note of an operator. Its entry counts its units, and no call.
+	// used, or a note of an operator. Its entry counts its units, and no call,
+	// and its receipt is not for Settle.
 	NoCall bool
 }
 
@@ -122,13 +123,15 @@ type Charge struct {
 	Limit    Units
 	Window   Window
 
-	// Floors is the room that is kept for others: the amount must fit into
-	// Limit less what each coverage has not used yet of its floor in the
-	// same window. They are told by NewGuard from a Budget's, without the floor of the caller's own region.
+	// Floors is what is kept for others: the amount must fit into
+	// Limit less what each coverage, a part of the charge's, has not used yet of
+	// its floor in the same window. NewGuard makes them from a Budget's, without
+	// the floor of the caller's own region. A counter window has none.
 	Floors []Floor
-	// FloorUntil is, on a daily window, how long before the day's end its
-	// floors end; 0 keeps them to the end. Of a margin around a boundary each
-	// day has its own: the day that begins has all its floors.
+	// FloorUntil is, on a calendar window, how long before Day.Next the floors
+	// of the day end, in whole microseconds; 0 keeps them to the end. Within
+	// the margins around a boundary a call must then fit the day that ends
+	// without its floors, and the day that begins with all of its own.
 	FloorUntil time.Duration
 }
 
@@ -138,16 +141,15 @@ type Floor struct {
 	Units    Units // 1 to the limit
 }
 
-// never reports whether an amount finds no room even when nothing is used: with what
-// others have used their floors fall by as much at most.
-func (c *Charge) never(amount Units) bool {
-	room := c.Limit
+// always returns what of the limit is kept even when nothing is used: what
+// others use of their floors leaves no more for the rest.
+func (c *Charge) always() (kept Units) {
 	if c.FloorUntil == 0 {
 		for _, floor := range c.Floors {
-			room -= floor.Units
+			kept += floor.Units
 		}
 	}
-	return amount > room
+	return kept
 }
 
 // Answer is the decision on one request: a Receipt when Err is nil.
@@ -230,7 +232,7 @@ func (r *Request) Check(account string) error {
 	}
 	switch {
 	case r.Units < least || r.Units > MaxUnits:
-		return fmt.Errorf("%w: %q costs %d units; a call costs 1 to %d", ErrBadCall, r.Method, r.Units, MaxUnits)
+		return fmt.Errorf("%w: %q costs %d units; give %d to %d", ErrBadCall, r.Method, r.Units, least, MaxUnits)
 	case len(r.Method) > MaxLabel || len(r.Caller.Lane) > MaxLabel || len(r.Caller.Job) > MaxLabel || len(r.Caller.Region) > MaxLabel:
 		return fmt.Errorf("%w: a method, lane, job or region of more than %d bytes; shorten it", ErrBadCall, MaxLabel)
 	case r.NoCall && !r.Force:
@@ -239,9 +241,9 @@ func (r *Request) Check(account string) error {
 		return nil
 	}
 	for _, charge := range r.Charges {
-		if needed := charge.Coverage.Amount(r.Units); charge.never(needed) {
+		if needed, kept := charge.Coverage.Amount(r.Units), charge.always(); needed > charge.Limit-kept {
 			return &NeverFitsError{Account: account, Budget: charge.Budget, Method: r.Method,
-				Measure: charge.Coverage.Measure, Limit: charge.Limit, Needed: needed}
+				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: kept, Needed: needed}
 		}
 	}
 	return nil

@@ -14,17 +14,19 @@ import (
 // or less it never waits.
 //
 // Calls of one process that Wait for the same budget are served in the order
-// in which they came, so that small calls cannot starve a large one. Other
+// in which they came, so that small calls cannot starve a large one; those of
+// a region with a floor have a line of their own, so that no other region's wait
+// keeps them from it. Other
 // processes, and Spend, may take what a waiting call hoped for; it then waits
 // again, within the same limit.
 func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	plan := g.plan(&call)
 	if limit <= 0 {
-		return g.spend(ctx, &call, plan, false)
+		return g.spend(ctx, &call, plan, asCall)
 	}
 	if g.line.empty() {
-		grant, err := g.spend(ctx, &call, plan, false)
+		grant, err := g.spend(ctx, &call, plan, asCall)
 		if !errors.Is(err, ErrRefused) || beyond(ctx, err, limit) {
 			return grant, err
 		}
@@ -52,7 +54,7 @@ func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline
 			}
 			continue
 		}
-		grant, err := g.spend(ctx, call, plan, false)
+		grant, err := g.spend(ctx, call, plan, asCall)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || beyond(ctx, err, left) {
 			return grant, err
@@ -162,7 +164,7 @@ func (l *line) ahead(me *waiter) *aheadOf {
 			continue
 		}
 		for _, charge := range me.plan.charges {
-			if charge.Budget == w.refused.Budget || w.refused.Budget == "" {
+			if w.refused.Budget == "" || charge.Budget == w.refused.Budget && slices.Contains(w.plan.charges, charge) {
 				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.moved}
 			}
 		}

@@ -20,11 +20,13 @@ const (
 // around the boundary of a day before a call could count into the wrong one.
 const DefaultMargin = 30 * time.Second
 
-// The longest calendar windows, without their margins: clocks are set back by
-// an hour (in 2026 nowhere by more).
+// The longest and shortest calendar windows, without their margins: clocks are
+// set back or forward by an hour (in 2026 nowhere by more).
 const (
 	maxDay   = 25*time.Hour + 30*time.Minute
 	maxMonth = 31*24*time.Hour + 90*time.Minute
+	minDay   = 22*time.Hour + 30*time.Minute
+	minMonth = 28*24*time.Hour - 90*time.Minute
 )
 
 // Window says over which time a budget counts. Make one with Sliding, Daily,
@@ -102,6 +104,14 @@ func (w Window) Horizon() time.Duration {
 		return 2 * w.length
 	}
 	return w.length
+}
+
+// shortest returns how long a calendar window lasts at least between its margins.
+func (w Window) shortest() time.Duration {
+	if w.month {
+		return minMonth - 2*w.margin
+	}
+	return minDay - 2*w.margin
 }
 
 // String returns the window as costs.yaml writes it: 24h,

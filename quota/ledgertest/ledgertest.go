@@ -25,10 +25,7 @@ type Factory func(t testing.TB, now func() time.Time) quota.Ledger
 // Run holds the ledgers that open makes to the contract, each subtest on a
 // fresh one.
 func Run(t *testing.T, open Factory) {
-	subtests := []struct {
-		name string
-		run  func(*world)
-	}{
+	subtests := []subtest{
 		{"AllOrNothing", allOrNothing},
 		{"RefusalWritesNothing", refusalWritesNothing},
 		{"EveryCoverageCountsEveryEntry", everyCoverageCounts},
@@ -77,12 +74,22 @@ func Run(t *testing.T, open Factory) {
 		{"ConcurrentSpends", concurrentSpends},
 		{"ConcurrentHistory", concurrentHistory},
 	}
+	each(t, open, subtests)
+	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, false) })
+}
+
+// subtest is one of a suite, on a ledger of its own.
+type subtest struct {
+	name string
+	run  func(*world)
+}
+
+func each(t *testing.T, open Factory, subtests []subtest) {
 	for _, sub := range subtests {
 		t.Run(sub.name, func(t *testing.T) {
 			sub.run(newWorld(t, open))
 		})
 	}
-	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open) })
 }
 
 // Clock is a clock that a test sets, and must set before it is read: its zero

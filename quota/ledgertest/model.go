@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type model struct {
 type call struct {
 	at     time.Time
 	method string
+	caller quota.Caller
 	units  quota.Units
 	calls  quota.Units
 	id     quota.ID
@@ -33,18 +35,33 @@ func (m *model) used(charge *quota.Charge, now time.Time) quota.Units {
 	if charge.Window.Kind() == quota.KindCounter {
 		return m.estimate(charge, now)
 	}
-	return m.sum(charge, func(at time.Time) bool {
-		if charge.Window.Kind() == quota.KindDaily {
-			return !at.Before(charge.Window.Day(now).Since)
-		}
-		return now.Sub(at) < charge.Window.Length()
-	})
+	return m.sum(charge.Coverage, window(charge, now))
 }
 
-func (m *model) sum(charge *quota.Charge, in func(time.Time) bool) (sum quota.Units) {
+// window returns what of the log a charge's window shows.
+func window(charge *quota.Charge, now time.Time) func(at time.Time) bool {
+	if charge.Window.Kind() == quota.KindDaily {
+		return since(charge.Window.Day(now).Since)
+	}
+	return func(at time.Time) bool { return now.Sub(at) < charge.Window.Length() }
+}
+
+func since(t time.Time) func(at time.Time) bool {
+	return func(at time.Time) bool { return !at.Before(t) }
+}
+
+// kept adds up what nobody has used of a charge's floors.
+func (m *model) kept(charge *quota.Charge, in func(time.Time) bool) (sum quota.Units) {
+	for _, floor := range charge.Floors {
+		sum += max(0, floor.Units-m.sum(floor.Coverage, in))
+	}
+	return sum
+}
+
+func (m *model) sum(coverage *quota.Coverage, in func(time.Time) bool) (sum quota.Units) {
 	for _, c := range m.calls {
-		if charge.Coverage.Covers(c.method, quota.Caller{}) && in(c.at) {
-			if charge.Coverage.Measure == quota.Calls {
+		if coverage.Covers(c.method, c.caller) && in(c.at) {
+			if coverage.Measure == quota.Calls {
 				sum += c.calls
 			} else {
 				sum += c.units
@@ -60,7 +77,7 @@ func (m *model) estimate(charge *quota.Charge, now time.Time) quota.Units {
 	length := charge.Window.Length()
 	newest := now
 	for _, c := range m.calls {
-		if charge.Coverage.Covers(c.method, quota.Caller{}) && c.at.After(newest) {
+		if charge.Coverage.Covers(c.method, c.caller) && c.at.After(newest) {
 			newest = c.at
 		}
 	}
@@ -68,42 +85,75 @@ func (m *model) estimate(charge *quota.Charge, now time.Time) quota.Units {
 	if now.Before(start) {
 		now = start
 	}
-	present := m.sum(charge, func(at time.Time) bool { return !at.Before(start) })
-	before := m.sum(charge, func(at time.Time) bool { return at.Before(start) && !at.Before(start.Add(-length)) })
+	present := m.sum(charge.Coverage, since(start))
+	before := m.sum(charge.Coverage, func(at time.Time) bool { return at.Before(start) && !at.Before(start.Add(-length)) })
 	showing := start.Add(length).Sub(now)
 	return present + (before*quota.Units(showing)+quota.Units(length)-1)/quota.Units(length)
 }
 
 func (m *model) fits(charge *quota.Charge, units quota.Units, now time.Time) bool {
-	return m.used(charge, now)+charge.Coverage.Amount(units) <= charge.Limit && !now.Before(m.cooldowns[charge.Budget])
+	if now.Before(m.cooldowns[charge.Budget]) {
+		return false
+	}
+	left := charge.Limit - charge.Coverage.Amount(units)
+	if len(charge.Floors) == 0 {
+		return m.used(charge, now) <= left
+	}
+	if charge.FloorUntil > 0 {
+		if day := charge.Window.Day(now); !now.Before(day.Next.Add(-charge.FloorUntil)) {
+			begun := since(day.Next)
+			return m.used(charge, now) <= left && (now.Before(day.Next) || m.sum(charge.Coverage, begun)+m.kept(charge, begun) <= left)
+		}
+	}
+	return m.used(charge, now)+m.kept(charge, window(charge, now)) <= left
 }
 
-// retryAt searches for the first microsecond at which all charges fit: what is
-// used only falls while nobody spends.
+// retryAt searches for the first microsecond at which all charges fit. What is
+// used, and what is kept beside it, only falls while nobody spends; but floors
+// that end with a day are back with the next.
 func (m *model) retryAt(r *quota.Request, now time.Time) time.Time {
 	const far = 60 * time.Hour
-	wait := sort.Search(int(far/µs), func(i int) bool {
-		at := now.Add(time.Duration(i) * µs)
-		for _, charge := range r.Charges {
-			if !m.fits(charge, r.Units, at) {
-				return false
-			}
+	all := func(charges []*quota.Charge, at time.Time) bool {
+		return !slices.ContainsFunc(charges, func(c *quota.Charge) bool { return !m.fits(c, r.Units, at) })
+	}
+	var falling []*quota.Charge
+	var turns []time.Time
+	for _, c := range r.Charges {
+		if c.FloorUntil == 0 {
+			falling = append(falling, c)
+			continue
 		}
-		return true
-	})
-	return now.Add(time.Duration(wait) * µs)
+		day := c.Window.Day(now)
+		for range 6 {
+			turns = append(turns, day.Next.Add(-c.FloorUntil), day.Opens)
+			day = c.Window.Day(day.Opens)
+		}
+		turns = append(turns, m.cooldowns[c.Budget])
+	}
+	first := now.Add(time.Duration(sort.Search(int(far/µs), func(i int) bool { return all(falling, now.Add(time.Duration(i)*µs)) })) * µs)
+	slices.SortFunc(turns, time.Time.Compare)
+	for _, at := range append([]time.Time{first}, turns...) {
+		if !at.Before(first) && all(r.Charges, at) {
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // spend decides one request and records it when it is granted.
 func (m *model) spend(r *quota.Request, now time.Time, id quota.ID) (stamp, retryAt time.Time) {
-	if at := m.retryAt(r, now); at.After(now) {
+	if at := m.retryAt(r, now); !r.Force && !at.Equal(now) {
 		return time.Time{}, at
 	}
 	stamp = now
 	if n := len(m.calls); n > 0 && !stamp.After(m.calls[n-1].at) {
 		stamp = m.calls[n-1].at.Add(µs)
 	}
-	m.calls = append(m.calls, call{at: stamp, method: r.Method, units: r.Units, calls: 1, id: id})
+	calls := quota.Units(1)
+	if r.NoCall {
+		calls = 0
+	}
+	m.calls = append(m.calls, call{at: stamp, method: r.Method, caller: r.Caller, units: r.Units, calls: calls, id: id})
 	return stamp, time.Time{}
 }
 
@@ -122,7 +172,7 @@ func (m *model) correct(i int, units, calls quota.Units, now time.Time) error {
 		if last := m.calls[len(m.calls)-1].at; !at.After(last) {
 			at = last.Add(µs)
 		}
-		m.calls = append(m.calls, call{at: at, method: c.method, units: units - c.units, id: c.id})
+		m.calls = append(m.calls, call{at: at, method: c.method, caller: c.caller, units: units - c.units, id: c.id})
 	}
 	return nil
 }
@@ -130,7 +180,8 @@ func (m *model) correct(i int, units, calls quota.Units, now time.Time) error {
 // againstModel plays random spends, settles, refunds, cooldowns and clock
 // steps on a ledger and on the model, which must agree in every answer: who is
 // granted, with which stamp, which Retry-After, and what every window holds.
-func againstModel(t *testing.T, open Factory) {
+// With floors there are regions, budgets that keep some, and entries that are no call.
+func againstModel(t *testing.T, open Factory, floors bool) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +191,10 @@ func againstModel(t *testing.T, open Factory) {
 		n++
 		clock := &Clock{now: time.Date(2027, 11, 6, 12, 0, 0, 0, time.UTC)}
 		p := &play{T: rt, ctx: t.Context(), Ledger: open(t, clock.Now), clock: clock, account: fmt.Sprint("model-", n),
-			model: &model{cooldowns: map[string]time.Time{}}}
+			model: &model{cooldowns: map[string]time.Time{}}, regions: []string{""}}
+		if floors {
+			p.regions = []string{"US", "IN", "BR"}
+		}
 		defer p.Close()
 		limit := func(name string) quota.Units { return quota.Units(rapid.IntRange(1, 60).Draw(rt, name)) }
 		p.charges = []*quota.Charge{
@@ -151,6 +205,7 @@ func againstModel(t *testing.T, open Factory) {
 			charge("calls", limit("calls"), quota.Sliding(10*time.Minute), counted),
 			charge("estimate", limit("estimate"), quota.Counter(10*time.Minute), methods("search", "list")),
 		}
+		p.keep()
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			p.step()
 		}
@@ -166,6 +221,8 @@ type play struct {
 	account  string
 	model    *model
 	charges  []*quota.Charge
+	regions  []string
+	floors   []floors // of each charge; nil without
 	receipts []quota.Receipt
 	latest   time.Time // that the clock ever showed
 }
@@ -177,8 +234,33 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
+// keep draws how much of each budget is kept for all regions but the first.
+func (p *play) keep() {
+	p.floors = make([]floors, len(p.charges))
+	for i, c := range p.charges {
+		if c.Window.Estimate() || len(p.regions) == 1 {
+			continue
+		}
+		p.floors[i] = floors{}
+		left := int(c.Limit)
+		for _, region := range p.regions[1:] {
+			if floor := rapid.IntRange(0, left).Draw(p.T, "floor"); floor > 0 {
+				p.floors[i][region] = quota.Units(floor)
+				left -= floor
+			}
+		}
+		if c.Window.Kind() == quota.KindDaily {
+			c.FloorUntil = time.Duration(rapid.IntRange(0, 3).Draw(p.T, "until")) * 4 * time.Hour
+		}
+	}
+}
+
 func (p *play) step() {
-	switch rapid.IntRange(0, 9).Draw(p.T, "what") {
+	most := 9
+	if len(p.regions) > 1 {
+		most = 12
+	}
+	switch rapid.IntRange(0, most).Draw(p.T, "what") {
 	default:
 		p.spend(rapid.IntRange(1, 4).Draw(p.T, "requests"))
 	case 0, 1:
@@ -190,6 +272,10 @@ func (p *play) step() {
 		p.clock.Add([]time.Duration{µs, time.Second, time.Minute, time.Minute - µs, 10 * time.Minute, time.Hour, 24 * time.Hour}[rapid.IntRange(0, 6).Draw(p.T, "jump")])
 	case 3:
 		p.correct()
+	case 10:
+		p.keep()
+	case 11, 12:
+		p.turn()
 	case 4:
 		budget := p.charges[rapid.IntRange(0, len(p.charges)-1).Draw(p.T, "cool")].Budget
 		until := p.clock.Now().Add(time.Duration(rapid.IntRange(-5, 30).Draw(p.T, "minutes")) * time.Minute)
@@ -203,18 +289,34 @@ func (p *play) step() {
 	p.compare()
 }
 
+// turn moves the clock on to where a calendar window changes, or just before.
+func (p *play) turn() {
+	i := slices.IndexFunc(p.charges, func(c *quota.Charge) bool { return c.Window.Kind() == quota.KindDaily })
+	day := p.charges[i].Window.Day(p.clock.Now())
+	at := rapid.SampledFrom([]time.Time{day.Next.Add(-p.charges[i].FloorUntil), day.Next, day.Opens}).Draw(p.T, "turn")
+	if rapid.Bool().Draw(p.T, "before") {
+		at = at.Add(-µs)
+	}
+	p.clock.Set(later(at, p.clock.Now()))
+}
+
 func (p *play) spend(n int) {
 	batch := &quota.Batch{Account: p.account}
 	for range n {
 		var charges []*quota.Charge
+		caller := quota.Caller{Region: rapid.SampledFrom(p.regions).Draw(p.T, "region")}
 		subset := rapid.IntRange(0, 1<<len(p.charges)-1).Draw(p.T, "charges")
 		method := rapid.SampledFrom([]string{"search", "list", "other"}).Draw(p.T, "method")
 		for i, c := range p.charges {
-			if subset>>i&1 == 1 && c.Coverage.Covers(method, quota.Caller{}) {
-				charges = append(charges, c)
+			if subset>>i&1 == 1 && c.Coverage.Covers(method, caller) {
+				charges = append(charges, p.floors[i].of(caller.Region, c))
 			}
 		}
 		r := request(method, quota.Units(rapid.IntRange(1, 12).Draw(p.T, "units")), charges...)
+		r.Caller = caller
+		if len(p.regions) > 1 && rapid.IntRange(0, 15).Draw(p.T, "no call") == 0 {
+			r.Force, r.NoCall = true, true
+		}
 		if r.Check(p.account) == nil {
 			batch.Requests = append(batch.Requests, r)
 		}
@@ -231,7 +333,9 @@ func (p *play) spend(n int) {
 		case answer.Err == nil && !answer.Receipt.At.Equal(stamp):
 			p.Fatalf("request %d granted at %s; the model: granted at %s, else refused until %s", i, answer.Receipt.At, stamp, retryAt)
 		case answer.Err == nil:
-			p.receipts = append(p.receipts, answer.Receipt)
+			if !batch.Requests[i].NoCall {
+				p.receipts = append(p.receipts, answer.Receipt)
+			}
 		case refused == nil || !refused.RetryAt.Equal(retryAt) || refused.RetryAfter != retryAt.Sub(now):
 			p.Fatalf("request %d: %v until %v; the model: granted at %s, else refused until %s", i, answer.Err, refused, stamp, retryAt)
 		}
@@ -263,13 +367,19 @@ func (p *play) correct() {
 
 // compare holds every window's sum against the model's.
 func (p *play) compare() {
-	standings, err := p.Standings(p.ctx, p.account, "", p.charges)
+	charges := slices.Clone(p.charges)
+	for i, c := range p.charges {
+		for _, floor := range p.floors[i].of("", c).Floors {
+			charges = append(charges, &quota.Charge{Budget: c.Budget, Coverage: floor.Coverage, Window: c.Window})
+		}
+	}
+	standings, err := p.Standings(p.ctx, p.account, "", charges)
 	if err != nil {
 		p.Fatal(err)
 	}
 	for i, s := range standings {
-		if want := p.model.used(p.charges[i], p.clock.Now()); s.Used != want {
-			p.Fatalf("%s holds %d; the model: %d", p.charges[i].Budget, s.Used, want)
+		if want := p.model.used(charges[i], p.clock.Now()); s.Used != want {
+			p.Fatalf("%s of %s holds %d; the model: %d", charges[i].Budget, charges[i].Coverage.Key(), s.Used, want)
 		}
 	}
 }

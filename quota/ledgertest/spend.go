@@ -117,6 +117,53 @@ func force(w *world) {
 	w.used(15, day)
 }
 
+// noCall enters notes and corrections: their units count, and no call.
+func noCall(w *world) {
+	day, search := charge("day", 20, minute), charge("search", 20, minute, methods("search"))
+	calls := charge("calls", 3, minute, counted)
+	entered := func(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
+		r := request(method, units, charges...)
+		r.Force, r.NoCall = true, true
+		return r
+	}
+	w.spend(4, day, calls)
+	w.clock.Add(time.Second)
+	w.grant(entered("cooldown.clear", 0, day, calls))
+	w.used(4, day)
+	w.used(1, calls)
+	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1,
+		Requests: []quota.Request{entered("search", 9, day, calls, search), request("search", 7, day, calls, search)}}
+	for range 2 { // sent again it is entered once
+		if answers, err := w.Spend(w.ctx, batch); err != nil || answers[0].Err != nil || answers[1].Err != nil {
+			w.Fatal(answers, err)
+		}
+		w.used(20, day)
+		w.used(16, search)
+		w.used(2, calls, charge("later", 3, minute, counted, methods("m", "search", "cooldown.clear")))
+	}
+	w.refuse(5, "day", time.Minute+µs, 0, day) // the note is stamped first
+	w.refuse(4, "day", 59*time.Second, 0, day)
+	excess := w.grant(entered("m", 5, day))
+	w.used(25, day)
+	if err := w.Refund(w.ctx, excess); err != nil { // as for a caller that left
+		w.Fatal(err)
+	}
+	w.used(20, day)
+	for i, e := range w.log() {
+		want := []quota.Entry{{Units: 4, Calls: 1}, {}, {Units: 9}, {Units: 7, Calls: 1}, {}}[i]
+		if e.Units != want.Units || e.Calls != want.Calls {
+			w.Errorf("entry %d is %+v; want %d units and %d calls", i, e, want.Units, want.Calls)
+		}
+	}
+	asked := entered("m", 1, day)
+	asked.Force = false
+	if answer := w.batch(asked)[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
+		w.Errorf("no call, and not forced: %v; want ErrBadCall", answer.Err)
+	}
+	w.clock.Add(time.Minute + time.Second)
+	w.used(0, day, search, calls)
+}
+
 func accountsAndKeysApart(w *world) {
 	day := charge("day", 10, minute)
 	spend := func(account, key string) error {

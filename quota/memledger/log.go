@@ -75,18 +75,18 @@ func (g *log) Cooldown(budget string) *quota.Cooldown {
 
 // List implements decide.Log. A list that is new, or that a longer window now
 // asks, is filled from the log and kept from now on.
-func (g *log) List(charge *quota.Charge) decide.List {
+func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	for _, v := range g.views {
-		if v.window == charge.Window && same(v.coverage, charge.Coverage) {
+		if v.window == *window && same(v.coverage, coverage) {
 			return v
 		}
 	}
-	l := g.keep(charge.Coverage, charge.Window.Horizon().Microseconds())
-	const maxViews = 64 // budgets whose windows change all the time
+	l := g.keep(coverage, window.Horizon().Microseconds())
+	const maxViews = 4 * quota.MaxCoverages // budgets whose windows change all the time
 	if len(g.views) >= maxViews {
 		g.views = nil
 	}
-	v := &view{list: l, window: charge.Window}
+	v := &view{list: l, window: *window}
 	g.views = append(g.views, v)
 	return v
 }
@@ -142,20 +142,20 @@ func (g *log) fill(coverage *quota.Coverage, horizon int64) *list {
 type onlooker struct{ *log }
 
 // List implements decide.Log.
-func (o onlooker) List(charge *quota.Charge) decide.List {
-	horizon := charge.Window.Horizon().Microseconds()
-	l := o.find(charge.Coverage)
+func (o onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+	horizon := window.Horizon().Microseconds()
+	l := o.find(coverage)
 	if l == nil || l != &o.all && l.horizon < horizon {
-		l = o.fill(charge.Coverage, horizon)
+		l = o.fill(coverage, horizon)
 	}
-	return &view{list: l, window: charge.Window}
+	return &view{list: l, window: *window}
 }
 
 // record enters an admitted request into the log and every list that covers
 // it, and returns its stamp.
 func (g *log) record(r *quota.Request, now int64, id quota.ID) int64 {
 	number := g.number(r.Method, &r.Caller)
-	stamp := g.add(entry{id: id, units: uint32(r.Units), label: number, calls: 1}, now)
+	stamp := g.add(entry{id: id, units: uint32(r.Units), label: number, calls: uint32(decide.Calls(r))}, now)
 	g.trim(now)
 	return stamp
 }

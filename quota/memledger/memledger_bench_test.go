@@ -33,8 +33,12 @@ var cron = quota.Caller{Lane: "cron", Job: "trending", Region: "US"}
 func spending(b *testing.B, l quota.Ledger, units quota.Units, budgets ...quota.Budget) func() {
 	batch := &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "videos.list", Units: units, Caller: cron}}}
 	for _, budget := range budgets {
-		batch.Requests[0].Charges = append(batch.Requests[0].Charges,
-			&quota.Charge{Budget: budget.Name, Coverage: budget.Coverage(), Limit: budget.Limit, Window: budget.Window})
+		charge := &quota.Charge{Budget: budget.Name, Coverage: budget.Coverage(), Limit: budget.Limit, Window: budget.Window}
+		for region, units := range budget.Floor {
+			of := quota.NewCoverage(quota.Coverage{Regions: []string{region}})
+			charge.Floors = append(charge.Floors, quota.Floor{Coverage: of, Units: units})
+		}
+		batch.Requests[0].Charges = append(batch.Requests[0].Charges, charge)
 	}
 	return func() {
 		if _, err := l.Spend(b.Context(), batch); err != nil {
@@ -114,7 +118,8 @@ func BenchmarkLength(b *testing.B) {
 	}
 }
 
-// BenchmarkBudgets is a call that three budgets cover, beside one that one does.
+// BenchmarkBudgets is a call that three budgets cover, or one with eight floors,
+// beside one that one does.
 func BenchmarkBudgets(b *testing.B) {
 	all, search, calls := day(quota.MaxLimit), day(quota.MaxLimit), day(quota.MaxLimit)
 	search.Name, search.Methods = "search", []string{"videos.list"}
@@ -122,7 +127,9 @@ func BenchmarkBudgets(b *testing.B) {
 	hour, minute := day(quota.MaxLimit), day(quota.MaxLimit)
 	hour.Name, hour.Window = "hour", quota.Sliding(time.Hour)
 	minute.Name, minute.Window = "minute", quota.Sliding(time.Minute)
-	for name, budgets := range map[string][]quota.Budget{"coverages=3": {all, search, calls}, "windows=3": {all, hour, minute}} {
+	floors := day(quota.MaxLimit)
+	floors.Floor = map[string]quota.Units{"US": 1e6, "IN": 1e6, "BR": 1e6, "DE": 1e6, "FR": 1e6, "GB": 1e6, "CA": 1e6, "AU": 1e6}
+	for name, budgets := range map[string][]quota.Budget{"coverages=3": {all, search, calls}, "windows=3": {all, hour, minute}, "floors=8": {floors}} {
 		b.Run(name, func(b *testing.B) {
 			ledgertest.Compare(b,
 				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: hurried()}), 1, all)},

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,7 +28,7 @@ func crowd(t testing.TB, role, path string, f func(line []byte)) {
 	}
 	cmds, outs := make([]*exec.Cmd, 8), make([]*bufio.Scanner, 8)
 	for i := range cmds {
-		cmds[i], outs[i] = start(t, role, path, input)
+		cmds[i], outs[i] = start(t, fmt.Sprint(role, " ", i), path, input)
 	}
 	for i, out := range outs {
 		if !out.Scan() || out.Text() != "ready" {
@@ -53,7 +54,7 @@ type raced struct {
 }
 
 // inCrowd is one process of a crowd.
-func inCrowd(role string, l quota.Ledger) error {
+func inCrowd(role string, client int, l quota.Ledger) error {
 	fmt.Println("ready")
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		return err
@@ -74,7 +75,11 @@ func inCrowd(role string, l quota.Ledger) error {
 		}
 		return encoder.Encode(r)
 	}
-	history, err := ledgertest.Play(context.Background(), l, os.Getpid(), 60)
+	if role == "floors" {
+		regional, err := ledgertest.PlayFloors(context.Background(), l, client)
+		return errors.Join(err, encoder.Encode(regional))
+	}
+	history, err := ledgertest.Play(context.Background(), l, client, 60)
 	for _, op := range history {
 		if err := encoder.Encode(op); err != nil {
 			return err
@@ -95,6 +100,21 @@ func TestHistoryOfEightProcesses(t *testing.T) {
 		history = append(history, op)
 	})
 	ledgertest.CheckHistory(t, history)
+}
+
+// TestFloorsOfEightProcesses: each of eight regions, in a process of its own,
+// gets its floor, and all together the limit to the unit.
+func TestFloorsOfEightProcesses(t *testing.T) {
+	path := fresh(t)
+	var all []ledgertest.Regional
+	crowd(t, "floors", path, func(line []byte) {
+		var r ledgertest.Regional
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		all = append(all, r)
+	})
+	ledgertest.CheckFloors(t, open(t, path, nil), all)
 }
 
 // BenchmarkEightProcesses lets eight processes spend for two seconds, and says how

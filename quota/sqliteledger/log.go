@@ -70,7 +70,9 @@ type book struct {
 }
 
 // List implements decide.Log.
-func (b book) List(charge *quota.Charge) decide.List { return view{b.tx, b.list(b.of, charge)} }
+func (b book) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+	return view{b.tx, b.list(b.of, coverage, window.Horizon().Microseconds())}
+}
 
 // Cooldown implements decide.Log.
 func (b book) Cooldown(budget string) *quota.Cooldown { return b.of.cooldowns[budget] }
@@ -79,10 +81,10 @@ func (t *tx) judge(name logName) *decide.Judge {
 	return &decide.Judge{Account: name.account, Key: name.key, Now: t.now, Days: t.ledger.days}
 }
 
-// list returns the list of a charge's coverage. A new one, or one that a
-// longer window now asks, is filled from the log.
-func (t *tx) list(g *log, charge *quota.Charge) *list {
-	key, horizon := charge.Coverage.Key(), charge.Window.Horizon().Microseconds()
+// list returns the list of a coverage. A new one, or one that a longer window
+// now asks, is filled from the log.
+func (t *tx) list(g *log, coverage *quota.Coverage, horizon int64) *list {
+	key := coverage.Key()
 	l := g.lists[key]
 	if l != nil && l.horizon >= horizon {
 		return l
@@ -100,7 +102,7 @@ func (t *tx) list(g *log, charge *quota.Charge) *list {
 	if l == g.all {
 		return l
 	}
-	l = &list{coverage: charge.Coverage, kind: "record", horizon: horizon}
+	l = &list{coverage: coverage, kind: "record", horizon: horizon}
 	g.lists[key] = l
 	if g.id() != 0 {
 		t.fill(g, l)

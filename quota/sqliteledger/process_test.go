@@ -40,6 +40,7 @@ var shared = charge("day", 20_000, quota.Sliding(time.Hour))
 
 // act is the other process.
 func act(role, path string) error {
+	role, client, _ := strings.Cut(role, " ")
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 	switch role {
 	case "stop": // stops with the lock held, in the middle of a transaction
@@ -62,8 +63,12 @@ func act(role, path string) error {
 		return err
 	case "crowded":
 		return spendUntilFull(l, path)
-	case "play", "race":
-		return inCrowd(role, l)
+	case "play", "race", "floors":
+		n, err := strconv.Atoi(client)
+		if err != nil {
+			return err
+		}
+		return inCrowd(role, n, l)
 	case "report":
 		return spendAndReport(l, func(i int) quota.Units { return 1 }, shared)
 	}

@@ -30,16 +30,16 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 type onlooker struct{ book }
 
 // List implements decide.Log.
-func (o onlooker) List(charge *quota.Charge) decide.List {
-	g, horizon := o.of, charge.Window.Horizon().Microseconds()
-	l := g.lists[charge.Coverage.Key()]
+func (o onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+	g, horizon := o.of, window.Horizon().Microseconds()
+	l := g.lists[coverage.Key()]
 	switch {
 	case g.id() == 0:
 		return computed(nil)
 	case l == g.all, l != nil && l.horizon >= horizon:
 		return view{o.tx, l}
 	}
-	return o.compute(g.id(), charge.Coverage, o.now-decide.Retain(horizon))
+	return o.compute(g.id(), coverage, o.now-decide.Retain(horizon))
 }
 
 // pageSize is how many entries are read in one transaction.

@@ -31,7 +31,7 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 					answers[i] = quota.Answer{Err: err}
 					continue
 				}
-				stamp = t.add(g, entry{units: int64(r.Units), calls: 1, id: id, method: r.Method, caller: r.Caller})
+				stamp = t.add(g, entry{units: int64(r.Units), calls: decide.Calls(r), id: id, method: r.Method, caller: r.Caller})
 				memory.add(uint64(i), stamp)
 				granted = true
 			}

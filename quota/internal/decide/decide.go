@@ -32,7 +32,14 @@ type Question struct {
 	Window *quota.Window
 	Limit  int64
 	Day    *Day // of a daily window at Now
+
+	Floors     []Floor // of a sliding or daily window
+	FloorUntil int64   // so long before a daily window's Next the floors of the day end; 0: never
 }
+
+// Fit is how an amount fits: what is used, and what is kept for others.
+// RetryAt is 0 when it fits now, else the first instant at which it would if nobody else spent.
+type Fit struct{ Used, Kept, RetryAt int64 }
 
 // Day is a quota.Day in microseconds.
 type Day struct{ Start, Since, Opens, Next, Reopens int64 }
@@ -50,36 +57,44 @@ func (d Day) Holds(now int64) bool { return d.Start <= now && now < d.Opens }
 func (q *Question) Used(list List) (used, since int64) {
 	switch q.Window.Kind() {
 	case quota.KindCounter:
-		used, _ = q.estimate(list, 0)
-		return used, 0
+		return q.estimate(list, 0).Used, 0
 	case quota.KindSliding:
 		since = q.Now - q.Window.Length().Microseconds() + 1
 	default:
 		since = q.Day.Since
 	}
-	_, total := list.Newest()
-	return total - list.Before(since), since
+	return usedSince(list, since), since
 }
 
-// Fits reports what is used, and when amount fits: 0 for now, else the first
-// instant at which it would if nobody else spent. Amount is at most Limit.
-func (q *Question) Fits(list List, amount int64) (used, retryAt int64) {
-	if q.Window.Estimate() {
+func usedSince(list List, since int64) int64 {
+	_, total := list.Newest()
+	return total - list.Before(since)
+}
+
+// Fits reports how amount fits. Amount and floors together are at most Limit,
+// but for floors that end: then amount alone is.
+func (q *Question) Fits(list List, amount int64) Fit {
+	switch {
+	case q.Window.Estimate():
 		return q.estimate(list, amount)
+	case len(q.Floors) > 0 && q.Window.Kind() == quota.KindSliding:
+		return q.besideFloors(list, amount)
+	case len(q.Floors) > 0:
+		return q.besideDaysFloors(list, amount)
 	}
-	used, _ = q.Used(list)
+	used, _ := q.Used(list)
 	short := used + amount - q.Limit
 	if short <= 0 {
-		return used, 0
+		return Fit{Used: used}
 	}
 	_, total := list.Newest()
 	switch {
 	case q.Window.Kind() == quota.KindSliding:
-		return used, list.Reach(total-used+short) + q.Window.Length().Microseconds()
-	case total-list.Before(q.Day.Next)+amount <= q.Limit:
-		return used, q.Day.Opens
+		return Fit{Used: used, RetryAt: list.Reach(total-used+short) + q.Window.Length().Microseconds()}
+	case usedSince(list, q.Day.Next)+amount <= q.Limit:
+		return Fit{Used: used, RetryAt: q.Day.Opens}
 	}
-	return used, q.Day.Reopens
+	return Fit{Used: used, RetryAt: q.Day.Reopens}
 }
 
 // NextFree returns when the next units return, and 0 when nothing is used.
@@ -94,8 +109,7 @@ func (q *Question) NextFree(list List) int64 {
 	case q.Window.Estimate():
 		below := *q
 		below.Limit = used - 1
-		_, at := below.estimate(list, 0)
-		return at
+		return below.estimate(list, 0).RetryAt
 	}
 	return q.Day.Opens
 }
@@ -104,21 +118,23 @@ func (q *Question) NextFree(list List) int64 {
 // what the present period holds and the part of the one before that still
 // shows, rounded up. After a clock has stepped back the present period is that
 // of the newest record.
-func (q *Question) estimate(list List, amount int64) (used, retryAt int64) {
+func (q *Question) estimate(list List, amount int64) Fit {
 	length := q.Window.Length().Microseconds()
 	newest, total := list.Newest()
 	start := max(q.Now, newest)
 	start -= start % length
 	upto := list.Before(start)
 	present, before, end := total-upto, upto-list.Before(start-length), start+length
-	used = present + share(before, end-max(q.Now, start), length)
-	if used+amount <= q.Limit {
-		return used, 0
+	fit := Fit{Used: present + share(before, end-max(q.Now, start), length)}
+	left := q.Limit - amount - present
+	switch {
+	case fit.Used+amount <= q.Limit:
+	case left >= 0:
+		fit.RetryAt = end - showing(left, before, length)
+	default:
+		fit.RetryAt = end + length - showing(q.Limit-amount, present, length)
 	}
-	if left := q.Limit - amount - present; left >= 0 {
-		return used, end - showing(left, before, length)
-	}
-	return used, end + length - showing(q.Limit-amount, present, length)
+	return fit
 }
 
 // share returns count*part/whole, rounded up.

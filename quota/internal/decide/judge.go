@@ -9,8 +9,8 @@ import (
 
 // Log is one log as a Judge sees it.
 type Log interface {
-	// List returns what a charge's coverage counts.
-	List(charge *quota.Charge) List
+	// List returns what a coverage counts, for questions of a window.
+	List(coverage *quota.Coverage, window *quota.Window) List
 	// Cooldown returns the cooldown that was set for a budget, or with "" for
 	// the account, and nil when there is none. It may be over.
 	Cooldown(budget string) *quota.Cooldown
@@ -21,6 +21,8 @@ type Judge struct {
 	Account, Key string
 	Now          int64
 	Days         Days
+
+	floors []Floor // of the charge in question
 }
 
 // Admit returns nil for a request that may be recorded, and else a
@@ -32,18 +34,19 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	}
 	var refused *quota.RefusedError
 	for _, charge := range r.Charges {
-		list := log.List(charge) // also when forced: from now on it is kept
+		list := log.List(charge.Coverage, &charge.Window) // also when forced: from now on it is kept
 		if r.Force {
 			continue
 		}
 		q := j.question(charge)
-		used, retryAt := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
-		if retryAt > 0 && later(retryAt, refused) {
-			refused = j.refusal(r, charge, used)
-			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(retryAt)
+		j.keep(log, charge, &q)
+		fit := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
+		if fit.RetryAt > 0 && later(fit.RetryAt, refused) {
+			refused = j.refusal(r, charge, fit)
+			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(fit.RetryAt)
 		}
 		if c := j.holds(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
-			refused = j.refusal(r, charge, used)
+			refused = j.refusal(r, charge, fit)
 			refused.Reason, refused.RetryAt, refused.Detail = quota.ReasonCooldown, c.Until, c.Reason
 		}
 	}
@@ -54,8 +57,30 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if refused == nil {
 		return nil
 	}
+	refused.RetryAt = j.allFit(log, r, refused.RetryAt)
 	refused.RetryAfter = refused.RetryAt.Sub(Instant(j.Now))
 	return refused
+}
+
+// allFit returns the first instant from one on at which every charge of r
+// fits, when all have fitted once before: then those do whose windows only
+// empty. Where floors end with each day what fits now may not fit tomorrow.
+func (j *Judge) allFit(log Log, r *quota.Request, at time.Time) time.Time {
+	for range 4 { // it may be that there is none
+		before := at
+		for _, charge := range r.Charges {
+			if charge.FloorUntil == 0 || len(charge.Floors) == 0 || charge.Window.Kind() != quota.KindDaily {
+				continue
+			}
+			q := j.question(charge)
+			j.keep(log, charge, &q)
+			at = Instant(q.from(log.List(charge.Coverage, &charge.Window), int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
+		}
+		if at.Equal(before) {
+			break
+		}
+	}
+	return at
 }
 
 // later reports whether an instant is after that of the refusal so far.
@@ -63,10 +88,10 @@ func later(at int64, refused *quota.RefusedError) bool {
 	return refused == nil || at > refused.RetryAt.UnixMicro()
 }
 
-func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, used int64) *quota.RefusedError {
+func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.RefusedError {
 	return &quota.RefusedError{Account: j.Account, Key: j.Key, Budget: charge.Budget, Method: r.Method,
-		Measure: charge.Coverage.Measure, Limit: charge.Limit, Remaining: max(0, charge.Limit-quota.Units(used)),
-		Needed: charge.Coverage.Amount(r.Units)}
+		Measure: charge.Coverage.Measure, Limit: charge.Limit, Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)),
+		Kept: quota.Units(fit.Kept), Needed: charge.Coverage.Amount(r.Units)}
 }
 
 // holds returns a cooldown that is not over, and nil otherwise.
@@ -77,9 +102,17 @@ func (j *Judge) holds(c *quota.Cooldown) *quota.Cooldown {
 	return c
 }
 
+// Calls returns how many calls the entry of a request counts for.
+func Calls(r *quota.Request) int64 {
+	if r.NoCall {
+		return 0
+	}
+	return 1
+}
+
 // Standing returns what a charge's window holds.
 func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
-	q, list := j.question(charge), log.List(charge)
+	q, list := j.question(charge), log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
 	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used)}
 	if since != 0 {
@@ -103,6 +136,18 @@ func (j *Judge) question(charge *quota.Charge) Question {
 		q.Day = j.Days.at(charge.Window, j.Now)
 	}
 	return q
+}
+
+// keep adds what a charge keeps for others to its question.
+func (j *Judge) keep(log Log, charge *quota.Charge, q *Question) {
+	if len(charge.Floors) == 0 {
+		return
+	}
+	j.floors = j.floors[:0]
+	for _, floor := range charge.Floors {
+		j.floors = append(j.floors, Floor{log.List(floor.Coverage, &charge.Window), int64(floor.Units)})
+	}
+	q.Floors, q.FloorUntil = j.floors, charge.FloorUntil.Microseconds()
 }
 
 // Days remembers the day that each daily window was last in: to find it takes
