@@ -1,30 +1,81 @@
 package costs
 
 import (
+	"maps"
+	"regexp"
 	"slices"
-	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
+// budgetAt is where a budget was read.
+type budgetAt struct {
+	entry  strictyaml.Node
+	keys   map[string]strictyaml.Node // those that are there
+	floors map[string]strictyaml.Node // by region
+	layer  int                        // of the lines that wrote to it last
+}
+
+// entry is one item of budgets: while it is read.
+type entry struct {
+	budget quota.Budget
+	at     budgetAt
+	place  int // of the budget that it is written over; -1: none
+}
+
 func (d *document) readBudgets(n strictyaml.Node) {
 	entries := 0
 	n.Items(func(n strictyaml.Node) {
 		entries++
-		b := quota.Budget{Account: d.Account}
-		n.Fields(d.budgetFields(&b)...)
-		d.Budgets = append(d.Budgets, b)
-		d.budgets = append(d.budgets, n)
+		e := &entry{at: budgetAt{keys: map[string]strictyaml.Node{}, layer: d.layer}, place: -1}
+		n.Fields(d.budgetFields(e)...)
+		e.at.entry = d.at(n)
+		if e.place >= 0 {
+			d.Budgets[e.place], d.budgets[e.place] = e.budget, e.at
+			return
+		}
+		d.checkNew(n, e.budget.Name)
+		d.Budgets, d.budgets = append(d.Budgets, e.budget), append(d.budgets, e.at)
 	})
 	if n.Kind() == strictyaml.List && entries == 0 {
 		n.Mistake("no budget: write one, such as {name: all, limit: 9500, window: 24h}")
 	}
 }
 
-func (d *document) budgetFields(b *quota.Budget) []strictyaml.Field {
+// checkNew reports what a budget lacks that is not over one of the preset's.
+func (d *document) checkNew(n strictyaml.Node, name string) {
+	if d.Preset == nil || d.reading != nil || n.Kind() != strictyaml.Map || name == "" {
+		return // nothing is lacking, or it is told elsewhere
+	}
+	if slices.ContainsFunc(d.Budgets, func(b quota.Budget) bool { return b.Name == name }) {
+		return // twice, which is told as well
+	}
+	for _, key := range []string{"limit", "window"} {
+		if !n.Has(key) {
+			n.Mistake("missing key %q: preset %s has no budget %q to take it from", key, d.Preset.Name, name)
+		}
+	}
+}
+
+// overlay makes e go on from the budget of its name that earlier lines have,
+// if there is one: its keys replace those.
+func (d *document) overlay(e *entry) {
+	for i := range d.Budgets {
+		if d.Budgets[i].Name == e.budget.Name && d.budgets[i].layer < d.layer {
+			e.budget, e.place = d.Budgets[i], i
+			e.at.keys, e.at.floors = maps.Clone(d.budgets[i].keys), d.budgets[i].floors
+			return
+		}
+	}
+}
+
+// budgetFields are the keys of a budget; its name is read first.
+func (d *document) budgetFields(e *entry) []strictyaml.Field {
+	b := &e.budget
 	words := func(list *[]string, read func(strictyaml.Node) string) func(strictyaml.Node) {
 		return func(n strictyaml.Node) {
+			*list = nil
 			n.Items(func(n strictyaml.Node) { *list = append(*list, read(n)) })
 			if n.Kind() == strictyaml.List && len(*list) == 0 {
 				n.Mistake("an empty list: name at least one, or remove the key to cover all")
@@ -32,57 +83,49 @@ func (d *document) budgetFields(b *quota.Budget) []strictyaml.Field {
 		}
 	}
 	method := func(n strictyaml.Node) string { return d.method(n) }
-	label := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
-	return []strictyaml.Field{
-		{Key: "name", Missing: "name: all", Read: func(n strictyaml.Node) { b.Name = n.Text(maxText) }},
-		{Key: "limit", Missing: "limit: 9500", Read: func(n strictyaml.Node) { b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit))) }},
-		{Key: "window", Missing: "window: 24h, or {day: America/Los_Angeles}", Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
+	lane := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
+	fields := []strictyaml.Field{
+		{Key: "name", Missing: "name: all", Read: func(n strictyaml.Node) {
+			b.Name = n.Text(maxText)
+			d.overlay(e)
+		}},
+		{Key: "limit", Missing: d.needed("limit: 9500"), Read: func(n strictyaml.Node) { b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit))) }},
+		{Key: "window", Missing: d.needed("window: 24h, or {day: America/Los_Angeles}"), Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
 		{Key: "count", Read: func(n strictyaml.Node) {
+			b.Measure = quota.ByUnits
 			if n.OneOf("count", []string{"units", "calls"}) == "calls" {
 				b.Measure = quota.Calls
 			}
 		}},
 		{Key: "methods", Read: words(&b.Methods, method)},
 		{Key: "except", Read: words(&b.Except, method)},
-		{Key: "lanes", Read: words(&b.Lanes, label)},
-		{Key: "regions", Read: words(&b.Regions, label)},
+		{Key: "lanes", Read: words(&b.Lanes, lane)},
+		{Key: "regions", Read: words(&b.Regions, region)},
+		{Key: "floor", Read: func(n strictyaml.Node) { readFloor(n, e) }},
+		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = length(n) }},
 	}
+	for i, field := range fields {
+		fields[i].Read = func(n strictyaml.Node) {
+			field.Read(n)
+			e.at.keys[field.Key] = d.at(n)
+			d.note(n, "budgets", b.Name, field.Key)
+		}
+	}
+	return fields
 }
 
-// readWindow reads 24h, {day: ZONE} or {counter: 10m}.
-func readWindow(n strictyaml.Node, window *quota.Window) {
-	if n.Kind() != strictyaml.Map {
-		*window = quota.Sliding(length(n))
-		return
-	}
-	found := 0
-	n.Fields(windowFields(window, &found)...)
-	if found != 1 {
-		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles} or {counter: 10m}")
-	}
-}
+// regionName is what jobs takes for a region.
+var regionName = regexp.MustCompile(`^[A-Z]{2}$`)
 
-func windowFields(window *quota.Window, found *int) []strictyaml.Field {
-	return []strictyaml.Field{
-		{Key: "day", Read: func(n strictyaml.Node) {
-			*found++
-			if zone := n.Zone(); zone != nil {
-				*window = quota.Daily(zone)
-			}
-		}},
-		{Key: "counter", Read: func(n strictyaml.Node) {
-			*found++
-			*window = quota.Counter(length(n))
-		}},
+// region reads the name of a region as regions.yaml has it, since one that is
+// written otherwise would cover nothing, in silence.
+func region(n strictyaml.Node) string {
+	name := n.Text(quota.MaxLabel)
+	if name != "" && !regionName.MatchString(name) {
+		n.Mistake("unknown region %q: write its two capital letters, such as IN", name)
+		return ""
 	}
-}
-
-func length(n strictyaml.Node) time.Duration {
-	d := n.Duration(time.Millisecond, maxWindow)
-	if d%time.Microsecond != 0 {
-		n.Mistake("a window is whole microseconds: round it")
-	}
-	return d
+	return name
 }
 
 // join makes the table, and checks what the documents say together.
@@ -109,7 +152,7 @@ func join(documents []*document) *Table {
 		for j := range d.Budgets {
 			name := [2]string{d.Account, d.Budgets[j].Name}
 			if name[1] != "" && budgets[name] {
-				d.budgets[j].Mistake("budget %q is there twice in its account: write another name", name[1])
+				d.budgets[j].entry.Mistake("budget %q is there twice in its account: write another name", name[1])
 			}
 			budgets[name] = true
 			for _, other := range documents {
@@ -120,11 +163,37 @@ func join(documents []*document) *Table {
 		}
 		t.upstreams = append(t.upstreams, d.Upstream)
 	}
+	checkCoverages(documents)
 	return t
 }
 
-// checkLimit reports costs of d above the limit of a budget that covers them:
-// such a call would never be admitted.
+// checkCoverages reports an account whose budgets ask more different
+// questions than a ledger answers.
+func checkCoverages(documents []*document) {
+	seen := map[string]map[string]bool{}
+	for _, d := range documents {
+		if seen[d.Account] == nil {
+			seen[d.Account] = map[string]bool{}
+		}
+		coverages := seen[d.Account]
+		for i := range d.Budgets {
+			before := len(coverages)
+			coverage := d.Budgets[i].Coverage()
+			coverages[coverage.Key()] = true
+			for region := range d.Budgets[i].Floor {
+				of := *coverage
+				of.Regions = []string{region}
+				coverages[quota.NewCoverage(of).Key()] = true
+			}
+			if before <= quota.MaxCoverages && len(coverages) > quota.MaxCoverages {
+				d.budgets[i].entry.Mistake("the budgets of account %q cover more than %d different sets of calls, floors included: remove some", d.Account, quota.MaxCoverages)
+			}
+		}
+	}
+}
+
+// checkLimit reports costs of d that a budget which covers them could never
+// pay. A preset's own costs are left to those who call them.
 func (d *document) checkLimit(b *quota.Budget) {
 	if b.Limit == 0 {
 		return // reported where it stands
@@ -137,13 +206,19 @@ func (d *document) checkLimit(b *quota.Budget) {
 	if len(b.Regions) > 0 {
 		caller.Region = b.Regions[0]
 	}
+	kept := keptForOthers(b)
 	for method, at := range d.costsAt {
-		if units := d.site.costs[method]; coverage.Covers(method, caller) && coverage.Amount(units) > b.Limit {
-			at.Mistake("%s costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", method, units, b.Limit, b.Name)
+		amount := coverage.Amount(d.site.costs[method])
+		switch {
+		case !coverage.Covers(method, caller):
+		case amount > b.Limit:
+			at.Mistake("%s costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", method, amount, b.Limit, b.Name)
+		case amount > b.Limit-kept:
+			at.Mistake("%s costs %d, which never fits beside the floors of budget %q, %d of its limit %d: lower the floors or raise the limit", method, amount, b.Name, kept, b.Limit)
 		}
 	}
 	unlisted := func(method string) bool { return d.site.costs[method] == 0 }
 	if coverage.Amount(d.Unlisted) > b.Limit && (len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
-		d.unlisted.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", d.Unlisted, b.Limit, b.Name)
+		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", d.Unlisted, b.Limit, b.Name)
 	}
 }

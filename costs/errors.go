@@ -17,6 +17,9 @@ var (
 	ErrNoCost = errors.New("costs: no cost")
 	// ErrNoBudget is every *MethodError for a method that no budget covers.
 	ErrNoBudget = errors.New("costs: no budget")
+	// ErrNeverFits is every *MethodError for a method that costs more than a
+	// budget which covers it could ever pay.
+	ErrNeverFits = errors.New("costs: never fits")
 	// ErrManyUpstreams means that several upstreams know a method and none was
 	// named.
 	ErrManyUpstreams = errors.New("costs: several upstreams know the method")
@@ -51,7 +54,7 @@ type MethodError struct {
 	Upstream string // as it was named; may be empty
 	Method   string
 	Reason   string // ends in what to do
-	kind     error  // ErrNoCost, ErrNoBudget or ErrManyUpstreams
+	kind     error  // ErrNoCost, ErrNoBudget, ErrNeverFits or ErrManyUpstreams
 }
 
 // Error names the method and why it has no price.
@@ -59,5 +62,5 @@ func (e *MethodError) Error() string {
 	return strictyaml.Redact(fmt.Sprintf("%q %s", e.Method, e.Reason))
 }
 
-// Unwrap returns ErrNoCost, ErrNoBudget or ErrManyUpstreams.
+// Unwrap returns ErrNoCost, ErrNoBudget, ErrNeverFits or ErrManyUpstreams.
 func (e *MethodError) Unwrap() error { return e.kind }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -51,7 +52,7 @@ func TestMistakesInADocumentAreNamedAllAtOnce(t *testing.T) {
 		{"sqlite:ration.db", `C:\ration.db`, "4:9: ledger has no scheme: write sqlite:ration.db, or redis://host:6379/0"},
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
 		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
-		{"api: youtube/v3\n", "", "1:1: hosts without an api: write api: youtube/v3, from which the routes come"},
+		{"api: youtube/v3\n", "", `1:1: hosts without an api: write api: youtube/v3, from which the routes come, or routes: {"GET /v1/{path...}": read}`},
 		{"hosts: [youtube.googleapis.com]\n", "", "5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
 		{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`, "6:9: a host is not a URL: write the part between // and the next /\n" +
 			"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com\n" +
@@ -75,12 +76,12 @@ func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
 		{"name: search", "name: all", `14:5: budget "all" is there twice in its account: write another name`},
 		{"[search.list]", "[serach.list, Search.list]", `17:15: unknown method of youtube/v3 "serach.list": write search.list` + "\n" + `17:28: unknown method of youtube/v3 "Search.list": write search.list`},
 		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
-		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {counter: 10m}"},
-		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, counter` + "\n16:13: a window is one thing: write 24h, {day: America/Los_Angeles} or {counter: 10m}"},
+		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
+		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, counter` + "\n16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
 		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h0m0s, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
-		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions`},
+		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, floor, floor_until`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
 		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
@@ -88,6 +89,32 @@ func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
 			"23:11: upstream \"youtube\" is there twice: write another name\n25:9: another ledger than the first document's: write it there only\n" +
 				`26:14: get costs 2000, more than the limit 1000 of budget "all": lower the cost or raise the limit` + "\n27:11: budget \"all\" is there twice in its account: write another name"},
 		{valid, "version: 1\naccount: a\ncosts: {get: 1, put: 2}\nbudgets: [{name: all, limit: 10, window: 1h, except: [pet]}]\n", `4:55: unknown method "pet": write get`},
+	})
+}
+
+func TestMistakesInWindowsAndFloorsAreNamedAllAtOnce(t *testing.T) {
+	const window = "window: {day: UTC}"
+	expect(t, []mistake{
+		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
+		{"{day: UTC}", `{counter: 10m, at: "00:00"}`, `16:13: a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
+		{"{day: UTC}", "{day: UTC, at: 6am}", `16:28: "6am" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", `{day: UTC, at: "24:00"}`, `16:28: "24:00" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", `{day: UTC, at: "6:00"}`, `16:28: "6:00" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", "{day: UTC, at: 6}", `16:28: at is 6: write it in quotes if a text is meant`},
+		{"{day: America/Los_Angeles}", "{day: UTC, month: UTC}", "7:9: day and month are both there: write the one at whose end the upstream starts afresh"},
+		{"unlisted: refuse", "reset_margin: 2h", `8:15: reset_margin is "2h": write a duration from 0s to 1h0m0s, such as 24h, 10m or 30s`},
+		{"unlisted: refuse", "reset_margin: 1ns", "8:15: a margin is whole microseconds: round it"},
+		{"limit: 500", "limit: 500\n    floor: {IN: 300, US: 201}", "16:12: floors of 501 together, more than the limit 500: lower them or raise the limit"},
+		{"limit: 500", "limit: 500\n    floor: {in: 1, IND: 2, DE: 0}", `16:13: unknown region "in": write its two capital letters, such as IN` + "\n" +
+			`16:20: unknown region "IND": write its two capital letters, such as IN` + "\n16:32: DE is 0: write an integer from 1 to 140737488355327"},
+		{"limit: 500", "limit: 500\n    floor: {}", "16:12: no floor: write one, such as {IN: 500}, or remove the key"},
+		{"limit: 500", "limit: 500\n    regions: [US, gb]", `16:19: unknown region "gb": write its two capital letters, such as IN`},
+		{"limit: 500", "limit: 500\n    regions: [US]\n    floor: {IN: 100}", `17:13: a floor for IN, which budget "search" does not cover: remove it, or add IN to regions`},
+		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h"},
+		{"limit: 500", "limit: 500\n    floor_until: 2h", "16:18: floor_until without a floor: write floor: {IN: 500}, or remove it"},
+		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h", "17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or remove it"},
+		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "16:12: floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}"},
+		{window, "floor: {IN: 83, US: 83, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h", `10:16: search.list costs 100, which never fits beside the floors of budget "search", 415 of its limit 500: lower the floors or raise the limit`},
 	})
 }
 
@@ -132,6 +159,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(string(shippedData))
 	f.Add(valid)
 	f.Add(two)
+	f.Add(shop)
+	for _, c := range uses {
+		f.Add("version: 1\naccount: a\n" + c.lines + "\n")
+	}
+	f.Add("version: 1\naccount: a\npreset: {name: youtube/legacy}\nreset_margin: 1m\nbudgets: [{name: youtube-day, window: {month: UTC, at: 06:00}, floor: {IN: 5}, floor_until: 2h}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		table, err := costs.Parse("costs.yaml", []byte(text))
 		if err != nil {
@@ -147,16 +179,49 @@ func FuzzParse(f *testing.F) {
 		for _, u := range table.Upstreams() {
 			for _, c := range u.Costs {
 				for _, b := range guard.Covering(quota.Call{Account: u.Account, Method: c.Method, Units: c.Units}) {
+					if u.Origin("costs", c.Method).Preset != "" {
+						continue // a preset's own cost may be above a lowered limit
+					}
 					if c.Units < 1 || b.Coverage().Amount(c.Units) > b.Limit {
 						t.Errorf("%s costs %d, over the limit of %+v", c.Method, c.Units, b)
 					}
 				}
 			}
 			for _, host := range u.Hosts {
+				if u.API == "" {
+					continue
+				}
 				if _, err := table.Explain("GET", "https://"+host+"/youtube/v3//search"); !errors.Is(err, costs.ErrNoRoute) {
 					t.Errorf("host %q: %v", host, err)
 				}
 			}
 		}
 	})
+}
+
+func TestWindows(t *testing.T) {
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]quota.Window{
+		"90s":                        quota.Sliding(90 * time.Second),
+		"{counter: 10m}":             quota.Counter(10 * time.Minute),
+		"{day: America/Los_Angeles}": quota.Daily(pacific),
+		"{day: UTC, at: 06:00}":      quota.Daily(time.UTC).At(6 * time.Hour),
+		"{month: UTC}":               quota.Monthly(time.UTC),
+		`{at: "23:59", month: UTC}`:  quota.Monthly(time.UTC).At(24*time.Hour - time.Minute),
+	} {
+		u := use(t, "resets: {month: UTC, at: \"00:30\"}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: "+text+"}]").Upstreams()[0]
+		if got := u.Budgets[0].Window; got.String() != want.String() || got.Horizon() != want.Horizon() {
+			t.Errorf("%s is %s of %s; want %s", text, got, got.Horizon(), want)
+		}
+		if u.Resets != time.UTC || u.ResetWindow != quota.Monthly(time.UTC).At(30*time.Minute) || u.ResetMargin != quota.DefaultMargin {
+			t.Errorf("it resets by %s (%s)", u.ResetWindow, u.ResetMargin)
+		}
+	}
+	u := use(t, "reset_margin: 0s\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: {day: UTC}}]").Upstreams()[0]
+	if u.Budgets[0].Window != quota.Daily(time.UTC).WithMargin(0) || u.ResetWindow.Kind() != 0 {
+		t.Errorf("%+v", u)
+	}
 }

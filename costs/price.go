@@ -11,7 +11,8 @@ import (
 // site is what is guarded under a host, and at which prices.
 type site struct {
 	account  string
-	api      *api // nil: no routes
+	api      *api       // nil: its routes are patterns, or there are none
+	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
 }
@@ -55,10 +56,14 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if verb == "" {
 		verb = http.MethodGet // as net/http sends it
 	}
-	var routes []route
-	if s.api != nil {
-		routes = s.api.of(req.URL)
+	if s.api == nil {
+		method, reason := s.routed(verb, req.URL)
+		if reason != "" {
+			return quota.Call{}, refuse(req, reason)
+		}
+		return s.call(req, method)
 	}
+	routes := s.api.of(req.URL)
 	found := routeOf(routes, verb)
 	if len(routes) > 0 && routes[0].kind != plainRoute && isChunk(req, verb, routes, found != nil, &q) {
 		return quota.Call{}, s.paid(req, routes)
@@ -66,11 +71,16 @@ func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if found == nil {
 		return quota.Call{}, refuse(req, whyNoRoute(req, routes))
 	}
-	units := s.cost(found.method)
+	return s.call(req, found.method)
+}
+
+// call returns a request's call, or the error that it has no cost.
+func (s *site) call(req *http.Request, method string) (quota.Call, error) {
+	units := s.cost(method)
 	if units == 0 {
-		return quota.Call{}, noCost(req, found.method)
+		return quota.Call{}, noCost(req, method)
 	}
-	return quota.Call{Account: s.account, Method: found.method, Units: units}, nil
+	return quota.Call{Account: s.account, Method: method, Units: units}, nil
 }
 
 func routeOf(routes []route, verb string) *route {

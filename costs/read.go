@@ -37,8 +37,8 @@ func parse(name, dir string, data []byte) (*Table, error) {
 	file := strictyaml.Parse(name, data)
 	var documents []*document
 	for _, node := range file.Documents() {
-		d := &document{dir: dir, nameAt: node, allowed: map[string]strictyaml.Node{}}
-		d.Upstream.site = &site{costs: map[string]quota.Units{}}
+		d := newDocument(node)
+		d.dir, d.preset = dir, node.Has("preset")
 		node.Fields(d.fields()...)
 		d.finish(node)
 		documents = append(documents, d)
@@ -50,22 +50,38 @@ func parse(name, dir string, data []byte) (*Table, error) {
 	return table, nil
 }
 
-// document is an upstream while it is read, with the places of what is to be
-// checked against other documents.
+// document is an upstream while it is read: first the lines of its preset,
+// then those of the preset's variant, then its own, each over what is there.
+// It has the places of what is to be checked later.
 type document struct {
 	Upstream
 	dir     string
 	ledger  string
 	methods []string // the api's
 
-	nameAt   strictyaml.Node
-	ledgerAt strictyaml.Node
-	apiAt    strictyaml.Node
-	hostsAt  []strictyaml.Node // one for each host
-	unlisted strictyaml.Node
-	costsAt  map[string]strictyaml.Node
-	budgets  []strictyaml.Node // one for each budget
-	allowed  map[string]strictyaml.Node
+	preset  bool    // it names one
+	reading *Preset // whose lines are read now; nil: the file's own
+	layer   int     // how many lots of lines were read before
+
+	nameAt     strictyaml.Node
+	presetAt   strictyaml.Node
+	ledgerAt   strictyaml.Node
+	apiAt      strictyaml.Node
+	routesAt   strictyaml.Node
+	marginAt   strictyaml.Node
+	hostsAt    []strictyaml.Node // one for each host
+	unlistedAt strictyaml.Node   // of the file's own
+	costsAt    map[string]strictyaml.Node
+	budgets    []budgetAt // one for each budget
+	allowed    map[string]strictyaml.Node
+}
+
+func newDocument(node strictyaml.Node) *document {
+	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}, allowed: map[string]strictyaml.Node{}}
+	d.site = &site{costs: map[string]quota.Units{}}
+	d.origins = map[string]Origin{}
+	d.ResetMargin = quota.DefaultMargin
+	return d
 }
 
 const (
@@ -76,33 +92,65 @@ const (
 )
 
 // fields are the keys of a document, in the order in which they are read: the
-// names of methods need the api.
+// preset comes before what overrides it.
 func (d *document) fields() []strictyaml.Field {
-	return []strictyaml.Field{
+	return slices.Concat([]strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
-		{Key: "upstream", Read: func(n strictyaml.Node) { d.nameAt, d.Name = n, n.Text(maxText) }},
+		{Key: "preset", Read: d.readPreset},
 		{Key: "account", Missing: "account: my-project, the upstream project whose quota it is", Read: d.readAccount},
 		{Key: "ledger", Read: d.readLedger},
-		{Key: "api", Read: func(n strictyaml.Node) {
-			d.apiAt, d.API = n, n.OneOf("api", apiNames())
-			if d.site.api = apiNamed(d.API); d.site.api != nil {
-				d.methods = d.site.api.methods()
-			}
-		}},
-		{Key: "hosts", Read: func(n strictyaml.Node) { n.Items(d.readHost) }},
-		{Key: "resets", Read: func(n strictyaml.Node) { n.Fields(resetFields(&d.Resets)...) }},
-		{Key: "unlisted", Read: d.readUnlisted},
-		{Key: "costs", Missing: "costs: {search.list: 100}, a cost for each method", Read: d.readCosts},
-		{Key: "budgets", Missing: "budgets: [{name: all, limit: 9500, window: 24h}]", Read: d.readBudgets},
+	}, d.lineFields(), []strictyaml.Field{
 		{Key: "when_ledger_down", Read: func(n strictyaml.Node) {
 			d.down = map[string]quota.Units{}
 			n.Entries(d.readDown)
 		}},
+	})
+}
+
+// lineFields are the keys that a preset and its variants have as well. The
+// names of methods need the api.
+func (d *document) lineFields() []strictyaml.Field {
+	return []strictyaml.Field{
+		{Key: "upstream", Read: func(n strictyaml.Node) {
+			d.nameAt, d.Name = d.at(n), n.Text(maxText)
+			d.note(n, "upstream")
+		}},
+		{Key: "api", Read: d.readAPI},
+		{Key: "hosts", Read: func(n strictyaml.Node) {
+			d.Hosts, d.hostsAt = nil, nil
+			n.Items(d.readHost)
+			d.note(n, "hosts")
+		}},
+		{Key: "routes", Read: d.readRoutes},
+		{Key: "resets", Read: d.readResets},
+		{Key: "reset_margin", Read: d.readMargin},
+		{Key: "unlisted", Read: d.readUnlisted},
+		{Key: "feedback", Read: func(n strictyaml.Node) {
+			d.Feedback = n.OneOf("feedback", dialects())
+			d.note(n, "feedback")
+		}},
+		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
+			units := quota.Units(n.Int(0, int64(quota.MaxUnits)))
+			d.NotModifiedUnits = &units
+			d.note(n, "not_modified_units")
+		}},
+		{Key: "costs", Missing: d.needed("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},
+		{Key: "budgets", Missing: d.needed("budgets: [{name: all, limit: 9500, window: 24h}]"), Read: d.readBudgets},
 	}
 }
 
-func resetFields(zone **time.Location) []strictyaml.Field {
-	return []strictyaml.Field{{Key: "day", Missing: "day: America/Los_Angeles", Read: func(n strictyaml.Node) { *zone = n.Zone() }}}
+// needed returns what to write for a key that only a preset makes up for.
+func (d *document) needed(write string) string {
+	if d.preset {
+		return ""
+	}
+	return write
+}
+
+// dialects are the names that package quota/feedback knows: who reads the
+// upstream's answers.
+func dialects() []string {
+	return []string{"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack"}
 }
 
 func (d *document) readAccount(n strictyaml.Node) {
@@ -112,6 +160,15 @@ func (d *document) readAccount(n strictyaml.Node) {
 		d.Account = ""
 	}
 	d.site.account = d.Account
+	d.note(n, "account")
+}
+
+func (d *document) readAPI(n strictyaml.Node) {
+	d.apiAt, d.API = d.at(n), n.OneOf("api", apiNames())
+	if d.site.api = apiNamed(d.API); d.site.api != nil {
+		d.methods = d.site.api.methods()
+	}
+	d.note(n, "api")
 }
 
 func (d *document) readHost(n strictyaml.Node) {
@@ -129,12 +186,15 @@ func (d *document) readHost(n strictyaml.Node) {
 		n.Mistake("not a host: write letters, digits, dots and hyphens, such as www.googleapis.com")
 	default:
 		d.Hosts = append(d.Hosts, host)
-		d.hostsAt = append(d.hostsAt, n)
+		d.hostsAt = append(d.hostsAt, d.at(n))
 	}
 }
 
 func (d *document) readUnlisted(n strictyaml.Node) {
-	d.unlisted = n
+	d.Unlisted, d.unlistedAt = 0, strictyaml.Node{}
+	if d.reading == nil {
+		d.unlistedAt = n
+	}
 	switch n.Kind() {
 	case strictyaml.Text:
 		n.OneOf("policy", []string{"refuse"})
@@ -144,10 +204,11 @@ func (d *document) readUnlisted(n strictyaml.Node) {
 		n.Mistake("unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs")
 	}
 	d.site.unlisted = d.Unlisted
+	d.note(n, "unlisted")
 }
 
 func (d *document) readCosts(n strictyaml.Node) {
-	d.costsAt = map[string]strictyaml.Node{}
+	keys := map[string]strictyaml.Node{}
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
@@ -158,14 +219,21 @@ func (d *document) readCosts(n strictyaml.Node) {
 			method = key.Text(quota.MaxLabel)
 		}
 		units := quota.Units(value.Int(1, int64(quota.MaxUnits)))
-		if method != "" && units > 0 {
-			d.site.costs[method], d.costsAt[method] = units, value
+		if method == "" || units == 0 {
+			return
 		}
+		d.site.costs[method] = units
+		if d.reading == nil {
+			keys[method], d.costsAt[method] = key, value
+		}
+		d.note(key, "costs", method)
 	})
-	if n.Kind() == strictyaml.Map && entries == 0 && d.Unlisted == 0 {
+	for method, key := range keys {
+		d.checkSpelling(key, method)
+	}
+	if n.Kind() == strictyaml.Map && entries == 0 && d.Unlisted == 0 && !d.preset {
 		n.Mistake("no method has a cost: write one, such as search.list: 100")
 	}
-	d.Costs = sortCosts(d.site.costs)
 }
 
 // method reads the name of a method in budgets and when_ledger_down, or one of
@@ -175,7 +243,7 @@ func (d *document) method(n strictyaml.Node, other ...string) string {
 	case d.API != "":
 		return n.OneOf("method of "+d.API, slices.Concat(d.methods, other))
 	case d.Unlisted == 0:
-		return n.OneOf("method", slices.Concat(slices.Sorted(maps.Keys(d.site.costs)), other))
+		return n.OneOf("method", slices.Concat(d.Upstream.methods(), other))
 	}
 	return n.Text(quota.MaxLabel)
 }
@@ -204,15 +272,35 @@ func allowFields(units *quota.Units) []strictyaml.Field {
 
 // finish checks what needs the whole document, and names it.
 func (d *document) finish(node strictyaml.Node) {
-	if len(d.Hosts) > 0 && d.API == "" && d.apiAt == (strictyaml.Node{}) {
-		node.Mistake("hosts without an api: write api: %s, from which the routes come", apiNames()[0])
+	if d.preset && d.Preset == nil {
+		return // there is none of that name, and what it would give is not known
 	}
-	if d.API != "" && len(d.Hosts) == 0 {
+	d.checkAsks()
+	routed := d.API != "" || len(d.site.patterns) > 0
+	switch {
+	case len(d.Hosts) > 0 && !routed && d.apiAt == (strictyaml.Node{}) && d.routesAt == (strictyaml.Node{}):
+		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
+	case len(d.Hosts) == 0 && d.ask("hosts") != "": // told
+	case d.API != "" && len(d.Hosts) == 0:
 		d.apiAt.Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
+	case routed && len(d.Hosts) == 0:
+		d.routesAt.Mistake("routes without hosts: write hosts: [api.example.com]")
+	}
+	if d.API != "" && len(d.site.patterns) > 0 {
+		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
 	}
 	for rule, units := range d.down {
 		if cost := d.site.costs[rule]; rule != defaultRule && units > 0 && cost > units {
 			d.allowed[rule].Mistake("%s costs %d, more than its allowance of %d units: write refuse, or at least %d", rule, cost, units, cost)
+		}
+	}
+	d.finishBudgets()
+	d.setMargins()
+	d.Costs = sortCosts(d.site.costs)
+	if d.Feedback == "" {
+		d.Feedback = "generic"
+		if d.API != "" {
+			d.Feedback = "google"
 		}
 	}
 	if d.Name == "" {
@@ -221,4 +309,37 @@ func (d *document) finish(node strictyaml.Node) {
 	if d.Name == "" {
 		d.Name = d.Account
 	}
+}
+
+// checkSpelling reports a cost that is written almost like a method that the
+// routes lead to and that has none.
+func (d *document) checkSpelling(key strictyaml.Node, method string) {
+	var bare []string
+	for i := range d.site.patterns {
+		routed := d.site.patterns[i].method
+		if routed == method {
+			return
+		}
+		if d.site.costs[routed] == 0 {
+			bare = append(bare, routed)
+		}
+	}
+	if near := strictyaml.Nearest(method, bare); near != "" {
+		key.Mistake("unknown method %q: write %s, to which the routes lead", method, near)
+	}
+}
+
+// methods returns the names that may stand in costs and budgets.
+func (u *Upstream) methods() []string {
+	if u.API != "" {
+		return u.site.api.methods()
+	}
+	names := slices.Collect(maps.Keys(u.site.costs))
+	for i := range u.site.patterns {
+		if name := u.site.patterns[i].method; name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -20,33 +19,48 @@ type schema struct {
 	OneOf                []schema
 	Definitions          map[string]schema
 	Enum                 []any
+	Else                 *schema
+	Items                *schema
 }
 
-func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
+func readSchema(t *testing.T) (root schema) {
+	t.Helper()
 	data, err := os.ReadFile("../docs/costs.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var root schema
 	if err := json.Unmarshal(data, &root); err != nil {
 		t.Fatal(err)
 	}
-	var zone *time.Location
+	return root
+}
+
+func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
+	root := readSchema(t)
 	var units quota.Units
+	var name, variant strictyaml.Node
 	budget := root.Definitions["budget"]
 	down := schema{}
 	if allowed, err := json.Marshal(root.Properties["when_ledger_down"].AdditionalProperties); err != nil || json.Unmarshal(allowed, &down) != nil {
 		t.Fatal("when_ledger_down has no form")
 	}
+	without, with := &document{}, &document{preset: true}
+	whole := root
+	whole.Required = append(slices.Clone(root.Required), root.Else.Required...)
+	wholeBudget := budget
+	wholeBudget.Required = root.Else.Properties["budgets"].Items.Required
 	for name, c := range map[string]struct {
 		fields []strictyaml.Field
 		schema schema
 	}{
-		"a document":       {(&document{}).fields(), root},
-		"resets":           {resetFields(&zone), root.Properties["resets"]},
-		"a budget":         {(&document{}).budgetFields(&quota.Budget{}), budget},
-		"a window":         {windowFields(nil, nil), budget.Properties["window"].OneOf[1]},
-		"when_ledger_down": {allowFields(&units), down.OneOf[1]},
+		"a document":               {without.fields(), whole},
+		"a document with a preset": {with.fields(), root},
+		"a preset":                 {presetFields(&name, &variant), root.Properties["preset"].OneOf[1]},
+		"resets":                   {calendarFields(&window{}), root.Properties["resets"]},
+		"a budget":                 {without.budgetFields(&entry{}), wholeBudget},
+		"a budget over a preset's": {with.budgetFields(&entry{}), budget},
+		"a window":                 {windowFields(&window{}), budget.Properties["window"].OneOf[1]},
+		"when_ledger_down":         {allowFields(&units), down.OneOf[1]},
 	} {
 		var keys, required, properties []string
 		for _, field := range c.fields {
@@ -70,8 +84,25 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 			t.Errorf("%s takes other keys", name)
 		}
 	}
-	if apis := root.Properties["api"].Enum; len(apis) != 1 || apis[0] != apiNames()[0] {
-		t.Errorf("the apis are %v", apis)
+}
+
+func TestTheSchemaHasTheWordsOfTheParser(t *testing.T) {
+	root := readSchema(t)
+	for name, c := range map[string]struct {
+		known []string
+		enum  []any
+	}{
+		"apis":     {apiNames(), root.Properties["api"].Enum},
+		"presets":  {presetNames(), root.Definitions["preset"].Enum},
+		"dialects": {dialects(), root.Properties["feedback"].Enum},
+	} {
+		var known []any
+		for _, word := range c.known {
+			known = append(known, word)
+		}
+		if diff := cmp.Diff(known, c.enum); diff != "" {
+			t.Errorf("the %s: %s", name, diff)
+		}
 	}
 }
 

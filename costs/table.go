@@ -37,15 +37,34 @@ type Table struct {
 type Upstream struct {
 	Name     string
 	Account  string
-	API      string         // such as youtube/v3; empty: no requests are priced, only methods by name
+	API      string         // such as youtube/v3; empty: requests are priced by Routes
 	Hosts    []string       // in lower case
+	Routes   []Route        // the more exact first; without an API and without them, only methods by name are priced
 	Resets   *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
 	Unlisted quota.Units    // what a method without a cost costs; 0: it is refused
 	Costs    []MethodCost   // sorted by method
-	Budgets  []quota.Budget // in the order of the file
+	Budgets  []quota.Budget // in the order of the file, a preset's first
+	Feedback string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
 
-	down map[string]quota.Units
-	site *site
+	// ResetWindow is the upstream's own day or month as resets: says it, with
+	// its time of day and margin. Its Kind is 0 when that is not said.
+	ResetWindow quota.Window
+	ResetMargin time.Duration // of all calendar windows here
+
+	Preset  *Preset // whose lines these are, but for those that the file has over them; nil: none
+	Variant string  // of the preset; empty: none
+
+	NotModifiedUnits *quota.Units // see NotModified; nil: the full cost
+
+	down    map[string]quota.Units
+	site    *site
+	origins map[string]Origin
+}
+
+// Route says which method the requests of a form are.
+type Route struct {
+	Pattern string // as costs.yaml writes it: GET /v1/{path...}
+	Method  string // {method} when the path names it
 }
 
 // MethodCost is what one call of a method costs.
@@ -63,6 +82,17 @@ func (u *Upstream) Allowance(method string) (units quota.Units, rule string) {
 		return units, method
 	}
 	return u.down[defaultRule], defaultRule
+}
+
+// NotModified returns what a call of method costs that is answered with 304
+// Not Modified: not_modified_units where the file has them, at most the full
+// cost, and else the full cost. 0 means that it is free.
+func (u *Upstream) NotModified(method string) quota.Units {
+	full := u.site.cost(method)
+	if u.NotModifiedUnits == nil {
+		return full
+	}
+	return min(*u.NotModifiedUnits, full)
 }
 
 // Ledger returns where the file says that spends are recorded, a relative
@@ -141,14 +171,6 @@ func (u *Upstream) price(method string) quota.Units {
 	return u.site.cost(method)
 }
 
-// methods returns the names that may stand in costs and budgets.
-func (u *Upstream) methods() []string {
-	if u.API != "" {
-		return u.site.api.methods()
-	}
-	return slices.Sorted(maps.Keys(u.site.costs))
-}
-
 func (t *Table) names() []string {
 	var names []string
 	for i := range t.upstreams {
@@ -159,17 +181,43 @@ func (t *Table) names() []string {
 
 // CheckFetched reports why calls of a method, which jobs are to make for
 // caller, cannot be guarded: a *MethodError, the method has no cost
-// (ErrNoCost), several (ErrManyUpstreams), or no budget covers it (ErrNoBudget).
+// (ErrNoCost), several (ErrManyUpstreams), no budget covers it (ErrNoBudget),
+// or one that does can never pay for it, floors of other regions included
+// (ErrNeverFits).
 func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	call, err := t.Call("", method)
 	if err != nil {
 		return err
 	}
 	call.Caller = caller
-	if len(t.covering(call)) == 0 {
+	budgets := t.covering(call)
+	if len(budgets) == 0 {
 		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml", kind: ErrNoBudget}
 	}
+	for i := range budgets {
+		if reason := neverFits(&budgets[i], call); reason != "" {
+			return &MethodError{Method: method, Reason: reason, kind: ErrNeverFits}
+		}
+	}
 	return nil
+}
+
+// neverFits says why a budget can never pay for a call, or "".
+func neverFits(b *quota.Budget, call quota.Call) string {
+	amount, kept := b.Coverage().Amount(call.Units), quota.Units(0)
+	for region, units := range b.Floor {
+		if region != call.Caller.Region && b.FloorUntil == 0 {
+			kept += units
+		}
+	}
+	switch {
+	case amount > b.Limit:
+		return fmt.Sprintf("costs %d, more than the limit %d of budget %q; raise the limit in costs.yaml, or do not fetch it", amount, b.Limit, b.Name)
+	case amount > b.Limit-kept:
+		return fmt.Sprintf("costs %d, which never fits beside the floors of other regions in budget %q, %d of its limit %d; lower the floors in costs.yaml, or do not fetch it",
+			amount, b.Name, kept, b.Limit)
+	}
+	return ""
 }
 
 // Explanation is what a request would cost.
@@ -202,7 +250,8 @@ func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
 // WithEndpoint returns a table that also guards endpoint, a URL to which an
 // upstream's calls are sent instead of its hosts (a test server, a proxy), and
 // prices them as the upstream's own. upstream may be empty if there is only
-// one with hosts. Plain http is for loopback addresses.
+// one with an api, or without any only one with routes. Plain http is for
+// loopback addresses.
 func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -215,12 +264,18 @@ func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	if !ok {
 		return nil, errors.New("costs: endpoint: a host is letters, digits, dots and hyphens; write one")
 	}
-	var chosen []*site
+	var chosen, routed []*site
 	for i := range t.upstreams {
 		u := &t.upstreams[i]
-		if u.API != "" && (upstream == "" || u.Name == upstream || u.Account == upstream) {
+		switch meant := upstream == "" || u.Name == upstream || u.Account == upstream; {
+		case meant && u.API != "":
 			chosen = append(chosen, u.site)
+		case meant && len(u.Hosts) > 0:
+			routed = append(routed, u.site)
 		}
+	}
+	if len(chosen) == 0 {
+		chosen = routed
 	}
 	if len(chosen) != 1 {
 		return nil, fmt.Errorf("costs: endpoint: %d upstreams are meant; name one of %s", len(chosen), strings.Join(t.names(), ", "))

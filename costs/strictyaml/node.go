@@ -56,6 +56,27 @@ func (n Node) Kind() Kind {
 	return Other
 }
 
+// Place returns where n stands: its file, line and column, as a Mistake has
+// them. The zero Node stands nowhere.
+func (n Node) Place() (file string, line, column int) {
+	if n.file == nil {
+		return "", 0, 0
+	}
+	line, column = place(start(n.node))
+	return n.file.name, line, column
+}
+
+// Has reports whether n is a map that has a key.
+func (n Node) Has(key string) bool {
+	pairs, _ := n.entries()
+	for _, pair := range pairs {
+		if pair.Key.GetToken().Value == key {
+			return true
+		}
+	}
+	return false
+}
+
 // Mistake reports what is wrong with n. The message says what to write
 // instead, after a colon.
 func (n Node) Mistake(format string, args ...any) {
@@ -94,14 +115,20 @@ func (n Node) Fields(fields ...Field) {
 // reports repeated keys; each decides about the others.
 func (n Node) Entries(each func(key, value Node)) { n.pairs(each) }
 
-func (n Node) pairs(each func(key, value Node)) bool {
-	var pairs []*ast.MappingValueNode
+// entries returns the pairs of a map.
+func (n Node) entries() (pairs []*ast.MappingValueNode, ok bool) {
 	switch node := n.node.(type) {
 	case *ast.MappingNode:
-		pairs = node.Values
+		return node.Values, true
 	case *ast.MappingValueNode:
-		pairs = []*ast.MappingValueNode{node}
-	default:
+		return []*ast.MappingValueNode{node}, true
+	}
+	return nil, false
+}
+
+func (n Node) pairs(each func(key, value Node)) bool {
+	pairs, ok := n.entries()
+	if !ok {
 		n.Mistake("%s is %s: write a map, key: value", n.name, n.shown())
 		return false
 	}

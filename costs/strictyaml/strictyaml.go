@@ -119,11 +119,15 @@ func (f *File) add(line, column int, format string, args ...any) {
 }
 
 func (f *File) addAt(tk *token.Token, format string, args ...any) {
-	line, column := 1, 1
-	if tk != nil && tk.Position != nil {
-		line, column = max(1, tk.Position.Line), max(1, tk.Position.Column)
-	}
+	line, column := place(tk)
 	f.add(line, column, format, args...)
+}
+
+func place(tk *token.Token) (line, column int) {
+	if tk == nil || tk.Position == nil {
+		return 1, 1
+	}
+	return max(1, tk.Position.Line), max(1, tk.Position.Column)
 }
 
 func (f *File) addSyntax(err error) {

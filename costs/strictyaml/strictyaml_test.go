@@ -219,3 +219,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestNodesSayWhatAndWhereTheyAre(t *testing.T) {
+	for _, node := range strictyaml.Parse("f.yaml", []byte("a: 1\nb: {c: 2}\n")).Documents() {
+		if !node.Has("a") || !node.Has("b") || node.Has("c") {
+			t.Error("it has other keys than a and b")
+		}
+		node.Entries(func(key, value strictyaml.Node) {
+			if key.Text(9) != "b" {
+				return
+			}
+			if file, line, column := value.Place(); file != "f.yaml" || line != 2 || column != 4 || !value.Has("c") {
+				t.Errorf("b is at %s:%d:%d", file, line, column)
+			}
+		})
+	}
+	if file, line, column := (strictyaml.Node{}).Place(); file != "" || line != 0 || column != 0 || (strictyaml.Node{}).Has("a") {
+		t.Error("the zero Node is somewhere")
+	}
+}

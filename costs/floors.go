@@ -1,0 +1,98 @@
+package costs
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// readFloor reads {IN: 500}: what is kept of a budget for regions.
+func readFloor(n strictyaml.Node, e *entry) {
+	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
+	entries := 0
+	n.Entries(func(key, value strictyaml.Node) {
+		entries++
+		name := region(key)
+		units := quota.Units(value.Int(1, int64(quota.MaxLimit)))
+		if name != "" && units > 0 {
+			e.budget.Floor[name], e.at.floors[name] = units, key
+		}
+	})
+	if n.Kind() == strictyaml.Map && entries == 0 {
+		n.Mistake("no floor: write one, such as {IN: 500}, or remove the key")
+	}
+}
+
+// finishBudgets checks what needs the whole of a budget.
+func (d *document) finishBudgets() {
+	for i := range d.Budgets {
+		b, at := &d.Budgets[i], &d.budgets[i]
+		b.Account = d.Account
+		if d.preset {
+			d.checkComplete(b, at)
+		}
+		checkFloors(b, at)
+	}
+}
+
+// checkComplete reports what a preset leaves for its user to write.
+func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
+	for _, key := range []string{"limit", "window"} {
+		ask := d.ask("budgets." + b.Name + "." + key)
+		if _, ok := at.keys[key]; !ok && ask != "" {
+			at.entry.Mistake("preset %s does not know the %s of budget %q: write %s", d.Preset.Name, key, b.Name, ask)
+			return
+		}
+	}
+}
+
+// The longest floor_until that leaves the floors some time.
+const (
+	maxUntilDay   = 22 * time.Hour
+	maxUntilMonth = 27 * 24 * time.Hour
+)
+
+func checkFloors(b *quota.Budget, at *budgetAt) {
+	sum := quota.Units(0)
+	for name, units := range b.Floor {
+		sum += units
+		if len(b.Regions) > 0 && !slices.Contains(b.Regions, name) {
+			at.floors[name].Mistake("a floor for %s, which budget %q does not cover: remove it, or add %s to regions", name, b.Name, name)
+		}
+	}
+	switch {
+	case len(b.Floor) == 0:
+	case b.Limit > 0 && sum > b.Limit:
+		at.keys["floor"].Mistake("floors of %d together, more than the limit %d: lower them or raise the limit", sum, b.Limit)
+	case b.Window.Estimate():
+		at.keys["floor"].Mistake("floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}")
+	}
+	until, longest := at.keys["floor_until"], maxUntilDay
+	if b.Window.Kind() == quota.KindDaily && b.Window.Horizon() > 2*24*time.Hour {
+		longest = maxUntilMonth
+	}
+	switch {
+	case b.FloorUntil == 0:
+	case len(b.Floor) == 0 && at.keys["floor"] == (strictyaml.Node{}):
+		until.Mistake("floor_until without a floor: write floor: {IN: 500}, or remove it")
+	case b.Window.Kind() != quota.KindDaily && b.Window.Kind() != 0:
+		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or remove it", b.Window)
+	case b.FloorUntil > longest:
+		until.Mistake("floor_until is %s, nearly the whole window: write at most %s", quota.Human(b.FloorUntil), quota.Human(longest))
+	}
+}
+
+// keptForOthers returns what the floors of b keep, as long as they hold, from
+// the caller that they keep the least from.
+func keptForOthers(b *quota.Budget) quota.Units {
+	sum, most := quota.Units(0), quota.Units(0)
+	for _, units := range b.Floor {
+		sum, most = sum+units, max(most, units)
+	}
+	if b.FloorUntil > 0 || sum > b.Limit {
+		return 0
+	}
+	return sum - most
+}

@@ -1,0 +1,333 @@
+package costs
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// pattern is one line of routes: a verb, or any, and a path whose segments may
+// be parameters, and the method that requests of that form are.
+type pattern struct {
+	text     string // as it is written
+	verb     string // empty: any
+	segments []segment
+	method   string // empty: the text of the segment that captures it
+}
+
+type segment struct {
+	kind    segmentKind
+	literal string
+	capture bool // its text is the method's name
+}
+
+// The kinds are in the order in which the more exact goes first.
+type segmentKind uint8
+
+const (
+	literalSegment segmentKind = iota + 1
+	anySegment                 // {name}: one segment
+	restSegment                // {name...}: all that follow, or none
+)
+
+var (
+	literalForm   = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,=:@-]+$`)
+	parameterForm = regexp.MustCompile(`^\{([a-z][A-Za-z0-9_]*)(\.\.\.)?\}$`)
+	methodForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+)
+
+// readRoutes reads {"GET /v1/{path...}": read}: which requests are which method,
+// where no discovery document says so.
+func (d *document) readRoutes(n strictyaml.Node) {
+	d.routesAt = d.at(n)
+	entries := 0
+	n.Entries(func(key, value strictyaml.Node) {
+		entries++
+		text, method := key.Text(maxText), value.Text(quota.MaxLabel)
+		if text == "" || method == "" {
+			return
+		}
+		p, err := parsePattern(text, method)
+		if err != nil {
+			key.Mistake("%v", err)
+			return
+		}
+		for i, other := range d.site.patterns {
+			if other.compare(p) != 0 {
+				continue
+			}
+			if d.origins[originKey([]string{"routes", other.text})].Preset == "" {
+				key.Mistake("route %q takes the same requests as %q: remove one", text, other.text)
+				return
+			}
+			d.site.patterns = slices.Delete(d.site.patterns, i, i+1) // the preset's
+			break
+		}
+		d.site.patterns = append(d.site.patterns, p)
+		d.note(key, "routes", p.text)
+	})
+	if n.Kind() == strictyaml.Map && entries == 0 {
+		n.Mistake("no route: write one, such as \"GET /v1/{path...}\": read")
+	}
+	slices.SortFunc(d.site.patterns, (*pattern).compare)
+	d.Routes = nil
+	for _, p := range d.site.patterns {
+		d.Routes = append(d.Routes, Route{Pattern: p.text, Method: cmp.Or(p.method, "{method}")})
+	}
+}
+
+func parsePattern(text, method string) (*pattern, error) {
+	p := &pattern{text: text, method: method}
+	rest, found := text, false
+	if p.verb, rest, found = strings.Cut(text, " "); !found {
+		p.verb, rest = "", text
+	} else if !capitals(p.verb) {
+		return nil, fmt.Errorf("%q is no verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)
+	}
+	if !strings.HasPrefix(rest, "/") {
+		return nil, fmt.Errorf("route %q has no path: write a verb and a path, such as GET /v1/items/{id}", text)
+	}
+	captured, names := false, map[string]bool{}
+	parts := strings.Split(rest[1:], "/")
+	if rest == "/" {
+		parts = nil
+	}
+	for i, part := range parts {
+		parameter := parameterForm.FindStringSubmatch(part)
+		switch {
+		case parameter == nil && (!literalForm.MatchString(part) || part == "." || part == ".."):
+			return nil, fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all that follow", part, text)
+		case parameter == nil:
+			p.segments = append(p.segments, segment{kind: literalSegment, literal: part})
+		case names[parameter[1]]:
+			return nil, fmt.Errorf("route %q names {%s} twice: give each its own name", text, parameter[1])
+		case parameter[2] != "" && i < len(parts)-1:
+			return nil, fmt.Errorf("route %q goes on after %s: write it last", text, part)
+		case parameter[2] != "":
+			p.segments = append(p.segments, segment{kind: restSegment})
+		default:
+			capture := method == part
+			captured = captured || capture
+			p.segments = append(p.segments, segment{kind: anySegment, capture: capture})
+		}
+		if parameter != nil {
+			names[parameter[1]] = true
+		}
+	}
+	if captured {
+		p.method = ""
+	} else if !methodForm.MatchString(method) {
+		return nil, fmt.Errorf("route %q leads to method %q: write a name, or one of the path's {name}", text, method)
+	}
+	return p, nil
+}
+
+// compare orders patterns so that of two that take a request the more exact
+// goes first: part by part plain letters, then {name}, then {name...}; then
+// the one with a verb. 0 means that they take the same requests.
+func (p *pattern) compare(other *pattern) int {
+	for i := range max(len(p.segments), len(other.segments)) {
+		var a, b segment // one that is not there is the most exact
+		if i < len(p.segments) {
+			a = p.segments[i]
+		}
+		if i < len(other.segments) {
+			b = other.segments[i]
+		}
+		if order := cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.literal, b.literal)); order != 0 {
+			return order
+		}
+	}
+	return -cmp.Compare(p.verb, other.verb) // none is the least
+}
+
+// takes reports whether a path, less its first slash, has the form of p, and
+// the text of the segment that names the method. Loosely, upper and lower
+// case are the same.
+func (p *pattern) takes(path string, loose bool) (name string, ok bool) {
+	more := path != ""
+	for _, s := range p.segments {
+		if s.kind == restSegment {
+			return name, true
+		}
+		if !more {
+			return "", false
+		}
+		var part string
+		part, path, more = strings.Cut(path, "/")
+		switch {
+		case s.kind == anySegment && part == "":
+			return "", false
+		case s.kind == literalSegment && part != s.literal && !(loose && strings.EqualFold(part, s.literal)):
+			return "", false
+		case s.capture:
+			name = part
+		}
+	}
+	return name, !more
+}
+
+// routed returns the method that a request to a path is, and else why it is
+// none that is sure. It is sure when all readings of the path, from the
+// strictest server's to the most forgiving one's, lead to the same method.
+func (s *site) routed(verb string, u *url.URL) (method, reason string) {
+	if !capitals(verb) {
+		return "", "the verb is not in capital letters; write it as the upstream documents it"
+	}
+	raw := u.EscapedPath()
+	if raw == "" {
+		raw = "/"
+	}
+	found, name := s.pattern(verb, raw, false)
+	if found == nil {
+		return "", s.whyNoPattern(raw)
+	}
+	if !sameReading(raw, func(reading string) bool {
+		other, otherName := s.pattern(verb, reading, true)
+		return other == found && strings.EqualFold(name, otherName)
+	}) {
+		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
+	}
+	if found.method != "" {
+		return found.method, ""
+	}
+	if !methodForm.MatchString(name) || len(name) > quota.MaxLabel || s.misspelt(name) {
+		return "", "its path names no method; write it as the upstream documents it, letter for letter"
+	}
+	return name, ""
+}
+
+// capitals reports whether a verb is written as HTTP has them.
+func capitals(verb string) bool {
+	for i := range len(verb) {
+		if verb[i] < 'A' || verb[i] > 'Z' {
+			return false
+		}
+	}
+	return verb != "" && len(verb) <= 20
+}
+
+// misspelt reports whether a method is one that has a cost, but for upper and
+// lower case.
+func (s *site) misspelt(name string) bool {
+	if _, ok := s.costs[name]; ok {
+		return false
+	}
+	for method := range s.costs {
+		if strings.EqualFold(method, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// pattern returns the most exact pattern that takes a request.
+func (s *site) pattern(verb, path string, loose bool) (found *pattern, name string) {
+	path, ok := strings.CutPrefix(path, "/")
+	if !ok {
+		return nil, ""
+	}
+	for _, p := range s.patterns {
+		if p.verb == "" || p.verb == verb {
+			if name, ok := p.takes(path, loose); ok {
+				return p, name
+			}
+		}
+	}
+	return nil, ""
+}
+
+// maxDecodings is how often a path may be decoded on its way.
+const maxDecodings = 4
+
+// sameReading reports whether same holds for what servers, proxies and caches
+// may make of a path: decoded as often as they like, with empty parts and
+// parameters behind semicolons removed, or as it is. A path that goes up, or
+// stays where it is, is nothing that anybody means.
+func sameReading(raw string, same func(string) bool) bool {
+	if plain(raw) {
+		return same(raw)
+	}
+	reading := raw
+	for range maxDecodings {
+		if dotted(reading) || !same(reading) || !same(cleaned(reading)) {
+			return false
+		}
+		decoded, err := url.PathUnescape(reading)
+		if err != nil || decoded == reading {
+			return true // nobody can decode it further
+		}
+		reading = decoded
+	}
+	return false
+}
+
+// plain reports whether there is but one way to read a path, upper and lower
+// case aside.
+func plain(raw string) bool {
+	after := byte('/')
+	for i := 1; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_':
+		case c == '.' && after != '/' && i < len(raw)-1 && raw[i+1] != '/':
+		case c == '/' && after != '/' && i < len(raw)-1:
+		default:
+			return false
+		}
+		after = c
+	}
+	return true
+}
+
+// dotted reports whether some server could read a part of a path as . or ..
+func dotted(reading string) bool {
+	for part := range strings.FieldsFuncSeq(reading, func(r rune) bool { return r == '/' || r == '\\' }) {
+		part, _, _ = strings.Cut(part, ";")
+		if part = strings.Trim(part, blank); part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+const blank = " \t\r\n\x00"
+
+// cleaned returns a path as the most forgiving server reads it.
+func cleaned(reading string) string {
+	reading = strings.ReplaceAll(reading, `\`, "/")
+	if end := strings.IndexAny(reading, "?#"); end >= 0 {
+		reading = reading[:end]
+	}
+	parts := strings.Split(reading, "/")
+	for i, part := range parts {
+		part, _, _ = strings.Cut(part, ";")
+		part = strings.Trim(part, blank)
+		if bare := strings.TrimRight(part, "."+blank); bare != "" {
+			part = bare
+		}
+		parts[i] = part
+	}
+	return path.Clean("/" + strings.Join(parts, "/"))
+}
+
+func (s *site) whyNoPattern(raw string) string {
+	var verbs []string
+	for _, p := range s.patterns {
+		if _, ok := p.takes(strings.TrimPrefix(raw, "/"), false); ok {
+			verbs = append(verbs, p.verb)
+		}
+	}
+	if len(verbs) > 0 {
+		slices.Sort(verbs)
+		return "the path takes no such verb; write " + strings.Join(slices.Compact(verbs), " or ")
+	}
+	return "no route in costs.yaml has this path; add it to routes, or write it as the upstream documents it"
+}

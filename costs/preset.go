@@ -1,0 +1,210 @@
+package costs
+
+import (
+	"embed"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+)
+
+//go:embed presets
+var presetFiles embed.FS
+
+// Preset is a table that ships: what an upstream's methods cost, and its
+// budgets, as its documents had them on a day.
+type Preset struct {
+	Name         string // as costs.yaml writes it: youtube/2026-06
+	About        string
+	Date         time.Time // when its figures were last held against their sources
+	SupersededBy string    // the preset that took its place; empty: none
+	Sources      []Source
+	Variants     []Variant // sorted by name
+	Asks         []Ask     // what only its user knows
+	Unknown      []string  // what its sources do not say
+
+	text string
+}
+
+// Variant is a named change to a preset: an upstream's plan, for example.
+type Variant struct{ Name, About string }
+
+// Ask is a line that a preset leaves to its user.
+type Ask struct{ Line, Write string }
+
+// YAML returns the preset as it is written.
+func (p *Preset) YAML() string { return p.text }
+
+// Presets returns the presets that ship, sorted by name.
+func Presets() []Preset {
+	var all []Preset
+	for _, name := range presetNames() {
+		d := newDocument(strictyaml.Node{})
+		d.preset = true
+		d.applyPreset(name, strictyaml.Node{})
+		all = append(all, *d.Preset)
+	}
+	return all
+}
+
+const presetEnd = ".yaml"
+
+func presetNames() []string {
+	var names []string
+	_ = fs.WalkDir(presetFiles, "presets", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, presetEnd) {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(path, "presets/"), presetEnd))
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names
+}
+
+// readPreset reads NAME or {name: NAME, variant: VARIANT}, and all lines of
+// that preset.
+func (d *document) readPreset(n strictyaml.Node) {
+	d.presetAt = n
+	name, variant := n, strictyaml.Node{}
+	if n.Kind() == strictyaml.Map {
+		name = strictyaml.Node{}
+		n.Fields(presetFields(&name, &variant)...)
+	}
+	if name == (strictyaml.Node{}) {
+		return
+	}
+	if chosen := name.OneOf("preset", presetNames()); chosen != "" {
+		d.applyPreset(chosen, variant)
+	}
+}
+
+func presetFields(name, variant *strictyaml.Node) []strictyaml.Field {
+	return []strictyaml.Field{
+		{Key: "name", Missing: "name: youtube/2026-06", Read: func(n strictyaml.Node) { *name = n }},
+		{Key: "variant", Read: func(n strictyaml.Node) { *variant = n }},
+	}
+}
+
+// applyPreset reads the lines of a preset, and over them those of its variant
+// if there is one.
+func (d *document) applyPreset(name string, variant strictyaml.Node) {
+	data, err := presetFiles.ReadFile("presets/" + name + presetEnd)
+	if err != nil {
+		d.presetAt.Mistake("preset %s cannot be read: choose another (%v)", name, err)
+		return
+	}
+	file := strictyaml.Parse("preset "+name, data)
+	d.Preset = &Preset{Name: name, text: string(data)}
+	d.reading = d.Preset
+	variants := map[string]strictyaml.Node{}
+	for _, node := range file.Documents() {
+		node.Fields(slices.Concat(d.Preset.fields(variants), d.lineFields())...)
+	}
+	d.layer++
+	if variant != (strictyaml.Node{}) {
+		d.applyVariant(variant, variants)
+	}
+	d.reading = nil
+	if err := file.Err(); err != nil { // the tests read all that ship
+		d.presetAt.Mistake("preset %s is broken: choose another (%v)", name, err)
+	}
+}
+
+func (d *document) applyVariant(at strictyaml.Node, variants map[string]strictyaml.Node) {
+	var names []string
+	for _, v := range d.Preset.Variants {
+		names = append(names, v.Name)
+	}
+	if len(names) == 0 {
+		at.Mistake("preset %s has no variants: remove it", d.Preset.Name)
+		return
+	}
+	d.Variant = at.OneOf("variant of "+d.Preset.Name, names)
+	if node, ok := variants[d.Variant]; ok {
+		about := strictyaml.Field{Key: "about", Read: func(strictyaml.Node) {}}
+		node.Fields(append(d.lineFields(), about)...)
+		d.layer++
+	}
+}
+
+// fields are the keys of a preset that are no lines of a table. They come
+// first: the origins of the lines need the sources.
+func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field {
+	text := func(into *string) func(strictyaml.Node) {
+		return func(n strictyaml.Node) { *into = n.Text(anything) }
+	}
+	return []strictyaml.Field{
+		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
+		{Key: "about", Missing: "about: what it is for", Read: text(&p.About)},
+		{Key: "date", Missing: "date: 2026-11-20, when its figures were read", Read: func(n strictyaml.Node) { p.Date = date(n) }},
+		{Key: "superseded_by", Read: text(&p.SupersededBy)},
+		{Key: "sources", Missing: "sources: {all: {document: …, read: 2026-11-20}}", Read: func(n strictyaml.Node) {
+			n.Entries(func(key, value strictyaml.Node) {
+				s := Source{Lines: key.Text(maxText)}
+				value.Fields(
+					strictyaml.Field{Key: "document", Missing: "document: where it was read", Read: text(&s.Document)},
+					strictyaml.Field{Key: "read", Missing: "read: 2026-11-20", Read: func(n strictyaml.Node) { s.Read = date(n) }},
+				)
+				p.Sources = append(p.Sources, s)
+			})
+		}},
+		{Key: "asks", Read: func(n strictyaml.Node) {
+			n.Entries(func(key, value strictyaml.Node) {
+				p.Asks = append(p.Asks, Ask{Line: key.Text(maxText), Write: value.Text(anything)})
+			})
+		}},
+		{Key: "unknown", Read: func(n strictyaml.Node) {
+			n.Items(func(n strictyaml.Node) { p.Unknown = append(p.Unknown, n.Text(anything)) })
+		}},
+		{Key: "variants", Read: func(n strictyaml.Node) {
+			n.Entries(func(key, value strictyaml.Node) {
+				v := Variant{Name: key.Text(maxText)}
+				value.Entries(func(key, value strictyaml.Node) {
+					if key.Text(maxText) == "about" {
+						v.About = value.Text(anything)
+					}
+				})
+				p.Variants = append(p.Variants, v)
+				variants[v.Name] = value
+			})
+			slices.SortFunc(p.Variants, func(a, b Variant) int { return strings.Compare(a.Name, b.Name) })
+		}},
+	}
+}
+
+func date(n strictyaml.Node) time.Time {
+	text := n.Text(maxText)
+	day, err := time.Parse(time.DateOnly, text)
+	if err != nil && text != "" {
+		n.Mistake("%q is no date: write one such as 2026-11-20", text)
+	}
+	return day
+}
+
+// ask returns what the preset's user is to write for a line that it leaves
+// out, and "" when it leaves out no such line.
+func (d *document) ask(line string) string {
+	if d.Preset != nil {
+		for _, ask := range d.Preset.Asks {
+			if ask.Line == line {
+				return ask.Write
+			}
+		}
+	}
+	return ""
+}
+
+// checkAsks reports the lines of the whole document that the preset leaves to
+// its user and that are not there; those of budgets are checkComplete's.
+func (d *document) checkAsks() {
+	if d.Preset == nil {
+		return
+	}
+	for _, ask := range d.Preset.Asks {
+		if !strings.Contains(ask.Line, ".") && d.Origin(ask.Line) == (Origin{}) {
+			d.presetAt.Mistake("preset %s does not know the %s: write %s", d.Preset.Name, ask.Line, ask.Write)
+		}
+	}
+}

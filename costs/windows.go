@@ -1,0 +1,141 @@
+package costs
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// window is what a window: or resets: says, key by key.
+type window struct {
+	zone    *time.Location
+	month   bool
+	at      time.Duration
+	counter time.Duration
+	kinds   int  // how many of day, month and counter there are
+	timed   bool // at is there
+}
+
+// readWindow reads 24h, {day: ZONE}, {month: ZONE} or {counter: 10m}. A
+// calendar window may have a time of day to begin at.
+func readWindow(n strictyaml.Node, into *quota.Window) {
+	if n.Kind() != strictyaml.Map {
+		*into = quota.Sliding(length(n))
+		return
+	}
+	var w window
+	n.Fields(windowFields(&w)...)
+	switch {
+	case w.kinds != 1:
+		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}")
+	case w.counter > 0 && w.timed:
+		n.Mistake("a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+	case w.counter > 0:
+		*into = quota.Counter(w.counter)
+	case w.zone != nil:
+		*into = w.calendar()
+	}
+}
+
+// calendar returns the window of a zone.
+func (w *window) calendar() quota.Window {
+	if w.month {
+		return quota.Monthly(w.zone).At(w.at)
+	}
+	return quota.Daily(w.zone).At(w.at)
+}
+
+func windowFields(w *window) []strictyaml.Field {
+	counter := strictyaml.Field{Key: "counter", Read: func(n strictyaml.Node) {
+		w.kinds++
+		w.counter = length(n)
+	}}
+	return append(calendarFields(w), counter)
+}
+
+func calendarFields(w *window) []strictyaml.Field {
+	return []strictyaml.Field{
+		{Key: "day", Read: func(n strictyaml.Node) {
+			w.kinds++
+			w.zone = n.Zone()
+		}},
+		{Key: "month", Read: func(n strictyaml.Node) {
+			w.kinds++
+			w.zone, w.month = n.Zone(), true
+		}},
+		{Key: "at", Read: func(n strictyaml.Node) { w.at, w.timed = timeOfDay(n), true }},
+	}
+}
+
+// readResets reads when the upstream's own day or month ends.
+func (d *document) readResets(n strictyaml.Node) {
+	var w window
+	n.Fields(calendarFields(&w)...)
+	switch {
+	case n.Kind() == strictyaml.Map && w.kinds == 0:
+		n.Mistake(`missing key "day": write day: America/Los_Angeles`)
+	case w.kinds > 1:
+		n.Mistake("day and month are both there: write the one at whose end the upstream starts afresh")
+	case w.zone != nil:
+		d.Resets, d.ResetWindow = w.zone, w.calendar()
+	}
+	d.note(n, "resets")
+}
+
+// maxMargin is quota's own bound.
+const maxMargin = time.Hour
+
+func (d *document) readMargin(n strictyaml.Node) {
+	d.marginAt = d.at(n)
+	margin := n.Duration(0, maxMargin)
+	if margin%time.Microsecond != 0 {
+		n.Mistake("a margin is whole microseconds: round it")
+		margin = quota.DefaultMargin
+	}
+	d.ResetMargin = margin
+	d.note(n, "reset_margin")
+}
+
+// setMargins gives all calendar windows of the document its reset_margin.
+func (d *document) setMargins() {
+	if d.marginAt == (strictyaml.Node{}) {
+		return
+	}
+	calendars := 0
+	set := func(w *quota.Window) {
+		if w.Kind() == quota.KindDaily {
+			*w = w.WithMargin(d.ResetMargin)
+			calendars++
+		}
+	}
+	set(&d.ResetWindow)
+	for i := range d.Budgets {
+		set(&d.Budgets[i].Window)
+	}
+	if calendars == 0 {
+		d.marginAt.Mistake("reset_margin without a calendar window: write one, such as window: {day: America/Los_Angeles}, or remove it")
+	}
+}
+
+// timeOfDay reads a time of day in whole minutes, as the time since midnight.
+func timeOfDay(n strictyaml.Node) time.Duration {
+	const form = "15:04"
+	text := n.Text(anything)
+	at, err := time.Parse(form, text)
+	if err != nil || len(text) != len(form) {
+		if text != "" { // else it is told
+			n.Mistake(`%q is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`, text)
+		}
+		return 0
+	}
+	return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+}
+
+func length(n strictyaml.Node) time.Duration {
+	d := n.Duration(time.Millisecond, maxWindow)
+	if d%time.Microsecond != 0 {
+		n.Mistake("a window is whole microseconds: round it")
+	}
+	return d
+}
