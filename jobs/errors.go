@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -30,6 +31,29 @@ func (e *UpstreamError) Unwrap() error { return e.Err }
 
 // Is reports that every UpstreamError is a quota.ErrRefused.
 func (e *UpstreamError) Is(target error) bool { return target == quota.ErrRefused }
+
+// ErrNoQuota is every *NoQuotaError.
+var ErrNoQuota = errors.New("the upstream grants no quota")
+
+// NoQuotaError says that the limit of the upstream's bucket is 0: no wait lifts
+// it, and its calls are not made again in this run. It is no quota.ErrRefused.
+type NoQuotaError struct {
+	Method string
+	Bucket string
+	Err    error // what the upstream answered
+}
+
+// Error names the method, the bucket and what to do.
+func (e *NoQuotaError) Error() string {
+	return fmt.Sprintf("the upstream grants no quota for %s: the limit of its bucket %q is 0, and no wait lifts that; ask the upstream for quota, or remove the steps that make the call",
+		e.Method, e.Bucket)
+}
+
+// Unwrap returns what the upstream answered.
+func (e *NoQuotaError) Unwrap() error { return e.Err }
+
+// Is reports that every NoQuotaError is an ErrNoQuota.
+func (e *NoQuotaError) Is(target error) bool { return target == ErrNoQuota }
 
 // RetryAt returns when what an error stopped may go on, and the zero time if
 // the error does not say.

@@ -18,9 +18,9 @@ import (
 // DefaultParallel is how many regions a Runner fetches at once.
 const DefaultParallel = 4
 
-// Grace is how long a run that is told to stop waits for the page in flight,
-// which is paid for.
-const Grace = 3 * time.Second
+// DefaultGrace is how long a run that is told to stop waits for the pages in
+// flight, which are paid for.
+const DefaultGrace = 3 * time.Second
 
 // Runner takes passes as far as the budgets allow.
 type Runner struct {
@@ -28,7 +28,9 @@ type Runner struct {
 	Client  *youtube.Client
 	Meter   *Meter // what the client's transport charges is told to it; nil counts nothing
 
+	Lane     string           // of the calls; "" is the lane of scheduled work
 	Parallel int              // regions at once; 0 is DefaultParallel
+	Grace    time.Duration    // for the pages in flight when told to stop; 0 is DefaultGrace
 	Again    bool             // fetch a finished pass once more
 	Now      func() time.Time // nil is time.Now
 	Progress func(Progress)   // told of every page, one call at a time; may be nil
@@ -63,6 +65,7 @@ type RegionReport struct {
 	Calls   int         // charged
 	Units   quota.Units // charged
 	Videos  int         // rows fetched; one on two pages counts twice
+	RetryAt time.Time   // when the first of its refused steps may go on; zero if none was, or nobody knows
 	Err     error       // the first reason that it did not end complete
 }
 
@@ -77,7 +80,7 @@ type Report struct {
 
 // Run fetches what is missing of each region's current pass, the
 // longest-unfetched region first, and reports in the order of regions. When
-// ctx ends, pages in flight have Grace to arrive.
+// ctx ends, pages in flight have the grace to arrive.
 func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
 	names := make([]string, len(regions))
 	place := map[string]int{}
@@ -91,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
 	hard, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(Grace, func() { cancel(context.Cause(ctx)) })
+		time.AfterFunc(cmp.Or(r.Grace, DefaultGrace), func() { cancel(context.Cause(ctx)) })
 	})
 	defer stop()
 
@@ -103,11 +106,12 @@ func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
 	close(next)
 	var wg sync.WaitGroup
 	var progress sync.Mutex
+	var none sync.Map
 	for range min(cmp.Or(r.Parallel, DefaultParallel), len(regions)) {
 		wg.Go(func() {
 			for i := range next {
-				p := &pass{Runner: r, stop: ctx, region: regions[i], progress: &progress}
-				reports[i] = p.run(quota.WithCaller(hard, quota.Caller{Lane: Lane, Region: regions[i].Name}))
+				p := &pass{Runner: r, stop: ctx, region: regions[i], progress: &progress, none: &none}
+				reports[i] = p.run(quota.WithCaller(hard, quota.Caller{Lane: cmp.Or(r.Lane, Lane), Region: regions[i].Name}))
 			}
 		})
 	}
@@ -131,11 +135,17 @@ func summary(regions []RegionReport) *Report {
 		if rank(region.Outcome) > rank(report.Outcome) {
 			report.Outcome, report.Err = region.Outcome, region.Err
 		}
-		if at := RetryAt(region.Err); !at.IsZero() && (report.RetryAt.IsZero() || at.Before(report.RetryAt)) {
-			report.RetryAt = at
-		}
+		report.RetryAt = sooner(report.RetryAt, region.RetryAt)
 	}
 	return report
+}
+
+// sooner returns the first of two instants, where zero is unknown.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // pass is one region's pass in one run.
@@ -148,6 +158,7 @@ type pass struct {
 	planned  int
 	pages    int
 	progress *sync.Mutex
+	none     *sync.Map // of the run: methods without quota, each with its *NoQuotaError
 	report   RegionReport
 }
 
@@ -205,8 +216,9 @@ func (p *pass) fetch(ctx context.Context) error {
 		err := p.step(ctx, step, progress.Steps[step.Name()])
 		switch {
 		case err == nil:
-		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown):
+		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, ErrNoQuota):
 			held = worse(held, err)
+			p.report.RetryAt = sooner(p.report.RetryAt, RetryAt(err))
 		default:
 			return worse(held, err)
 		}
@@ -274,6 +286,9 @@ func (p *pass) step(ctx context.Context, step Step, at catalog.Checkpoint) error
 // by then the answer has set a cooldown, which is waited for if it is short, or
 // whose refusal says when to come back. An upstream that says it again has stopped the step.
 func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	if err, ok := p.none.Load(step.Method()); ok {
+		return catalog.Page{}, err.(error)
+	}
 	page, err := p.call(ctx, step, at)
 	answer, ok := errors.AsType[*youtube.APIError](err)
 	switch {
@@ -281,6 +296,10 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 		return page, err
 	case answer.NotFound(): // a region without a chart; to ask again is of no use
 		return catalog.Page{Done: true}, nil
+	case answer.Class == feedback.Never:
+		err = &NoQuotaError{Method: step.Method(), Bucket: answer.Bucket, Err: err}
+		p.none.Store(step.Method(), err)
+		return page, err
 	case answer.Class != feedback.Exhausted && answer.Class != feedback.SlowDown:
 		return page, err
 	}

@@ -72,9 +72,13 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
+	said, err := feedback.New("google", feedback.Options{Zone: time.UTC, Now: s.clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	meter := &jobs.Meter{}
 	client, err := youtube.New(t.Context(), &http.Client{Transport: &quota.Transport{
-		Guard: s.guard, Price: table.Price, Charged: meter.Charged, Feedback: (&feedback.Google{Zone: time.UTC, Now: s.clock.Now}).Feedback,
+		Guard: s.guard, Price: table.Price, Charged: meter.Charged, Feedback: said,
 		Base: &youtube.KeyTransport{Key: "k", Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
 	}}, web.URL+"/")
 	if err != nil {

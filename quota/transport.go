@@ -52,6 +52,7 @@ type Transport struct {
 	// nil is told nothing.
 	Charged func(call Call, calls int, units Units)
 
+	left    lefts
 	waited  atomic.Int64 // time.Duration
 	sent    atomic.Int64 // requests, retries aside
 	retried atomic.Int64
@@ -65,7 +66,18 @@ type Verdict struct {
 
 	Until  time.Time // not zero: a cooldown until then
 	Budget string    // of this budget; empty: of the whole account
-	Reason string    // in the upstream's words
+	Reason string    // in the upstream's words; who asked is added
+
+	// LeftOf, when not empty, is a budget of which the upstream says that only
+	// Left is left. When the ledger believes that more is, somebody else has spent
+	// the difference: it is entered as a note. More than the ledger believes is
+	// not taken. A budget whose window is an estimate is left alone.
+	LeftOf string
+	Left   Units
+
+	// Never means that no wait lifts what Reason says: a limit of 0. It is
+	// neither cooled nor retried.
+	Never bool
 
 	Transient bool          // the same request may succeed a moment later
 	After     time.Duration // how long that is; 0 leaves it to the transport
@@ -101,7 +113,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.sent.Add(1)
 	resp, verdict, err := t.send(req, call, grant)
-	for attempt := 1; err == nil && verdict.Transient && t.mayRetry(req, attempt); attempt++ {
+	for attempt := 1; err == nil && verdict.Transient && !verdict.Never && t.mayRetry(req, attempt); attempt++ {
 		if !t.pause(ctx, attempt, verdict) {
 			break
 		}
@@ -135,7 +147,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant) (*http.Resp
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.heed(ctx, call, grant, verdict)
+	t.heed(ctx, call, grant, &verdict)
 	return resp, verdict, nil
 }
 
@@ -197,13 +209,17 @@ func discard(resp *http.Response) {
 	}
 }
 
-// heed does what the upstream's answer asks for.
-func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v Verdict) {
+// heed does what the upstream's answer asks for. Without its cooldown, which
+// did not reach the ledger, nothing is transient: a retry would not wait.
+func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v *Verdict) {
 	if v.Settled && v.Units != call.Units && t.done(call, grant.Settle(ctx, v.Units)) {
 		t.charged(call, 0, v.Units-call.Units)
 	}
-	if !v.Until.IsZero() {
-		t.done(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: v.Reason}))
+	if v.LeftOf != "" {
+		t.done(call, t.left.lower(ctx, t.Guard, call, *v))
+	}
+	if !v.Until.IsZero() && !v.Never {
+		v.Transient = t.done(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: sourced(v.Reason, call.Caller)})) && v.Transient
 	}
 }
 

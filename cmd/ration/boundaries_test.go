@@ -32,9 +32,11 @@ var boundaries = map[string][]string{
 	"costs/internal/genroutes": {},
 	"jobs":                     {"quota", "quota/feedback", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
 	"jobs/catalog":             {},
+	"jobs/plan":                {"quota", "jobs"},
+	"jobs/scheduler":           {"quota", "jobs", "jobs/catalog"},
 	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest": {},
-	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
 )
 
 // configFile returns the path of a configuration file: in the folder that was
@@ -65,11 +66,24 @@ func (a *app) prices() (*costs.Table, error) {
 
 // regions loads regions.yaml, checked against the prices.
 func (a *app) regions(table *costs.Table) (*jobs.Config, error) {
+	return a.regionsIn(table, jobs.Lane)
+}
+
+// regionsIn is regions for calls of a lane: a budget may cover one lane and
+// not another.
+func (a *app) regionsIn(table *costs.Table, lane string) (*jobs.Config, error) {
 	path, err := a.configFile("regions.yaml")
 	if err != nil {
 		return nil, err
 	}
-	config, err := jobs.Load(path, table.CheckFetched)
+	config, err := jobs.Load(path, func(method string, caller quota.Caller) error {
+		caller.Lane = lane
+		err := table.CheckFetched(method, caller)
+		if errors.Is(err, costs.ErrNoBudget) && lane != jobs.Lane {
+			return fmt.Errorf("%w (in lane %s)", err, safe(lane))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, &configError{err}
 	}

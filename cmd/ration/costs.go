@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,15 +15,16 @@ import (
 )
 
 func (a *app) costsCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "costs [[VERB] URL]",
 		Short: "Show the price list, or what a request would cost",
-		Long: `Costs shows what each method costs and which budgets pay for it; with a URL,
-what that request would cost. It asks no ledger and sends nothing. A request
-that would be refused exits 78.
+		Long: `Costs shows what each method costs, which budgets pay for it, and where each
+line comes from: costs.yaml, or a preset and its source; with a URL, what that
+request would cost. It asks no ledger and sends nothing. A request that would be
+refused exits 78.
 
 ` + exitHelp,
-		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'",
+		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			table, err := a.prices()
@@ -36,36 +40,246 @@ that would be refused exits 78.
 			return a.price(table, args[0], args[1])
 		},
 	}
+	cmd.AddCommand(a.presetsCommand())
+	return cmd
 }
 
-func (a *app) priceList(table *costs.Table) error {
-	type method struct {
-		Account string      `json:"account"`
-		Method  string      `json:"method"`
-		Units   quota.Units `json:"units"`
-		Budgets []string    `json:"budgets"`
+// origin is where a line comes from, for programs.
+type origin struct {
+	File     *string `json:"file"`
+	Line     *int    `json:"line"`
+	Preset   *string `json:"preset"`
+	Document *string `json:"document"`
+	Read     *string `json:"read"`
+}
+
+func newOrigin(from costs.Origin) origin {
+	var o origin
+	if from.File != "" {
+		o.File, o.Line = &from.File, &from.Line
 	}
-	methods := []method{}
+	if from.Preset != "" {
+		o.Preset = &from.Preset
+	}
+	if from.Source != nil {
+		read := day(from.Source.Read)
+		o.Document, o.Read = &from.Source.Document, &read
+	}
+	return o
+}
+
+// priced is one method of the price list, and limited one budget.
+type (
+	priced struct {
+		Account          string      `json:"account"`
+		Method           string      `json:"method"`
+		Units            quota.Units `json:"units"`
+		NotModifiedUnits quota.Units `json:"not_modified_units"`
+		Budgets          []string    `json:"budgets"`
+		From             origin      `json:"from"`
+
+		from string
+	}
+	limited struct {
+		Account    string                 `json:"account"`
+		Name       string                 `json:"name"`
+		Limit      quota.Units            `json:"limit"`
+		Measure    string                 `json:"measure"`
+		Window     string                 `json:"window"`
+		Methods    []string               `json:"methods"`
+		Except     []string               `json:"except"`
+		Lanes      []string               `json:"lanes"`
+		Regions    []string               `json:"regions"`
+		Floor      map[string]quota.Units `json:"floor"`
+		FloorUntil *string                `json:"floor_until"`
+		From       origin                 `json:"from"`
+		WindowFrom origin                 `json:"window_from"`
+
+		from string
+	}
+	routed struct {
+		Account string `json:"account"`
+		Route   string `json:"route"`
+		Method  string `json:"method"`
+		From    origin `json:"from"`
+
+		from string
+	}
+	setting struct {
+		Account string `json:"account"`
+		Line    string `json:"line"`
+		Value   string `json:"value"`
+		From    origin `json:"from"`
+
+		from string
+	}
+	inUse struct {
+		Account string  `json:"account"`
+		Variant *string `json:"variant"`
+		preset
+	}
+)
+
+// list is all that costs.yaml and its presets say.
+type list struct {
+	Methods  []priced  `json:"methods"`
+	Budgets  []limited `json:"budgets"`
+	Routes   []routed  `json:"routes"`
+	Settings []setting `json:"settings"`
+	Presets  []inUse   `json:"presets"`
+}
+
+func newList(table *costs.Table) *list {
+	l := &list{Methods: []priced{}, Budgets: []limited{}, Routes: []routed{}, Settings: []setting{}, Presets: []inUse{}}
 	for _, u := range table.Upstreams() {
 		for _, c := range u.Costs {
-			one := method{Account: u.Account, Method: c.Method, Units: c.Units, Budgets: []string{}}
+			from := u.Origin("costs", c.Method)
+			one := priced{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: newOrigin(from), from: from.String()}
 			for _, b := range u.Budgets {
 				if b.Coverage().Covers(c.Method, quota.Caller{}) {
 					one.Budgets = append(one.Budgets, b.Name)
 				}
 			}
-			methods = append(methods, one)
+			l.Methods = append(l.Methods, one)
+		}
+		for _, b := range u.Budgets {
+			l.Budgets = append(l.Budgets, newLimited(&u, &b))
+		}
+		for _, r := range u.Routes {
+			from := u.Origin("routes", r.Pattern)
+			l.Routes = append(l.Routes, routed{Account: u.Account, Route: r.Pattern, Method: r.Method, From: newOrigin(from), from: from.String()})
+		}
+		l.Settings = append(l.Settings, settings(&u)...)
+		if u.Preset != nil {
+			one := inUse{Account: u.Account, preset: newPreset(u.Preset)}
+			if u.Variant != "" {
+				one.Variant = &u.Variant
+			}
+			l.Presets = append(l.Presets, one)
 		}
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"methods": methods})
+	return l
+}
+
+// settings are what an upstream's lines say that stand alone.
+func settings(u *costs.Upstream) []setting {
+	var all []setting
+	add := func(line, value string) {
+		if value != "" {
+			from := u.Origin(line)
+			all = append(all, setting{Account: u.Account, Line: line, Value: value, From: newOrigin(from), from: from.String()})
+		}
 	}
-	t := a.table("account", "method", "units", "budgets")
-	for _, m := range methods {
-		t.row(m.Account, m.Method, m.Units, strings.Join(m.Budgets, ", "))
+	add("api", u.API)
+	add("hosts", strings.Join(u.Hosts, ", "))
+	if u.ResetWindow.Kind() != 0 {
+		add("resets", u.ResetWindow.String())
+	}
+	if u.Origin("reset_margin") != (costs.Origin{}) {
+		add("reset_margin", u.ResetMargin.String())
+	}
+	unlisted := "refuse"
+	if u.Unlisted > 0 {
+		unlisted = fmt.Sprint(u.Unlisted)
+	}
+	add("unlisted", unlisted)
+	add("feedback", u.Feedback)
+	if u.NotModifiedUnits != nil {
+		add("not_modified_units", fmt.Sprint(*u.NotModifiedUnits))
+	}
+	return all
+}
+
+func (a *app) priceList(table *costs.Table) error {
+	l := newList(table)
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(l)
+	}
+	t := a.table("from", "account", "method", "units", "budgets")
+	for _, m := range l.Methods {
+		t.row(m.from, safe(m.Account), safe(m.Method), m.Units, safe(strings.Join(m.Budgets, ", ")))
 	}
 	t.print()
+	fmt.Fprintln(a.stdout)
+	t = a.table("from", "account", "budget", "limit", "counts", "window", "covers")
+	for i := range l.Budgets {
+		b := &l.Budgets[i]
+		t.row(b.from, safe(b.Account), safe(b.Name), b.Limit, b.Measure, b.Window, b.covers())
+	}
+	t.print()
+	fmt.Fprintln(a.stdout)
+	t = a.table("from", "account", "line", "says")
+	for _, s := range l.Settings {
+		t.row(s.from, safe(s.Account), s.Line, s.Value)
+	}
+	for _, r := range l.Routes {
+		t.row(r.from, safe(r.Account), r.Route, r.Method)
+	}
+	t.print()
+	a.sources(l.Presets)
 	return nil
+}
+
+func newLimited(u *costs.Upstream, b *quota.Budget) limited {
+	limit, window := u.Origin("budgets", b.Name, "limit"), u.Origin("budgets", b.Name, "window")
+	list := func(words []string) []string { return append([]string{}, words...) }
+	one := limited{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(), Window: b.Window.String(),
+		Methods: list(b.Methods), Except: list(b.Except), Lanes: list(b.Lanes), Regions: list(b.Regions), Floor: map[string]quota.Units{},
+		From: newOrigin(limit), WindowFrom: newOrigin(window), from: limit.String()}
+	maps.Copy(one.Floor, b.Floor)
+	if b.FloorUntil > 0 {
+		until := quota.Human(b.FloorUntil)
+		one.FloorUntil = &until
+	}
+	if window.Preset != limit.Preset { // a line of one stands over those of the other
+		one.from += ", " + window.String()
+	}
+	return one
+}
+
+// covers says which calls a budget is for, and what it keeps.
+func (b *limited) covers() string {
+	var parts []string
+	add := func(before string, words []string) {
+		if len(words) > 0 {
+			parts = append(parts, before+safe(strings.Join(words, ", ")))
+		}
+	}
+	add("", b.Methods)
+	add("all but ", b.Except)
+	add("lanes ", b.Lanes)
+	add("regions ", b.Regions)
+	if len(parts) == 0 {
+		parts = []string{"all"}
+	}
+	var kept []string
+	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
+		kept = append(kept, fmt.Sprintf("%s %d", region, b.Floor[region]))
+	}
+	if b.FloorUntil != nil {
+		kept[len(kept)-1] += " until " + *b.FloorUntil + " before its end"
+	}
+	add("keeps ", kept)
+	return strings.Join(parts, "; ")
+}
+
+// sources prints where the figures of the presets in use were read.
+func (a *app) sources(presets []inUse) {
+	if len(presets) == 0 {
+		return
+	}
+	fmt.Fprintln(a.stdout)
+	t := a.table("preset", "variant", "lines", "read", "source")
+	for _, p := range presets {
+		variant := "-"
+		if p.Variant != nil {
+			variant = *p.Variant
+		}
+		for _, s := range p.Sources {
+			t.row(p.Name, variant, s.Lines, s.Read, s.Document)
+		}
+	}
+	t.print()
 }
 
 func (a *app) price(table *costs.Table, verb, url string) error {
@@ -97,7 +311,7 @@ func (a *app) price(table *costs.Table, verb, url string) error {
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		fmt.Fprintf(a.stdout, "%s costs %d units of %s, charged to: %s\n", found.Call.Method, found.Call.Units, found.Call.Account, strings.Join(out.Budgets, ", "))
+		fmt.Fprintf(a.stdout, "%s costs %d units of %s, charged to: %s\n", found.Call.Method, found.Call.Units, found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
 	}
 	return nil
 }

@@ -15,19 +15,31 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var at string
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check configuration, ledger, clocks and Redis settings",
 		Long: `Doctor checks what the other commands rely on and says what to do about each
 thing that is wrong. It makes no call to the upstream, spends nothing and
-creates nothing.
+creates nothing. --at judges as of another instant, such as next year's.
 
 ` + exitHelp + `
 A warning does not change the exit code.`,
 		Example: "  ration doctor\n  ration doctor --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if at != "" {
+				instant, err := time.Parse(time.RFC3339, at)
+				if err != nil {
+					return &usageError{fmt.Errorf("--at %q: write an instant such as 2026-11-20T09:00:00Z", at)}
+				}
+				a.now, a.fixed = func() time.Time { return instant }, true
+			}
+			return a.doctor(cmd.Context())
+		},
 	}
+	cmd.Flags().StringVar(&at, "at", "", "judge as of this `instant` (RFC 3339)")
+	return cmd
 }
 
 // The grades of what doctor finds; redisledger.Severity has the same words, and "note".
@@ -98,10 +110,16 @@ func (a *app) examine(ctx context.Context, c *checkup) {
 		return
 	}
 	c.found(fine, "", "costs.yaml: %d budgets, %d methods priced", len(table.Budgets()), len(table.Upstreams()[0].Costs))
+	a.examinePresets(c, table)
 	if config, err := a.regions(table); err != nil {
 		c.failed(err)
 	} else {
 		c.found(fine, "", "regions.yaml: %d regions", len(config.Regions))
+		var regions []string
+		for _, region := range config.Regions {
+			regions = append(regions, region.Name)
+		}
+		examineCoverage(c, table.Budgets(), regions)
 	}
 	if key, err := a.key(""); err == nil && key == "" {
 		c.found(warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")

@@ -19,6 +19,7 @@ import (
 const (
 	exitDone    = 0
 	exitFailed  = 1
+	exitMisfit  = 3 // plan: it does not fit
 	exitUsage   = 64
 	exitLedger  = 69 // the ledger is down and the call was refused
 	exitStopped = 75 // a budget or a cooldown stopped it; go on later
@@ -71,10 +72,12 @@ func code(err error) (exit int, kind string) {
 	case as[*signalError](err):
 		stopped, _ := errors.AsType[*signalError](err)
 		return exitSignal + int(stopped.signal), "interrupted"
+	case as[misfitError](err):
+		return exitMisfit, "misfit"
 	case as[*usageError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
 	case as[*configError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
-		is(quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams):
+		is(quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota):
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"
@@ -93,6 +96,7 @@ func as[E error](err error) bool {
 
 // exit tells an error, if it was not told yet, and returns its exit code.
 func (a *app) exit(err error) int {
+	a.keepRefusal(err)
 	exit, kind := code(err)
 	if err == nil || as[*reported](err) || a.quiet && exit == exitStopped {
 		return exit

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,37 +15,85 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// logFlags are what log is asked.
+type logFlags struct {
+	since                                     string
+	account, method, region, job, lane, runID string
+	last, top                                 int
+	by                                        string
+	csv                                       bool
+}
+
 func (a *app) logCommand() *cobra.Command {
-	var since time.Duration
-	var account, method, region string
-	var last int
+	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show the entries: who spent what, and when",
-		Long: `Log shows the recorded calls, oldest first. With --json it prints one entry a
-line. It never makes a ledger, and says so when there is none yet.
+		Long: `Log shows the recorded calls, oldest first; with --by it adds them up by run,
+job, region, lane or method, who spent most first. A run is what one process
+spent: the first part of an entry's id. --json prints one entry, or one sum, a
+line, and --csv the same for spreadsheets. A filter of - selects what is not
+attributed. It never makes a ledger, and says so when there is none yet.
 
 ` + exitHelp,
-		Example: "  ration log --since 1h --region IN\n  ration log --json --last 0 | wc -l",
+		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --csv > spent.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if since < 0 || last < 0 {
-				return &usageError{errors.New("--since and --last: give 0 or more")}
+			if (f.by != "" || f.csv) && !cmd.Flags().Changed("last") {
+				f.last = 0
 			}
-			region = regionOf(region)
-			keep := func(e quota.Entry) bool {
-				return (method == "" || e.Method == method) && (region == "" || e.Caller.Region == region)
+			since, err := f.check(a)
+			if err != nil {
+				return err
 			}
-			return a.log(cmd.Context(), account, since, last, keep)
+			return a.log(cmd.Context(), &f, since)
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&since, "since", 0, "only the entries of this long; 0 is all that the ledger keeps")
-	flags.IntVar(&last, "last", 50, "only so many of the newest; 0 is all")
-	flags.StringVar(&account, "account", "", "only this account's entries")
-	flags.StringVar(&method, "method", "", "only this method's")
-	flags.StringVar(&region, "region", "", "only this region's")
+	flags.StringVar(&f.since, "since", "", "only the entries of this long (24h), or since this `instant` (RFC 3339)")
+	flags.IntVar(&f.last, "last", 50, "only so many of the newest; 0 is all, as with --by and --csv")
+	flags.StringVar(&f.by, "by", "", "add up by `what`: run, job, region, lane or method")
+	flags.IntVar(&f.top, "top", 0, "with --by, only so many who spent most; 0 is all")
+	flags.BoolVar(&f.csv, "csv", false, "print CSV, with text that a spreadsheet would run made harmless by a '")
+	flags.StringVar(&f.account, "account", "", "only this account's entries")
+	flags.StringVar(&f.method, "method", "", "only this method's")
+	flags.StringVar(&f.region, "region", "", "only this region's")
+	flags.StringVar(&f.job, "job", "", "only this job's")
+	flags.StringVar(&f.lane, "lane", "", "only this lane's")
+	flags.StringVar(&f.runID, "run", "", "only this run's")
 	return cmd
+}
+
+// check looks over the command line, and returns since when entries are asked for.
+func (f *logFlags) check(a *app) (since time.Time, err error) {
+	switch {
+	case f.last < 0 || f.top < 0:
+		return since, &usageError{errors.New("--last and --top: give 0 or more")}
+	case f.by != "" && !slices.Contains(attributions, f.by):
+		return since, &usageError{fmt.Errorf("--by %q: give one of %s", f.by, strings.Join(attributions, ", "))}
+	case f.top > 0 && f.by == "":
+		return since, &usageError{errors.New("--top is for sums; say of what with --by")}
+	case f.csv && a.json:
+		return since, &usageError{errors.New("--csv and --json: give one of them")}
+	case f.since == "":
+		return since, nil
+	}
+	if length, err := time.ParseDuration(f.since); err == nil && length >= 0 {
+		if length > 0 { // 0 is all that the ledger keeps
+			since = a.now().Add(-length)
+		}
+		return since, nil
+	}
+	if since, err = time.Parse(time.RFC3339, f.since); err != nil {
+		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h, or an instant such as 2026-11-20T09:00:00Z", f.since)}
+	}
+	return since, nil
+}
+
+// keeps reports whether an entry was asked for.
+func (f *logFlags) keeps(e *logged) bool {
+	is := func(filter, word string) bool { return filter == "" || filter == word }
+	return is(f.method, e.Method) && is(regionOf(f.region), e.Region) && is(f.job, e.Job) && is(f.lane, e.Lane) && is(strings.ToLower(f.runID), e.Run)
 }
 
 // logged is an entry as JSON says it.
@@ -57,12 +107,26 @@ type logged struct {
 	Lane    string      `json:"lane"`
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
+	Run     string      `json:"run"`
 }
 
-func (a *app) log(ctx context.Context, account string, since time.Duration, last int, keep func(quota.Entry) bool) error {
+func newLogged(account string, e quota.Entry) logged {
+	return logged{e.At, e.ID.String(), account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), runOf(e.ID)}
+}
+
+// runOf is the part of an id that all entries of one process share.
+func runOf(id quota.ID) string {
+	run, _, _ := strings.Cut(id.String(), "-")
+	return run
+}
+
+func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
+	}
+	if known := accounts(table); f.account != "" && !slices.Contains(known, f.account) {
+		return &usageError{fmt.Errorf("--account %q: costs.yaml has %s", f.account, strings.Join(known, ", "))}
 	}
 	s, err := a.openGuard(table, false)
 	if errors.Is(err, errNoLedger) {
@@ -73,65 +137,88 @@ func (a *app) log(ctx context.Context, account string, since time.Duration, last
 		return err
 	}
 	defer s.Close()
-	entries, err := a.entries(ctx, s, table, account, since, keep)
+	entries, left, err := a.entries(ctx, s, table, f, since)
 	if err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	left := 0
-	if last > 0 && len(entries) > last {
-		left = len(entries) - last
-		entries = entries[left:]
+	switch {
+	case f.by != "":
+		return a.tellSums(f, entries)
+	case a.json:
+		return lines(a, entries)
+	case f.csv:
+		err = a.logCSV(entries)
+	default:
+		a.logTable(entries)
 	}
-	if a.json {
-		encoder := json.NewEncoder(a.stdout)
-		for _, e := range entries {
-			if err := encoder.Encode(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	a.logTable(entries)
 	if left > 0 {
 		fmt.Fprintf(a.stderr, "%d older entries are not shown; --last 0 shows all\n", left)
+	}
+	return err
+}
+
+// lines prints JSON, one object a line.
+func lines[T any](a *app, all []T) error {
+	encoder := json.NewEncoder(a.stdout)
+	for _, one := range all {
+		if err := encoder.Encode(one); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// entries reads the logs of all accounts, or of one.
-func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, account string, since time.Duration, keep func(quota.Entry) bool) ([]logged, error) {
-	var entries []logged
-	for _, u := range table.Upstreams() {
-		if account != "" && account != u.Account {
-			continue
+// entries reads the logs of all accounts, or of one, oldest first, and says how
+// many are left out because only the last are asked for.
+func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *logFlags, since time.Time) (entries []logged, left int, err error) {
+	trim := func(most int) {
+		if f.last > 0 && len(entries) > most {
+			left += len(entries) - f.last
+			entries = append(entries[:0], entries[len(entries)-f.last:]...)
 		}
-		query := quota.Query{Account: u.Account}
-		if since > 0 {
-			query.Since = a.now().Add(-since)
-		}
-		for e, err := range s.ledger.Entries(ctx, query) {
+	}
+	all := accounts(table)
+	if f.account != "" {
+		all = []string{f.account}
+	}
+	for _, account := range all {
+		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account, Since: since}) {
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
-			if keep(e) {
-				entries = append(entries, logged{e.At, e.ID.String(), u.Account, e.Method, e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region)})
+			if e := newLogged(account, e); f.keeps(&e) {
+				entries = append(entries, e)
+			}
+			if len(all) == 1 {
+				trim(2*f.last + 1000) // a long log is not held whole
 			}
 		}
 	}
-	return entries, nil
+	slices.SortStableFunc(entries, func(x, y logged) int { return x.At.Compare(y.At) })
+	trim(f.last)
+	return entries, left, nil
 }
 
 func (a *app) logTable(entries []logged) {
-	t := a.table("at", "method", "units", "lane", "job", "region", "")
+	t := a.table("at", "run", "method", "units", "lane", "job", "region", "")
 	for _, e := range entries {
-		note := ""
-		if e.Calls == 0 {
-			note = "refunded"
-			if e.Units > 0 {
-				note = "added to an earlier call"
-			}
-		}
-		t.row(e.At.Format("2006-01-02T15:04:05.000Z"), safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), note)
+		t.row(e.At.UTC().Format("2006-01-02T15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
 	}
 	t.print()
+}
+
+// note says what an entry is that is no common call.
+func (e *logged) note() string {
+	found := drift(e.Job, e.Lane, e.Units, e.Calls)
+	switch {
+	case found != "":
+		return "found missing " + found
+	case e.Calls > 0:
+		return ""
+	case e.Units > 0:
+		return "added to an earlier call"
+	case strings.HasPrefix(e.Method, "cooldown."), strings.HasPrefix(e.Method, "ledger."):
+		return "no call, by hand"
+	}
+	return "refunded"
 }

@@ -36,7 +36,8 @@ type app struct {
 	quiet     bool
 	verbose   bool
 
-	fixed bool // now does not move: --at
+	fixed bool   // now does not move: --at
+	asked *asker // what the ledger refused, for why
 }
 
 func newApp() *app {
@@ -102,8 +103,8 @@ cleanly, and the next run goes on.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.statusCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand())
 	root.SetHelpCommand(helpCommand(root))
 	for _, command := range append(root.Commands(), root) {
 		command.Args = usageArgs(command.Args)

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/allowance"
-	"github.com/ration-dev/ration/quota/feedback"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -169,7 +167,7 @@ func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
 		return nil, err
 	}
 	s := &spending{ledger: l, allowance: a.openAllowance(l.Ledger, table)}
-	if s.guard, err = quota.NewGuard(s.allowance, table.Budgets(), nil); err != nil {
+	if s.guard, err = quota.NewGuard(a.asking(s.allowance, l.name), table.Budgets(), nil); err != nil {
 		return nil, &configError{err}
 	}
 	return s, nil
@@ -206,12 +204,16 @@ type fetching struct {
 	*spending
 	catalog *catalog.Catalog
 	runner  *jobs.Runner
+
+	// newRunner returns one that counts its waits, retries and charges anew.
+	newRunner func() (*jobs.Runner, error)
+	unsettled func(quota.Call, error)
 }
 
 // openFetching puts the chain together: Google's client, the guard, the key,
 // the wire.
 func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (_ *fetching, err error) {
-	f := &fetching{}
+	f := &fetching{unsettled: a.unsettled}
 	defer func() {
 		if err != nil {
 			f.Close()
@@ -241,20 +243,27 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		hosts = []string{u.Host}
 		endpoint = strings.TrimRight(endpoint, "/") + "/"
 	}
-	meter := &jobs.Meter{}
-	client, err := youtube.New(ctx, &http.Client{Transport: &quota.Transport{
-		Guard: f.guard, Price: guardedOnly(table.Price), MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait, Retries: 2,
-		Base:     &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()},
-		Feedback: feedbackOf(table, upstream), Charged: meter.Charged, Report: a.unsettled,
-	}}, endpoint)
+	said, err := a.feedbackOf(table)
 	if err != nil {
 		return nil, err
 	}
-	if found, err := table.Explain(http.MethodGet, client.BaseURL()+"youtube/v3/videos"); err == nil && !found.Guarded {
-		return nil, &configError{fmt.Errorf("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", client.BaseURL())}
+	base := &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()}
+	f.newRunner = func() (*jobs.Runner, error) {
+		meter := &jobs.Meter{}
+		client, err := youtube.New(ctx, &http.Client{Transport: &quota.Transport{
+			Guard: f.guard, Price: guardedOnly(table.Price), MaxWait: config.MaxWait, MaxTotalWait: config.MaxTotalWait, Retries: 2,
+			Base: base, Feedback: said, Charged: meter.Charged, Report: f.unsettled,
+		}}, endpoint)
+		if err != nil {
+			return nil, err
+		}
+		if found, err := table.Explain(http.MethodGet, client.BaseURL()+"youtube/v3/videos"); err == nil && !found.Guarded {
+			return nil, &configError{fmt.Errorf("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", client.BaseURL())}
+		}
+		return &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}, nil
 	}
-	f.runner = &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}
-	return f, nil
+	f.runner, err = f.newRunner()
+	return f, err
 }
 
 func (f *fetching) Close() {
@@ -286,24 +295,6 @@ func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Reque
 		}
 		return call, err
 	}
-}
-
-// feedbackOf reads the upstream's word that its quota is spent. A bucket of its
-// own cools the budget that names the call's method; the default bucket, or one
-// that no budget stands for, the whole account.
-func feedbackOf(table *costs.Table, upstream *costs.Upstream) func(quota.Call, *http.Response) quota.Verdict {
-	budgets := table.Budgets()
-	return feedback.Google{Zone: upstream.Resets, Budget: func(call quota.Call, bucket string) string {
-		if bucket == "default" {
-			return ""
-		}
-		for _, b := range budgets {
-			if b.Account == call.Account && slices.Contains(b.Methods, call.Method) {
-				return b.Name
-			}
-		}
-		return ""
-	}}.Feedback
 }
 
 // unsettled tells of a correction that did not reach the ledger: its units

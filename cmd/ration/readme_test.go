@@ -13,11 +13,18 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestReadme runs the commands of the README's console blocks, in order, on
-// the shipped files, and holds what they print against what it shows. Numbers
-// and instants differ from run to run, words do not.
+// TestReadme runs the commands of the console blocks of the README and of
+// docs/operating.md, in order, on the shipped files, and holds what they print
+// against what the page shows. Numbers, instants and ids differ from run to run,
+// words do not.
 func TestReadme(t *testing.T) {
-	readme := mustRead(t, filepath.Join("..", "..", "README.md"))
+	for page, commands := range map[string]int{"README.md": 6, "docs/operating.md": 12} {
+		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", page), commands) })
+	}
+}
+
+func runPage(t *testing.T, page string, commands int) {
+	text := mustRead(t, page)
 	web := httptest.NewServer(youtubetest.New(nil))
 	defer web.Close()
 	dir := t.TempDir()
@@ -36,7 +43,7 @@ func TestReadme(t *testing.T) {
 	env := append(os.Environ(), asRation+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "RATION_CONFIG="+dir, "RATION_STATE="+dir,
 		"RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"), "YOUTUBE_API_KEY=k")
 	ran := 0
-	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(readme, -1) {
+	for _, block := range regexp.MustCompile("(?s)```console\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 			command, shown, _ := strings.Cut(part, "\n")
 			cmd := exec.Command("sh", "-c", command)
@@ -47,25 +54,25 @@ func TestReadme(t *testing.T) {
 			}
 			ran++
 			printed := strings.ReplaceAll(string(out), dir, "/srv/ration")
-			t.Logf("$ %s\n%s", command, printed) // what the README is to show
+			t.Logf("$ %s\n%s", command, printed) // what the page is to show
 			if got, want := words(printed), words(shown); shown != "" && !slices.Equal(got, want) {
-				t.Errorf("$ %s prints\n%s\nthe README shows\n%s", command, printed, shown)
+				t.Errorf("$ %s prints\n%s\nthe page shows\n%s", command, printed, shown)
 			}
 		}
 	}
-	if ran < 6 {
-		t.Errorf("the README has %d commands; want its six at least", ran)
+	if ran < commands {
+		t.Errorf("the page has %d commands; want its %d at least", ran, commands)
 	}
 }
 
 // words returns the lines of an output without what differs from run to run:
-// numbers, widths, and the order of a list that is sorted by them.
+// numbers, ids, widths, and the order of a list that is sorted by them.
 func words(s string) []string {
 	numbers := regexp.MustCompile(`[0-9]+`)
-	durations := regexp.MustCompile(`\(in [^)]*\)`)
+	durations := regexp.MustCompile(`\b[0-9]+(ms|s|m|h)([0-9]+[ms])*\b|\b[0-9a-f]{12}\b`)
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(s)) {
-		line = numbers.ReplaceAllString(durations.ReplaceAllString(line, "(in …)"), "N")
+		line = numbers.ReplaceAllString(durations.ReplaceAllString(line, "…"), "N")
 		fields := strings.Fields(strings.ReplaceAll(line, ",", " "))
 		slices.Sort(fields)
 		lines = append(lines, strings.Join(fields, " "))

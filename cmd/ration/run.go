@@ -11,14 +11,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
 
+// runFlags are what run may be told.
+type runFlags struct {
+	keyFile  string
+	parallel int
+	again    bool
+	lane     string
+}
+
 func (a *app) runCommand() *cobra.Command {
-	var keyFile string
-	var parallel int
-	var again bool
+	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [REGION…]",
 		Short: "Fetch what is missing of each region's current pass",
@@ -32,26 +39,31 @@ and one line otherwise; -q hides the line of a run that a budget stopped.
 
 ` + exitHelp + `
 Of regions that end differently the first of 78, 69, 1, 75, 0 applies.`,
-		Example: "  ration run\n  ration run IN BR --json",
+		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.run(cmd.Context(), names, keyFile, parallel, again)
+			return a.run(cmd.Context(), names, f)
 		},
 	}
-	cmd.Flags().StringVar(&keyFile, "key-file", "", "`file` that holds the API key")
-	cmd.Flags().IntVar(&parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
-	cmd.Flags().BoolVar(&again, "again", false, "fetch finished passes once more")
+	flags := cmd.Flags()
+	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
+	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
+	flags.BoolVar(&f.again, "again", false, "fetch finished passes once more")
+	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 	return cmd
 }
 
-func (a *app) run(ctx context.Context, names []string, keyFile string, parallel int, again bool) error {
-	if parallel < 1 || parallel > 64 {
-		return &usageError{fmt.Errorf("--parallel %d: give 1 to 64", parallel)}
+func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
+	if err := checkParallel(flags.parallel); err != nil {
+		return err
 	}
 	table, err := a.prices()
 	if err != nil {
 		return err
 	}
-	config, err := a.regions(table)
+	if err := checkLane(table, flags.lane); err != nil {
+		return err
+	}
+	config, err := a.regionsIn(table, flags.lane)
 	if err != nil {
 		return err
 	}
@@ -59,12 +71,9 @@ func (a *app) run(ctx context.Context, names []string, keyFile string, parallel 
 	if err != nil {
 		return err
 	}
-	key, err := a.key(keyFile)
+	key, err := a.fetchKey(flags.keyFile)
 	if err != nil {
 		return err
-	}
-	if key == "" && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
-		return &configError{errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
 	}
 	f, err := a.openFetching(ctx, table, config, key)
 	if err != nil {
@@ -74,12 +83,48 @@ func (a *app) run(ctx context.Context, names []string, keyFile string, parallel 
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.ledger.name)
 	}
-	f.runner.Parallel, f.runner.Again = parallel, again
+	f.runner.Parallel, f.runner.Again, f.runner.Lane = flags.parallel, flags.again, flags.lane
 	report, err := a.fetch(ctx, f, regions)
 	if err != nil {
 		return err
 	}
+	if !a.json && !a.quiet && (a.terminal || a.verbose) {
+		defer a.tellLevels(ctx, f.spending)
+	}
 	return a.tell(report)
+}
+
+func checkParallel(n int) error {
+	if n < 1 || n > 64 {
+		return &usageError{fmt.Errorf("--parallel %d: give 1 to 64", n)}
+	}
+	return nil
+}
+
+// checkLane refuses a lane that nobody knows: a slip of the pen would be
+// charged to no budget of a lane at all.
+func checkLane(table *costs.Table, lane string) error {
+	known := []string{jobs.Lane, "backfill", "manual"}
+	for _, b := range table.Budgets() {
+		for _, name := range b.Lanes {
+			if !slices.Contains(known, name) {
+				known = append(known, name)
+			}
+		}
+	}
+	if !slices.Contains(known, lane) {
+		return &usageError{fmt.Errorf("--lane %q: write one of %s", lane, strings.Join(known, ", "))}
+	}
+	return nil
+}
+
+// fetchKey is key for who cannot do without one.
+func (a *app) fetchKey(file string) (string, error) {
+	key, err := a.key(file)
+	if err == nil && key == "" && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
+		err = &configError{errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
+	}
+	return key, err
 }
 
 // fetch runs with progress bars where people watch, and forgets what is older
@@ -232,7 +277,7 @@ func reason(err error) *string {
 	return new(err.Error())
 }
 
-// note is a reason as a table has room for it; a refusal is told whole below the table.
+// note is a reason, short enough for a table; a refusal is told whole below the table.
 func note(err error) string {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonSpent {
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)

@@ -50,7 +50,7 @@ waits no longer than --max-wait.
 	flags.DurationVar(&f.maxWait, "max-wait", 0, "how long to wait for the units at most")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
-	flags.StringVar(&f.caller.Lane, "lane", "manual", "the lane of the call: cron, backfill, manual")
+	flags.StringVar(&f.caller.Lane, "lane", "manual", "the lane of the call: cron, backfill, manual, or another that costs.yaml names")
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, where several know the method")
 	return cmd
 }
@@ -58,6 +58,9 @@ waits no longer than --max-wait.
 func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	table, err := a.prices()
 	if err != nil {
+		return err
+	}
+	if err := checkLane(table, f.caller.Lane); err != nil {
 		return err
 	}
 	call, err := table.Call(f.upstream, method)

@@ -63,6 +63,38 @@ type standing struct {
 	ByMethod       map[string]quota.Units `json:"by_method"`
 	ByRegion       map[string]quota.Units `json:"by_region"`
 	ByJob          map[string]quota.Units `json:"by_job"`
+	Reconciled     quota.Units            `json:"reconciled_units"` // of what is used, in its measure: found missing by ration ledger reconcile
+	Reported       quota.Units            `json:"reported_units"`   // likewise, by the upstream's answers
+	Floors         map[string]floor       `json:"floors"`           // by region
+
+	floorsOver bool
+}
+
+// floor is what a budget keeps for a region.
+type floor struct {
+	Floor quota.Units `json:"floor"`
+	Used  quota.Units `json:"used"`
+	Kept  quota.Units `json:"kept"` // of the floor, not used yet
+}
+
+// with returns f when its region has used so much more.
+func (f floor) with(more quota.Units, over bool) floor {
+	f.Used += more
+	if f.Kept = max(0, f.Floor-f.Used); over {
+		f.Kept = 0
+	}
+	return f
+}
+
+// floorsOver reports whether the window is so near its end that what is left
+// goes to anyone.
+func floorsOver(b *quota.Balance) bool {
+	if b.Budget.FloorUntil == 0 {
+		return false
+	}
+	day := b.Budget.Window.Day(b.At)
+	margin := day.Opens.Sub(day.Next) / 2
+	return !b.At.Before(day.Next.Add(margin - b.Budget.FloorUntil))
 }
 
 // returning is when units return, and how many.
@@ -110,7 +142,7 @@ func (a *app) status(ctx context.Context) error {
 // unspent fills the report of a ledger that does not exist yet.
 func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, Remaining: b.Limit}))
+		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}))
 	}
 	r.UnrecordedUnits, err = unrecorded(s, table)
 	return err
@@ -166,7 +198,10 @@ func newStanding(b quota.Balance) *standing {
 	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(),
 		NextFreeAt: instant(b.NextFree), NextFree: []returning{},
-		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}}
+		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}, Floors: map[string]floor{}, floorsOver: floorsOver(&b)}
+	for region, units := range b.Budget.Floor {
+		s.Floors[region] = floor{Floor: units}.with(0, s.floorsOver)
+	}
 	if c := b.Cooldown; c != nil {
 		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
 	}
@@ -203,6 +238,15 @@ func (b *attribution) add(e quota.Entry) {
 	b.ByMethod[dash(e.Method)] += amount
 	b.ByRegion[dash(e.Caller.Region)] += amount
 	b.ByJob[dash(e.Caller.Job)] += amount
+	switch driftOf(e) {
+	case byHand:
+		b.Reconciled += amount
+	case byUpstream:
+		b.Reported += amount
+	}
+	if f, ok := b.Floors[e.Caller.Region]; ok {
+		b.Floors[e.Caller.Region] = f.with(amount, b.floorsOver)
+	}
 	at := b.balance.NextFree
 	switch window := b.balance.Budget.Window; window.Kind() {
 	case quota.KindSliding:
@@ -239,10 +283,13 @@ func (a *app) statusTable(r *statusReport) {
 				quota.Human(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 		}
 	}
+	if drift := r.drift(); drift != "" {
+		fmt.Fprintf(a.stdout, "\nfound missing, and entered: %s\n", drift)
+	}
 	if r.UnrecordedUnits > 0 {
 		fmt.Fprintf(a.stdout, "\n%d units were sent within the allowance while the ledger was down; no budget shows them\n", r.UnrecordedUnits)
 	}
-	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 }) {
+	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
 	}
 	fmt.Fprintln(a.stdout)
@@ -254,12 +301,36 @@ func (a *app) statusTable(r *statusReport) {
 			sums map[string]quota.Units
 		}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"job", b.ByJob}} {
 			if len(by.sums) > 0 {
-				t.row(name, by.what, ranked(by.sums))
+				t.row(name, by.what, ranked(by.sums, 8))
 				name = ""
 			}
 		}
+		if len(b.Floors) > 0 {
+			t.row(name, "floor", b.floors())
+		}
 	}
 	t.print()
+}
+
+// drift says what of the budgets was missing once, and how that was found.
+func (r *statusReport) drift() string {
+	var parts []string
+	for _, b := range r.Budgets {
+		if b.Reconciled > 0 || b.Reported > 0 {
+			parts = append(parts, b.Name+" "+missed{b.Reconciled, b.Reported}.told(b.Measure))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// floors says what is kept for each region: IN 120 of 500 (380 kept).
+func (b *standing) floors() string {
+	var parts []string
+	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
+		f := b.Floors[region]
+		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", safe(region), f.Used, f.Floor, f.Kept))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // returns says when the next units return.
@@ -282,8 +353,7 @@ func (b *standing) returns(now time.Time) string {
 }
 
 // ranked lists who spent most first: search.list 800, videos.list 32.
-func ranked(sums map[string]quota.Units) string {
-	const most = 8
+func ranked(sums map[string]quota.Units, most int) string {
 	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
 		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
 	})

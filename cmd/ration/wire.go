@@ -84,7 +84,7 @@ func (r redactor) Write(p []byte) (int, error) {
 
 // conceal keeps a secret out of all that is printed from now on.
 func (a *app) conceal(secret string) {
-	if len(secret) < 4 { // it would take the words apart, and is no secret
+	if len(secret) < 4 || a.concealed(secret) == "[hidden]" { // too short, it would take words apart; or known
 		return
 	}
 	hide := strings.NewReplacer(secret, "[hidden]")

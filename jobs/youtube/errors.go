@@ -24,6 +24,7 @@ type APIError struct {
 	Reason  string
 	Message string
 	Class   feedback.Class
+	Bucket  string        // whose limit it is, when it is about one
 	After   time.Duration // when to come back, of a SlowDown
 	Err     error
 }
@@ -65,7 +66,7 @@ func explain(method string, err error) error {
 	if answer, ok := errors.AsType[*googleapi.Error](err); ok {
 		e := &APIError{Method: method, Status: answer.Code, Err: err}
 		class := feedback.Classify(answer.Code, answer.Header, []byte(answer.Body))
-		e.Class, e.After = class.Class, class.RetryAfter
+		e.Class, e.Bucket, e.After = class.Class, class.Bucket, class.RetryAfter
 		if len(answer.Errors) > 0 {
 			e.Reason, e.Message = answer.Errors[0].Reason, answer.Errors[0].Message
 		}

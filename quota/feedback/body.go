@@ -1,65 +1,107 @@
 package feedback
 
 import (
+	"bytes"
 	"encoding/json"
 	"html"
+	"io"
+	"math"
+	"mime"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/ration-dev/ration/quota"
 )
 
-// apiError is what can be read of an error's body. Its shape is only hoped for: every part
-// may be missing, or of another type.
-type apiError struct {
-	status   int // of HTTP
-	code     int // the body's own; 0: none. A 410 with a code of 503 occurs (google-api-dotnet-client issue 777)
-	reasons  []string
-	messages []string            // the error's own first
-	details  []string            // the reasons of its details
-	metadata []map[string]string // of its details
+// How much of a body is looked at: of an error (Google's have some two
+// kilobytes), and of an answer that is fine, where what it cost may stand last.
+const (
+	maxBody = 64 << 10
+	maxFine = 1 << 20
+)
+
+// looksInto reports whether the body of an answer that is fine is worth a
+// look: JSON that is not too long, of a request that this upstream comments on.
+func (d *dialect) looksInto(resp *http.Response) bool {
+	if d.body == "" || resp.ContentLength > maxFine || resp.Request != nil && resp.Request.URL != nil && !strings.Contains(resp.Request.URL.Path+"/", d.body) {
+		return false
+	}
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))
 }
 
-// maxItems bounds how many errors and details of one body are looked at.
+// peek returns the beginning of a response's body, a byte more than most when
+// there is more, and puts back one that reads the same: those bytes, and then
+// what follows, or the error that did.
+func peek(resp *http.Response, most int64) []byte {
+	if resp.Body == nil {
+		return nil
+	}
+	body := resp.Body
+	begin, err := io.ReadAll(io.LimitReader(body, most+1))
+	rest := io.Reader(body)
+	if err != nil {
+		rest = failed{err}
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(begin), rest), body}
+	if int64(len(begin)) > most {
+		return nil // what is cut is no JSON
+	}
+	return begin
+}
+
+// failed is a reader that has failed for good.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// parse returns a body's JSON, its numbers as they are written, or nil.
+func parse(body []byte) any {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var v any
+	if decoder.Decode(&v) != nil {
+		return nil
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil
+	}
+	return v
+}
+
+// maxItems bounds how many of a list in JSON are looked at.
 const maxItems = 16
 
-func readError(status int, body []byte) *apiError {
-	e := &apiError{status: status}
-	var top any
-	if len(body) > maxBody || json.Unmarshal(body, &top) != nil {
-		return e
-	}
-	if list, ok := top.([]any); ok && len(list) > 0 { // as streaming methods answer
-		top = list[0]
-	}
-	fields, _ := field[map[string]any](top, "error")
-	if code, ok := field[float64](fields, "code"); ok && code >= 400 && code < 600 {
-		e.code = int(code)
-	}
-	add := func(list *[]string, from any, name string) {
-		if text, ok := field[string](from, name); ok && text != "" {
-			*list = append(*list, text)
-		}
-	}
-	add(&e.messages, fields, "message")
-	errs, _ := field[[]any](fields, "errors")
-	for _, item := range errs[:min(len(errs), maxItems)] {
-		add(&e.reasons, item, "reason")
-		add(&e.messages, item, "message")
-	}
-	details, _ := field[[]any](fields, "details")
-	for _, item := range details[:min(len(details), maxItems)] {
-		add(&e.details, item, "reason")
-		if metadata, ok := field[map[string]any](item, "metadata"); ok {
-			data := map[string]string{}
-			for _, name := range []string{"quota_limit", "quota_unit", "quota_metric", "quota_limit_value"} {
-				data[name], _ = field[string](metadata, name)
+// at returns what stands at a path of names; * is every item of a list.
+func at(v any, path string) []any {
+	name, rest, more := strings.Cut(path, ".")
+	if name == "*" {
+		list, _ := v.([]any)
+		var all []any
+		for _, item := range list[:min(len(list), maxItems)] {
+			if !more {
+				all = append(all, item)
+				continue
 			}
-			e.metadata = append(e.metadata, data)
+			all = append(all, at(item, rest)...)
 		}
+		return all
 	}
-	return e
+	object, _ := v.(map[string]any)
+	value, ok := object[name]
+	if !ok || value == nil {
+		return nil
+	}
+	if more {
+		return at(value, rest)
+	}
+	return []any{value}
 }
 
 // field returns a field of a JSON object, if v is one and the field a T.
@@ -69,46 +111,69 @@ func field[T any](v any, name string) (T, bool) {
 	return value, ok
 }
 
-var metricName = regexp.MustCompile(`quota metric '([^']{1,100})'`)
+// number returns a JSON number.
+func number(v any) (float64, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	f, err := n.Float64()
+	return f, err == nil
+}
 
-// metricInMessage returns the quota metric that a message names, or "".
-func (e *apiError) metricInMessage() string {
-	for _, message := range e.messages {
-		if found := metricName.FindStringSubmatch(message); found != nil {
-			return found[1]
-		}
+// scalar returns a JSON string or number as it is written, and "" for what is neither.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
 	}
 	return ""
 }
 
-// maxReason bounds a Reason, in bytes: what a ledger keeps of it.
-const maxReason = 200
+// up returns a number of units, rounded up, at most quota.MaxLimit.
+func up(n float64) quota.Units { return quota.Units(math.Ceil(min(n, float64(quota.MaxLimit)))) }
 
-// text returns the upstream's word for what is wrong, and its message.
-func (e *apiError) text() string {
-	word := strings.TrimSpace(strconv.Itoa(e.status) + " " + http.StatusText(e.status))
-	for _, list := range [][]string{e.details, e.reasons} { // the last that has one holds
-		if len(list) > 0 {
-			word = list[0]
-		}
+// quantity returns a field as a number of units, rounded down, or -1.
+func quantity(v any, name string) quota.Units {
+	object, _ := v.(map[string]any)
+	n, ok := number(object[name])
+	if !ok || n < 0 || n > float64(quota.MaxLimit) {
+		return -1
 	}
-	text := word
-	if len(e.messages) > 0 {
-		text += ": " + e.messages[0]
-	}
-	return clean(text)
+	return quota.Units(n)
 }
+
+// bucketName returns the upstream's name of a limit as it is shown and compared.
+func bucketName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, name[:min(len(name), 100)])
+}
+
+// The bounds of what is told, in bytes: of a text that is looked at, and of a
+// Reason, which is what a ledger keeps of one.
+const (
+	maxText   = 20 * maxReason
+	maxReason = 200
+)
 
 var (
 	tags = regexp.MustCompile(`<[^>]*>`)
-	keys = regexp.MustCompile(`AIza[\w-]+|((?:key|token|upload_id)=)[^\s&"'<>]+`)
+	keys = regexp.MustCompile(`AIza[\w-]+|\bsk-[\w-]{8,}|((?:key|token|upload_id)=)[^\s&"'<>]+`)
 )
 
 // clean returns text without markup, control characters and keys, cut to
 // maxReason.
 func clean(text string) string {
-	text = text[:min(len(text), 20*maxReason)]
-	text = tags.ReplaceAllString(html.UnescapeString(text), "")
+	text = tags.ReplaceAllString(html.UnescapeString(text[:min(len(text), maxText)]), "")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -123,4 +188,9 @@ func clean(text string) string {
 		text = strings.ToValidUTF8(text[:maxReason], "")
 	}
 	return text
+}
+
+// httpStatus is a status as its own words.
+func httpStatus(status int) string {
+	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }

@@ -2,9 +2,7 @@ package feedback
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -73,7 +71,13 @@ func Classify(status int, header http.Header, body []byte) Answer {
 	if status < http.StatusBadRequest {
 		return Answer{}
 	}
-	e := readError(status, body)
+	if len(body) > maxBody {
+		body = nil
+	}
+	return newError(status, parse(body)).classify(header)
+}
+
+func (e *apiError) classify(header http.Header) Answer {
 	answer := Answer{Class: Permanent, Reason: e.text()}
 	found, period := e.limit()
 	switch {
@@ -85,13 +89,13 @@ func Classify(status int, header http.Header, body []byte) Answer {
 		answer.Class = SlowDown
 	case e.has("quotaExceeded", "dailyLimitExceeded"):
 		answer.Class = Exhausted
-	case e.says("per day"):
+	case e.says("per day", "daily limit exceeded", "exceeded your quota"):
 		answer.Class = Exhausted
 	case e.says("per minute"):
 		answer.Class, period = SlowDown, perMinute
-	case found.metric != "", e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests):
+	case found.named, e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
 		answer.Class = SlowDown
-	case status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
+	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
 		answer.Class = Transient
 	}
 	after, said := ParseRetryAfter(header)
@@ -115,103 +119,4 @@ func wait(after time.Duration, said bool, p period) time.Duration {
 		after = min(after, maxMinuteWait)
 	}
 	return max(after, leastWait)
-}
-
-// period is what a limit is for.
-type period uint8
-
-const (
-	unknown period = iota
-	perMinute
-	perDay
-)
-
-// limitInfo is what an ErrorInfo says about a limit.
-type limitInfo struct {
-	metric string // youtube.googleapis.com/search_list
-	limit  quota.Units
-	said   bool // limit is what the answer says
-}
-
-// limit returns the limit that the details name, the longest of several.
-func (e *apiError) limit() (found limitInfo, longest period) {
-	for _, data := range e.metadata {
-		name, unit, metric := data["quota_limit"], data["quota_unit"], data["quota_metric"]
-		if name == "" && unit == "" {
-			continue
-		}
-		p := periodOf(name, unit)
-		info := limitInfo{metric: metric}
-		if value, ok := digits(data["quota_limit_value"]); ok && value <= int64(quota.MaxLimit) {
-			info.limit, info.said = quota.Units(value), true
-		}
-		if info.said && info.limit == 0 {
-			return info, p
-		}
-		if found == (limitInfo{}) || p > longest {
-			found, longest = info, p
-		}
-	}
-	return found, longest
-}
-
-func periodOf(name, unit string) period {
-	name, unit = strings.ToLower(name), strings.ToLower(unit)
-	is := func(prefix string) bool { return unit == prefix || strings.HasPrefix(unit, prefix+"/") }
-	switch {
-	case is("1/d"), strings.Contains(name, "perday"):
-		return perDay
-	case is("1/min"), strings.Contains(name, "perminute"):
-		return perMinute
-	}
-	return unknown
-}
-
-// bucket returns the metric's short name, from the details or else from the
-// message, which has only a name for people.
-func (l limitInfo) bucket(e *apiError) string {
-	metric := l.metric[strings.LastIndexByte(l.metric, '/')+1:]
-	if metric == "" {
-		switch metric = e.metricInMessage(); metric {
-		case "Queries":
-			metric = ""
-		case "Search Queries":
-			metric = "search_list"
-		case "Video Uploads":
-			metric = "video_insert"
-		}
-	}
-	metric = strings.Map(func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
-			return r
-		case 'A' <= r && r <= 'Z':
-			return r - 'A' + 'a'
-		}
-		return '_'
-	}, metric[:min(len(metric), 100)])
-	if metric == "" {
-		return defaultBucket
-	}
-	return metric
-}
-
-// has reports whether the body gives one of these reasons.
-func (e *apiError) has(reasons ...string) bool {
-	return slices.ContainsFunc(e.reasons, func(r string) bool { return slices.Contains(reasons, r) })
-}
-
-// is reports whether the status, or the body's own code, which may differ, is
-// this one.
-func (e *apiError) is(code int) bool { return e.status == code || e.code == code }
-
-// says reports whether a message about a quota or limit holds these words.
-func (e *apiError) says(words string) bool {
-	if !e.is(http.StatusForbidden) && !e.is(http.StatusTooManyRequests) {
-		return false
-	}
-	return slices.ContainsFunc(e.messages, func(message string) bool {
-		message = strings.ToLower(message)
-		return strings.Contains(message, words) && (strings.Contains(message, "quota") || strings.Contains(message, "limit"))
-	})
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +19,49 @@ import (
 
 var call = quota.Call{Account: "my-project", Method: "search.list", Units: 100}
 
-func at(text string) func() time.Time {
-	return func() time.Time {
-		when, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			panic(err)
+func at(text string) time.Time {
+	when, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return when
+}
+
+func clock(text string) func() time.Time { return func() time.Time { return at(text) } }
+
+// reader returns what reads the answers of an upstream.
+func reader(t testing.TB, name string, o feedback.Options) func(quota.Call, *http.Response) quota.Verdict {
+	t.Helper()
+	read, err := feedback.New(name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// response makes an answer; its header is written as "Name: value" lines.
+func response(status int, header, text string) *http.Response {
+	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
+		Request: &http.Request{URL: &url.URL{Path: "/graphql"}}}
+	for line := range strings.Lines(header) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		resp.Header.Add(name, value)
+	}
+	return resp
+}
+
+func TestNames(t *testing.T) {
+	want := []string{"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack"}
+	if got := feedback.Names(); !slices.Equal(got, want) {
+		t.Errorf("names %q; want %q", got, want)
+	}
+	for _, name := range want {
+		if got := reader(t, name, feedback.Options{})(call, nil); got != (quota.Verdict{}) {
+			t.Errorf("%s, no answer: %+v", name, got)
 		}
-		return when
+	}
+	if _, err := feedback.New("gogle", feedback.Options{}); err == nil || !strings.Contains(err.Error(), `"gogle"; name one of anthropic, generic, github, google`) {
+		t.Errorf("an unknown name: %v", err)
 	}
 }
 
@@ -39,50 +77,61 @@ func TestReset(t *testing.T) {
 		"2026-03-08T08:01:00Z": "2026-03-09T07:00:30Z", // 23 hours
 		"2026-11-01T07:01:00Z": "2026-11-02T08:00:30Z", // 25 hours
 	} {
-		resp := &http.Response{StatusCode: 403, Body: io.NopCloser(strings.NewReader(body(403, spentHTML, "quotaExceeded")))}
-		got := feedback.Google{Now: at(now)}.Feedback(call, resp)
-		if want := at(until)(); !got.Until.Equal(want) || got.Budget != "" || got.Settled {
-			t.Errorf("at %s: %+v; want until %s", now, got, want)
+		got := reader(t, "google", feedback.Options{Now: clock(now)})(call, response(403, "", body(403, spentHTML, "quotaExceeded")))
+		want := quota.Verdict{Until: at(until), Reason: "403 quotaExceeded"}
+		if got != want {
+			t.Errorf("at %s: %+v; want %+v", now, got, want)
 		}
 	}
 }
 
-func TestVerdicts(t *testing.T) {
-	google := feedback.Google{Zone: time.UTC, Now: at("2026-11-20T12:00:00Z"), Budget: func(c quota.Call, bucket string) string {
-		return c.Method + "/" + bucket
-	}}
-	respond := func(status int, after, text string) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}, Body: io.NopCloser(strings.NewReader(text))}
+// The budgets of YouTube's model of 2026, and of the one before.
+var (
+	buckets = []quota.Budget{
+		{Account: "my-project", Name: "cron", Limit: 90, Window: quota.Daily(time.UTC), Lanes: []string{"cron"}},
+		{Account: "my-project", Name: "searches", Limit: 90, Window: quota.Daily(time.UTC), Methods: []string{"search.list"}, Measure: quota.Calls},
+		{Account: "my-project", Name: "others", Limit: 9500, Window: quota.Daily(time.UTC), Except: []string{"search.list"}},
 	}
+	shared = []quota.Budget{
+		{Account: "my-project", Name: "youtube", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
+		{Account: "my-project", Name: "youtube-day", Limit: 9500, Window: quota.Daily(time.UTC)},
+		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
+	}
+)
+
+func TestGoogle(t *testing.T) {
+	const searches, videos = "search.list", "videos.list"
+	daySearch := body(429, spentText("Search Queries", "day"), "rateLimitExceeded", searchDay, search)
+	now, midnight := at("2026-11-20T12:00:00Z"), at("2026-11-21T00:00:30Z")
+	minute := now.Add(time.Minute)
+	soon := quota.Verdict{Transient: true, After: time.Microsecond}
 	tests := []struct {
-		resp   *http.Response
-		until  string // empty: the zero Verdict
-		budget string
+		name    string
+		budgets []quota.Budget
+		method  string
+		resp    *http.Response
+		want    quota.Verdict
+		until   time.Time
 	}{
-		{nil, "", ""},
-		{&http.Response{StatusCode: 429}, "2026-11-20T12:01:00Z", "search.list/default"}, // no body
-		{respond(200, "60", "quotaExceeded"), "", ""},
-		{respond(429, "90", body(429, spentText("Search Queries", "day"), "rateLimitExceeded", searchDay, search)), "2026-11-21T00:00:30Z", "search.list/search_list"},
-		{respond(429, "90", ""), "2026-11-20T12:01:30Z", "search.list/default"},
-		{respond(403, "-1", body(403, "x", "rateLimitExceeded")), "2026-11-20T12:01:00Z", "search.list/default"},
-		{respond(429, "90", body(429, "x", "x", searchDay, "quota_limit_value=0")), "", ""},
-		{respond(403, "90", body(403, "x", "forbidden")), "", ""},
-		{respond(503, "90", body(503, "x", "backendError")), "", ""},
+		{"no body", buckets, videos, &http.Response{StatusCode: 429}, quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: true, After: time.Microsecond}, minute},
+		{"fine", buckets, searches, response(200, "Retry-After: 60", "quotaExceeded"), quota.Verdict{}, time.Time{}},
+		{"a bucket's day", buckets, searches, response(429, "Retry-After: 90", daySearch), quota.Verdict{Budget: "searches", Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"a bucket's day, no budget of its own", shared[:2], searches, response(429, "", daySearch), quota.Verdict{Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"a bucket's day, in the older table", shared, searches, response(429, "", daySearch), quota.Verdict{Budget: "youtube-search", Reason: "429 rateLimitExceeded search_list"}, midnight},
+		{"the day", buckets, videos, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Budget: "others", Reason: "403 quotaExceeded"}, midnight},
+		{"the day, of a search", shared, searches, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Reason: "403 quotaExceeded"}, midnight},
+		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
+		{"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")), quota.Verdict{Budget: "others", Reason: "403 rateLimitExceeded", Transient: true, After: soon.After}, minute},
+		{"never", buckets, searches, response(429, "Retry-After: 90", body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")), quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
+		{"forbidden", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},
+		{"an outage", buckets, videos, response(503, "Retry-After: 90", body(503, "x", "backendError")), quota.Verdict{Transient: true, After: 90 * time.Second}, time.Time{}},
 	}
-	for i, test := range tests {
-		got := google.Feedback(call, test.resp)
-		if test.until == "" {
-			want := quota.Verdict{}
-			if test.resp != nil && test.resp.StatusCode == 503 {
-				want = quota.Verdict{Transient: true, After: 90 * time.Second}
-			}
-			if got != want {
-				t.Errorf("%d: %+v; want %+v", i, got, want)
-			}
-			continue
-		}
-		if want := at(test.until)(); !got.Until.Equal(want) || got.Budget != test.budget || got.Reason == "" || got.Transient != want.Before(at("2026-11-21T00:00:00Z")()) {
-			t.Errorf("%d: %+v; want until %s of %s", i, got, want, test.budget)
+	for _, test := range tests {
+		c := call
+		c.Method = test.method
+		test.want.Until = test.until
+		if got := reader(t, "google", feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c, test.resp); got != test.want {
+			t.Errorf("%s: %+v; want %+v", test.name, got, test.want)
 		}
 	}
 }
@@ -109,31 +158,46 @@ func (b *tracked) Close() error { b.closed++; return nil }
 func TestBodyIsPutBack(t *testing.T) {
 	broken := errors.New("connection reset")
 	long := strings.Repeat("0123456789abcdef", 640<<10) // 10 MB
-	for _, text := range []string{"", body(403, spentHTML, "quotaExceeded"), long[:64<<10], long} {
-		for _, fail := range []error{nil, broken, io.ErrUnexpectedEOF} {
-			sent := &tracked{Reader: strings.NewReader(text), fail: fail}
-			resp := &http.Response{StatusCode: 403, Body: sent}
-			feedback.Google{}.Feedback(call, resp)
-			if sent.read > 64<<10 {
-				t.Errorf("%d bytes were read ahead", sent.read)
-			}
-			got, err := io.ReadAll(resp.Body)
-			if !bytes.Equal(got, []byte(text)) || err != fail {
-				t.Errorf("%d bytes, then %v; want %d, then %v", len(got), err, len(text), fail)
-			}
-			if err := resp.Body.Close(); err != nil || sent.closed != 1 {
-				t.Errorf("closed %d times, %v", sent.closed, err)
+	json := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	for name, c := range map[string]struct {
+		dialect string
+		status  int
+		header  http.Header
+		most    int // that may be read ahead
+	}{
+		"an error":        {"google", 403, nil, 64<<10 + 1},
+		"fine":            {"google", 200, json, 0},
+		"fine, with cost": {"openai", 200, json, 1<<20 + 1},
+		"fine, no JSON":   {"openai", 200, http.Header{"Content-Type": {"text/event-stream"}}, 0},
+		"created":         {"openai", 201, json, 0},
+	} {
+		for _, text := range []string{"", body(403, spentHTML, "quotaExceeded"), long[:64<<10], long[:1<<20], long} {
+			for _, fail := range []error{nil, broken, io.ErrUnexpectedEOF} {
+				sent := &tracked{Reader: strings.NewReader(text), fail: fail}
+				resp := &http.Response{StatusCode: c.status, Header: c.header, Body: sent, ContentLength: -1}
+				reader(t, c.dialect, feedback.Options{})(call, resp)
+				if sent.read > c.most {
+					t.Errorf("%s: %d bytes were read ahead", name, sent.read)
+				}
+				got, err := io.ReadAll(resp.Body)
+				if !bytes.Equal(got, []byte(text)) || err != fail {
+					t.Errorf("%s: %d bytes, then %v; want %d, then %v", name, len(got), err, len(text), fail)
+				}
+				if err := resp.Body.Close(); err != nil || sent.closed != 1 {
+					t.Errorf("%s: closed %d times, %v", name, sent.closed, err)
+				}
 			}
 		}
 	}
-	fine := &tracked{Reader: strings.NewReader("x")}
-	if (feedback.Google{}).Feedback(call, &http.Response{StatusCode: 200, Body: fine}); fine.read != 0 {
-		t.Error("the body of an answer that is no error was read")
+	known := &tracked{Reader: strings.NewReader(long)}
+	reader(t, "openai", feedback.Options{})(call, &http.Response{StatusCode: 200, Header: json, Body: known, ContentLength: int64(len(long))})
+	if known.read != 0 {
+		t.Errorf("%d bytes were read of a body that says it is too long", known.read)
 	}
 }
 
 // Behind a Transport, one spent bucket stops the calls of its budget before the
-// wire, and no others.
+// wire, and no others; who met it is told to those who are stopped.
 func TestTransport(t *testing.T) {
 	hits := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,19 +208,13 @@ func TestTransport(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
-		{Account: "my-project", Name: "all", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
-		{Account: "my-project", Name: "searches", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
-	}, nil)
+	guard, err := quota.NewGuard(memledger.Open(nil), shared, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	google := feedback.Google{Budget: func(_ quota.Call, bucket string) string {
-		return map[string]string{"search_list": "searches"}[bucket]
-	}}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: google.Feedback,
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Feedback: reader(t, "google", feedback.Options{Budgets: shared}),
 		Price: func(r *http.Request) (quota.Call, error) {
-			return quota.Call{Account: "my-project", Method: r.URL.Path[1:], Units: 1}, nil
+			return quota.Call{Account: "my-project", Method: r.URL.Path[1:], Units: 1, Caller: quota.Caller{Lane: "cron", Job: "search:music", Region: "IN"}}, nil
 		}}}
 	get := func(method string) (string, error) {
 		resp, err := client.Get(server.URL + "/" + method)
@@ -172,7 +230,7 @@ func TestTransport(t *testing.T) {
 	}
 	_, err = get("search.list")
 	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "searches" || !strings.HasPrefix(refused.Detail, "rateLimitExceeded: ") {
+	if !ok || refused.Reason != quota.ReasonCooldown || refused.Budget != "youtube-search" || refused.Detail != "429 rateLimitExceeded search_list (cron/search:music IN)" {
 		t.Fatalf("after it: %v", err)
 	}
 	if _, err := get("videos.list"); err != nil || hits != 2 {

@@ -10,9 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// RunFloors holds the ledgers that open makes to what the contract says of
-// floors and of entries that are no call.
-func RunFloors(t *testing.T, open Factory) {
+// runFloors is what the contract says of floors and of entries that are no call.
+func runFloors(t *testing.T, open Factory) {
 	each(t, open, []subtest{
 		{"NoCall", noCall},
 		{"FloorIsKept", floorIsKept},

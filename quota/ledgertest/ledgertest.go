@@ -76,6 +76,7 @@ func Run(t *testing.T, open Factory) {
 	}
 	each(t, open, subtests)
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, false) })
+	runFloors(t, open)
 }
 
 // subtest is one of a suite, on a ledger of its own.

@@ -12,11 +12,9 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	open := func(_ testing.TB, now func() time.Time) quota.Ledger {
+	ledgertest.Run(t, func(_ testing.TB, now func() time.Time) quota.Ledger {
 		return memledger.Open(&memledger.Options{Now: now})
-	}
-	ledgertest.Run(t, open)
-	ledgertest.RunFloors(t, open)
+	})
 }
 
 // TestMemory holds what is kept to what the documentation says, while entries come

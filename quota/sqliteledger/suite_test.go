@@ -34,13 +34,8 @@ func one(units quota.Units, charges ...*quota.Charge) *quota.Batch {
 	return &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "videos.list", Units: units, Charges: charges}}}
 }
 
-func contract(t *testing.T, open ledgertest.Factory) {
-	ledgertest.Run(t, open)
-	ledgertest.RunFloors(t, open)
-}
-
 func TestContract(t *testing.T) {
-	contract(t, func(t testing.TB, now func() time.Time) quota.Ledger {
+	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		return open(t, fresh(t), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
 	})
 }
@@ -49,7 +44,7 @@ func TestContract(t *testing.T) {
 // through two handles in turn, one of which is now and then opened anew:
 // whatever a handle remembers of the file must not outlive what another wrote.
 func TestContractBySeveralHandles(t *testing.T) {
-	contract(t, func(t testing.TB, now func() time.Time) quota.Ledger {
+	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}
 		path := fresh(t)
 		r := &relay{t: t, open: func() *sqliteledger.Ledger { return open(t, path, o) }}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) cooldownCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "cooldown",
+		Short: "List cooldowns, lift one by hand, or set one",
+		Long: `A cooldown is the upstream's word to stop until an instant: of one budget, or
+of the whole account. All processes on the ledger keep to it.`,
+		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
+	}, a.cooldownListCommand(), a.cooldownClearCommand(), a.cooldownSetCommand())
+}
+
+func (a *app) cooldownListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Show the cooldowns that hold",
+		Long: `List shows the cooldowns that hold: whose, until when, and what was said. One
+without a budget holds the whole account; a budget's own that ends before its
+account's is not seen. It never makes a ledger.
+
+` + exitHelp,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.cooldownList(cmd.Context()) },
+	}
+}
+
+// cooled is a cooldown as JSON says it.
+type cooled struct {
+	Account string    `json:"account"`
+	Budget  *string   `json:"budget"` // null: the whole account
+	Until   time.Time `json:"until"`
+	In      int64     `json:"in_s"`
+	Reason  string    `json:"reason"`
+}
+
+func newCooled(c *quota.Cooldown, at time.Time) cooled {
+	out := cooled{Account: c.Account, Until: c.Until.UTC(), In: seconds(c.Until.Sub(at)), Reason: c.Reason}
+	if c.Budget != "" {
+		out.Budget = &c.Budget
+	}
+	return out
+}
+
+func (a *app) cooldownList(ctx context.Context) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	at, found := a.now().UTC(), []cooled{}
+	s, err := a.openGuard(table, false)
+	if err == nil {
+		defer s.Close()
+		if at, found, err = cooldowns(ctx, s, table); err != nil {
+			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+		}
+	} else if !errors.Is(err, errNoLedger) {
+		return err
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"at": at, "ledger": s.ledger.name, "cooldowns": found})
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(a.stdout, "no cooldown holds")
+		return nil
+	}
+	t := a.table("account", "budget", "until", "in", "what was said")
+	for _, c := range found {
+		budget := "(all)"
+		if c.Budget != nil {
+			budget = safe(*c.Budget)
+		}
+		t.row(safe(c.Account), budget, quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)))
+	}
+	t.print()
+	return nil
+}
+
+// cooldowns returns what holds now, of each account its own first.
+func cooldowns(ctx context.Context, s *spending, table *costs.Table) (at time.Time, found []cooled, err error) {
+	found = []cooled{}
+	for _, account := range accounts(table) {
+		names := []string{""}
+		for _, b := range table.Budgets() {
+			if b.Account == account {
+				names = append(names, b.Name)
+			}
+		}
+		held, err := s.held(ctx, account, names...)
+		if err != nil {
+			return at, nil, err
+		}
+		for i, h := range held {
+			at = h.At
+			if h.Cooldown != nil && h.Cooldown.Budget == names[i] {
+				found = append(found, newCooled(h.Cooldown, at))
+			}
+		}
+	}
+	return at, found, nil
+}
+
+// held asks which cooldowns hold budgets of an account; the empty name is the
+// account itself. Of a budget's own and its account's it is the later one.
+func (s *spending) held(ctx context.Context, account string, budgets ...string) ([]quota.Standing, error) {
+	everything := quota.NewCoverage(quota.Coverage{})
+	var charges []*quota.Charge
+	for _, name := range budgets {
+		charges = append(charges, &quota.Charge{Budget: name, Coverage: everything, Limit: 1, Window: quota.Sliding(time.Minute)})
+	}
+	return s.allowance.Standings(ctx, account, "", charges)
+}
+
+func (a *app) cooldownClearCommand() *cobra.Command {
+	var account string
+	cmd := &cobra.Command{
+		Use:   "clear BUDGET",
+		Short: "Lift a cooldown by hand",
+		Long: `Clear lifts the cooldown of a budget, or with --account alone (or - for BUDGET)
+that of a whole account, and leaves a line in the log. Use it when the upstream
+serves again before it said it would; if it does not, its next answer sets the
+cooldown again. With nothing to lift it says so and exits 0.
+
+` + exitHelp,
+		Example: "  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cooldownClear(cmd.Context(), args, account)
+		},
+	}
+	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
+	return cmd
+}
+
+// cleared is what clear did, as JSON says it.
+type cleared struct {
+	Lifted  bool       `json:"lifted"`
+	Account string     `json:"account"`
+	Budget  *string    `json:"budget"`
+	Until   *time.Time `json:"until"`
+	Reason  *string    `json:"reason"`
+	Still   []cooled   `json:"still"` // what holds calls of the account all the same
+}
+
+func (a *app) cooldownClear(ctx context.Context, args []string, account string) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	account, budget, err := chosen(table, args, account)
+	if err != nil {
+		return err
+	}
+	out := &cleared{Account: account, Still: []cooled{}}
+	if budget != "" {
+		out.Budget = &budget
+	}
+	at := a.now()
+	s, err := a.openGuard(table, false)
+	if err == nil {
+		defer s.Close()
+		if at, err = out.clear(ctx, s, table, budget); err != nil {
+			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+		}
+	} else if !errors.Is(err, errNoLedger) {
+		return err
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(out)
+	}
+	name := whose(account, budget)
+	if out.Lifted {
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, quota.Stamp(*out.Until), quota.Human(out.Until.Sub(at)), safe(dash(*out.Reason)))
+	} else {
+		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
+	}
+	for _, c := range out.Still {
+		name, command := "account "+safe(c.Account), "--account "+c.Account
+		if c.Budget != nil {
+			name, command = safe(*c.Budget), *c.Budget
+		}
+		fmt.Fprintf(a.stdout, "still in cooldown: %s until %s (in %s): %s; ration cooldown clear %s lifts that\n",
+			name, quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)), command)
+	}
+	return nil
+}
+
+// clear lifts the cooldown, says what it was, and looks what still holds. A
+// budget's own that its account's outlasts is lifted unseen.
+func (out *cleared) clear(ctx context.Context, s *spending, table *costs.Table, budget string) (at time.Time, err error) {
+	before, err := s.held(ctx, out.Account, budget)
+	if err != nil {
+		return at, err
+	}
+	if err := s.guard.Uncool(ctx, out.Account, budget); err != nil {
+		return at, err
+	}
+	if c := before[0].Cooldown; c != nil && c.Budget == budget {
+		out.Lifted, out.Until, out.Reason = true, instant(c.Until), &c.Reason
+		if err := s.note(ctx, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
+			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
+		}
+	}
+	at, all, err := cooldowns(ctx, s, table)
+	for _, c := range all {
+		if c.Account == out.Account && (c.Budget == nil || budget == "") {
+			out.Still = append(out.Still, c)
+		}
+	}
+	return at, err
+}
+
+func (a *app) cooldownSetCommand() *cobra.Command {
+	var account, until, reason string
+	var length time.Duration
+	cmd := &cobra.Command{
+		Use:   "set BUDGET",
+		Short: "Stop a budget, or a whole account, until an instant",
+		Long: `Set stops the calls of a budget, or with --account alone (or - for BUDGET) of a
+whole account, in all processes on the ledger, and leaves a line in the log. A
+cooldown that holds longer is never shortened.
+
+` + exitHelp,
+		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var at time.Time
+			var err error
+			switch {
+			case (length != 0) == (until != ""):
+				return &usageError{errors.New("say how long: --for 10m, or --until an instant")}
+			case length < 0:
+				return &usageError{errors.New("--for: give more than 0")}
+			case until != "":
+				if at, err = time.Parse(time.RFC3339, until); err != nil {
+					return &usageError{fmt.Errorf("--until %q: write an instant such as 2026-11-20T09:00:00Z", until)}
+				}
+			}
+			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
+	flags.DurationVar(&length, "for", 0, "how long")
+	flags.StringVar(&until, "until", "", "until this `instant` (RFC 3339)")
+	flags.StringVar(&reason, "reason", "set by hand", "what others are told")
+	return cmd
+}
+
+func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	account, budget, err := chosen(table, args, account)
+	if err != nil {
+		return err
+	}
+	s, err := a.openGuard(table, true)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	failed := func(err error) error { return fmt.Errorf("%w (ledger %s)", err, s.ledger.name) }
+	held, err := s.held(ctx, account, budget)
+	if err != nil {
+		return failed(err)
+	}
+	if at := held[0].At; length > 0 {
+		until = at.Add(length)
+	} else if !until.After(at) {
+		return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
+	}
+	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, Until: until, Reason: reason}); err != nil {
+		return failed(err)
+	}
+	if err := s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget)); err != nil {
+		return failed(err)
+	}
+	if held, err = s.held(ctx, account, budget); err != nil {
+		return failed(err)
+	}
+	c := held[0].Cooldown
+	if c == nil {
+		return fmt.Errorf("%s: the cooldown is over already; give a longer one", whose(account, budget))
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(newCooled(c, held[0].At))
+	}
+	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(held[0].At)), safe(dash(c.Reason)))
+	return nil
+}

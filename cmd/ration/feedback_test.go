@@ -1,0 +1,128 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+)
+
+// TestEveryDialectCanBeNamed reads a costs.yaml with each dialect that package
+// feedback knows, and one that it does not.
+func TestEveryDialectCanBeNamed(t *testing.T) {
+	a := newApp()
+	for _, name := range append(feedback.Names(), "nobody") {
+		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: x\naccount: y\nfeedback: "+name+"\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 24h}]\n"))
+		if name == "nobody" {
+			if err == nil || !strings.Contains(err.Error(), strings.Join(feedback.Names()[:3], ", ")) {
+				t.Errorf("%s: %v; want the names that are known", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := a.feedbackOf(table); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDialectsOfOneAccount has two upstreams on one account: the host of the
+// answer says which of them spoke.
+func TestDialectsOfOneAccount(t *testing.T) {
+	const text = `version: 1
+upstream: youtube
+account: one
+api: youtube/v3
+hosts: [youtube.googleapis.com]
+not_modified_units: 0
+costs: {videos.list: 1}
+budgets: [{name: all, limit: 10, window: 24h}]
+---
+version: 1
+upstream: other
+account: one
+feedback: reddit
+costs: {m: 1}
+budgets: [{name: more, limit: 10, window: 24h}]
+`
+	table, err := costs.Parse("costs.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newApp()
+	now := time.Now()
+	a.now = func() time.Time { return now }
+	said, err := a.feedbackOf(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := quota.Call{Account: "one", Method: "videos.list", Units: 1}
+	answer := func(host string, status int) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}, Request: &http.Request{URL: &url.URL{Host: host}}}
+	}
+	if got, want := said(call, answer("youtube.googleapis.com", 304)), (quota.Verdict{Settled: true}); got != want {
+		t.Errorf("not modified: %+v; want %+v", got, want)
+	}
+	if got := said(call, answer("youtube.googleapis.com", 429)); !got.Until.Equal(now.Add(7*time.Second)) || got.Reason != "429 Too Many Requests" {
+		t.Errorf("too fast: %+v", got)
+	}
+	if got := said(quota.Call{Account: "two"}, answer("x", 429)); got != (quota.Verdict{}) {
+		t.Errorf("an account that is not there: %+v", got)
+	}
+}
+
+// TestPresetsCoolTheirBudgets lets the upstreams of the presets say which limit
+// is spent: the budget that stands for it is cooled, and no other.
+func TestPresetsCoolTheirBudgets(t *testing.T) {
+	const (
+		youtube  = "preset: youtube/2026-06"
+		hubspot  = "preset: {name: hubspot, variant: free}\nresets: {day: Europe/Berlin}\nbudgets: [{name: hubspot-day, window: {day: Europe/Berlin}}]"
+		spent    = `{"error":{"errors":[{"reason":"quotaExceeded"}]}}`
+		searches = `{"error":{"message":"Quota exceeded for quota metric 'Search Queries' and limit 'Search Queries per day'"}}`
+	)
+	left := func(name, value string) http.Header {
+		return http.Header{"X-Ratelimit-Limit": {"5000"}, "X-Ratelimit-Reset": {"600"}, "X-Ratelimit-Resource": {"core"}, name: {value}}
+	}
+	for _, c := range []struct {
+		lines, method string
+		status        int
+		header        http.Header
+		body          string
+		budget, left  string
+	}{
+		{youtube, "videos.list", 403, nil, spent, "youtube-day", ""},
+		{youtube, "search.list", 429, nil, searches, "youtube-search", ""},
+		{"preset: youtube/legacy", "search.list", 403, nil, spent, "", ""},
+		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "0"), "", "github-hour", ""},
+		{"preset: github-rest", "read", 200, left("X-Ratelimit-Remaining", "70"), "", "", "github-hour"},
+		{"preset: github-rest", "read", 403, left("X-Ratelimit-Remaining", "70"), `{"message":"You have exceeded a secondary rate limit"}`, "", ""},
+		{hubspot, "call", 429, nil, `{"policyName":"DAILY"}`, "hubspot-day", ""},
+		{hubspot, "call", 429, nil, `{"policyName":"TEN_SECONDLY_ROLLING"}`, "hubspot-10s", ""},
+		{hubspot, "call", 200, http.Header{"X-Hubspot-Ratelimit-Remaining": {"0"}, "X-Hubspot-Ratelimit-Interval-Milliseconds": {"9000"}}, "", "hubspot-10s", ""},
+		{"preset: salesforce\nhosts: [a.example]\nbudgets: [{name: salesforce, limit: 115000}]", "call", 200, http.Header{"Sforce-Limit-Info": {"api-usage=114000/115000"}}, "", "", "salesforce"},
+		{"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", "graphql", 200, http.Header{"Content-Type": {"application/json"}}, `{"errors":[{"message":"Throttled"}]}`, "shopify", ""},
+		{"preset: slack", "conversations.list", 429, http.Header{"Retry-After": {"30"}}, "", "slack-list", ""},
+	} {
+		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: one\n"+c.lines+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := newApp().feedbackOf(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := said(quota.Call{Account: "one", Method: c.method, Units: 1}, &http.Response{StatusCode: c.status, Header: c.header, Body: io.NopCloser(strings.NewReader(c.body))})
+		if got.Budget != c.budget || got.Until.IsZero() != (c.left != "") || got.LeftOf != c.left {
+			t.Errorf("%.40q, %s %d: %+v; want a cooldown of %q, or what is left of %q", c.lines, c.method, c.status, got, c.budget, c.left)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "ledger",
+		Short:   "Look at the ledger, and correct it by the upstream's console",
+		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
+	}, a.ledgerInfoCommand(), a.reconcileCommand())
+}
+
+func (a *app) ledgerInfoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "info",
+		Short: "Show which ledger this is, what it holds, and how far it has drifted",
+		Long: `Info says which ledger the configuration names, how large it is, and of each
+account how many entries it holds and since when. Drift is what was found to be
+missing and entered later, by reconcile or because the upstream's answers said
+so, and what was sent within the allowance while the ledger was down. It never makes a ledger.
+
+` + exitHelp,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.ledgerInfo(cmd.Context()) },
+	}
+}
+
+// ledgerReport is what info says.
+type ledgerReport struct {
+	At         time.Time    `json:"at"`
+	Ledger     string       `json:"ledger"`
+	Exists     bool         `json:"ledger_exists"`
+	Size       *int64       `json:"size_bytes"` // of a file; null elsewhere
+	Unrecorded quota.Units  `json:"unrecorded_units"`
+	Accounts   []accountLog `json:"accounts"`
+}
+
+// accountLog is the log of one account.
+type accountLog struct {
+	Account         string      `json:"account"`
+	Entries         int         `json:"entries"`
+	Calls           quota.Units `json:"calls"`
+	Units           quota.Units `json:"units"`
+	Oldest          *time.Time  `json:"oldest"`
+	Newest          *time.Time  `json:"newest"`
+	ReconciledUnits quota.Units `json:"reconciled_units"`
+	ReconciledCalls quota.Units `json:"reconciled_calls"`
+	ReportedUnits   quota.Units `json:"reported_units"`
+}
+
+func (a *app) ledgerInfo(ctx context.Context) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	report := &ledgerReport{At: a.now().UTC(), Accounts: []accountLog{}}
+	s, err := a.openGuard(table, false)
+	switch {
+	case err == nil:
+		defer s.Close()
+		report.Exists = true
+		err = report.read(ctx, s, table)
+	case errors.Is(err, errNoLedger):
+		report.Unrecorded, err = unrecorded(s, table)
+	default:
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
+	}
+	report.Ledger = s.ledger.name
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(report)
+	}
+	a.ledgerTable(report)
+	return nil
+}
+
+func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table) error {
+	for _, account := range accounts(table) {
+		held, err := s.held(ctx, account, "")
+		if err != nil {
+			return err
+		}
+		r.At = held[0].At
+		log := accountLog{Account: account}
+		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account}) {
+			if err != nil {
+				return err
+			}
+			log.add(e)
+		}
+		r.Accounts = append(r.Accounts, log)
+	}
+	r.Size = s.ledger.size()
+	var err error
+	r.Unrecorded, err = unrecorded(s, table)
+	return err
+}
+
+func (l *accountLog) add(e quota.Entry) {
+	if l.Oldest == nil {
+		l.Oldest = instant(e.At)
+	}
+	l.Newest = instant(e.At)
+	l.Entries, l.Units, l.Calls = l.Entries+1, l.Units+e.Units, l.Calls+e.Calls
+	switch driftOf(e) {
+	case byHand:
+		l.ReconciledUnits, l.ReconciledCalls = l.ReconciledUnits+e.Units, l.ReconciledCalls+e.Calls
+	case byUpstream:
+		l.ReportedUnits += e.Units
+	}
+}
+
+// size returns the size of a ledger that is a file, with what was written
+// beside it last, and nil for one that is a server.
+func (l *ledger) size() *int64 {
+	path, ok := strings.CutPrefix(l.name, "sqlite:")
+	if !ok {
+		return nil
+	}
+	var sum int64
+	for _, name := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			sum += info.Size()
+		}
+	}
+	return &sum
+}
+
+func (a *app) ledgerTable(r *ledgerReport) {
+	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
+	if !r.Exists {
+		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
+	}
+	fmt.Fprintln(a.stdout)
+	if r.Size != nil {
+		fmt.Fprintf(a.stdout, "size    %d KB\n", (*r.Size+1023)/1024)
+	}
+	if len(r.Accounts) > 0 {
+		fmt.Fprintln(a.stdout)
+		t := a.table("account", "entries", "calls", "units", "oldest", "newest")
+		for _, l := range r.Accounts {
+			t.row(safe(l.Account), l.Entries, l.Calls, l.Units, clock(orZero(l.Oldest)), clock(orZero(l.Newest)))
+		}
+		t.print()
+	}
+	var drift []string
+	for _, l := range r.Accounts {
+		for _, found := range []string{missed{l.ReconciledUnits, l.ReportedUnits}.told("units"), missed{hand: l.ReconciledCalls}.told("calls")} {
+			if found != "" {
+				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", safe(l.Account), found))
+			}
+		}
+	}
+	if r.Unrecorded > 0 {
+		drift = append(drift, fmt.Sprintf("%d units were sent within the allowance while the ledger was down", r.Unrecorded))
+	}
+	if len(drift) == 0 {
+		drift = []string{"none known"}
+	}
+	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(drift, "\n        "))
+}
+
+// orZero returns what a JSON instant says, and the zero time for null.
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}

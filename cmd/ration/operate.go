@@ -1,0 +1,113 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+)
+
+// group is a command that has only commands. A word that is none of them is a
+// usage error, and not a page of help.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return &usageError{fmt.Errorf("no command %q; see %s --help", args[0], cmd.CommandPath())}
+		}
+		return cmd.Help()
+	}
+	for _, command := range commands {
+		command.Args = usageArgs(command.Args)
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// accounts returns the accounts of costs.yaml in the order of the file.
+func accounts(table *costs.Table) []string {
+	var names []string
+	for _, u := range table.Upstreams() {
+		if !slices.Contains(names, u.Account) {
+			names = append(names, u.Account)
+		}
+	}
+	return names
+}
+
+// chosen returns the account and the budget that a command line names; "-", or
+// no budget beside an account, is the whole account, whose name is then "".
+func chosen(table *costs.Table, args []string, account string) (string, string, error) {
+	known := accounts(table)
+	if account != "" && !slices.Contains(known, account) {
+		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; name one of %s", account, strings.Join(known, ", "))}
+	}
+	if len(args) == 0 && account == "" {
+		return "", "", &usageError{errors.New("name a budget, or with --account a whole account")}
+	}
+	if len(args) == 0 || args[0] == "-" {
+		if account == "" && len(known) > 1 {
+			return "", "", &usageError{fmt.Errorf("costs.yaml has several accounts; name one with --account: %s", strings.Join(known, ", "))}
+		}
+		return cmp.Or(account, known[0]), "", nil
+	}
+	budget, err := budgetOf(table, args[0], account)
+	return budget.Account, budget.Name, err
+}
+
+// budgetOf returns the budget of that name, in any account or in one.
+func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
+	var found []quota.Budget
+	var names []string
+	for _, b := range table.Budgets() {
+		if account != "" && b.Account != account {
+			continue
+		}
+		names = append(names, b.Name)
+		if b.Name == name {
+			found = append(found, b)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; name one of %s", name, strings.Join(names, ", "))}
+	case len(found) > 1:
+		return quota.Budget{}, &usageError{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
+	}
+	return found[0], nil
+}
+
+// manualLane is the lane of what an operator does by hand.
+const manualLane = "manual"
+
+// note enters what is no call.
+func (s *spending) note(ctx context.Context, account, method string, units quota.Units, job string) error {
+	return s.guard.Note(ctx, quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: manualLane, Job: job}})
+}
+
+// jobOf is how the log attributes what was done to a budget, or to the whole
+// account: cooldown:youtube.
+func jobOf(what, budget string) string {
+	job := what
+	if budget != "" {
+		job += ":" + budget
+	}
+	if len(job) > quota.MaxLabel {
+		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
+	}
+	return job
+}
+
+// whose names a budget, or with an empty one the account.
+func whose(account, budget string) string {
+	if budget == "" {
+		return "account " + safe(account)
+	}
+	return safe(budget)
+}

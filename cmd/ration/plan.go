@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// planFlags are what plan may be told.
+type planFlags struct {
+	days           int
+	from, at       string
+	jitter         time.Duration
+	fresh, suggest bool
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Play the schedule of the coming days against the budgets before it runs",
+		Long: `Plan plays every tick of regions.yaml over the coming days against the budgets
+of costs.yaml, with the guard and the ledger that run uses, on a clock of its
+own. It starts from what the ledger holds now, and writes nothing; --fresh
+starts from an empty one.
+
+PEAK is the most that a budget's window holds when every start is on the dot,
+LATE the most when each start is late by itself, by up to --jitter; it fits when
+that is within every limit and nothing is refused. Both are of what the schedule
+asks for, all pages of a step, whether or not it is refused. A pass is spent at
+one instant and none of its calls waits; a refused step is dropped until the
+next tick. REFUSED are calls, with those that are dropped behind them. A pass
+that is under way now is not played on, and ticks before the start are not
+played again.
+
+` + planExitHelp,
+		Example: "  ration plan\n  ration plan --fresh --days 30 --json\n  ration plan --suggest",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.days, "days", 2, "how many days of 24 hours are played")
+	flags.StringVar(&f.from, "from", "", "play from this `instant` on (RFC 3339; else now); what comes between is not played")
+	flags.StringVar(&f.at, "at", "", "take this `instant` for now (RFC 3339)")
+	flags.DurationVar(&f.jitter, "jitter", 5*time.Minute, "how late a start may be")
+	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
+	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with the smallest changes")
+	return cmd
+}
+
+const planExitHelp = `Exit codes:
+  0   it fits
+  3   it does not fit, whether or not --suggest finds what does
+  69  the ledger is down
+  78  configuration, a cost above its limit included
+  64  usage
+  1   anything else`
+
+// misfitError says that the schedule does not fit.
+type misfitError struct{}
+
+func (misfitError) Error() string { return "the schedule does not fit" }
+
+const (
+	maxPlanDays   = 366
+	maxPlanJitter = 7 * 24 * time.Hour
+)
+
+// span returns what is played, and fixes now.
+func (f *planFlags) span(a *app) (from time.Time, err error) {
+	if f.days < 1 || f.days > maxPlanDays {
+		return from, &usageError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
+	}
+	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
+		return from, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, quota.Human(maxPlanJitter))}
+	}
+	read := func(flag, text string) time.Time {
+		instant, wrong := time.Parse(time.RFC3339, text)
+		if text != "" && (wrong != nil || instant.Year() < 1971) && err == nil {
+			err = &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
+		}
+		return instant
+	}
+	at, from := read("--at", f.at), read("--from", f.from)
+	if err == nil && f.at != "" {
+		a.now, a.fixed = func() time.Time { return at }, true
+	}
+	return from.Truncate(time.Microsecond), err
+}
+
+// planning is a plan on its way.
+type planning struct {
+	in     plan.Input
+	report *plan.Report
+	at     time.Time
+
+	ledger     string
+	exists     bool
+	fresh      bool
+	unrecorded quota.Units
+	suggestion *plan.Suggestion // nil: not asked for, or it fits as it is
+}
+
+func (a *app) plan(ctx context.Context, f *planFlags) error {
+	from, err := f.span(a)
+	if err != nil {
+		return err
+	}
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	config, err := a.regions(table)
+	if err != nil {
+		return err
+	}
+	p := &planning{at: a.now().UTC(), fresh: f.fresh, in: plan.Input{Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
+		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}}
+	if err := a.planState(ctx, p, table, from); err != nil {
+		return err
+	}
+	p.in.To = p.in.From.AddDate(0, 0, f.days)
+	if p.report, err = plan.Play(ctx, &p.in); err == nil && f.suggest && !p.report.Fits {
+		p.suggestion, err = plan.Suggest(ctx, &p.in, p.report)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which says by what signal
+	}
+	if errors.Is(err, plan.ErrTooLong) {
+		return &usageError{fmt.Errorf("--days %d: more than %d calls; plan fewer days", f.days, plan.MaxCalls)}
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.planJSON(p)
+	} else {
+		a.planTables(p)
+	}
+	if err == nil && !p.report.Fits {
+		return &reported{misfitError{}}
+	}
+	return err
+}
+
+// planState sets from when is played, and what the ledger holds then.
+func (a *app) planState(ctx context.Context, p *planning, table *costs.Table, from time.Time) error {
+	p.in.From = from
+	if from.IsZero() {
+		p.in.From = p.at.Truncate(time.Microsecond)
+	}
+	if p.fresh {
+		return nil
+	}
+	s, err := a.openGuard(table, false)
+	if errors.Is(err, errNoLedger) {
+		p.ledger = s.ledger.name
+		p.unrecorded, err = unrecorded(s, table)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	p.ledger, p.exists = s.ledger.name, true
+	if err := p.read(ctx, s, table, from); err != nil {
+		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
+	}
+	return nil
+}
+
+// read reads what the ledger holds that some budget may see from the start on.
+func (p *planning) read(ctx context.Context, s *spending, table *costs.Table, from time.Time) (err error) {
+	balances, err := s.guard.Balances(ctx)
+	if err != nil {
+		return err
+	}
+	horizon := time.Duration(0)
+	for _, b := range balances {
+		if b.Cooldown != nil && !slices.Contains(p.in.State.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
+			p.in.State.Cooldowns = append(p.in.State.Cooldowns, *b.Cooldown)
+		}
+		horizon = max(horizon, b.Budget.Window.Horizon())
+		p.at = b.At.UTC() // the ledger's clock is the authority
+	}
+	if from.IsZero() {
+		p.in.From = p.at
+	}
+	p.in.State.Entries = map[string][]quota.Entry{}
+	for _, account := range accounts(table) {
+		query := quota.Query{Account: account, Since: p.in.From.Add(-horizon), Until: p.in.From}
+		for e, err := range s.ledger.Entries(ctx, query) {
+			if err != nil {
+				return err
+			}
+			p.in.State.Entries[account] = append(p.in.State.Entries[account], e)
+		}
+	}
+	p.unrecorded, err = unrecorded(s, table)
+	return err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) presetsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "presets [NAME]",
+		Short: "Show the tables that ship, or one of them",
+		Long: `Presets shows the tables that costs.yaml can name with preset: what they are
+for, when their figures were read, and their variants; with a name, that one as
+it is written, with its sources and what they do not say.
+
+` + exitHelp,
+		Example: "  ration costs presets\n  ration costs presets youtube/2026-06",
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			presets := costs.Presets()
+			if len(args) == 0 {
+				return a.presetList(presets)
+			}
+			var names []string
+			for i := range presets {
+				if p := &presets[i]; p.Name == args[0] {
+					return a.presetText(p)
+				}
+				names = append(names, presets[i].Name)
+			}
+			advice := "one of " + strings.Join(names, ", ")
+			if near := strictyaml.Nearest(args[0], names); near != "" {
+				advice = near
+			}
+			return &usageError{fmt.Errorf("no preset %q; write %s", args[0], advice)}
+		},
+	}
+}
+
+// preset is a preset for programs.
+type preset struct {
+	Name         string          `json:"name"`
+	About        string          `json:"about"`
+	Date         string          `json:"date"`
+	SupersededBy *string         `json:"superseded_by"`
+	Sources      []presetSource  `json:"sources"`
+	Variants     []presetVariant `json:"variants"`
+	Asks         []presetAsk     `json:"asks"`
+	Unknown      []string        `json:"unknown"`
+}
+
+type (
+	presetSource struct {
+		Lines    string `json:"lines"`
+		Document string `json:"document"`
+		Read     string `json:"read"`
+	}
+	presetVariant struct {
+		Name  string `json:"name"`
+		About string `json:"about"`
+	}
+	presetAsk struct {
+		Line  string `json:"line"`
+		Write string `json:"write"`
+	}
+)
+
+func newPreset(p *costs.Preset) preset {
+	out := preset{Name: p.Name, About: p.About, Date: day(p.Date), Sources: []presetSource{}, Variants: []presetVariant{}, Asks: []presetAsk{}, Unknown: append([]string{}, p.Unknown...)}
+	if p.SupersededBy != "" {
+		out.SupersededBy = &p.SupersededBy
+	}
+	for _, s := range p.Sources {
+		out.Sources = append(out.Sources, presetSource{s.Lines, s.Document, day(s.Read)})
+	}
+	for _, v := range p.Variants {
+		out.Variants = append(out.Variants, presetVariant(v))
+	}
+	for _, ask := range p.Asks {
+		out.Asks = append(out.Asks, presetAsk(ask))
+	}
+	return out
+}
+
+// day writes the day of an instant.
+func day(t time.Time) string { return t.Format(time.DateOnly) }
+
+func (a *app) presetList(presets []costs.Preset) error {
+	list := make([]preset, len(presets))
+	for i := range presets {
+		list[i] = newPreset(&presets[i])
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"presets": list})
+	}
+	t := a.table("preset", "read", "superseded by", "variants", "for")
+	for i, p := range list {
+		var variants []string
+		for _, v := range p.Variants {
+			variants = append(variants, v.Name)
+		}
+		t.row(p.Name, p.Date, dash(presets[i].SupersededBy), dash(strings.Join(variants, ", ")), p.About)
+	}
+	t.print()
+	return nil
+}
+
+func (a *app) presetText(p *costs.Preset) error {
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(struct {
+			preset
+			YAML string `json:"yaml"`
+		}{newPreset(p), p.YAML()})
+	}
+	_, err := io.WriteString(a.stdout, p.YAML())
+	return err
+}
+
+// examinePresets warns of presets whose figures are old, and of lanes and
+// regions in budgets that nobody seems to call for.
+func (a *app) examinePresets(c *checkup, table *costs.Table) {
+	for _, u := range table.Upstreams() {
+		p := u.Preset
+		if p == nil {
+			continue
+		}
+		switch old := a.now().After(p.Date.AddDate(1, 0, 0)); {
+		case p.SupersededBy != "":
+			c.found(warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", p.SupersededBy),
+				"preset %s is superseded by %s", p.Name, p.SupersededBy)
+		case old:
+			c.found(warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
+				"preset %s has figures of %s, over a year ago", p.Name, day(p.Date))
+		default:
+			c.found(fine, "", "preset %s of %s", p.Name, day(p.Date))
+		}
+	}
+}
+
+// lanes are the words that calls are made under here; a program may have
+// others of its own.
+func lanes() []string { return []string{"cron", "backfill", "manual"} }
+
+// examineCoverage warns of lanes and regions in budgets that look misspelt:
+// such a budget covers nothing, in silence.
+func examineCoverage(c *checkup, budgets []quota.Budget, regions []string) {
+	for _, b := range budgets {
+		for _, lane := range b.Lanes {
+			if near := strictyaml.Nearest(lane, lanes()); near != "" && !slices.Contains(lanes(), lane) {
+				c.found(warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", safe(b.Name), safe(lane), near)
+			}
+		}
+		named := slices.AppendSeq(slices.Clone(b.Regions), maps.Keys(b.Floor))
+		slices.Sort(named)
+		for _, region := range slices.Compact(named) {
+			if !slices.Contains(regions, region) {
+				c.found(warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", safe(b.Name), region)
+			}
+		}
+	}
+}

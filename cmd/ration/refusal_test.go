@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestRefusalIsKept: the last refusal is read back as it was, without what is
+// secret, whoever writes beside it.
+func TestRefusalIsKept(t *testing.T) {
+	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
+	a.conceal("AIzaSECRET")
+	a.conceal("another-secret")
+	asker := a.asking(nil, "sqlite:x").(*asker)
+	at := time.Date(2026, 11, 20, 12, 0, 0, 1000, time.UTC)
+	refused := &quota.RefusedError{Account: "p", Budget: "all", Method: "search.list", Reason: quota.ReasonCooldown, Detail: "bad key AIzaSECRET another-secret",
+		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100}
+	asker.refused[keyOf(refused)] = asked{quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}, 100}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { a.keepRefusal(&reported{fmt.Errorf("wrapped: %w", refused)}) })
+	}
+	wg.Wait()
+	kept, err := a.readRefusal()
+	if err != nil || kept == nil {
+		t.Fatalf("%v, %v; want the refusal", kept, err)
+	}
+	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != "sqlite:x" {
+		t.Errorf("kept %+v", kept)
+	}
+	if told := *kept.Detail + kept.Message; strings.Contains(told, "SECRET") || strings.Contains(told, "another") {
+		t.Errorf("a secret is kept: %s", told)
+	}
+	a.keepRefusal(&quota.NeverFitsError{}) // is no refusal
+	if again, err := a.readRefusal(); err != nil || !again.At.Equal(at) {
+		t.Errorf("%v, %v; want the refusal still", again, err)
+	}
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/scheduler"
+	"github.com/ration-dev/ration/quota"
+)
+
+// serveFlags are what serve may be told.
+type serveFlags struct {
+	keyFile  string
+	parallel int
+	jitter   time.Duration
+	grace    time.Duration
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Take each region's pass at the ticks of its schedule, as a daemon",
+		Long: `Serve takes the same passes as run, at the ticks of their schedules, and stays
+in the foreground. At the start it goes on with what is unfinished of each
+region's current tick; older ticks are not made up for. A pass that a budget or
+a cooldown holds goes on when the refusal says, without a call before. While
+the ledger is down it asks again and again, ever less often, and never exits.
+
+It logs a line for each pass to stderr (-q: only what went wrong, -v: more,
+--json: as JSON). SIGHUP has it read both files and the key again; a broken file
+is told and the old one stays in force. SIGTERM and SIGINT end it: the pages in
+flight have --grace to arrive and are kept, then it exits with 0. Under systemd
+it speaks sd_notify, the watchdog included: see docs/running.md.
+
+` + exitHelp + `
+After its start it ends with 0, or not at all.`,
+		Example: "  ration serve --key-file /srv/ration/key\n  ration serve --jitter 5m --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
+	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
+	flags.DurationVar(&f.jitter, "jitter", 30*time.Second, "starts are late by less than this, each region's by its own; 0 is on the dot")
+	flags.DurationVar(&f.grace, "grace", 10*time.Second, "how long the pages in flight have to arrive when told to stop")
+	return cmd
+}
+
+func (f *serveFlags) check() error {
+	if f.jitter < 0 || f.jitter > time.Hour {
+		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", f.jitter)}
+	}
+	if f.grace <= 0 || f.grace > 5*time.Minute {
+		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", f.grace)}
+	}
+	return checkParallel(f.parallel)
+}
+
+// daemon is what serve keeps while its configuration changes.
+type daemon struct {
+	*app
+	flags   serveFlags
+	log     *slog.Logger // says nothing of any key read so far
+	systemd *notifier
+	hup     chan os.Signal
+	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
+
+	mu     sync.Mutex // of app, which loading changes, and of pruned
+	pruned time.Time
+}
+
+// ledgerPause is how long a ledger that cannot even be opened is left alone.
+const ledgerPause = 10 * time.Second
+
+func (a *app) serve(ctx context.Context, flags serveFlags) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	s := &daemon{app: a, flags: flags, hup: make(chan os.Signal, 1)}
+	signal.Notify(s.hup, syscall.SIGHUP)
+	defer signal.Stop(s.hup)
+	work, err := s.load(ctx)
+	if exit, _ := code(err); err != nil && exit != exitLedger {
+		return err // of the configuration, or it was told to end already
+	}
+	if s.systemd, err = a.notifier(); err != nil {
+		s.log.Warn("systemd is not told", "reason", err.Error())
+	}
+	clock := scheduler.New(&scheduler.Options{Jitter: flags.jitter, Parallel: flags.parallel})
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		clock.Serve(ctx, work)
+	}()
+	// The place for a listener with a status page: beside the clock, ended before served.
+	s.systemd.tell("READY=1", status(work))
+	s.wait(ctx, clock)
+	s.systemd.tell("STOPPING=1", "STATUS=waiting for the pages in flight")
+	s.log.Info("stopping: the pages in flight may arrive", "reason", message(context.Cause(ctx)), "grace", flags.grace)
+	<-served
+	s.log.Info("stopped")
+	return nil
+}
+
+// wait does what serve is asked for until ctx ends.
+func (s *daemon) wait(ctx context.Context, clock *scheduler.Scheduler) {
+	watchdog, stop := s.systemd.watchdog()
+	defer stop()
+	for {
+		select {
+		case <-s.hup:
+			s.reload(ctx, clock)
+		case <-s.retry:
+			s.reload(ctx, clock)
+		case <-watchdog:
+			if clock.Alive(ctx) {
+				s.systemd.tell("WATCHDOG=1")
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload gives the clock what the files say now, or says why they do not do.
+func (s *daemon) reload(ctx context.Context, clock *scheduler.Scheduler) {
+	s.systemd.tell("RELOADING=1", monotonic())
+	work, err := s.load(ctx)
+	if err != nil {
+		s.systemd.tell("READY=1", "STATUS=the configuration could not be loaded again, the old one stays in force; see the log")
+		return
+	}
+	clock.Replace(work)
+	s.systemd.tell("READY=1", status(work))
+}
+
+func status(work *scheduler.Work) string {
+	return fmt.Sprintf("STATUS=serving %d regions", len(work.Regions))
+}
+
+// load reads the files and the key, opens all that passes need, and says what
+// is wrong with them. If that is the ledger's being down, it is tried again later,
+// and until then there is nothing to do.
+func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retry = nil
+	first := s.log == nil
+	config, f, err := s.openAll(ctx)
+	s.log = s.logger()
+	exit, _ := code(err)
+	if exit == exitLedger {
+		s.retry = time.After(ledgerPause)
+	}
+	if err == nil {
+		log := s.log
+		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
+		f.unsettled = func(call quota.Call, err error) {
+			log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
+		}
+		p := &passes{daemon: s, fetching: f, log: log}
+		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
+	}
+	if first && exit != exitLedger {
+		return nil, err // told by its exit
+	}
+	for line := range strings.Lines(message(err)) { // a mistake a line
+		s.log.Error("configuration not loaded", "reason", strings.TrimSpace(line))
+	}
+	if !first {
+		s.log.Warn("the old configuration stays in force")
+	}
+	return &scheduler.Work{Log: s.log}, err
+}
+
+func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, error) {
+	table, err := s.prices()
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := s.regions(table)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := s.fetchKey(s.flags.keyFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := s.openFetching(ctx, table, config, key)
+	return config, f, err
+}
+
+// logger writes to stderr as it is now: without the secrets known by now.
+func (a *app) logger() *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+		if attr.Key == slog.TimeKey {
+			attr.Value = slog.StringValue(attr.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
+		}
+		return attr
+	}}
+	switch {
+	case a.quiet:
+		o.Level = slog.LevelWarn
+	case a.verbose:
+		o.Level = slog.LevelDebug
+	}
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, o))
+}
+
+// passes takes the passes of one configuration.
+type passes struct {
+	*daemon
+	*fetching
+	log *slog.Logger
+}
+
+// run takes a region's current pass as far as it goes. What may be waited and
+// retried counts anew for each, as it does for each ration run.
+func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport {
+	runner, err := p.newRunner()
+	if err != nil {
+		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
+	}
+	runner.Grace = p.flags.grace
+	report, err := runner.Run(ctx, []jobs.Region{region})
+	if err != nil {
+		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
+	}
+	p.after(context.WithoutCancel(ctx), report)
+	return report.Regions[0]
+}
+
+// after does what a run does after its passes.
+func (p *passes) after(ctx context.Context, report *jobs.Report) {
+	p.mu.Lock()
+	p.keepRefusal(report.Err)
+	dir, err := p.state()
+	prune := p.now().Sub(p.pruned).Abs() > time.Hour
+	if prune {
+		p.pruned = p.now()
+	}
+	p.mu.Unlock()
+	if report.Units > 0 && err == nil {
+		if balances, err := p.guard.Balances(ctx); err == nil {
+			for _, line := range (levels{filepath.Join(dir, "levels")}).told(balances) {
+				p.log.Warn("budget", "level", line)
+			}
+		}
+	}
+	if !prune {
+		return
+	}
+	if _, err := p.catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		p.log.Error("old rows stay", "reason", err.Error())
+	}
+}

@@ -1,0 +1,164 @@
+package plan_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestSuggestions holds every suggestion to what it says: pasted into a
+// regions.yaml it is the schedule that it reports, this fits, every region keeps
+// a tick, and no change can be taken back alone.
+func TestSuggestions(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawMonth(t)
+		report, err := plan.Play(t.Context(), in)
+		if _, never := errors.AsType[*quota.NeverFitsError](err); never {
+			t.Skip("a cost above a limit")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Fits {
+			t.Skip("it fits as it is")
+		}
+		s, err := plan.Suggest(t.Context(), in, report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Report == nil {
+			if s.Reason == "" {
+				t.Error("neither a suggestion nor a reason")
+			}
+			return
+		}
+		found++
+		yaml := "version: 1\ntimezone: Asia/Kolkata\n" + s.YAML()
+		config, err := jobs.Parse("regions.yaml", []byte(yaml), nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, yaml)
+		}
+		again := *in
+		again.Regions = config.Regions
+		played, err := plan.Play(t.Context(), &again)
+		if err != nil || !played.Fits || played.Units != s.Report.Units || played.Calls != s.Report.Calls {
+			t.Fatalf("%v: played again: fits %t, %d calls; want %d:\n%s", err, played.Fits, played.Calls, s.Report.Calls, yaml)
+		}
+		for i, region := range played.Regions {
+			if region.Ticks == 0 && report.Regions[i].Ticks > 0 {
+				t.Errorf("%s has no tick left:\n%s", region.Region, yaml)
+			}
+		}
+		for _, c := range s.Changes {
+			again.Regions = without(t, c, config.Regions)
+			if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
+				t.Errorf("%v: without %v it fits as well:\n%s", err, c, yaml)
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("nothing was suggested; draw other schedules")
+	}
+}
+
+// without takes one change back.
+func without(t *rapid.T, c plan.Change, regions []jobs.Region) []jobs.Region {
+	regions = slices.Clone(regions)
+	i := slices.IndexFunc(regions, func(r jobs.Region) bool { return r.Name == c.Region })
+	if c.What == "schedule" {
+		schedule, err := jobs.ParseSchedule(c.From, regions[i].Schedule.Zone())
+		if err != nil {
+			t.Fatal(err)
+		}
+		regions[i].Schedule = schedule
+		return regions
+	}
+	regions[i].Steps = slices.Clone(regions[i].Steps)
+	j := slices.IndexFunc(regions[i].Steps, func(s jobs.Step) bool { return s.Name() == c.What })
+	regions[i].Steps[j].Pages, _ = strconv.Atoi(c.From)
+	return regions
+}
+
+// drawMonth draws some days of schedules as people write them; they are so
+// many that a suggestion is tried over no longer time.
+func drawMonth(t *rapid.T) *plan.Input {
+	from := time.Date(2026, 11, 20, 12, 7, 0, 0, time.UTC)
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 9), Price: prices, Open: open,
+		Jitter: time.Duration(rapid.IntRange(0, 20).Draw(t, "jitter")) * time.Minute}
+	kolkata, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := []string{"0 */6 * * *", "7 */3 * * *", "*/15 * * * *", "5-59/20 9-17 * * 1-5", "@hourly", "@daily", "@every 5h", "30 1,13 * * *", "0 9 1 * *", "@weekly", "59 23 * * *"}
+	for _, name := range []string{"US", "NO", "BR"}[:rapid.IntRange(1, 3).Draw(t, "regions")] {
+		schedule, err := jobs.ParseSchedule(rapid.SampledFrom(specs).Draw(t, "schedule"), kolkata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := jobs.Region{Name: name, Schedule: schedule, Steps: []jobs.Step{{Kind: jobs.Trending, Pages: rapid.IntRange(1, 9).Draw(t, "pages")}}}
+		if rapid.Bool().Draw(t, "searches") {
+			pages := rapid.IntRange(1, 3).Draw(t, "pages")
+			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Search, Query: "no", Pages: pages}, jobs.Step{Kind: jobs.Search, Query: "\"é\\: #{", Pages: pages},
+				jobs.Step{Kind: jobs.Search, Query: "3", Pages: 1}, jobs.Step{Kind: jobs.Categories, Pages: 1}, jobs.Step{Kind: jobs.Channels, Pages: 2})
+		}
+		in.Regions = append(in.Regions, region)
+	}
+	windows := []quota.Window{quota.Sliding(time.Hour), quota.Sliding(24 * time.Hour), quota.Daily(kolkata), quota.Counter(10 * time.Minute)}
+	for _, name := range []string{"one", "two"} {
+		b := quota.Budget{Account: "my-project", Name: name, Window: rapid.SampledFrom(windows).Draw(t, "window"), Limit: quota.Units(rapid.IntRange(10, 3000).Draw(t, "limit"))}
+		if rapid.Bool().Draw(t, "search only") {
+			b.Methods = []string{"search.list"}
+			b.Limit += 100
+		} else if !b.Window.Estimate() && rapid.Bool().Draw(t, "floor") {
+			b.Floor = map[string]quota.Units{"NO": b.Limit / 3}
+		}
+		in.Budgets = append(in.Budgets, b)
+	}
+	return in
+}
+
+// TestSuggestsWhatLosesLeast holds suggestions to what a reader expects.
+func TestSuggestsWhatLosesLeast(t *testing.T) {
+	for name, c := range map[string]struct {
+		regions string
+		budget  quota.Budget
+		want    string
+	}{
+		"minutes are enough": {"schedule: '@hourly'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {}, BR: {}}\n",
+			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "IN schedule @hourly 30 * * * *, BR schedule @hourly 15 * * * *"},
+		"a page less": {"schedule: '0 */2 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n",
+			quota.Budget{Limit: 3, Window: quota.Sliding(time.Minute)}, "US trending 4 3"},
+		"the dear step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
+			quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}}, "US search:music 3 2"},
+		"no region pays for all": {"schedule: '*/15 * * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n",
+			quota.Budget{Limit: 104, Window: quota.Sliding(24 * time.Hour)}, "US schedule */15 * * * * 0 * * * *, IN schedule */15 * * * * 0 * * * *, BR schedule */15 * * * * 0 * * * *, AU schedule */15 * * * * 0 * * * *"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.budget.Account, c.budget.Name = "my-project", "all"
+			from := at(t, "2026-11-20T00:30:00Z")
+			in := &plan.Input{Regions: parse(t, c.regions), Budgets: []quota.Budget{c.budget}, From: from, To: from.AddDate(0, 0, 2), Jitter: 5 * time.Minute}
+			report := play(t, in)
+			s, err := plan.Suggest(t.Context(), in, report)
+			if err != nil || s.Report == nil {
+				t.Fatal(err, s)
+			}
+			var got []string
+			for _, c := range s.Changes {
+				got = append(got, strings.Join([]string{c.Region, c.What, c.From, c.To}, " "))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("got %q; want %q; in\n%s", strings.Join(got, ", "), c.want, s.YAML())
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ration-dev/ration/jobs"
+)
+
+// YAML returns the suggestion as regions.yaml writes it: the keys schedule,
+// fetch and regions, which take the place of those that are there. What is
+// changed says what it was.
+func (s *Suggestion) YAML() string {
+	schedule := common(s.Regions, func(r *jobs.Region) string { return strconv.Quote(r.Schedule.String()) })
+	fetch := common(s.Regions, func(r *jobs.Region) string { return flow(r.Steps) })
+	var out strings.Builder
+	if schedule != "" {
+		fmt.Fprintf(&out, "schedule: %s\n", schedule)
+	}
+	if fetch != "" {
+		out.WriteString("fetch:\n")
+		i := slices.IndexFunc(s.Regions, func(r jobs.Region) bool { return flow(r.Steps) == fetch })
+		for _, item := range items(s.Regions[i].Steps) {
+			fmt.Fprintf(&out, "  - %s\n", item)
+		}
+	}
+	out.WriteString("regions:\n")
+	for i := range s.Regions {
+		region := &s.Regions[i]
+		var own []string
+		if spec := strconv.Quote(region.Schedule.String()); spec != schedule {
+			own = append(own, "schedule: "+spec)
+		}
+		if steps := flow(region.Steps); steps != fetch {
+			own = append(own, "fetch: "+steps)
+		}
+		fmt.Fprintf(&out, "  %s: {%s}%s\n", region.Name, strings.Join(own, ", "), s.was(region.Name))
+	}
+	return out.String()
+}
+
+// common returns what two regions at least have in common, what most have,
+// and "" when no two do.
+func common(regions []jobs.Region, of func(*jobs.Region) string) string {
+	count, most := map[string]int{}, ""
+	for i := range regions {
+		text := of(&regions[i])
+		if count[text]++; count[text] > max(1, count[most]) {
+			most = text
+		}
+	}
+	return most
+}
+
+func (s *Suggestion) was(region string) string {
+	var parts []string
+	for _, c := range s.Changes {
+		switch {
+		case c.Region != region:
+		case c.What == "schedule":
+			parts = append(parts, strconv.Quote(c.From))
+		default:
+			parts = append(parts, fmt.Sprintf("%s pages of %s", c.From, strconv.Quote(c.What)))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "  # was " + strings.Join(parts, ", ")
+}
+
+// flow writes steps in one line.
+func flow(steps []jobs.Step) string {
+	var braced []string
+	for _, item := range items(steps) {
+		if strings.Contains(item, ":") {
+			item = "{" + item + "}"
+		}
+		braced = append(braced, item)
+	}
+	return "[" + strings.Join(braced, ", ") + "]"
+}
+
+// items writes steps as those of a fetch list; searches that follow each other and
+// have as many pages are one.
+func items(steps []jobs.Step) []string {
+	var all []string
+	for i := 0; i < len(steps); i++ {
+		switch s := steps[i]; s.Kind {
+		case jobs.Categories:
+			all = append(all, string(s.Kind))
+		case jobs.Search:
+			queries := []string{strconv.Quote(s.Query)}
+			for i+1 < len(steps) && steps[i+1].Kind == jobs.Search && steps[i+1].Pages == s.Pages {
+				i++
+				queries = append(queries, strconv.Quote(steps[i].Query))
+			}
+			all = append(all, fmt.Sprintf("search: {queries: [%s], pages: %d}", strings.Join(queries, ", "), s.Pages))
+		default:
+			all = append(all, fmt.Sprintf("%s: {pages: %d}", s.Kind, s.Pages))
+		}
+	}
+	return all
+}

@@ -1,0 +1,206 @@
+package jobs_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/jobs"
+)
+
+// changing are zones whose clocks change at all sorts of times: by one hour,
+// half an hour (Lord Howe), two (Troll), at midnight (Beirut, Cairo, Santiago,
+// Havana, the Azores), at the odd quarter (Chatham).
+var changing = []string{"America/New_York", "Europe/Berlin", "Europe/London", "Asia/Beirut", "Africa/Cairo", "America/Santiago", "America/Havana",
+	"Atlantic/Azores", "Australia/Lord_Howe", "Antarctica/Troll", "Pacific/Chatham", "Africa/Casablanca", "America/Nuuk"}
+
+func zone(t interface{ Fatal(...any) }, name string) *time.Location {
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func TestScheduleRefuses(t *testing.T) {
+	for spec, want := range map[string]string{
+		"":                    "empty spec",
+		"* * * *":             "expected exactly 5 fields, found 4",
+		"0 0 * * * *":         "expected exactly 5 fields, found 6",
+		"60 0 * * *":          "above maximum (59)",
+		"0 24 * * *":          "above maximum (23)",
+		"0 0 0 * *":           "below minimum (1)",
+		"0 0 32 * *":          "above maximum (31)",
+		"0 0 * 13 *":          "above maximum (12)",
+		"0 0 * * 7":           "above maximum (6)",
+		"0 0 * * XYZ":         "is no cron line",
+		"* 5 j * *":           "is no cron line",
+		"5-1 * * * *":         "beyond end of range",
+		"15/0 * * * *":        "should be a positive number",
+		"1-2-3 * * * *":       "too many hyphens",
+		"*/2/3 * * * *":       "too many slashes",
+		"-1 * * * *":          "is no cron line",
+		", * * * *":           `"," is no list of numbers`,
+		"1,,2 * * * *":        `"1,,2" is no list of numbers`,
+		"*-5 * * * *":         `"*-5" is no list of numbers`,
+		"+5 * * * *":          `"+5" is no list of numbers`,
+		"0 0 30 2 *":          "never comes: write a day that its month has",
+		"0 0 30-31 Feb ?":     "never comes",
+		"0 0 31 4,6,9,11 *":   "never comes",
+		"0 0 30 2 1":          "never comes",
+		"TZ=UTC 0 0 * * *":    "names a zone: write it as timezone",
+		"CRON_TZ=Mars * * *":  "names a zone",
+		"@every 59s":          "write @every 1m at least",
+		"@every -5m":          "write @every 1m at least",
+		"@every Xm":           "is no cron line",
+		"@every":              "is no cron line",
+		"@reboot":             "is no cron line",
+		"@every 5m 0 * * * *": "is no cron line",
+	} {
+		if _, err := jobs.ParseSchedule(spec, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q", spec, err, want)
+		}
+	}
+	for _, spec := range []string{"0 0 29 2 *", "0 0 31 4,5 *", "30 08 ? Jul Sun", "5/15 * * * *", "0 0 * * Mon/2", "0 0 1,15 * Sun", "@midnight", "@every 1h30m"} {
+		if _, err := jobs.ParseSchedule(spec, time.UTC); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestScheduleFollowsTheClock gives the ticks between two instants, in local time.
+func TestScheduleFollowsTheClock(t *testing.T) {
+	for _, c := range []struct{ zone, spec, from, to, want string }{
+		{"UTC", "20-35/15 * * * *", "2012-07-09T15:45", "2012-07-09T17:00", "09T16:20+0 09T16:35+0"},
+		{"UTC", "0 0 29 Feb ?", "2012-07-09T23:35", "2021-01-01T00:00", "29T00:00+0 29T00:00+0"},
+		{"UTC", "0 0 1,15 * Sun", "2012-07-01T00:01", "2012-07-16T00:00", "08T00:00+0 15T00:00+0"},
+
+		// The clock is put forward: what it skips does not come on that day.
+		{"America/New_York", "30 2 * * *", "2026-03-07T00:00", "2026-03-10T00:00", "07T02:30-5 09T02:30-4"},
+		{"America/New_York", "0 * * * *", "2026-03-08T01:00", "2026-03-08T05:00", "08T01:00-5 08T03:00-4 08T04:00-4"},
+		{"America/New_York", "0 */6 * * *", "2026-03-08T00:00", "2026-03-08T13:00", "08T00:00-5 08T06:00-4 08T12:00-4"},
+		{"Europe/Berlin", "30 2 * * *", "2026-03-28T00:00", "2026-03-31T00:00", "28T02:30+1 30T02:30+2"},
+		{"America/Santiago", "@daily", "2026-09-05T00:00", "2026-09-08T00:00", "05T00:00-4 07T00:00-3"},
+		{"Africa/Cairo", "@daily", "2026-04-23T00:00", "2026-04-26T00:00", "23T00:00+2 25T00:00+3"},
+		{"Africa/Cairo", "0 12 * * Fri", "2026-04-23T00:00", "2026-05-02T00:00", "24T12:00+3 01T12:00+3"},
+		{"Asia/Beirut", "0 12 29 3 *", "2026-03-01T00:00", "2027-04-01T00:00", "29T12:00+3 29T12:00+3"},
+		{"Australia/Lord_Howe", "@daily", "2026-10-03T00:00", "2026-10-06T00:00", "03T00:00+10 04T00:00+10 05T00:00+11"},
+
+		// The clock is put back: what it shows twice comes twice.
+		{"America/New_York", "30 1 * * *", "2026-10-31T00:00", "2026-11-03T00:00", "31T01:30-4 01T01:30-4 01T01:30-5 02T01:30-5"},
+		{"America/New_York", "0 * * * *", "2026-11-01T00:00", "2026-11-01T03:00", "01T00:00-4 01T01:00-4 01T01:00-5 01T02:00-5"},
+		{"America/New_York", "0 */6 * * *", "2026-11-01T00:00", "2026-11-01T13:00", "01T00:00-4 01T06:00-5 01T12:00-5"},
+		{"Europe/Berlin", "30 2 * * *", "2026-10-24T00:00", "2026-10-27T00:00", "24T02:30+2 25T02:30+2 25T02:30+1 26T02:30+1"},
+		{"America/Santiago", "30 23 * * *", "2026-04-03T00:00", "2026-04-06T00:00", "03T23:30-3 04T23:30-3 04T23:30-4 05T23:30-4"},
+		{"Antarctica/Troll", "30 2 * * *", "2026-10-25T00:00", "2026-10-26T00:00", "25T02:30+2 25T02:30+0"},
+	} {
+		z := zone(t, c.zone)
+		s, err := jobs.ParseSchedule(c.spec, z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instant := func(s string) time.Time {
+			parsed, err := time.ParseInLocation("2006-01-02T15:04", s, z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return parsed
+		}
+		var got []string
+		for tick := s.Next(instant(c.from).Add(-1)); tick.Before(instant(c.to)); tick = s.Next(tick) {
+			_, offset := tick.In(z).Zone()
+			got = append(got, fmt.Sprintf("%s%+d", tick.In(z).Format("02T15:04"), offset/3600))
+		}
+		if got := strings.Join(got, " "); got != c.want {
+			t.Errorf("%s in %s from %s: %s; want %s", c.spec, c.zone, c.from, got, c.want)
+		}
+	}
+}
+
+// TestScheduleIsEveryMinuteThatMatches holds the ticks around every change of
+// many clocks in 2026 to a look at every minute, from wherever one starts.
+func TestScheduleIsEveryMinuteThatMatches(t *testing.T) {
+	matches := map[string]func(time.Time) bool{
+		"0 0 * * *":      func(t time.Time) bool { return t.Hour() == 0 && t.Minute() == 0 },
+		"*/20 * * * *":   func(t time.Time) bool { return t.Minute()%20 == 0 },
+		"15 1,3 * * *":   func(t time.Time) bool { return t.Minute() == 15 && (t.Hour() == 1 || t.Hour() == 3) },
+		"45 */6 * * *":   func(t time.Time) bool { return t.Minute() == 45 && t.Hour()%6 == 0 },
+		"30 0-3 * * 0":   func(t time.Time) bool { return t.Minute() == 30 && t.Hour() <= 3 && t.Weekday() == time.Sunday },
+		"0 12 24-31 * *": func(t time.Time) bool { return t.Minute() == 0 && t.Hour() == 12 && t.Day() >= 24 },
+		"30 23 5 * 6": func(t time.Time) bool {
+			return t.Minute() == 30 && t.Hour() == 23 && (t.Day() == 5 || t.Weekday() == time.Saturday)
+		},
+	}
+	changes := 0
+	for _, name := range changing {
+		z := zone(t, name)
+		for at := time.Date(2026, 1, 1, 0, 0, 0, 0, z); at.Year() == 2026; {
+			_, at = at.ZoneBounds()
+			changes++
+			from, to := at.Add(-50*time.Hour), at.Add(50*time.Hour)
+			for spec, match := range matches {
+				s, err := jobs.ParseSchedule(spec, z)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want []time.Time
+				for minute := from; minute.Before(to); minute = minute.Add(time.Minute) {
+					if match(minute) {
+						want = append(want, minute.UTC())
+					}
+				}
+				for start := from; start.Before(to); start = start.Add(11 * time.Minute) {
+					i, _ := slices.BinarySearchFunc(want, start.Add(1), time.Time.Compare)
+					if got := s.Next(start); i < len(want) && !got.Equal(want[i]) {
+						t.Fatalf("%s in %s after %s: %s; want %s", spec, name, start, got.In(z), want[i].In(z))
+					}
+				}
+			}
+		}
+	}
+	if changes < 2*len(changing) {
+		t.Errorf("%d changes of %d clocks; want two a year each", changes, len(changing))
+	}
+}
+
+// TestTickAndNextAgree: the tick of an instant and the one after it enclose
+// it, and a tick is its own.
+func TestTickAndNextAgree(t *testing.T) {
+	field := func(low, high int) *rapid.Generator[string] {
+		n := rapid.IntRange(low, high)
+		return rapid.OneOf(rapid.Just("*"), rapid.Custom(func(t *rapid.T) string { return fmt.Sprint(n.Draw(t, "n")) }),
+			rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("*/%d", rapid.IntRange(1, 30).Draw(t, "step")) }),
+			rapid.Custom(func(t *rapid.T) string {
+				from := n.Draw(t, "from")
+				return fmt.Sprintf("%d-%d,%d", from, rapid.IntRange(from, high).Draw(t, "to"), n.Draw(t, "also"))
+			}))
+	}
+	line := rapid.OneOf(
+		rapid.Custom(func(t *rapid.T) string {
+			return strings.Join([]string{field(0, 59).Draw(t, "minute"), field(0, 23).Draw(t, "hour"), field(1, 31).Draw(t, "day"), field(1, 12).Draw(t, "month"), field(0, 6).Draw(t, "weekday")}, " ")
+		}),
+		rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("@every %ds", rapid.IntRange(60, 500_000).Draw(t, "s")) }))
+	rapid.Check(t, func(t *rapid.T) {
+		spec := line.Draw(t, "spec")
+		s, err := jobs.ParseSchedule(spec, zone(t, rapid.SampledFrom(append(changing, "UTC")).Draw(t, "zone")))
+		if err != nil {
+			if !strings.Contains(err.Error(), "never comes") {
+				t.Fatal(err)
+			}
+			return
+		}
+		now := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "now"), rapid.Int64Range(0, 1e9-1).Draw(t, "ns"))
+		tick, next := s.Tick(now), s.Next(now)
+		if tick.IsZero() || tick.After(now) || !next.After(now) {
+			t.Fatalf("%s at %s: tick %s, next %s", spec, now, tick, next)
+		}
+		if !s.Tick(next).Equal(next) || !s.Tick(tick).Equal(tick) || !s.Next(tick).Equal(next) || !s.Tick(next.Add(-1)).Equal(tick) {
+			t.Fatalf("%s at %s: tick %s and next %s do not agree", spec, now, tick, next)
+		}
+	})
+}

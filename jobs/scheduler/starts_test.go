@@ -1,0 +1,46 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/jobs"
+)
+
+// TestJitter: from wherever one asks, each tick has one start, late by less
+// than the jitter and than half a period; regions of one tick are spread.
+func TestJitter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		schedule, err := jobs.ParseSchedule(rapid.SampledFrom([]string{"* * * * *", "7 */6 * * *", "0 9 * * 1-5", "@every 90s"}).Draw(t, "spec"), time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := starts{jobs.Region{Name: rapid.SampledFrom([]string{"US", "IN"}).Draw(t, "region"), Schedule: schedule},
+			time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "jitter"))}
+		now := time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000).Draw(t, "now"))
+		start := s.Next(now)
+		tick := schedule.Tick(start)
+		if late := start.Sub(tick); !start.After(now) || late != 0 && late >= s.jitter || late > schedule.Next(tick).Sub(tick)/2 {
+			t.Fatalf("after %s comes %s, of the tick at %s", now, start, tick)
+		}
+		if again := s.Next(start.Add(-1)); !again.Equal(start) {
+			t.Fatalf("before %s comes %s", start, again)
+		}
+		if after := s.Next(start); !schedule.Tick(after).Equal(schedule.Next(tick)) {
+			t.Fatalf("after the start at %s comes %s; want the next tick's", start, after)
+		}
+	})
+	schedule, err := jobs.ParseSchedule("@hourly", time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[time.Time]bool{}
+	for _, name := range []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"} {
+		seen[starts{jobs.Region{Name: name, Schedule: schedule}, 5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
+	}
+	if len(seen) != 8 {
+		t.Errorf("eight regions start at %d instants", len(seen))
+	}
+}

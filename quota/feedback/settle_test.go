@@ -1,0 +1,168 @@
+package feedback_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// upstreams answer the n-th request, and say how much it cost them: less than
+// the estimate of 100 at times, and more at others.
+var upstreams = []struct {
+	dialect string
+	path    string
+	answer  func(w http.ResponseWriter, n int64) (cost int64)
+}{
+	{"shopify", "/admin/api/2026-10/graphql.json", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		fmt.Fprintf(w, `{"data":{"shop":{}},"extensions":{"cost":{"requestedQueryCost":100,"actualQueryCost":%d,"throttleStatus":{"maximumAvailable":2000.0,"currentlyAvailable":%d,"restoreRate":100.0}}}}`, n*7, 2000-n)
+		return n * 7
+	}},
+	{"github", "/graphql", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"data":{"rateLimit":{"limit":500000,"cost":%d,"remaining":499999,"resetAt":"2030-01-01T00:00:00Z"}}}`, n)
+		return n
+	}},
+	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"choices":[{"message":{"content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, strings.Repeat("x", int(n)*3000), 3*n, 8*n, 11*n)
+		return 11 * n
+	}},
+	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, _ int64) int64 { // a stream does not say
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: {\"usage\":null}\n\n")
+		return 100
+	}},
+	{"anthropic", "/v1/messages", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"content":[],"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":9999,"output_tokens":%d}}`, n, 2*n, 6*n)
+		return 9 * n
+	}},
+	{"generic", "/x", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("RateLimit", fmt.Sprintf(`"default";r=100000;t=60;cost=%d`, 20*n))
+		return 20 * n
+	}},
+	{"generic", "/x", func(w http.ResponseWriter, n int64) int64 {
+		w.Header().Set("RateLimit-Cost", fmt.Sprint(20*n))
+		w.WriteHeader(http.StatusNotFound) // what failed costs too
+		return 20 * n
+	}},
+	{"google", "/x", func(w http.ResponseWriter, n int64) int64 { // a 304 costs what not_modified_units say
+		if n%2 == 0 {
+			w.WriteHeader(http.StatusNotModified)
+			return 3
+		}
+		return 100
+	}},
+}
+
+// TestSettle charges each call an estimate, lets 8 callers at once fetch, and
+// compares with what the upstream counted itself.
+func TestSettle(t *testing.T) {
+	for _, u := range upstreams {
+		t.Run(u.dialect+u.path, func(t *testing.T) {
+			var hits, counted, told atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				counted.Add(u.answer(w, hits.Add(1)))
+			}))
+			defer server.Close()
+			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 100_000, Window: quota.Sliding(time.Hour)}
+			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &http.Client{Transport: &quota.Transport{Guard: guard,
+				Price: func(*http.Request) (quota.Call, error) {
+					return quota.Call{Account: "my-project", Method: "m", Units: 100}, nil
+				},
+				Charged:  func(_ quota.Call, _ int, units quota.Units) { told.Add(int64(units)) },
+				Report:   func(_ quota.Call, err error) { t.Error(err) },
+				Feedback: reader(t, u.dialect, feedback.Options{Budgets: []quota.Budget{budget}, NotModified: func(quota.Call) quota.Units { return 3 }})}}
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for range 4 {
+						resp, err := client.Post(server.URL+u.path, "application/json", strings.NewReader("{}"))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				})
+			}
+			wg.Wait()
+			balances, err := guard.Balances(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := balances[0].Used; int64(got) != counted.Load() || told.Load() != counted.Load() || hits.Load() != 32 {
+				t.Errorf("the ledger holds %d units and %d were told, the upstream counted %d in %d requests", got, told.Load(), counted.Load(), hits.Load())
+			}
+		})
+	}
+}
+
+// TestRetriesOfDialects resends a GET once the upstream is not overloaded any
+// more, or its short wait is over, and charges every attempt; a POST never.
+func TestRetriesOfDialects(t *testing.T) {
+	for _, c := range []struct {
+		dialect, verb string
+		status        int
+		header        string
+		hits          int64
+	}{
+		{"anthropic", "GET", 529, "", 2},
+		{"generic", "GET", 503, "", 2},
+		{"generic", "GET", 429, "1", 2},
+		{"generic", "GET", 429, "3600", 1}, // beyond MaxWait
+		{"slack", "GET", 429, "1", 2},
+		{"anthropic", "POST", 529, "", 1},
+		{"openai", "POST", 429, "1", 1},
+	} {
+		t.Run(fmt.Sprintf("%s %s %d %s", c.dialect, c.verb, c.status, c.header), func(t *testing.T) {
+			t.Parallel()
+			var hits atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if hits.Add(1) == 1 {
+					if c.header != "" {
+						w.Header().Set("Retry-After", c.header)
+					}
+					w.WriteHeader(c.status)
+				}
+			}))
+			defer server.Close()
+			budget := quota.Budget{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)}
+			guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Retries: 2, MaxWait: 30 * time.Second,
+				Price: func(*http.Request) (quota.Call, error) {
+					return quota.Call{Account: "my-project", Method: "m", Units: 10}, nil
+				},
+				Feedback: reader(t, c.dialect, feedback.Options{Budgets: []quota.Budget{budget}})}}
+			req, _ := http.NewRequest(c.verb, server.URL, nil)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			balances, err := guard.Balances(t.Context())
+			if err != nil || hits.Load() != c.hits || balances[0].Used != quota.Units(10*c.hits) || (resp.StatusCode == 200) != (c.hits == 2) {
+				t.Errorf("%d requests, %d units, status %d, %v; want %d requests, each charged", hits.Load(), balances[0].Used, resp.StatusCode, err, c.hits)
+			}
+		})
+	}
+}
