@@ -18,7 +18,9 @@ func (a *app) cooldownCommand() *cobra.Command {
 		Use:   "cooldown",
 		Short: "List cooldowns, lift one by hand, or set one",
 		Long: `A cooldown is the upstream's word to stop until an instant: of one budget, or
-of the whole account. All processes on the ledger keep to it.`,
+of the whole account. All processes on the ledger keep to it.
+
+` + exitHelp,
 		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
 	}, a.cooldownListCommand(), a.cooldownClearCommand(), a.cooldownSetCommand())
 }
@@ -32,8 +34,9 @@ without a budget holds the whole account; a budget's own that ends before its
 account's is not seen. It never makes a ledger.
 
 ` + exitHelp,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.cooldownList(cmd.Context()) },
+		Example: "  ration cooldown list\n  ration cooldown list --json | jq '.cooldowns[].until'",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.cooldownList(cmd.Context()) },
 	}
 }
 
@@ -233,7 +236,7 @@ whole account, in all processes on the ledger, and leaves a line in the log. A
 cooldown that holds longer is never shortened.
 
 ` + exitHelp,
-		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'",
+		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var at time.Time

@@ -17,8 +17,12 @@ import (
 
 func (a *app) ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use:     "ledger",
-		Short:   "Look at the ledger, and correct it by the upstream's console",
+		Use:   "ledger",
+		Short: "Look at the ledger, and correct it by the upstream's console",
+		Long: `The ledger holds what was spent. Info shows it, reconcile corrects it by what the
+upstream's console says.
+
+` + exitHelp,
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
 	}, a.ledgerInfoCommand(), a.reconcileCommand())
 }
@@ -33,8 +37,9 @@ missing and entered later, by reconcile or because the upstream's answers said
 so, and what was sent within the allowance while the ledger was down. It never makes a ledger.
 
 ` + exitHelp,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.ledgerInfo(cmd.Context()) },
+		Example: "  ration ledger info\n  ration ledger info --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.ledgerInfo(cmd.Context()) },
 	}
 }
 

@@ -89,7 +89,7 @@ the window, %d entries back at most, and says how far it came. Where calls are
 counted it takes whole calls off, with their units.
 
 `, quota.MaxSettle) + exitHelp,
-		Example: "  ration ledger reconcile youtube-day --used 8700",
+		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube-day --used 8500 --force",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("used") || used < 0 || quota.Units(used) > quota.MaxLimit {
