@@ -33,7 +33,7 @@ func (d *document) finishBudgets() {
 		if d.preset {
 			d.checkComplete(b, at)
 		}
-		checkFloors(b, at)
+		d.checkFloors(b, at)
 	}
 }
 
@@ -48,13 +48,13 @@ func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// The longest floor_until that leaves the floors some time.
+// The longest floor_until that leaves the floors some time, with the widest of margins.
 const (
-	maxUntilDay   = 22 * time.Hour
+	maxUntilDay   = 22*time.Hour + 15*time.Minute
 	maxUntilMonth = 27 * 24 * time.Hour
 )
 
-func checkFloors(b *quota.Budget, at *budgetAt) {
+func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	sum := quota.Units(0)
 	for name, units := range b.Floor {
 		sum += units
@@ -69,7 +69,7 @@ func checkFloors(b *quota.Budget, at *budgetAt) {
 	case b.Window.Estimate():
 		at.keys["floor"].Mistake("floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}")
 	}
-	until, longest := at.keys["floor_until"], maxUntilDay
+	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
 	if b.Window.Kind() == quota.KindDaily && b.Window.Horizon() > 2*24*time.Hour {
 		longest = maxUntilMonth
 	}

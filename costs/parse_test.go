@@ -10,6 +10,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const valid = `version: 1
@@ -110,7 +111,7 @@ func TestMistakesInWindowsAndFloorsAreNamedAllAtOnce(t *testing.T) {
 		{"limit: 500", "limit: 500\n    floor: {}", "16:12: no floor: write one, such as {IN: 500}, or remove the key"},
 		{"limit: 500", "limit: 500\n    regions: [US, gb]", `16:19: unknown region "gb": write its two capital letters, such as IN`},
 		{"limit: 500", "limit: 500\n    regions: [US]\n    floor: {IN: 100}", `17:13: a floor for IN, which budget "search" does not cover: remove it, or add IN to regions`},
-		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h"},
+		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h14m"},
 		{"limit: 500", "limit: 500\n    floor_until: 2h", "16:18: floor_until without a floor: write floor: {IN: 500}, or remove it"},
 		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h", "17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or remove it"},
 		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "16:12: floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}"},
@@ -223,5 +224,22 @@ func TestWindows(t *testing.T) {
 	u := use(t, "reset_margin: 0s\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: {day: UTC}}]").Upstreams()[0]
 	if u.Budgets[0].Window != quota.Daily(time.UTC).WithMargin(0) || u.ResetWindow.Kind() != 0 {
 		t.Errorf("%+v", u)
+	}
+}
+
+// TestTheLongestFloorUntil: what is read here a guard takes, whatever the margin.
+func TestTheLongestFloorUntil(t *testing.T) {
+	for margin, longest := range map[string]string{"0s": "22h15m", "30s": "22h14m", "1h": "20h15m"} {
+		text := "version: 1\naccount: a\npreset: youtube/legacy\nreset_margin: " + margin + "\nbudgets: [{name: youtube-day, floor: {IN: 5}, floor_until: "
+		table, err := costs.Parse("costs.yaml", []byte(text+longest+"}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := costs.Parse("costs.yaml", []byte(text+longest+"1s}]\n")); err == nil || !strings.Contains(err.Error(), "write at most "+longest) {
+			t.Errorf("a second more than %s: %v", longest, err)
+		}
 	}
 }

@@ -102,6 +102,19 @@ func (t *Table) Ledger() string { return t.ledger }
 // Upstreams returns the upstreams in the order of the file.
 func (t *Table) Upstreams() []Upstream { return slices.Clone(t.upstreams) }
 
+// UpstreamOf returns the upstream that guards the host of a URL, an endpoint of
+// WithEndpoint included, and nil when none does.
+func (t *Table) UpstreamOf(u *url.URL) *Upstream {
+	if host, ok := canonicalHost(u.Scheme, u.Host); ok && t.sites[host] != nil {
+		for i := range t.upstreams {
+			if t.upstreams[i].site == t.sites[host] {
+				return &t.upstreams[i]
+			}
+		}
+	}
+	return nil
+}
+
 // Budgets returns the budgets of all upstreams in the order of the file.
 func (t *Table) Budgets() []quota.Budget {
 	var all []quota.Budget
@@ -111,8 +124,9 @@ func (t *Table) Budgets() []quota.Budget {
 	return all
 }
 
-// covering returns the budgets that a call is charged to.
-func (t *Table) covering(call quota.Call) []quota.Budget {
+// Covering returns the budgets that a call is charged to, in the order of the
+// file, those of other upstreams on its account included.
+func (t *Table) Covering(call quota.Call) []quota.Budget {
 	var all []quota.Budget
 	for _, budget := range t.Budgets() {
 		if budget.Account == call.Account && budget.Coverage().Covers(call.Method, call.Caller) {
@@ -190,7 +204,7 @@ func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 		return err
 	}
 	call.Caller = caller
-	budgets := t.covering(call)
+	budgets := t.Covering(call)
 	if len(budgets) == 0 {
 		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml", kind: ErrNoBudget}
 	}
@@ -244,7 +258,7 @@ func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
 	case err != nil:
 		return Explanation{Guarded: true}, err
 	}
-	return Explanation{Guarded: true, Call: call, Budgets: t.covering(call)}, nil
+	return Explanation{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
 }
 
 // WithEndpoint returns a table that also guards endpoint, a URL to which an

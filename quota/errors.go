@@ -35,6 +35,9 @@ var (
 	// ErrBadCall means that a call cannot be charged as it is: no account, no
 	// units, too many, or a name that is too long.
 	ErrBadCall = errors.New("quota: bad call")
+	// ErrCorrecting is returned by Guard.Correct when another process corrects the
+	// same account. A moment later it is done.
+	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")
 	// ErrStays is returned by Grant.Settle and Grant.Refund when the units stay
 	// charged: too many calls were recorded since (see Ledger.Settle).
 	ErrStays = errors.New("quota: too late to lower, the units stay charged")

@@ -60,76 +60,112 @@ func (g *Guard) named(account, budget string) *Charge {
 
 // atMost raises what is used of a budget so that at most left remains, and
 // reports whether it does not. Several processes may see the same answer's
-// difference at once, and one of them enters it: each enters a claim of one unit
-// first, and who finds an earlier one in the log that is not taken back yet
-// leaves it to that one. Claims are in the log's order, so that exactly one is first.
+// difference at once, and one of them enters it.
 func (g *Guard) atMost(ctx context.Context, call Call, charge *Charge, left Units) (done bool, err error) {
-	claim := Request{Method: call.Method, Caller: Caller{Lane: reportedLane, Job: claimJob}, Units: 1, Force: true, NoCall: true}
-	if !charge.Coverage.Covers(claim.Method, claim.Caller) {
+	note := Request{Method: call.Method, Caller: Caller{Lane: reportedLane}, Force: true}
+	if !charge.Coverage.Covers(note.Method, note.Caller) {
 		return true, nil // it is for some lanes or regions, of which the upstream knows nothing
 	}
 	ctx = context.WithoutCancel(ctx)
-	if more, err := g.moreThan(ctx, call.Account, charge, left); more <= 0 || err != nil {
+	if more, err := g.moreThan(ctx, call.Account, charge, note, left); more == 0 || err != nil {
 		return err == nil, err
 	}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: call.Account, Requests: []Request{claim}})
-	if err != nil {
-		return false, err
-	}
-	ours := answers[0].Receipt
-	defer func() {
-		if back := g.ledger.Refund(ctx, ours); !errors.Is(back, ErrStays) { // or else it holds its time
-			err = errors.Join(err, back)
+	err = g.Correct(ctx, call.Account, func() error {
+		for range maxRounds {
+			more, err := g.moreThan(ctx, call.Account, charge, note, left)
+			if more == 0 || err != nil {
+				done = err == nil
+				return err
+			}
+			notes := notesOf(more, charge.Coverage.Measure, note)
+			if _, err := g.ledger.Spend(ctx, &Batch{Account: call.Account, Requests: notes}); err != nil {
+				return err
+			}
 		}
-		g.refusals.forget()
-	}()
-	if claimed, err := g.claimed(ctx, ours); claimed || err != nil {
-		return false, err
+		return nil
+	})
+	if errors.Is(err, ErrCorrecting) {
+		err = nil
 	}
-	if charge.Coverage.Measure == ByUnits {
-		left-- // our claim's unit, which comes back
-	}
-	for range maxRounds {
-		more, err := g.moreThan(ctx, call.Account, charge, left)
-		if more <= 0 || err != nil {
-			return err == nil, err
-		}
-		notes := notesOf(more, charge.Coverage.Measure, Request{Method: call.Method, Caller: Caller{Lane: reportedLane}, Force: true})
-		if _, err := g.ledger.Spend(ctx, &Batch{Account: call.Account, Requests: notes}); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+	return done, err
 }
 
 const (
-	claimJob  = "claim"
-	claimTime = 10 * time.Second // how long one holds whose process has died
-	maxNotes  = 100              // calls entered in one batch
-	maxRounds = 2                // batches entered for one answer: the claim must not fall behind MaxSettle
+	maxNotes  = 100 // calls entered in one batch
+	maxRounds = 2   // batches entered for one answer: what others settle must not fall behind MaxSettle
 )
 
-// moreThan returns by how much more the ledger believes to be left.
-func (g *Guard) moreThan(ctx context.Context, account string, charge *Charge, left Units) (Units, error) {
-	standings, err := g.ledger.Standings(ctx, account, "", []*Charge{charge})
+// moreThan returns by how much more the ledger believes to be left, 0 when it
+// is not more, or nothing may be entered now. Around the boundary of a calendar
+// window what is entered counts into both, and the upstream may speak of the
+// one that ends. And a budget of a much shorter window, an hour's beside a
+// day's, would have to hold at once what others spent all day: it is not to be
+// spent by that for more than a minute.
+func (g *Guard) moreThan(ctx context.Context, account string, charge *Charge, note Request, left Units) (Units, error) {
+	charges := []*Charge{charge}
+	for _, b := range g.accounts[account] {
+		length := b.charge.Window.Horizon()
+		if b.charge.Coverage.Measure == charge.Coverage.Measure && length > time.Minute && 2*length <= charge.Window.Horizon() && b.charge.Coverage.Covers(note.Method, note.Caller) {
+			charges = append(charges, b.charge)
+		}
+	}
+	standings, err := g.ledger.Standings(ctx, account, "", charges)
 	if err != nil {
 		return 0, err
 	}
-	return charge.Limit - left - standings[0].Used, nil
-}
-
-// claimed reports whether another claim came before ours and still holds.
-func (g *Guard) claimed(ctx context.Context, ours Receipt) (bool, error) {
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: ours.Account, Since: ours.At.Add(-claimTime), Until: ours.At}) {
-		if err != nil {
-			return false, err
-		}
-		if entry.Caller.Lane == reportedLane && entry.Caller.Job == claimJob && entry.Calls == 0 && entry.Units > 0 {
-			return true, nil
+	more := max(0, charge.Limit-left-standings[0].Used)
+	for i, shorter := range charges[1:] {
+		if more > shorter.Limit-standings[1+i].Used {
+			return 0, nil
 		}
 	}
-	return false, nil
+	for _, b := range g.accounts[account] {
+		if b.charge.Window.between(standings[0].At) && b.charge.Coverage.Covers(note.Method, note.Caller) {
+			return 0, nil
+		}
+	}
+	return more, nil
 }
+
+// Correct runs a correction of an account's log while no other process on the
+// ledger does, so that what two of them see missing is entered once. When
+// another does, it returns ErrCorrecting and does not run it. Who dies while it
+// corrects keeps the others waiting for 10 seconds; a correction must not take longer.
+//
+// Each claims the right in a log of its own key, which no budget covers: of the claims that are
+// not taken back the first in that log's order has it.
+func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
+	claim := Request{Method: "claim", Caller: Caller{Lane: reportedLane}, Units: 1, Force: true,
+		Charges: []*Charge{{Budget: "claim", Coverage: NewCoverage(Coverage{}), Limit: 1, Window: Sliding(claimTime)}}}
+	answers, err := g.ledger.Spend(ctx, &Batch{Account: account, Key: claimKey, Requests: []Request{claim}})
+	if err != nil {
+		return err
+	}
+	if answers[0].Err != nil {
+		return answers[0].Err
+	}
+	ours := answers[0].Receipt
+	defer func() {
+		g.refusals.forget()
+		if back := g.ledger.Refund(context.WithoutCancel(ctx), ours); !errors.Is(back, ErrStays) { // or else it holds its time
+			err = errors.Join(err, back)
+		}
+	}()
+	for entry, err := range g.ledger.Entries(ctx, Query{Account: account, Key: claimKey, Since: ours.At.Add(-claimTime), Until: ours.At}) {
+		if err != nil {
+			return err
+		}
+		if entry.Calls > 0 {
+			return ErrCorrecting
+		}
+	}
+	return correction()
+}
+
+const (
+	claimKey  = "ration: corrections"
+	claimTime = 10 * time.Second // how long one holds whose process has died
+)
 
 // notesOf returns what counts for so much: one note of units, or that many
 // calls of none, though not more than maxNotes.

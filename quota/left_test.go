@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
@@ -208,5 +210,99 @@ func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
 	}
 	if up.hits.Load() != 2 || used(t, guard) != 2 {
 		t.Errorf("%d requests, %d units; want 2", up.hits.Load(), used(t, guard))
+	}
+}
+
+// TestLeftBetweenDays: around a day's boundary the upstream may still speak of
+// the day that ends, and what is entered there would count into the next one too.
+func TestLeftBetweenDays(t *testing.T) {
+	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
+	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)
+	day.Window = quota.Daily(time.UTC)
+	guard := newGuard(t, &memledger.Options{Now: clock.Now}, hour, day)
+	for _, c := range []struct {
+		at   string
+		left quota.Units
+		used quota.Units // of the day, for the call costs 10
+	}{
+		{"2026-11-20T23:59:29Z", 900, 100}, // others spent 90
+		{"2026-11-20T23:59:31Z", 500, 110},
+		{"2026-11-21T00:00:29Z", 400, 120},
+		{"2026-11-21T00:00:31Z", 400, 500}, // the 20 of between the days, this 10, and 470 by others
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.Set(at)
+		saying(up, guard, "hour")(t, c.left) // a process of its own
+		balances, err := guard.Balances(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := balances[1].Used; got != c.used {
+			t.Errorf("at %s: the day has %d used; want %d", c.at, got, c.used)
+		}
+	}
+}
+
+// TestCorrectOneAtATime lets one correction wait for another's end.
+func TestCorrectOneAtATime(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	open := func() *quota.Guard {
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 100, time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return guard
+	}
+	one, other := open(), open()
+	ran, failed := 0, errors.New("failed")
+	err := one.Correct(t.Context(), account, func() error {
+		if err := other.Correct(t.Context(), account, func() error { t.Error("both at once"); return nil }); !errors.Is(err, quota.ErrCorrecting) {
+			t.Errorf("the other: %v", err)
+		}
+		if err := other.Correct(t.Context(), "another account", func() error { ran++; return nil }); err != nil {
+			t.Errorf("another account: %v", err)
+		}
+		clock.Add(11 * time.Second) // as if it had died
+		return errors.Join(failed, other.Correct(t.Context(), account, func() error { ran++; return nil }))
+	})
+	if !errors.Is(err, failed) || errors.Is(err, quota.ErrCorrecting) || ran != 2 {
+		t.Errorf("%v, and %d ran; want its own error, and 2", err, ran)
+	}
+	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
+		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
+	}
+}
+
+// TestLeftSparesShorterBudgets: what others spent all day is not held against a
+// budget of an hour, which it would stop.
+func TestLeftSparesShorterBudgets(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		window    time.Duration
+		measure   quota.Measure
+		left, day quota.Units // what the day has used then, for the call costs 10
+	}{
+		{"an hour has no place for it", time.Hour, quota.ByUnits, 1500, 10},
+		{"an hour has place for it", time.Hour, quota.ByUnits, 1920, 80},
+		{"a minute may wait", time.Minute, quota.ByUnits, 1500, 500},
+		{"as long", 24 * time.Hour, quota.ByUnits, 1500, 500},
+		{"calls are not units", time.Hour, quota.Calls, 1500, 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up, clock := newUpstream(t, nil), &ledgertest.Clock{}
+			clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+			day, shorter := budget("day", 2000, time.Hour), budget("shorter", 100, c.window)
+			day.Window, shorter.Measure = quota.Daily(time.UTC), c.measure
+			guard := newGuard(t, &memledger.Options{Now: clock.Now}, day, shorter)
+			saying(up, guard, "day")(t, c.left)
+			if got := used(t, guard); got != c.day {
+				t.Errorf("%d used; want %d", got, c.day)
+			}
+		})
 	}
 }

@@ -90,3 +90,22 @@ func TestRetriesCannotDrainTheQuota(t *testing.T) {
 		t.Errorf("%d hits and %d units for 100 requests; want 120 at most, each charged", hits, used(t, guard))
 	}
 }
+
+// TestRetriesWaitWithinMaxTotalWait: what the upstream asks to wait for counts as
+// any wait does.
+func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	guard := newGuard(t, nil, budget("day", 1000, time.Hour))
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 5, MaxWait: time.Minute, MaxTotalWait: 500 * time.Millisecond,
+		Feedback: func(quota.Call, *http.Response) quota.Verdict {
+			return quota.Verdict{Transient: true, After: 300 * time.Millisecond}
+		}}}
+	resp, err := client.Get(up.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if hits := up.hits.Load(); hits != 2 {
+		t.Errorf("%d requests; want a second one after 300 ms, and no third", hits)
+	}
+}

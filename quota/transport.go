@@ -158,11 +158,16 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
-	limit := t.MaxWait
+// longest returns how long a request may wait now.
+func (t *Transport) longest() time.Duration {
 	if t.MaxTotalWait > 0 {
-		limit = min(limit, t.MaxTotalWait-time.Duration(t.waited.Load()))
+		return min(t.MaxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
 	}
+	return t.MaxWait
+}
+
+func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
+	limit := t.longest()
 	if limit <= 0 {
 		return t.Guard.Spend(ctx, call)
 	}
@@ -186,17 +191,18 @@ func (t *Transport) mayRetry(req *http.Request, attempt int) bool {
 
 // pause waits before a retry: as long as the upstream says, else some 100 ms,
 // doubled each time and spread, so that many callers do not come back at once.
-// It reports whether the retry is to be made; a pause beyond MaxWait, or that
-// would outlast the context's deadline, is not waited.
+// It reports whether the retry is to be made; a pause beyond MaxWait or what is
+// left of MaxTotalWait, or that would outlast the context's deadline, is not waited.
 func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 	d := v.After
 	if d <= 0 {
 		d = 100 * time.Millisecond << min(attempt-1, 10)
 		d = d/2 + rand.N(d)
 	}
-	if deadline, ok := ctx.Deadline(); d > t.MaxWait || ok && time.Until(deadline) < d {
+	if deadline, ok := ctx.Deadline(); d > t.longest() || ok && time.Until(deadline) < d {
 		return false
 	}
+	t.waited.Add(int64(d))
 	return sleep(ctx, d, nil) == nil
 }
 

@@ -189,6 +189,12 @@ func (w Window) Day(now time.Time) Day {
 	}
 }
 
+// between reports whether what is entered at an instant counts into two
+// calendar windows.
+func (w Window) between(at time.Time) bool {
+	return w.kind == KindDaily && !at.Before(w.Day(at).Next)
+}
+
 // boundary returns the beginning of the calendar window offset windows after
 // the one of now's local date: the first instant at which the zone's clocks
 // show the time of day, or have passed it when they skip it.

@@ -135,10 +135,8 @@ func newList(table *costs.Table) *list {
 		for _, c := range u.Costs {
 			from := u.Origin("costs", c.Method)
 			one := priced{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: newOrigin(from), from: from.String()}
-			for _, b := range u.Budgets {
-				if b.Coverage().Covers(c.Method, quota.Caller{}) {
-					one.Budgets = append(one.Budgets, b.Name)
-				}
+			for _, b := range table.Covering(quota.Call{Account: u.Account, Method: c.Method}) {
+				one.Budgets = append(one.Budgets, b.Name)
 			}
 			l.Methods = append(l.Methods, one)
 		}

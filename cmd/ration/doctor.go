@@ -109,7 +109,11 @@ func (a *app) examine(ctx context.Context, c *checkup) {
 		c.failed(err)
 		return
 	}
-	c.found(fine, "", "costs.yaml: %d budgets, %d methods priced", len(table.Budgets()), len(table.Upstreams()[0].Costs))
+	priced := 0
+	for _, u := range table.Upstreams() {
+		priced += len(u.Costs)
+	}
+	c.found(fine, "", "costs.yaml: %d budgets, %d methods priced", len(table.Budgets()), priced)
 	a.examinePresets(c, table)
 	if config, err := a.regions(table); err != nil {
 		c.failed(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
@@ -16,18 +15,21 @@ func (a *app) feedbackOf(table *costs.Table) (func(quota.Call, *http.Response) q
 	readers := make([]func(quota.Call, *http.Response) quota.Verdict, len(upstreams))
 	for i, u := range upstreams {
 		var err error
-		if readers[i], err = feedback.New(u.Feedback, feedback.Options{Zone: u.Resets, Budgets: budgets, Now: a.now,
+		if readers[i], err = feedback.New(u.Feedback, feedback.Options{Zone: u.Resets, Resets: u.ResetWindow, Budgets: budgets, Now: a.now,
 			NotModified: func(call quota.Call) quota.Units { return u.NotModified(call.Method) }}); err != nil {
 			return nil, &configError{err}
 		}
 	}
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
-		found := -1
-		for i, u := range upstreams {
-			if u.Account != call.Account {
-				continue
+		var spoke string // of several upstreams on the account, the one whose host it is
+		if resp.Request != nil && resp.Request.URL != nil {
+			if u := table.UpstreamOf(resp.Request.URL); u != nil {
+				spoke = u.Name
 			}
-			if found < 0 || resp.Request != nil && slices.Contains(u.Hosts, resp.Request.URL.Hostname()) {
+		}
+		found := -1
+		for i := range upstreams {
+			if u := &upstreams[i]; u.Account == call.Account && (found < 0 || u.Name == spoke) {
 				found = i
 			}
 		}

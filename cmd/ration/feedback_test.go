@@ -39,6 +39,15 @@ func TestEveryDialectCanBeNamed(t *testing.T) {
 // answer says which of them spoke.
 func TestDialectsOfOneAccount(t *testing.T) {
 	const text = `version: 1
+upstream: other
+account: one
+hosts: ["api.example.com:8443"]
+routes: {"GET /{path...}": m}
+feedback: reddit
+costs: {m: 1}
+budgets: [{name: more, limit: 10, window: 24h}]
+---
+version: 1
 upstream: youtube
 account: one
 api: youtube/v3
@@ -46,16 +55,12 @@ hosts: [youtube.googleapis.com]
 not_modified_units: 0
 costs: {videos.list: 1}
 budgets: [{name: all, limit: 10, window: 24h}]
----
-version: 1
-upstream: other
-account: one
-feedback: reddit
-costs: {m: 1}
-budgets: [{name: more, limit: 10, window: 24h}]
 `
 	table, err := costs.Parse("costs.yaml", []byte(text))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if table, err = table.WithEndpoint("", "http://127.0.0.1:7801"); err != nil {
 		t.Fatal(err)
 	}
 	a := newApp()
@@ -67,10 +72,16 @@ budgets: [{name: more, limit: 10, window: 24h}]
 	}
 	call := quota.Call{Account: "one", Method: "videos.list", Units: 1}
 	answer := func(host string, status int) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}}, Request: &http.Request{URL: &url.URL{Host: host}}}
+		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"7"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"90"}},
+			Request: &http.Request{URL: &url.URL{Scheme: "http", Host: host}}}
 	}
-	if got, want := said(call, answer("youtube.googleapis.com", 304)), (quota.Verdict{Settled: true}); got != want {
-		t.Errorf("not modified: %+v; want %+v", got, want)
+	for _, host := range []string{"youtube.googleapis.com", "YouTube.googleapis.com:80", "127.0.0.1:7801"} {
+		if got, want := said(call, answer(host, 304)), (quota.Verdict{Settled: true}); got != want {
+			t.Errorf("%s, not modified: %+v; want %+v", host, got, want)
+		}
+	}
+	if got := said(call, answer("api.example.com:8443", 200)); !got.Until.Equal(now.Add(90 * time.Second)) {
+		t.Errorf("the other upstream: %+v; want a cooldown of 90 s", got)
 	}
 	if got := said(call, answer("youtube.googleapis.com", 429)); !got.Until.Equal(now.Add(7*time.Second)) || got.Reason != "429 Too Many Requests" {
 		t.Errorf("too fast: %+v", got)

@@ -64,6 +64,7 @@ type accountLog struct {
 	ReconciledUnits quota.Units `json:"reconciled_units"`
 	ReconciledCalls quota.Units `json:"reconciled_calls"`
 	ReportedUnits   quota.Units `json:"reported_units"`
+	ReportedCalls   quota.Units `json:"reported_calls"`
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
@@ -126,7 +127,7 @@ func (l *accountLog) add(e quota.Entry) {
 	case byHand:
 		l.ReconciledUnits, l.ReconciledCalls = l.ReconciledUnits+e.Units, l.ReconciledCalls+e.Calls
 	case byUpstream:
-		l.ReportedUnits += e.Units
+		l.ReportedUnits, l.ReportedCalls = l.ReportedUnits+e.Units, l.ReportedCalls+e.Calls
 	}
 }
 
@@ -165,7 +166,7 @@ func (a *app) ledgerTable(r *ledgerReport) {
 	}
 	var drift []string
 	for _, l := range r.Accounts {
-		for _, found := range []string{missed{l.ReconciledUnits, l.ReportedUnits}.told("units"), missed{hand: l.ReconciledCalls}.told("calls")} {
+		for _, found := range []string{missed{l.ReconciledUnits, l.ReportedUnits}.told("units"), missed{l.ReconciledCalls, l.ReportedCalls}.told("calls")} {
 			if found != "" {
 				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", safe(l.Account), found))
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,14 +24,13 @@ const reconciled = "reconcile"
 const reportedLane = "upstream"
 
 // drift says how an entry came to be found missing: by hand, by the upstream's
-// answers, or with "" not at all. By hand it is units of no call, or a call of
-// no units.
+// answers, or with "" not at all. It is units of no call, or a call of no units.
 func drift(job, lane string, units, calls quota.Units) string {
 	switch {
 	case (units == 0) == (calls == 0):
 	case job == reconciled:
 		return byHand
-	case lane == reportedLane && calls == 0:
+	case lane == reportedLane:
 		return byUpstream
 	}
 	return ""
@@ -140,10 +140,16 @@ func (a *app) reconcile(ctx context.Context, name, account string, used quota.Un
 	defer s.Close()
 	c := &correction{spending: s, budget: budget, coverage: budget.Coverage(), Account: budget.Account, Budget: budget.Name,
 		Measure: budget.Measure.String(), Limit: budget.Limit, Also: []string{}}
-	before, err := c.balance(ctx)
-	if err == nil {
+	err = s.guard.Correct(ctx, c.Account, func() error {
+		before, err := c.balance(ctx)
+		if err != nil {
+			return err
+		}
 		c.Before = before.Used
-		err = c.bring(ctx, before, used, force)
+		return c.bring(ctx, before, used, force)
+	})
+	if errors.Is(err, quota.ErrCorrecting) {
+		err = &stoppedError{err}
 	}
 	if err == nil {
 		var after quota.Balance
@@ -189,6 +195,9 @@ func (c *correction) bring(ctx context.Context, now quota.Balance, used quota.Un
 		return err
 	}
 	for _, b := range c.guard.Covering(c.call) {
+		if err := betweenDays(&b, now.At); err != nil {
+			return err
+		}
 		if b.Name != c.Budget && b.Measure == c.budget.Measure {
 			c.Also = append(c.Also, b.Name)
 		}
@@ -205,6 +214,20 @@ func (c *correction) bring(ctx context.Context, now quota.Balance, used quota.Un
 		c.Entered += note.Units
 	}
 	return nil
+}
+
+// betweenDays refuses what would count into two days, or months: the console
+// shows one of them.
+func betweenDays(b *quota.Budget, at time.Time) error {
+	if b.Window.Kind() != quota.KindDaily {
+		return nil
+	}
+	window := b.Window.Day(at)
+	if at.Before(window.Next) {
+		return nil
+	}
+	return &stoppedError{fmt.Errorf("%s begins anew, and what is entered now would count into both its windows; go on at %s (in %s)",
+		safe(b.Name), quota.Stamp(window.Opens), quota.Human(window.Opens.Sub(at)))}
 }
 
 // choose sets what is entered: something that the budget covers.

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"html"
 	"io"
@@ -54,6 +55,23 @@ func peek(resp *http.Response, most int64) []byte {
 		return nil // what is cut is no JSON
 	}
 	return begin
+}
+
+// unpacked returns a body that a caller asked for in gzip, which net/http then
+// leaves as it is; nil when it has more than most bytes, or cannot be read.
+func unpacked(resp *http.Response, body []byte, most int64) []byte {
+	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") || len(body) == 0 {
+		return body
+	}
+	packed, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	plain, err := io.ReadAll(io.LimitReader(packed, most+1))
+	if err != nil || int64(len(plain)) > most {
+		return nil
+	}
+	return plain
 }
 
 // failed is a reader that has failed for good.

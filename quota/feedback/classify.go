@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -89,11 +90,12 @@ func (e *apiError) classify(header http.Header) Answer {
 		answer.Class = SlowDown
 	case e.has("quotaExceeded", "dailyLimitExceeded"):
 		answer.Class = Exhausted
-	case e.says("per day", "daily limit exceeded", "exceeded your quota"):
+	case e.says("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
 		answer.Class = Exhausted
 	case e.says("per minute"):
 		answer.Class, period = SlowDown, perMinute
-	case found.named, e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
+	case found.named, e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED",
+		e.is(http.StatusForbidden) && slices.Contains(e.details, "RATE_LIMIT_EXCEEDED"):
 		answer.Class = SlowDown
 	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
 		answer.Class = Transient

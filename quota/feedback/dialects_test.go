@@ -73,6 +73,7 @@ var dialectTests = []struct {
 	{"github", "secondary, nobody knows how long", nil, 403, github(4000, 30*time.Minute, ""), `{"message":"You have exceeded a secondary rate limit."}`, slow("", time.Minute, "403 secondary rate limit")},
 	{"github", "forbidden", nil, 403, github(4000, 30*time.Minute, ""), `{"message":"Resource not accessible by integration"}`, quota.Verdict{}},
 	{"github", "words of the caller's own", nil, 422, github(4000, 30*time.Minute, ""), `{"message":"Validation failed: API rate limit exceeded is no title"}`, quota.Verdict{}},
+	{"github", "a bad key, beside the limit of no key", nil, 401, github(0, 30*time.Minute, ""), `{"message":"Bad credentials"}`, quota.Verdict{}},
 	{"github", "its clock is an hour off", nil, 429, "Date: Fri, 20 Nov 2026 13:00:00 GMT\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + epoch(time.Hour+time.Minute), "", slow("", time.Minute, "429 Too Many Requests")},
 	{"github", "its reset has passed", nil, 429, github(0, -time.Minute, ""), "", slow("", time.Second, "429 Too Many Requests core")},
 	{"github", "its reset is years away", []quota.Budget{hour("core", 5000)}, 429, dated + "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1000000000000", "", slow("core", time.Minute, "429 Too Many Requests")},

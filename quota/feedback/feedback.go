@@ -27,6 +27,11 @@ type Options struct {
 	// not known for the others.
 	Zone *time.Location
 
+	// Resets is the upstream's own day, or month, where it begins at another time
+	// than Zone's midnight, or with another margin. A cooldown of the day's quota ends when
+	// the next one has begun, a margin after the boundary. The zero Window is Zone's day.
+	Resets quota.Window
+
 	// Budgets are those that the calls are charged to. A limit of the upstream
 	// is one of theirs when its name says so, or else the call's method or what
 	// it counts; otherwise it is the whole account's. No cooldown is longer than
@@ -61,6 +66,9 @@ func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict
 	}
 	if o.Zone == nil && name == "google" {
 		o.Zone = pacific()
+	}
+	if o.Resets.Kind() != quota.KindDaily && o.Zone != nil {
+		o.Resets = quota.Daily(o.Zone)
 	}
 	r := &reader{dialect: d, Options: o, budgets: newBudgets(o.Budgets)}
 	return r.verdict, nil
@@ -126,7 +134,9 @@ func (r *reader) verdict(call quota.Call, resp *http.Response) quota.Verdict {
 		if a.class == Transient {
 			v.Transient, v.After = true, a.after
 		}
-		r.heed(&v, a)
+		if a.status != http.StatusUnauthorized { // its limits are those of nobody's key
+			r.heed(&v, a)
+		}
 	}
 	return v
 }
@@ -141,9 +151,9 @@ func (r *reader) read(call quota.Call, resp *http.Response) *answer {
 	}
 	switch {
 	case a.status >= http.StatusBadRequest:
-		a.json = parse(peek(resp, maxBody))
+		a.json = parse(unpacked(resp, peek(resp, maxBody), maxBody))
 	case a.status == http.StatusOK && r.looksInto(resp):
-		a.json = parse(peek(resp, maxFine))
+		a.json = parse(unpacked(resp, peek(resp, maxFine), maxFine))
 	}
 	a.after, a.said = ParseRetryAfter(a.header)
 	for _, f := range r.headers {
@@ -170,8 +180,8 @@ func (r *reader) stop(v *quota.Verdict, a *answer) {
 		v.Transient, v.After = true, time.Microsecond
 	}
 	now := r.Now()
-	if a.day && r.Zone != nil {
-		v.Until = quota.Daily(r.Zone).Day(now).Opens
+	if a.day && r.dayIsKnown() {
+		v.Until = r.Resets.Day(now).Opens
 		return
 	}
 	wait, said := a.after, a.said
@@ -187,6 +197,9 @@ func (r *reader) stop(v *quota.Verdict, a *answer) {
 	}
 	v.Until = now.Add(max(min(wait, r.budgets.longest(a.call.Account)), leastWait)).UTC()
 }
+
+// dayIsKnown reports whether it is known when the upstream's day ends.
+func (r *reader) dayIsKnown() bool { return r.Resets.Kind() == quota.KindDaily }
 
 // heed makes of an answer that is no stop what its limits ask for: a cooldown
 // of the one with nothing left that lasts longest, and the word of how much is
@@ -206,8 +219,8 @@ func (r *reader) heed(v *quota.Verdict, a *answer) {
 		}
 		var until time.Time
 		switch wait := l.reset; {
-		case l.day && r.Zone != nil:
-			until = quota.Daily(r.Zone).Day(now).Opens
+		case l.day && r.dayIsKnown():
+			until = r.Resets.Day(now).Opens
 		case wait == unknownReset:
 			wait = cmp.Or(r.pause, defaultWait)
 			fallthrough

@@ -2,6 +2,7 @@ package feedback_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"net/http"
@@ -81,6 +82,63 @@ func TestReset(t *testing.T) {
 		want := quota.Verdict{Until: at(until), Reason: "403 quotaExceeded"}
 		if got != want {
 			t.Errorf("at %s: %+v; want %+v", now, got, want)
+		}
+	}
+}
+
+// An upstream whose day, or month, begins at another time than midnight, or whose clock
+// is further off, lifts a cooldown then.
+func TestResets(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		window     quota.Window
+		now, until string
+	}{
+		{quota.Daily(berlin).At(6 * time.Hour), "2026-11-20T04:00:00Z", "2026-11-20T05:00:30Z"},
+		{quota.Daily(berlin).At(6 * time.Hour), "2026-11-20T12:00:00Z", "2026-11-21T05:00:30Z"},
+		{quota.Daily(berlin).At(6 * time.Hour), "2027-03-27T12:00:00Z", "2027-03-28T04:00:30Z"}, // 23 hours
+		{quota.Daily(berlin).WithMargin(5 * time.Minute), "2026-11-20T12:00:00Z", "2026-11-20T23:05:00Z"},
+		{quota.Monthly(berlin), "2026-11-20T12:00:00Z", "2026-11-30T23:00:30Z"},
+		{quota.Window{}, "2026-11-20T12:00:00Z", "2026-11-21T00:00:30Z"}, // the Zone's
+	} {
+		for dialect, resp := range map[string]*http.Response{
+			"google":  response(403, "", body(403, spentHTML, "quotaExceeded")),
+			"hubspot": response(200, "X-HubSpot-RateLimit-Daily: 250000\nX-HubSpot-RateLimit-Daily-Remaining: 0", ""),
+		} {
+			if got := reader(t, dialect, feedback.Options{Zone: time.UTC, Resets: c.window, Now: clock(c.now)})(call, resp); !got.Until.Equal(at(c.until)) {
+				t.Errorf("%s, %s, at %s: until %s; want %s", dialect, c.window, c.now, got.Until, c.until)
+			}
+		}
+	}
+}
+
+// A caller that asks for gzip itself gets what was sent, and what it says is read all the same.
+func TestPackedBody(t *testing.T) {
+	pack := func(text string) string {
+		var b strings.Builder
+		w := gzip.NewWriter(&b)
+		io.WriteString(w, text)
+		w.Close()
+		return b.String()
+	}
+	spent := body(403, spentHTML, "quotaExceeded")
+	for name, c := range map[string]struct {
+		sent  string
+		class bool
+	}{
+		"whole": {pack(spent), true}, "cut short": {pack(spent)[:80], false}, "not packed": {spent, false}, "empty": {"", false},
+		"a bomb": {pack(`{"error":{"errors":[{"reason":"quotaExceeded"}]}` + strings.Repeat(" ", 10<<20) + "}"), false},
+	} {
+		resp := response(403, "Content-Encoding: gzip", c.sent)
+		got := reader(t, "google", feedback.Options{Now: clock(noon)})(call, resp)
+		if (got.Reason == "403 quotaExceeded") != c.class {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if rest, err := io.ReadAll(resp.Body); err != nil || string(rest) != c.sent {
+			t.Errorf("%s: %d bytes, %v; want those that were sent", name, len(rest), err)
 		}
 	}
 }

@@ -76,9 +76,11 @@ func (e *apiError) has(reasons ...string) bool {
 	return slices.ContainsFunc(e.reasons, func(r string) bool { return slices.Contains(reasons, r) })
 }
 
-// says reports whether a message about a quota or limit holds these words.
+// says reports whether a message about a quota or limit holds these words. One
+// about a permission may speak of limits too.
 func (e *apiError) says(words ...string) bool {
-	if !e.is(http.StatusForbidden) && !e.is(http.StatusTooManyRequests) {
+	slow := e.is(http.StatusTooManyRequests)
+	if !slow && (!e.is(http.StatusForbidden) || e.has("forbidden", "insufficientPermissions")) {
 		return false
 	}
 	return slices.ContainsFunc(e.messages, func(message string) bool {
@@ -122,6 +124,7 @@ const (
 // limitInfo is what an ErrorInfo says about a limit.
 type limitInfo struct {
 	metric string // youtube.googleapis.com/search_list
+	name   string // defaultSearchListPerDayPerProject
 	named  bool   // there is one
 	limit  quota.Units
 	said   bool // limit is what the answer says
@@ -131,7 +134,7 @@ type limitInfo struct {
 func (e *apiError) limit() (found limitInfo, longest period) {
 	for _, data := range e.metadata {
 		name, unit := data["quota_limit"], data["quota_unit"]
-		info := limitInfo{metric: data["quota_metric"], named: name != "" || unit != ""}
+		info := limitInfo{metric: data["quota_metric"], name: name, named: name != "" || unit != ""}
 		if value := units(data["quota_limit_value"]); value >= 0 {
 			info.limit, info.said = value, true
 		}
@@ -150,7 +153,7 @@ func periodOf(name, unit string) period {
 	name, unit = strings.ToLower(name), strings.ToLower(unit)
 	is := func(prefix string) bool { return unit == prefix || strings.HasPrefix(unit, prefix+"/") }
 	switch {
-	case is("1/d"), is("1/day"), strings.Contains(name, "perday"):
+	case is("1/d"), is("1/day"), strings.Contains(name, "perday"), strings.HasSuffix(name, "-1d"):
 		return perDay
 	case is("1/min"), is("1/minute"), strings.Contains(name, "perminute"):
 		return perMinute
@@ -158,23 +161,31 @@ func periodOf(name, unit string) period {
 	return unknown
 }
 
-var metricName = regexp.MustCompile(`quota metric '([^']{1,100})'`)
+var (
+	metricName = regexp.MustCompile(`(?i)quota metric '([^']{1,100})'`)
+	limitName  = regexp.MustCompile(`^default([A-Z][A-Za-z]*)Per(?:Day|Minute)`)
+	capital    = regexp.MustCompile(`[A-Z]`)
+)
 
-// bucket returns the metric's short name, from the details or else from the
-// message, which has only a name for people.
+// bucket returns the metric's short name, from the details, where a limit is
+// named after it (defaultSearchListPerDayPerProject is search_list's), or else
+// from the message, which has only a name for people.
 func (l limitInfo) bucket(e *apiError) string {
 	metric := l.metric[strings.LastIndexByte(l.metric, '/')+1:]
+	if found := limitName.FindStringSubmatch(l.name); metric == "" && found != nil {
+		metric = strings.TrimPrefix(capital.ReplaceAllString(found[1], "_$0"), "_")
+	}
 	for _, message := range e.messages {
 		found := metricName.FindStringSubmatch(message)
 		if metric != "" || found == nil {
 			continue
 		}
-		switch metric = found[1]; metric {
-		case "Queries":
+		switch metric = found[1]; strings.ToLower(metric) {
+		case "queries":
 			metric = defaultBucket
-		case "Search Queries":
+		case "search queries":
 			metric = "search_list"
-		case "Video Uploads":
+		case "video uploads":
 			metric = "video_insert"
 		}
 	}
