@@ -162,9 +162,11 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 	a, _ := g.asked.Get().(*asked)
 	if a == nil {
 		a = new(asked)
+		a.batch.Requests = a.requests[:]
 	}
-	a.requests[0] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: plan.charges, Force: as != asCall, NoCall: as == asNote}
-	a.batch = Batch{Account: call.Account, Key: call.Key, Requests: a.requests[:]}
+	r := &a.requests[0]
+	r.Method, r.Units, r.Caller, r.Charges, r.Force, r.NoCall = call.Method, call.Units, call.Caller, plan.charges, as != asCall, as == asNote
+	a.batch.Account, a.batch.Key = call.Account, call.Key
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err)

@@ -69,8 +69,10 @@ func (l *list) find(guess int, at int64) int {
 // since that moves on by little from one question to the next.
 type view struct {
 	*list
-	window quota.Window
-	begins int
+	coverage *quota.Coverage // both as they were asked last: who asks again does so with the same pointers
+	asked    *quota.Window
+	window   quota.Window
+	begins   int
 }
 
 var _ decide.List = (*view)(nil)
@@ -81,23 +83,22 @@ func (v *view) Newest() (stamp, total int64) { return v.newest.stamp, v.newest.t
 // Before implements decide.List. As a rule the window begins where it did, or
 // at the next place.
 func (v *view) Before(at int64) int64 {
-	if !v.begin(v.begins, at) && !v.begin(v.begins+1, at) {
-		v.begins = v.find(v.begins, at)
+	if i := v.begins; i > v.records.head && i+1 < v.records.tail {
+		if before, first := v.records.at(i-1), v.records.at(i); before.stamp < at {
+			switch {
+			case first.stamp >= at:
+				return before.total
+			case v.records.at(i+1).stamp >= at:
+				v.begins++
+				return first.total
+			}
+		}
 	}
+	v.begins = v.find(v.begins, at)
 	if v.begins > v.records.head {
 		return v.records.at(v.begins - 1).total
 	}
 	return v.base
-}
-
-// begin lets the window begin at a place between two records if that is right,
-// and reports whether it is.
-func (v *view) begin(place int, at int64) bool {
-	if place <= v.records.head || place >= v.records.tail || v.records.at(place-1).stamp >= at || v.records.at(place).stamp < at {
-		return false
-	}
-	v.begins = place
-	return true
 }
 
 // Reach implements decide.List.

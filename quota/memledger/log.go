@@ -77,7 +77,13 @@ func (g *log) Cooldown(budget string) *quota.Cooldown {
 // asks, is filled from the log and kept from now on.
 func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	for _, v := range g.views {
+		if v.asked == window && v.coverage == coverage {
+			return v
+		}
+	}
+	for _, v := range g.views {
 		if v.window == *window && same(v.coverage, coverage) {
+			v.asked, v.coverage = window, coverage
 			return v
 		}
 	}
@@ -86,7 +92,7 @@ func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	if len(g.views) >= maxViews {
 		g.views = nil
 	}
-	v := &view{list: l, window: *window}
+	v := &view{list: l, coverage: coverage, asked: window, window: *window}
 	g.views = append(g.views, v)
 	return v
 }

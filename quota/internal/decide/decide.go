@@ -31,7 +31,7 @@ type Question struct {
 	Now    int64
 	Window *quota.Window
 	Limit  int64
-	Day    *Day // of a daily window at Now
+	Day    *Day // of a daily window at Now; nil for other windows
 
 	Floors     []Floor // of a sliding or daily window
 	FloorUntil int64   // so long before a daily window's Next the floors of the day end; 0: never
@@ -55,15 +55,19 @@ func (d Day) Holds(now int64) bool { return d.Start <= now && now < d.Opens }
 
 // Used returns what the window holds, and since when it counts, 0 for an estimate.
 func (q *Question) Used(list List) (used, since int64) {
-	switch q.Window.Kind() {
-	case quota.KindCounter:
+	if q.Window.Estimate() {
 		return q.estimate(list, 0).Used, 0
-	case quota.KindSliding:
-		since = q.Now - q.Window.Length().Microseconds() + 1
-	default:
-		since = q.Day.Since
 	}
+	since = q.since()
 	return usedSince(list, since), since
+}
+
+// since returns from when on entries count in an exact window.
+func (q *Question) since() int64 {
+	if q.Day != nil {
+		return q.Day.Since
+	}
+	return q.Now - q.Window.Length().Microseconds() + 1
 }
 
 func usedSince(list List, since int64) int64 {
@@ -77,19 +81,19 @@ func (q *Question) Fits(list List, amount int64) Fit {
 	switch {
 	case q.Window.Estimate():
 		return q.estimate(list, amount)
-	case len(q.Floors) > 0 && q.Window.Kind() == quota.KindSliding:
+	case len(q.Floors) > 0 && q.Day == nil:
 		return q.besideFloors(list, amount)
 	case len(q.Floors) > 0:
 		return q.besideDaysFloors(list, amount)
 	}
-	used, _ := q.Used(list)
+	used := usedSince(list, q.since())
 	short := used + amount - q.Limit
 	if short <= 0 {
 		return Fit{Used: used}
 	}
 	_, total := list.Newest()
 	switch {
-	case q.Window.Kind() == quota.KindSliding:
+	case q.Day == nil:
 		return Fit{Used: used, RetryAt: list.Reach(total-used+short) + q.Window.Length().Microseconds()}
 	case usedSince(list, q.Day.Next)+amount <= q.Limit:
 		return Fit{Used: used, RetryAt: q.Day.Opens}

@@ -38,8 +38,11 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 		if r.Force {
 			continue
 		}
-		q := j.question(charge)
-		j.keep(log, charge, &q)
+		var q Question
+		j.ask(&q, charge)
+		if len(charge.Floors) > 0 {
+			j.keep(log, charge, &q)
+		}
 		fit := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
 		if fit.RetryAt > 0 && later(fit.RetryAt, refused) {
 			refused = j.refusal(r, charge, fit)
@@ -72,7 +75,8 @@ func (j *Judge) allFit(log Log, r *quota.Request, at time.Time) time.Time {
 			if charge.FloorUntil == 0 || len(charge.Floors) == 0 || charge.Window.Kind() != quota.KindDaily {
 				continue
 			}
-			q := j.question(charge)
+			var q Question
+			j.ask(&q, charge)
 			j.keep(log, charge, &q)
 			at = Instant(q.from(log.List(charge.Coverage, &charge.Window), int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
 		}
@@ -112,7 +116,9 @@ func Calls(r *quota.Request) int64 {
 
 // Standing returns what a charge's window holds.
 func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
-	q, list := j.question(charge), log.List(charge.Coverage, &charge.Window)
+	var q Question
+	j.ask(&q, charge)
+	list := log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
 	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used)}
 	if since != 0 {
@@ -129,20 +135,17 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	return s
 }
 
-// question returns a charge at the judge's instant.
-func (j *Judge) question(charge *quota.Charge) Question {
-	q := Question{Now: j.Now, Window: &charge.Window, Limit: int64(charge.Limit)}
+// ask fills in the question of a charge at the judge's instant: in place, since
+// to copy a fresh one takes as long as to answer it.
+func (j *Judge) ask(q *Question, charge *quota.Charge) {
+	q.Now, q.Window, q.Limit = j.Now, &charge.Window, int64(charge.Limit)
 	if charge.Window.Kind() == quota.KindDaily {
 		q.Day = j.Days.at(charge.Window, j.Now)
 	}
-	return q
 }
 
 // keep adds what a charge keeps for others to its question.
 func (j *Judge) keep(log Log, charge *quota.Charge, q *Question) {
-	if len(charge.Floors) == 0 {
-		return
-	}
 	j.floors = j.floors[:0]
 	for _, floor := range charge.Floors {
 		j.floors = append(j.floors, Floor{log.List(floor.Coverage, &charge.Window), int64(floor.Units)})
