@@ -23,8 +23,9 @@ type account struct {
 	shapes map[shapeKey]*shape // good for one head
 	days   map[quota.Window]decide.Day
 
-	unkeyed names // of the account's own log
-	newest  int64 // stamp that a batch of this process has in that log, µs
+	unkeyed names           // of the account's own log
+	newest  int64           // stamp that a batch of this process has in that log, µs
+	firsts  map[int64]int64 // place in that log of the first record that a sliding window of so many µs sees
 }
 
 // item is a coverage that the store keeps a list or a counter for.
@@ -87,19 +88,39 @@ func (a *account) tell(answers []quota.Answer) {
 	}
 }
 
-// keyOf returns the key of the item that answers a charge, and the horizon it must have.
-func keyOf(c *quota.Charge) (itemKey, int64) {
-	key := itemKey{coverage: c.Coverage.Key()}
-	if c.Window.Estimate() {
-		key.length = c.Window.Length().Microseconds()
-	}
-	return key, c.Window.Horizon().Microseconds()
+// asked is a coverage that is asked over a window.
+type asked struct {
+	coverage *quota.Coverage
+	window   quota.Window
 }
 
-// find returns the place of the item that answers a charge, -1 when there is none.
-func (a *account) find(c *quota.Charge) int {
-	key, horizon := keyOf(c)
-	if i, ok := a.places[key]; ok && a.items[i].horizon >= horizon {
+// key returns the key of the item that answers.
+func (q asked) key() itemKey {
+	key := itemKey{coverage: q.coverage.Key()}
+	if q.window.Estimate() {
+		key.length = q.window.Length().Microseconds()
+	}
+	return key
+}
+
+// horizon returns that which the item must have at least.
+func (q asked) horizon() int64 { return q.window.Horizon().Microseconds() }
+
+// asks returns what a charge asks: its own coverage, and then those of its floors.
+func asks(c *quota.Charge) []asked {
+	all := make([]asked, 1, 1+len(c.Floors))
+	all[0] = asked{c.Coverage, c.Window}
+	if !c.Window.Estimate() {
+		for _, floor := range c.Floors {
+			all = append(all, asked{floor.Coverage, c.Window})
+		}
+	}
+	return all
+}
+
+// find returns the place of the item that answers, -1 when there is none.
+func (a *account) find(q asked) int {
+	if i, ok := a.places[q.key()]; ok && a.items[i].horizon >= q.horizon() {
 		return i
 	}
 	return -1
@@ -146,8 +167,8 @@ func (a *account) day(w quota.Window, now int64) decide.Day {
 
 // wants is what a batch needs that is not known yet.
 type wants struct {
-	labels  []label
-	charges []*quota.Charge
+	labels    []label
+	coverages []asked
 }
 
 // missing returns what of a batch is not known.
@@ -156,7 +177,7 @@ func (a *account) missing(p *plan) *wants {
 		clear(a.labels)
 	}
 	var w wants
-	labels, keys := map[label]bool{}, map[itemKey]*quota.Charge{}
+	labels, keys := map[label]bool{}, map[itemKey]asked{}
 	for _, place := range p.places {
 		r := &p.batch.Requests[place]
 		if l := (label{r.Method, r.Caller}); a.labels[l] == nil && !labels[l] {
@@ -164,16 +185,15 @@ func (a *account) missing(p *plan) *wants {
 			w.labels = append(w.labels, l)
 		}
 		for _, c := range r.Charges {
-			if a.find(c) < 0 {
-				key, horizon := keyOf(c)
-				if have := keys[key]; have == nil || have.Window.Horizon().Microseconds() < horizon {
-					keys[key] = c
+			for _, q := range asks(c) {
+				if have, ok := keys[q.key()]; a.find(q) < 0 && (!ok || have.horizon() < q.horizon()) {
+					keys[q.key()] = q
 				}
 			}
 		}
 	}
-	for _, c := range keys {
-		w.charges = append(w.charges, c)
+	for _, q := range keys {
+		w.coverages = append(w.coverages, q)
 	}
 	return &w
 }
@@ -186,12 +206,11 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 	var items []byte
 	args := []any{now, random(headBytes), nil}
 	if w != nil {
-		for _, c := range w.charges {
-			_, horizon := keyOf(c)
-			def := define(c.Coverage)
+		for _, q := range w.coverages {
+			def := define(q.coverage)
 			items = append(items, hex.EncodeToString([]byte(random(idBytes/2)))...)
-			items = append(items, kind(c))
-			items = number(number(items, horizon, 7), int64(len(def)), 4)
+			items = append(items, kind(q.window))
+			items = number(number(items, q.horizon(), 7), int64(len(def)), 4)
 			items = append(items, def...)
 		}
 		for _, l := range w.labels {
@@ -209,8 +228,8 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 	return a.apply(reply, w)
 }
 
-func kind(c *quota.Charge) byte {
-	if c.Window.Estimate() {
+func kind(w quota.Window) byte {
+	if w.Estimate() {
 		return 1
 	}
 	return 0

@@ -9,7 +9,7 @@ var ErrFull = errFull
 func SetHost(l *Ledger, now func() time.Time) { l.host = now }
 
 // CommonLua is what all scripts begin with.
-var CommonLua = coreLua + commonLua
+var CommonLua = baseLua
 
 // LogKey returns the key of an account's log.
 func LogKey(l *Ledger, account string) string { return l.names(account, "").log }

@@ -3,11 +3,14 @@ package redisledger_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -57,5 +60,55 @@ func TestHeadNeverComesAgain(t *testing.T) {
 	}
 	if _, err := spend(t, a, "search", 1, all, search); !errors.Is(err, quota.ErrRefused) {
 		t.Errorf("beyond the limit of searches: %v; want a refusal", err)
+	}
+}
+
+// TestOldestIsKnown: what stands beside head of the log's oldest record is so, whatever
+// became of that record. A refusal, which goes by it, says what is left and
+// when there is more as the log itself does.
+func TestOldestIsKnown(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l := fresh(t, server.URL(), clock.Now)
+	random := rand.New(rand.NewPCG(1, 6))
+	all := charge("all", 40, quota.Sliding(40*time.Hour))
+	for step := range 600 {
+		what := random.IntN(12)
+		switch log := entries(t, l); {
+		case what == 0:
+			if _, err := client.Del(t.Context(), redisledger.LogKey(l, account)).Result(); err != nil {
+				t.Fatal(err)
+			}
+		case what == 1:
+			meta := strings.TrimSuffix(redisledger.LogKey(l, account), "log") + "meta"
+			if _, err := client.Del(t.Context(), meta).Result(); err != nil {
+				t.Fatal(err)
+			}
+		case what < 4 && len(log) > 0:
+			receipt := quota.Receipt{Account: account, ID: log[0].ID, At: log[0].At}
+			if err := l.Settle(t.Context(), receipt, quota.Units(random.IntN(5))); err != nil && !errors.Is(err, quota.ErrStays) {
+				t.Fatal(err)
+			}
+		case what < 6:
+			clock.Add(time.Duration(random.Int64N(int64(30 * time.Hour))))
+		default:
+			_, _ = spend(t, l, "m", quota.Units(1+random.IntN(9)), all)
+		}
+		sum := used(t, l, all)
+		needed := min(all.Limit, max(all.Limit-sum+1+quota.Units(random.IntN(3)), 1))
+		var at time.Time
+		left := sum
+		for _, e := range entries(t, l) {
+			if clock.Now().Sub(e.At) < all.Window.Length() && left+needed > all.Limit {
+				left, at = left-e.Units, e.At.Add(all.Window.Length())
+			}
+		}
+		_, err := spend(t, l, "m", needed, all)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if sum > 0 && (!ok || refused.Remaining != max(0, all.Limit-sum) || !refused.RetryAt.Equal(at)) || sum == 0 && err != nil {
+			t.Fatalf("step %d (%d): %d used, %d needed, and then %v; want %s", step, what, sum, needed, err, at)
+		}
 	}
 }

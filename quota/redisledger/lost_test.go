@@ -13,6 +13,7 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -20,9 +21,10 @@ import (
 // ledger is told that its answer was lost, and deliver sends it later.
 type mail struct {
 	mu   sync.Mutex
-	hold bool
+	hold int  // so many
 	run  bool // before it is held: the answer is lost, not the command
 	late [][]any
+	sent int
 }
 
 func (m *mail) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -34,9 +36,10 @@ func (m *mail) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 func (m *mail) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		m.mu.Lock()
-		held, run := m.hold && cmd.Name() == "evalsha", m.run
+		m.sent++
+		held, run := m.hold > 0 && cmd.Name() == "evalsha", m.run
 		if held {
-			m.hold = false
+			m.hold--
 			if !run {
 				m.late = append(m.late, slices.Clone(cmd.Args()))
 			}
@@ -56,7 +59,7 @@ func (m *mail) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (m *mail) next(run bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hold, m.run = true, run
+	m.hold, m.run, m.sent = 1, run, 0
 }
 
 // TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and
@@ -93,6 +96,108 @@ func TestFirstCopyComesLate(t *testing.T) {
 	do(t, client, way.late[len(way.late)-1]...)
 	if sum := used(t, l, few); sum != 40 {
 		t.Errorf("%d units; want 40", sum)
+	}
+}
+
+// TestCopiesComeLate: of a batch that is sent several times the last is refused; when there is room
+// again the copies before it arrive. The caller was told that its call is refused,
+// and asks again.
+func TestCopiesComeLate(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	way := &mail{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(way)
+	t.Cleanup(func() { _ = given.Close() })
+	for _, name := range []uint64{0, 7} { // the ledger's and the caller's
+		l := redisledger.New(given, &redisledger.Options{Prefix: fmt.Sprint("copies", name)})
+		few := charge("few", 100, quota.Sliding(24*time.Hour))
+		way.next(false) // so that from here on slots are looked at
+		first := mustSpend(t, l, "m", 100, few)
+		for round := range uint64(3) {
+			batch := &quota.Batch{Account: account, Client: name, Seq: 10 + round, Requests: []quota.Request{{Method: "m", Units: 50, Charges: []*quota.Charge{few}}}}
+			way.mu.Lock()
+			way.hold, way.run, way.late = 1+int(round), false, nil
+			way.mu.Unlock()
+			if answers, err := l.Spend(t.Context(), batch); err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+				t.Fatalf("%v, %v; want a refusal", answers, err)
+			}
+			if err := l.Settle(t.Context(), first, 0); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range way.late {
+				do(t, client, args...)
+			}
+			if sum := used(t, l, few); sum != 0 || len(way.late) != 1+int(round) {
+				t.Errorf("%d units after %d late copies of a call that was refused; want 0", sum, len(way.late))
+			}
+			for range 2 { // again, and again
+				if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+					t.Fatalf("%v, %v; want a grant", answers, err)
+				}
+				if name == 0 {
+					break
+				}
+			}
+			if sum := used(t, l, few); sum != 50 {
+				t.Errorf("%d units; want 50", sum)
+			}
+			log := entries(t, l)
+			last := log[len(log)-1]
+			if err := l.Settle(t.Context(), quota.Receipt{Account: account, ID: last.ID, At: last.At}, 100); err != nil {
+				t.Fatal(err)
+			}
+			first = quota.Receipt{Account: account, ID: last.ID, At: last.At}
+		}
+	}
+}
+
+// TestLostInALongLog: a process that was granted nothing before searches no further back than a copy
+// can be on its way.
+func TestLostInALongLog(t *testing.T) {
+	server := redistest.Start(t)
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	way := &mail{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(way)
+	t.Cleanup(func() { _ = given.Close() })
+	for _, key := range []string{"", "203.0.113.9"} {
+		old := redisledger.New(given, &redisledger.Options{Prefix: "long", Now: clock.Now})
+		wide := charge("wide", 1e9, quota.Sliding(24*time.Hour))
+		ask := func(n int) *quota.Batch {
+			batch := &quota.Batch{Account: account, Key: key}
+			for range n {
+				batch.Requests = append(batch.Requests, quota.Request{Method: "m", Units: 1, Charges: []*quota.Charge{wide}})
+			}
+			return batch
+		}
+		for range 50 {
+			if _, err := old.Spend(t.Context(), ask(500)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Add(2 * time.Hour)
+		for _, run := range []bool{false, true} {
+			l := redisledger.New(given, &redisledger.Options{Prefix: "long", Now: clock.Now})
+			if _, err := l.Standings(t.Context(), account, key, []*quota.Charge{wide}); err != nil {
+				t.Fatal(err)
+			}
+			refused := ask(1)
+			refused.Requests[0].Charges = []*quota.Charge{charge("none", 1, quota.Sliding(24*time.Hour))}
+			if answers, err := l.Spend(t.Context(), refused); err != nil || answers[0].Err == nil { // learns
+				t.Fatal(answers, err)
+			}
+			way.next(run)
+			answers, err := l.Spend(t.Context(), ask(1))
+			if err != nil || answers[0].Err != nil || way.sent > 10 {
+				t.Fatalf("key %q, run %t: %v, %v after %d commands", key, run, answers, err, way.sent)
+			}
+		}
+		standings, err := old.Standings(t.Context(), account, key, []*quota.Charge{wide})
+		if err != nil || standings[0].Used != 50*500+2 {
+			t.Errorf("%v, %v; want two more than %d", standings, err, 50*500)
+		}
 	}
 }
 

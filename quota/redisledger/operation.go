@@ -12,6 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+//go:embed lua/layout.lua
+var layoutLua string
+
+//go:embed lua/single.lua
+var singleLua string
+
 //go:embed lua/core.lua
 var coreLua string
 
@@ -23,6 +29,9 @@ var commonLua string
 
 //go:embed lua/learn.lua
 var learnLua string
+
+//go:embed lua/floors.lua
+var floorsLua string
 
 //go:embed lua/spend.lua
 var spendLua string
@@ -46,12 +55,14 @@ type script struct {
 }
 
 var (
-	learnScript     = newScript(coreLua+commonLua+learnLua, false)
-	spendScript     = newScript(coreLua+plainLua+commonLua+spendLua, true)
-	settleScript    = newScript(coreLua+commonLua+settleLua, true)
-	standingsScript = newScript(coreLua+commonLua+standingsLua, false)
-	entriesScript   = newScript(coreLua+commonLua+entriesLua, false)
-	cooldownScript  = newScript(coreLua+commonLua+cooldownLua, true)
+	learnScript     = newScript(baseLua+learnLua, false)
+	spendScript     = newScript(layoutLua+singleLua+coreLua+plainLua+commonLua+floorsLua+spendLua, true)
+	settleScript    = newScript(baseLua+settleLua, true)
+	standingsScript = newScript(baseLua+standingsLua, false)
+	entriesScript   = newScript(baseLua+entriesLua, false)
+	cooldownScript  = newScript(baseLua+cooldownLua, true)
+
+	baseLua = layoutLua + coreLua + commonLua
 )
 
 func newScript(text string, writes bool) script {

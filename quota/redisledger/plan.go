@@ -13,11 +13,13 @@ type plan struct {
 	batch  *quota.Batch
 	places []int // of the requests to send
 	mode   mode
+	try    int64 // how often its answer was lost
 
 	time string // injected
 	now  int64
 
 	groups  []group
+	short   bool // the batch has the short form
 	head    string
 	keys    []string
 	args    []any
@@ -29,7 +31,7 @@ type plan struct {
 type shape struct {
 	*labelled
 	charges []*quota.Charge
-	items   []int // that answer the charges
+	items   [][]int // that answer each charge, and then its floors
 }
 
 // shapeKey finds a shape again. The address is of the first charge in the caller's
@@ -40,8 +42,10 @@ type shapeKey struct {
 	n     int
 }
 
-// maxShapes bounds what is remembered in the process.
-const maxShapes = 4096
+const (
+	maxShapes  = 4096 // that are remembered in the process
+	maxWindows = 64   // of a batch in the short form
+)
 
 // shape returns what is known of a request, or nil when the store must be asked.
 func (a *account) shape(r *quota.Request) *shape {
@@ -56,10 +60,14 @@ func (a *account) shape(r *quota.Request) *shape {
 	if known == nil {
 		return nil
 	}
-	s := &shape{labelled: known, charges: slices.Clone(r.Charges), items: make([]int, len(r.Charges))}
+	s := &shape{labelled: known, charges: slices.Clone(r.Charges), items: make([][]int, len(r.Charges))}
 	for i, c := range r.Charges {
-		if s.items[i] = a.find(c); s.items[i] < 0 {
-			return nil
+		for _, q := range asks(c) {
+			item := a.find(q)
+			if item < 0 {
+				return nil
+			}
+			s.items[i] = append(s.items[i], item)
 		}
 	}
 	a.feeds(key.label)
@@ -97,16 +105,21 @@ func (p *plan) make() *wants {
 			}
 			for i, c := range known.charges {
 				if _, ok := p.numberOf(c); !ok {
-					charges = packCharge(charges, a, c, s.number(known.items[i]), p.now)
+					charges = packCharge(charges, a, c, s.numbers(known.items[i]), p.now)
 				}
 			}
 		}
 		last.times++
 	}
 	p.groups = groups
-	b := number(make([]byte, 0, 128), int64(p.batch.Client), 6)
+	b := append(make([]byte, 0, 128), p.head...)
+	if p.short = p.single(&s); p.short {
+		p.finish(p.packSingle(b), &s)
+		return nil
+	}
+	b = number(b, int64(p.wireMode()|p.keyed()), 1)
+	b = number(b, int64(p.batch.Client), 6)
 	b = number(b, int64(p.batch.Seq), 7)
-	b = number(b, int64(p.wireMode()), 1)
 	b = number(b, a.horizon(p.batch.Key != ""), 7)
 	b = number(number(b, int64(len(p.charges)), 2), int64(len(groups)), 2)
 	b = append(append(b, charges...), s.packed...)
@@ -126,20 +139,76 @@ func (p *plan) wireMode() mode {
 	return p.mode
 }
 
+// lost makes the batch one that is sent again.
+func (p *plan) lost(try int64) {
+	p.try = try
+	switch p.mode {
+	case fresh:
+		p.mode = resent
+	case named:
+		p.mode = again
+	}
+}
+
+// keyed is what a key adds to the mode.
+func (p *plan) keyed() mode {
+	if p.batch.Key != "" {
+		return keyed
+	}
+	return 0
+}
+
+// single reports whether the batch has the short form: calls that are the same, of the account's own log, charged to
+// sliding windows over all of it.
+func (p *plan) single(s *sources) bool {
+	if len(p.groups) != 1 || len(p.charges) == 0 || len(p.charges) > maxWindows || len(s.keys) > 0 || p.batch.Key != "" ||
+		p.wireMode() != fresh || p.groups[0].request.Force {
+		return false
+	}
+	return !slices.ContainsFunc(p.charges, func(c *quota.Charge) bool { return c.Window.Kind() != quota.KindSliding || len(c.Floors) > 0 })
+}
+
+func (p *plan) packSingle(b []byte) []byte {
+	g := &p.groups[0]
+	b = number(number(number(b, int64(shortForm), 1), int64(g.request.Units), 4), int64(g.times), 2)
+	b = number(b, int64(len(p.charges)), 1)
+	for _, c := range p.charges {
+		length := c.Window.Length().Microseconds()
+		b = number(number(number(b, length, 7), limitOf(c), 6), p.firsts[length], 4)
+	}
+	b = number(number(b, g.number, 2), int64(p.batch.Client), 6)
+	return number(number(b, int64(p.batch.Seq)+int64(g.place), 7), p.horizon(false), 7)
+}
+
+// hear notes where the windows of a batch in the short form begin.
+func (p *plan) hear(a *packed) {
+	if len(a.rest) != 4*len(p.charges) || !p.short {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.firsts == nil || len(p.firsts) > maxWindows {
+		p.firsts = map[int64]int64{}
+	}
+	for _, c := range p.charges {
+		p.firsts[c.Window.Length().Microseconds()] = a.number(4)
+	}
+}
+
 // finish makes keys and arguments of a packed batch.
 func (p *plan) finish(b []byte, s *sources) {
 	p.keys = append(append(p.keys[:0], p.meta, p.log), s.keys...)
 	if p.wireMode() != fresh {
 		p.keys = append(p.keys, p.cooldowns, p.slot(p.batch.Client))
 	}
-	if p.mode == resent {
+	if p.mode == resent || p.mode == again {
 		since := int64(0)
 		if p.batch.Key == "" {
 			since = max(0, p.newest-slack)
 		}
-		b = number(number(b, int64(len(p.batch.Requests)), 4), since, 7)
+		b = number(number(number(b, int64(len(p.batch.Requests)), 4), since, 7), p.try, 2)
 	}
-	p.args = append(p.args[:0], p.head, b)
+	p.args = append(p.args[:0], b)
 	if p.time != "" {
 		p.args = append(p.args, p.time)
 	}
@@ -157,7 +226,7 @@ type group struct {
 func (g *group) takes(r *quota.Request, place int) bool {
 	f := g.request
 	return place == g.place+g.times && g.times < 1<<16-1 && r.Units == f.Units && r.Force == f.Force &&
-		r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
+		r.NoCall == f.NoCall && r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
 }
 
 // What stands for every source, and for every charge.
@@ -172,7 +241,11 @@ func (p *plan) packGroup(b []byte, g *group, s *sources) []byte {
 		units |= 1 << 31
 	}
 	b = number(number(b, g.number, 2), units, 4)
-	b = number(number(b, int64(g.place), 4), int64(g.times), 2)
+	place := int64(g.place)
+	if g.request.NoCall {
+		place |= 1 << 31
+	}
+	b = number(number(b, place, 4), int64(g.times), 2)
 	feeds, charges := len(g.feeds), len(g.charges)
 	everySource := feeds == len(s.keys)
 	everyCharge := slices.Equal(g.charges, p.charges)
@@ -227,6 +300,15 @@ type sources struct {
 	places []int // in items, by number from 1 on
 	keys   []string
 	packed []byte
+}
+
+// numbers returns those of several items.
+func (s *sources) numbers(places []int) []int64 {
+	all := make([]int64, len(places))
+	for i, place := range places {
+		all[i] = s.number(place)
+	}
+	return all
 }
 
 func (s *sources) number(place int) int64 {

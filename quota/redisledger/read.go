@@ -67,11 +67,12 @@ func (a *account) question(n names, key string, charges []*quota.Charge, now str
 	var packed []byte
 	for _, c := range charges {
 		def := ""
-		if k, _ := keyOf(c); k != (itemKey{}) {
+		q := asked{c.Coverage, c.Window}
+		if q.key() != (itemKey{}) {
 			def = define(c.Coverage)
 		}
 		args = append(args, def)
-		packed = packCharge(packed, a, c, s.number(a.find(c)), at)
+		packed = packCharge(packed, a, c, []int64{s.number(a.find(q))}, at)
 	}
 	args[3] = packNames(packed, charges)
 	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args

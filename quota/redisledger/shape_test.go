@@ -133,6 +133,29 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 	}
 }
 
+// TestLongestWindowStays: however many coverages come, the log keeps what the longest window sees.
+func TestLongestWindowStays(t *testing.T) {
+	server := redistest.Start(t)
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	l := fresh(t, server.URL(), clock.Now)
+	month := charge("month", 1000, quota.Sliding(30*24*time.Hour), "m")
+	mustSpend(t, l, "m", 1, month)
+	for i := range 200 {
+		mustSpend(t, l, "m", 1, charge("many", 1000, quota.Sliding(time.Hour), "m", fmt.Sprint("m", i)))
+	}
+	for range 3 {
+		clock.Add(9 * 24 * time.Hour)
+		mustSpend(t, l, "m", 1, day)
+	}
+	if sum := used(t, l, month); sum != 204 {
+		t.Errorf("%d units in 27 days; want 204", sum)
+	}
+	if sum := used(t, l, charge("new", 1000, quota.Sliding(30*24*time.Hour), "m", "n")); sum != 204 {
+		t.Errorf("%d units by a list filled from the log; want 204", sum)
+	}
+}
+
 // TestStaleBatch: a batch that was held up on the way and arrives after a
 // later one of its client must not be charged.
 func TestStaleBatch(t *testing.T) {
@@ -203,9 +226,10 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	l := redisledger.New(given, &redisledger.Options{Now: time.Now})
 	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 	mustSpend(t, l, "search", 1, day, search)
-	// evalsha sha 3 meta log list | head batch time; of the batch client 0-5, seq 6-12, mode 13,
-	// horizon 14-20, numbers 21-24, charges 25 and 40, source 55, group 64: label 64-65, units 66-69
-	const args = 3 + 3
+	mustSpend(t, l, "m", 1, day)
+	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, client 13-18, seq 19-25,
+	// horizon 26-32, numbers 33-36, charges 37 and 52, source 67, group 76: label 76-77, units 78-81
+	const args = 3 + 2
 	splice := func(args []any, n, from int, bytes string) {
 		b := slices.Clone(args[n].([]byte))
 		copy(b[from:], bytes)
@@ -215,6 +239,10 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		keys := do(t, client, "keys", "*").([]any)
 		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		for _, key := range keys {
+			if do(t, client, "type", key) == "hash" { // whose dump is in any order
+				all += fmt.Sprintf("%q %q\n", key, do(t, client, "hgetall", key))
+				continue
+			}
 			all += fmt.Sprintf("%q %q\n", key, do(t, client, "dump", key))
 		}
 		return all
@@ -227,25 +255,43 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		"time 1.5":         func(a []any) { a[args+2] = "1.5" },
 		"time hex":         func(a []any) { a[args+2] = "0x10" },
 		"time decimal":     func(a []any) { a[args+2] = "1795170937" },
-		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:14] },
-		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:45] },
-		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:70] },
-		"no such mode":     func(a []any) { splice(a, args+1, 13, "\x04") },
-		"no units":         func(a []any) { splice(a, args+1, 66, "\x00\x00\x00\x00") },
-		"no label":         func(a []any) { splice(a, args+1, 64, "\x00\x00") },
-		"units too many":   func(a []any) { splice(a, args+1, 66, "\x7f\xff\xff\xff") },
-		"kind of window":   func(a []any) { splice(a, args+1, 25, "\x09") },
-		"counter's list":   func(a []any) { splice(a, args+1, 25, "\x03\x01") },
-		"no such source":   func(a []any) { splice(a, args+1, 26, "\x07") },
-		"window of 0":      func(a []any) { splice(a, args+1, 27, "\x00\x00\x00\x00\x00\x00\x00") },
-		"limit of 0":       func(a []any) { splice(a, args+1, 34, "\x00\x00\x00\x00\x00\x00") },
-		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 34, "\xff\xff\xff\xff\xff\xff") },
-		"no such charge":   func(a []any) { splice(a, args+1, 77, "\x00\x03") },
-		"too many groups":  func(a []any) { splice(a, args+1, 23, "\x00\x09") },
-		"too many charges": func(a []any) { splice(a, args+1, 21, "\x00\x09") },
+		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:26] },
+		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:57] },
+		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:82] },
+		"no such mode":     func(a []any) { splice(a, args+1, 12, "\x06") },
+		"no units":         func(a []any) { splice(a, args+1, 78, "\x00\x00\x00\x00") },
+		"no label":         func(a []any) { splice(a, args+1, 76, "\x00\x00") },
+		"units too many":   func(a []any) { splice(a, args+1, 78, "\x7f\xff\xff\xff") },
+		"kind of window":   func(a []any) { splice(a, args+1, 37, "\x09") },
+		"counter's list":   func(a []any) { splice(a, args+1, 37, "\x03\x01") },
+		"no such source":   func(a []any) { splice(a, args+1, 38, "\x07") },
+		"window of 0":      func(a []any) { splice(a, args+1, 39, "\x00\x00\x00\x00\x00\x00\x00") },
+		"limit of 0":       func(a []any) { splice(a, args+1, 46, "\x00\x00\x00\x00\x00\x00") },
+		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 46, "\xff\xff\xff\xff\xff\xff") },
+		"no such charge":   func(a []any) { splice(a, args+1, 89, "\x00\x03") },
+		"too many groups":  func(a []any) { splice(a, args+1, 35, "\x00\x09") },
+		"too many charges": func(a []any) { splice(a, args+1, 33, "\x00\x09") },
+
+		// evalsha sha 2 meta log | batch time; of the batch mode 12, units 13-16, times 17-18, windows 19,
+		// length 20-26, limit 27-32, place 33-36, label 37-38
+		"short: time":        func(a []any) { a[args+1] = "1795170937" },
+		"short: cut":         func(a []any) { a[args] = a[args].([]byte)[:40] },
+		"short: no units":    func(a []any) { splice(a, args, 13, "\x00\x00\x00\x00") },
+		"short: units":       func(a []any) { splice(a, args, 13, "\x7f\xff\xff\xff") },
+		"short: none":        func(a []any) { splice(a, args, 17, "\x00\x00") },
+		"short: no windows":  func(a []any) { splice(a, args, 19, "\x00") },
+		"short: two windows": func(a []any) { splice(a, args, 19, "\x02") },
+		"short: window of 0": func(a []any) { splice(a, args, 20, "\x00\x00\x00\x00\x00\x00\x00") },
+		"short: limit of 0":  func(a []any) { splice(a, args, 27, "\x00\x00\x00\x00\x00\x00") },
+		"short: 2^48-1":      func(a []any) { splice(a, args, 27, "\xff\xff\xff\xff\xff\xff") },
+		"short: no label":    func(a []any) { splice(a, args, 37, "\x00\x00") },
 	} {
 		hook.change = change
-		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {
+		method, charges := "search", []*quota.Charge{day, search}
+		if strings.HasPrefix(name, "short: ") {
+			method, charges = "m", charges[:1]
+		}
+		if _, err := spend(t, l, method, 1, charges...); !errors.Is(err, quota.ErrLedgerConfig) {
 			t.Errorf("%s: %v; want an error by the script", name, err)
 		}
 		if contents() != before {

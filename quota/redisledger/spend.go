@@ -17,6 +17,7 @@ const (
 	stale     = 3 // of spend: a later batch of this client came first
 	logFull   = 3 // of settle
 	searching = 4 // of spend: the log is not searched to its end yet
+	outdone   = 5 // of spend: a later try of the batch was decided
 )
 
 // What spend.lua answers of some requests.
@@ -25,6 +26,7 @@ const (
 	runSpent
 	runCooled
 	runFull
+	runKept // for a request that has charges with floors
 )
 
 // mode is how spend.lua knows a batch again, see there.
@@ -35,6 +37,10 @@ const (
 	named
 	resent
 	watched
+	shortForm // a fresh one, see plan.single
+	again
+
+	keyed = 8 // more, when the log has a key
 )
 
 // maxRounds bounds how often one operation learns, or is told of another day.
@@ -110,8 +116,8 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 			if err != nil {
 				return nil, err
 			}
-			if lost && p.mode == fresh {
-				p.mode = resent // the ledger is to hold the first copy off, and to search for what it did
+			if lost {
+				p.lost(p.try + 1) // the ledger is to hold the copies before off, and to search for what they did
 			}
 			rounds-- // after counts those
 			continue
@@ -123,7 +129,7 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 			p.now = answer.number(7)
 		}
 		switch {
-		case answer.bad || code > searching:
+		case answer.bad || code > outdone:
 			return nil, l.failed(errGarbled, unknown, true)
 		case code == answered:
 			return answer, nil
@@ -133,6 +139,8 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 			a.forget(p.head)
 		case code == searching:
 			rounds-- // a page of the log was searched; the deadline ends it
+		case code == outdone:
+			p.lost(answer.number(2) + 1)
 		default:
 			told = p.now
 		}
@@ -149,19 +157,33 @@ func (a *account) forget(head string) {
 	}
 }
 
-// packCharge packs one charge as new_charge in core.lua reads it.
-func packCharge(b []byte, a *account, c *quota.Charge, source, now int64) []byte {
-	b = append(b, byte(c.Window.Kind()), byte(source))
+// packCharge packs one charge as new_charges in common.lua reads it, with the sources
+// of its coverage and, if they matter, of its floors.
+func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, now int64) []byte {
+	kind := byte(c.Window.Kind())
+	if len(sources) > 1 {
+		kind += 16
+	}
+	b = append(b, kind, byte(sources[0]))
 	b = number(b, c.Window.Length().Microseconds(), 7)
-	b = number(b, int64(min(max(c.Limit, 1), quota.MaxLimit)), 6)
+	b = number(b, limitOf(c), 6)
 	if c.Window.Kind() == quota.KindDaily {
 		day := a.day(c.Window, now)
 		for _, at := range []int64{day.Start, day.Since, day.Opens, day.Next, day.Reopens} {
 			b = number(b, max(at, 0), 7)
 		}
 	}
+	if len(sources) > 1 {
+		b = number(number(b, int64(len(c.Floors)), 1), max(0, c.FloorUntil.Microseconds()), 7)
+		for i, floor := range c.Floors {
+			b = number(number(b, sources[1+i], 1), int64(floor.Units), 6)
+		}
+	}
 	return b
 }
+
+// limitOf returns a limit as scripts take it.
+func limitOf(c *quota.Charge) int64 { return int64(min(max(c.Limit, 1), quota.MaxLimit)) }
 
 // packNames packs the names of the charges' budgets.
 func packNames(b []byte, charges []*quota.Charge) []byte {
@@ -194,7 +216,7 @@ func (p *plan) read(a *packed, answers []quota.Answer) bool {
 	places := p.places
 	for len(places) > 0 {
 		code, n := a.number(1), a.number(4)
-		if a.bad || n < 1 || n > int64(len(places)) || code > runFull {
+		if a.bad || n < 1 || n > int64(len(places)) || code > runKept {
 			return false
 		}
 		run := places[:n]
@@ -211,13 +233,19 @@ func (p *plan) read(a *packed, answers []quota.Answer) bool {
 				answers[place].Err = errFull
 			}
 		default:
-			refusal := p.refusal(a, &p.batch.Requests[run[0]], code == runCooled)
+			var refusal quota.RefusedError
+			if request := &p.batch.Requests[run[0]]; code == runKept {
+				refusal = p.refusalBeside(a, request)
+			} else {
+				refusal = p.refusal(a, request, code == runCooled)
+			}
 			for _, place := range run {
 				own := refusal
 				answers[place].Err = &own
 			}
 		}
 	}
+	p.hear(a)
 	return !a.bad && a.rest == ""
 }
 

@@ -1,6 +1,6 @@
 -- What the scripts share beyond core.lua.
 
-local locate, fits_at, new_list, size, at, reach = core()
+local locate, fits_at, new_list, size, at, reach, seek = core()
 local floor, max, min, fmod = math.floor, math.max, math.min, math.fmod
 local PAGE = 250 -- records that one script reads at most, in a tenth of a millisecond or two
 local OTHER = 65535 -- the label of all calls that found no number left
@@ -19,13 +19,27 @@ local function clock(given)
   return (unpacked('>I7', given))
 end
 
+-- head_of returns meta's head, which clients know, and what stands behind it.
+local function head_of(meta)
+  local stored = call('HGET', meta, 'head') or ''
+  return string.sub(stored, 1, 12), string.sub(stored, 13)
+end
+
 -- turn gives meta a head that it has never had, so that nothing sent before can
 -- be decided any more. Its last byte says whether there are cooldowns or slots to look at.
-local function turn(meta, head, look)
+local function turn(meta, look)
+  local head, oldest = head_of(meta)
   local version = call('HINCRBY', meta, 'version', 1)
   head = string.sub(head, 1, 8) .. pack('>I3B', version % 16777216, look)
-  call('HSET', meta, 'head', head)
+  call('HSET', meta, 'head', head .. oldest)
   return head
+end
+
+-- note tells meta of the oldest record of the account's own log.
+local function note(meta, key)
+  local stamp, total, amount = unpacked('>I7I6I4', call('LINDEX', key, '0'))
+  amount = amount % NOCALL
+  call('HSET', meta, 'head', head_of(meta) .. pack('>I7I6I4', stamp, (total - amount) % WRAP, amount))
 end
 
 -- guard makes all clients know that there are cooldowns or slots to look at,
@@ -34,14 +48,14 @@ local function guard(meta, till)
   local head, have = unpack(call('HMGET', meta, 'head', 'guard'))
   if not head then return end
   if tonumber(have or '0') < till then call('HSET', meta, 'guard', string.format('%.0f', till)) end
-  if string.byte(head, 12) == 0 then turn(meta, head, 1) end
+  if string.byte(head, 12) == 0 then turn(meta, 1) end
 end
 
 -- unguard is the reverse, when nothing is left to look at.
 local function unguard(meta, cool, now)
-  local head, till = unpack(call('HMGET', meta, 'head', 'guard'))
+  local till = call('HGET', meta, 'guard')
   if now <= tonumber(till or '0') or call('EXISTS', cool) == 1 then return end
-  turn(meta, head, 0)
+  turn(meta, 0)
 end
 
 -- product returns floor(a*b/c) and whether something was left over, for whole
@@ -103,8 +117,9 @@ local function estimate(counter, now, limit, amount)
   return used, ends + length - showing(limit - amount, present, length)
 end
 
--- new_charges reads so many charges from a place on: kind, source, length, limit, and of a
--- daily window its five instants. It returns nil when a day is no longer, or not
+-- new_charges reads so many charges from a place on: kind (16 more with floors), source,
+-- length, limit, of a daily window its five instants, and of floors how many 1, how long
+-- before a day's end they end 7, and of each its source 1 and units 6. It returns nil when a day is no longer, or not
 -- yet, its window's: the client must send other instants.
 local function new_charges(packed, where, many, now)
   local charges = {}
@@ -112,6 +127,8 @@ local function new_charges(packed, where, many, now)
     local c = {}
     c.kind, c.source, c.length, c.limit, where = unpacked('>BBI7I6', packed, where)
     if c.limit < 1 or c.limit >= WRAP / 2 then bad('limit') end
+    local floored = c.kind >= FLOORED
+    if floored then c.kind = c.kind - FLOORED end
     if c.kind == DAILY then
       c.start, c.since, c.opens, c.next, c.reopens, where = unpacked('>I7I7I7I7I7', packed, where)
       if now < c.start or now >= c.opens then return nil end
@@ -120,6 +137,17 @@ local function new_charges(packed, where, many, now)
       c.since = max(now - c.length + 1, 1)
     else
       bad('kind of window')
+    end
+    if floored then
+      local many
+      c.floors, c.all, many, c.ends, where = {}, 0, unpacked('>BI7', packed, where)
+      for i = 1, many do
+        local f = {}
+        f.source, f.units, where = unpacked('>BI6', packed, where)
+        c.floors[i], c.all = f, c.all + f.units
+        if f.units < 1 or f.units > c.limit then bad('floor') end
+      end
+      if c.kind == COUNTER or c.ends > 0 and c.kind ~= DAILY then bad('floors') end
     end
     charges[n] = c
   end
@@ -221,20 +249,24 @@ local function items_of(packed)
   return items
 end
 
--- gather feeds what a coverage counts in the log since an instant to add(stamp, amount).
+-- gather feeds what a coverage counts in the log since an instant to add(stamp, amount),
+-- what is pending too.
 local function gather(log, labels, def, since, add)
   local c = coverage(def)
-  local _, place = locate(log, max(since, 1))
-  while place < size(log) do
-    for _, packed in ipairs(call('LRANGE', log.key, place, place + 499)) do
-      local stamp, _, raw, label = unpacked('>I7I6I4I2', packed)
-      if covers(c, labels(label, stamp)) then
-        local units = raw % NOCALL
-        add(stamp, amount_of(c.calls, units, raw < NOCALL and 1 or 0))
-      end
+  local function count(packed)
+    local stamp, _, raw, label = unpacked('>I7I6I4I2', packed)
+    if covers(c, labels(label, stamp)) then
+      local units = raw % NOCALL
+      add(stamp, amount_of(c.calls, units, raw < NOCALL and 1 or 0))
     end
-    place = place + 500
   end
+  local _, place = locate(log, max(since, 1))
+  local stored = size(log) - log.count
+  while place < stored do
+    for _, packed in ipairs(call('LRANGE', log.key, place, place + 499)) do count(packed) end
+    place = min(place + 500, stored)
+  end
+  for n = place - stored + 1, log.count do count(log.pending[n]) end
 end
 
 -- push adds a record to a list, pending.
@@ -276,7 +308,8 @@ end
 
 -- store writes what is pending and drops what no window can see any more. It
 -- reports whether a new sixteenth of the horizon has begun: often enough to
--- renew a key's life, and to trim what nobody asks for.
+-- renew a key's life, and to trim what nobody asks for; and whether another record is
+-- the first now.
 local function store(list, now, real)
   if list.count == 0 then return false end
   local part = max(floor(list.horizon / 16), 1000000)
@@ -290,7 +323,7 @@ local function store(list, now, real)
   end
   if cut > 0 then call('LTRIM', list.key, string.format('%.0f', cut), '-1') end
   if begins and real then lives(list.key, list.horizon) end
-  return begins
+  return begins, cut > 0 or not list.stored
 end
 
 local function store_counter(counter, real)

@@ -1,42 +1,3 @@
--- What all scripts begin with. Data comes only through KEYS and ARGV; numbers
--- in ARGV are packed big-endian, so they are whole and not negative by nature.
---
--- Lua counts in doubles, exact for whole numbers below 2^53. Stamps are
--- microseconds since the Unix epoch (below 2^53 until the year 2255). Running totals
--- wrap at 2^48 and are only ever subtracted, so a total may grow for ever;
--- what one log holds at once stays below 2^48, twice the highest limit (see full).
---
--- A LIST of records, oldest first, answers for one coverage. A record is
---     stamp  7 bytes  strictly increasing within a log
---     total  6 bytes  running total after this record, modulo 2^48
---     amount 4 bytes  what it counts; in the log the top bit says: not a call
--- and in the log, which is also the list of the units of all calls, after it
---     label  2 bytes  who and what, see learn.lua
---     client 6 bytes, seq 4 bytes (its low 32 bits): the id of the request
--- So what a window holds is the total of the last record less the total before
--- the first that it sees: two reads at the ends of the list, and to admit is one write.
--- A list is never trimmed to nothing, so one that is there has been filled from
--- the log and been fed since; one that covers nothing yet holds a record of stamp 0.
---
--- An estimate keeps two counters in a STRING: 7 bytes start of the present
--- period, 6 bytes its count, 6 bytes the count of the period before.
---
--- What costs time in a script is calling the server (half a microsecond to one, more
--- when a number must become text: hence '0' and '-1'), struct (a third), each KEY and
--- ARGV, each number answered, and making functions (a tenth each, in every run). So
--- plain.lua decides what is common with hardly a function, it calls core only when it must
--- search, and only what it leaves undecided meets common.lua.
-
-local call, pack, unpacked = redis.call, struct.pack, struct.unpack
-
-local WRAP = 281474976710656 -- 2^48
-local NOCALL = 2147483648 -- 2^31
-local BLOCK = 1099511627776 -- 2^40
-local SEQ = 4294967296 -- 2^32
-local SLACK = 120000000 -- entries stay two minutes longer: a clock may step back by that
-local SLIDING, DAILY, COUNTER = 1, 2, 3
-local FRESH, NAMED, RESENT, WATCHED = 0, 1, 2, 3 -- see spend.lua
-
 -- core makes what searches lists.
 local function core()
   local floor, max, min = math.floor, math.max, math.min
@@ -67,8 +28,10 @@ local function core()
       end
     else
       size(list)
+      local seen = list.seen
       if place < list.length then
-        packed = call('LINDEX', list.key, place)
+        packed = seen and seen[place] or call('LINDEX', list.key, place)
+        if seen then seen[place] = packed end
       else
         packed = list.pending[place - list.length + 1]
       end
@@ -105,9 +68,14 @@ local function core()
     if list.stamp < instant then return list.total, size(list) end
     local stamp, total, amount = at(list, 0)
     if stamp >= instant then return (total - amount) % WRAP, 0 end
-    local high = size(list) - 1
-    local guess = floor((instant - stamp) / (list.stamp - stamp) * high)
-    high = seek(list, 0, high, guess, instant)
+    local low, high = 0, size(list) - 1
+    if stamp == 0 then -- the list began with nothing
+      low = 1
+      stamp, total, amount = at(list, 1)
+      if stamp >= instant then return (total - amount) % WRAP, 1 end
+    end
+    local guess = low + floor((instant - stamp) / (list.stamp - stamp) * (high - low))
+    high = seek(list, low, high, guess, instant)
     stamp, total, amount = at(list, high)
     return (total - amount) % WRAP, high
   end
@@ -139,5 +107,5 @@ local function core()
     return told
   end
 
-  return locate, fits_at, new_list, size, at, reach
+  return locate, fits_at, new_list, size, at, reach, seek
 end

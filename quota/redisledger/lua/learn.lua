@@ -7,7 +7,9 @@
 -- meta is one hash, so that it is lost as a whole or not at all:
 --   head    eight random bytes that name this life of meta, three that are another version
 --           whenever the coverages or the next change, which is 1 when there are cooldowns
---           or slots to look at; what clients know is good for one head
+--           or slots to look at; what clients know is good for one head. Behind it, when
+--           the account's own log is there, what is known of its first record: stamp 7, the
+--           total before it 6, what it counts 4
 --   version counts the heads of this life, so that none comes again
 --   guard   until when it is 1 at least, see guard in common.lua
 --   items   the coverages
@@ -22,14 +24,16 @@ local meta, log = KEYS[1], KEYS[2]
 local MOST, LABELS = 128, 65000
 if #ARGV[2] ~= 12 then bad('head') end
 local head, items = unpack(call('HMGET', meta, 'head', 'items'))
-if #ARGV == 3 and ARGV[3] == '' then return {head or '', items or ''} end
+if #ARGV == 3 and ARGV[3] == '' then return {string.sub(head or '', 1, 12), items or ''} end
 
 if not head then
   local last, from = call('LINDEX', log, '-1'), 0
   if last then from = unpacked('>I7', last) + 1 end
   head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), ''
   call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
+  if last then note(meta, log) end
 end
+head = string.sub(head, 1, 12)
 
 -- A list whose horizon grows begins anew under another id, filled from the log.
 local kept, changed, parts = items_of(items), false, {}
@@ -43,7 +47,13 @@ for _, want in ipairs(items_of(ARGV[3])) do
     end
   end
   if not known then
-    if #kept >= MOST then table.remove(kept, 1) end -- whoever still asks for it fills it again
+    if #kept >= MOST then -- whoever still asks for it fills it again, so the log must go on to reach as far
+      local longest = 0
+      for _, item in ipairs(kept) do longest = max(longest, item.horizon) end
+      local oldest = 1
+      while oldest < #kept and kept[oldest].horizon == longest do oldest = oldest + 1 end
+      table.remove(kept, oldest)
+    end
     kept[#kept + 1] = want
     changed = true
   end
@@ -56,7 +66,7 @@ end
 if changed then
   items = table.concat(parts)
   call('HSET', meta, 'items', items)
-  head = turn(meta, head, string.byte(head, 12))
+  head = turn(meta, string.byte(head, 12))
 end
 
 -- free returns a number that no label has, from a random one on, or the number of all others.

@@ -4,11 +4,10 @@
 -- means, decides the whole batch again. Functions and numbers are handed in
 -- because a local is the quickest that Lua knows.
 
-local function plain(call, pack, unpacked, keys, head, batch, time)
-  if call('HGET', keys[1], 'head') ~= head then return '\1' end
+local function plain(call, pack, unpacked, keys, head, mode, batch, time, hinted, begins, base, counts)
   -- The first charge follows, or if there is none a group of as many bytes.
-  local client, seq, mode, horizon, ncharges, ngroups, kind, source, length, limit, where =
-    unpacked('>I6I7BI7I2I2BBI7I6', batch)
+  local client, seq, horizon, ncharges, ngroups, kind, source, length, limit, where =
+    unpacked('>I6I7I7I2I2BBI7I6', batch, 14)
   local now
   if time then
     if #time ~= 7 then return end
@@ -33,50 +32,6 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
   if not last then return end
   local stamp, total = unpacked('>I7I6', last)
 
-  -- Most often there is one charge, of a sliding window on the log that sees all of it, and
-  -- one group: then no table is needed.
-  local oldest, begins, sum, amount = nil, 0, 0, 0
-  if ncharges == 1 and ngroups == 1 and nsources == 0 and source == 0 and kind == SLIDING and mode == FRESH then
-    oldest = call('LINDEX', key, '0')
-    begins, sum, amount = unpacked('>I7I6I4', oldest)
-    amount = amount % NOCALL
-    local base, first = (sum - amount) % WRAP, stamp < now and now or stamp + 1
-    local label, units, place, times, _, nmine = unpacked('>I2I4I4I2BI2', batch, where)
-    local used = (total - base) % WRAP
-    local short, part = used + units - limit, horizon / 16
-    part = part < 1000000 and 1000000 or part - part % 1
-    if begins <= now - length or length < 1000 or units > limit or units < 1 or units >= NOCALL or label < 1 or times < 1
-      or nmine ~= 65535 or limit >= WRAP / 2 then
-      -- not so plain
-    elseif short > 0 then
-      if short <= amount then -- the oldest makes way enough
-        return pack('>BI7BI4I2I7I7', 0, now, 1, times, 1, used, begins + length)
-      elseif amount > 0 then -- perhaps all count as much as the oldest
-        local guess = (short - 1 - (short - 1) % amount) / amount
-        local two = call('LRANGE', key, guess - 1, guess)
-        if two[2] then
-          local _, below = unpacked('>I7I6', two[1])
-          local reached, above = unpacked('>I7I6', two[2])
-          if (below - base) % WRAP < short and (above - base) % WRAP >= short then
-            return pack('>BI7BI4I2I7I7', 0, now, 1, times, 1, used, reached + length)
-          end
-        end
-      end
-    elseif short + units * (times - 1) <= 0 and times <= 1000 and total % BLOCK + units * times < BLOCK
-      and stamp - stamp % part == first + times - (first + times) % part then
-      if times == 1 then
-        call('RPUSH', key, pack('>I7I6I4I2I6I4', first, (total + units) % WRAP, units, label, client, (seq + place) % SEQ))
-      else
-        local records = {}
-        for n = 1, times do
-          records[n] = pack('>I7I6I4I2I6I4', first + n - 1, (total + units * n) % WRAP, units, label, client, (seq + place + n - 1) % SEQ)
-        end
-        call('RPUSH', key, unpack(records))
-      end
-      return pack('>BI7BI4I7', 0, now, 0, times, first)
-    end
-  end
-
   local log = {key = key, horizon = horizon, stamp = stamp, total = total, was = stamp, count = 0, pending = false, stored = true}
   local charges, lists, locate, fits_at = {}, {[0] = log}, nil, nil
   for n = 1, ncharges do
@@ -98,7 +53,9 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
     local counter, calls, kept
     counter, calls, kept, where = unpacked('>BBI7', batch, where)
     if counter ~= 0 then return end
-    lists[n] = {key = keys[n + 2], calls = calls == 1, horizon = kept, count = 0, pending = false}
+    -- With all that it will have: a table that grows is made anew.
+    lists[n] = {key = keys[n + 2], calls = calls == 1, horizon = kept, count = 0, pending = false, stamp = 0, total = 0, was = 0,
+      first = false, begins = false, before = 0, amount = 0, fed = 0}
   end
   for n = 1, ncharges do
     local c = charges[n]
@@ -110,15 +67,14 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
       list.stamp, list.total = unpacked('>I7I6', last)
       list.was, list.stored = list.stamp, true
     end
-    if not list.first then
-      if list ~= log or not oldest then
-        list.first = call('LINDEX', list.key, '0')
-        begins, sum, amount = unpacked('>I7I6I4', list.first)
-        amount = amount % NOCALL
-      else
-        list.first = oldest
-      end
-      list.begins, list.amount, list.before = begins, amount, (sum - amount) % WRAP
+    if list.begins then -- known
+    elseif begins and list == log then
+      list.begins, list.before, list.amount = begins, base, counts
+    else
+      list.first = call('LINDEX', list.key, '0')
+      local stamp, sum, amount = unpacked('>I7I6I4', list.first)
+      amount = amount % NOCALL
+      list.begins, list.before, list.amount = stamp, (sum - amount) % WRAP, amount
     end
     c.list = list
     if list.begins >= since then
@@ -158,6 +114,7 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
         if not mine[n] then return end
       end
     end
+    if place >= NOCALL then return end
     if units >= NOCALL then
       units, nmine = units - NOCALL, 0
     elseif units < 1 then
@@ -248,6 +205,10 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
     end
   end
   answer = answer or table.concat(several)
+  if hinted then
+    for n = 1, ncharges do charges[n] = pack('>I4', charges[n].place or 0) end
+    answer = answer .. table.concat(charges)
+  end
   if count == 0 then return answer end
 
   if count > 1000 then return end
@@ -257,20 +218,24 @@ local function plain(call, pack, unpacked, keys, head, batch, time)
       local part = list.horizon / 16
       part = part < 1000000 and 1000000 or part - part % 1
       if list.stamp - list.stamp % part ~= list.was - list.was % part then return end
-      if list.first and list.begins <= now - list.horizon * 1.015625 - SLACK then return end
+      if list.begins and list.begins <= now - list.horizon * 1.015625 - SLACK then return end
     end
   end
   if count == 1 then call('RPUSH', key, records[1]) else call('RPUSH', key, unpack(records)) end
   for n = 1, nsources do
     local list = lists[n]
-    if list.count > 0 then call('RPUSH', list.key, unpack(list.pending)) end
+    if list.count == 1 then
+      call('RPUSH', list.key, list.pending[1])
+    elseif list.count > 0 then
+      call('RPUSH', list.key, unpack(list.pending))
+    end
   end
   if granted then
-    local said = pack('>I7I7', seq, 0) .. table.concat(granted)
+    local said = pack('>I7I7I2', seq, 0, 0) .. table.concat(granted)
     if time then call('SET', slot, said) else call('SET', slot, said, 'PX', '600000') end
   end
   return answer
 end
 
-local decided = plain(call, pack, unpacked, KEYS, ARGV[1], ARGV[2], ARGV[3])
+local decided = plainly and plain(call, pack, unpacked, KEYS, head, mode, batch, time, hinted, begins, base, amount)
 if decided then return decided end

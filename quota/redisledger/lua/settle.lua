@@ -5,7 +5,7 @@
 -- Answer: 0 done, or nothing to do; 1 other head; 2 too late, it stays; 3 the log is full.
 
 local meta = KEYS[1]
-if (call('HGET', meta, 'head') or '') ~= ARGV[1] then return 1 end
+if head_of(meta) ~= ARGV[1] then return 1 end
 local real, now = ARGV[2] == '', clock(ARGV[2])
 local log = new_list(KEYS[2], (unpacked('>I7', ARGV[3])))
 local stamp, client, seq, units, calls, most = unpacked('>I7I6I4I4BI4', ARGV[4])
@@ -32,6 +32,7 @@ end
 
 -- add records units that an entry far from the tail turned out to cost, as an
 -- entry of no call, unless it is there: the answer to the first try may have been lost.
+local own = log.key == string.gsub(meta, 'meta$', 'log')
 local function add()
   for _, record in ipairs(call('LRANGE', log.key, -most - 1, -1)) do
     local _, _, amount, _, who, which = unpacked('>I7I6I4I2I6I4', record)
@@ -40,7 +41,8 @@ local function add()
   local new = max(now, log.stamp + 1)
   push(log, new, more)
   log.pending[1] = pack('>I7I6I4I2I6I4', new, log.total, NOCALL + more, label, client, seq)
-  store(log, now, real)
+  local _, other = store(log, now, real)
+  if other and own then note(meta, log.key) end
   for _, source in ipairs(sources) do
     local amount = amount_of(source.calls, more, 0)
     if source.covered and source.counter then
@@ -55,18 +57,23 @@ end
 
 -- correct adds delta to the record of that stamp and to all totals behind it.
 -- A record that is not in a list has left it, or was never covered.
-local function correct(list, delta, first)
+local function correct(list, delta, first, from)
   if list.stamp < stamp then return end
-  local _, from = locate(list, stamp)
+  from = from or select(2, locate(list, stamp))
   local records = call('LRANGE', list.key, from, -1)
-  for n, record in ipairs(records) do
-    local when, total, amount = unpacked('>I7I6I4', record)
-    if n == 1 and when ~= stamp then return end
-    if n == 1 then amount = first(amount) end
-    records[n] = pack('>I7I6I4', when, (total + delta) % WRAP, amount) .. string.sub(record, 18)
+  local when, total, amount = unpacked('>I7I6I4', records[1])
+  if when ~= stamp then return end
+  local rest = string.sub(records[1], 18)
+  records[1] = pack('>I7I6I4', when, (total + delta) % WRAP, first(amount)) .. rest
+  if delta ~= 0 then
+    local form = rest == '' and '>c7I6c4' or '>c7I6c16'
+    for n = 2, #records do
+      local before, sum, after = unpacked(form, records[n])
+      records[n] = pack(form, before, (sum + delta) % WRAP, after)
+    end
   end
   call('LSET', list.key, from, records[1])
-  if #records == 1 then return end
+  if #records == 1 or delta == 0 then return end
   call('LTRIM', list.key, '0', from) -- quicker than to set each
   for n = 2, #records, 1000 do call('RPUSH', list.key, unpack(records, n, min(n + 999, #records))) end
 end
@@ -93,5 +100,6 @@ for _, source in ipairs(sources) do
     store_counter(source, real)
   end
 end
-correct(log, more, function() return units + (1 - calls) * NOCALL end)
+correct(log, more, function() return units + (1 - calls) * NOCALL end, place)
+if place == 0 and own then note(meta, log.key) end
 return 0

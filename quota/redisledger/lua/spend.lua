@@ -1,21 +1,28 @@
 -- Decides one batch. Nothing is written before all is decided.
 -- KEYS: meta, the log, sources, then, unless the batch is fresh, cooldowns and the
 -- client's slot.
--- ARGV: head, the batch, the time of a test if it has one. Source 0 is the log. A batch is
---   client 6, seq 7, mode 1, the log's horizon 7, how many charges 2 and groups 2,
---   the charges: kind 1, source 1, length 7, limit 6, of a daily window its five instants 7 each
+-- ARGV: the batch, the time of a test if it has one. Source 0 is the log. A batch is
+--   head 12, mode 1, client 6, seq 7, the log's horizon 7, how many charges 2 and groups 2,
+--   the charges, see new_charges in common.lua
 --   the sources: kind 1, calls 1, horizon 7 (a counter's is its length)
 --   groups of requests that differ in nothing: label 2, units 4 (top bit: forced), place of the
---     first in the batch 4, how many 2, how many sources count it 1 and charges it has 2 (all
+--     first in the batch 4 (top bit: no calls), how many 2, how many sources count it 1 and charges it has 2 (all
 --     bits: every one that is there), those sources 1 each, those charges 2 each
 --   the names of the charges' budgets 2 + n each
---   when resent how many requests the batch had 4, and since 7
+--   when it is sent again how many requests the batch had 4, since 7, and which try it is 2
+-- and of what is most common, a group with sliding windows on the log and nothing beside,
+--   head 12, mode 1, units 4, how many 2 and windows 1, of each its length 7, limit 6 and the
+--   place of its first record, if known, 4; label 2, client 6, the first's seq 7, horizon 7
 -- Answer, packed: 1: other head, ask again; 2, now 7: other days; 3: a batch that came too
--- late; 4: ask again; 0, now 7, then of as many requests as it says (4) each
+-- late; 4: ask again; 5, a later try 2: that one was decided; 0, now 7, then of as many requests as it says (4) each
 --   0, the first's stamp 7, the others' a microsecond apart
 --   1, charge 2, used 7, retry at 7
 --   2, the same and the reason 2 + n, for a cooldown
 --   3: the log is full
+--   4, charge 2, used 7, kept for others 7, retry at 7, whether it is a cooldown 1 and its reason
+--     2 + n, and how many charges have floors that end 2: of each its number 2, and what it
+--     holds and keeps today and of the next day 7 each; for a request that has charges with floors
+-- and of the short form perhaps the place of each window's first record (4)
 --
 -- Exactly once. A batch whose answer was lost is sent again, and the first copy may
 -- still be on its way. The modes:
@@ -25,22 +32,28 @@
 --   resent it is sent again. First of all head changes and the slot is written: they hold
 --          off the first copy, should that come later. Then the log is searched for the
 --          batch's records, from the newest back to since, a stamp that the batch's must be
---          above; a page at a time, and what was found stands in the slot. Then it is decided as a named one.
+--          above and no older than an hour; a page at a time, and what was found stands in the
+--          slot. Then it is decided as a named one.
+--   single  fresh, in the short form. single.lua makes it the long form of a fresh one
 --   named  the id is the caller's, who alone knows whether it came before. What is granted
 --          stands in the slot.
--- A slot is seq 7, the stamp before which is still to be searched 7 (0: nothing is), and of each
--- grant its place 4 and stamp 7.
+--   again  named, and its answer was lost. It stands in the slot, refused too.
+-- A try may come late that another was sent after: the slot tells the number of the last
+-- that was decided, and those before it are not decided any more.
+-- Of a log with a key the mode is 8 more.
+-- A slot is seq 7, the stamp before which is still to be searched 7 (0: nothing is), the try 2, and
+-- of each grant its place 4 and stamp 7.
 
 local meta = KEYS[1]
-if call('HGET', meta, 'head') ~= ARGV[1] then return '\1' end
-local real, now = not ARGV[3], clock(ARGV[3] or '')
-local client, seq, mode, horizon, ncharges, ngroups, where = unpacked('>I6I7BI7I2I2', ARGV[2])
+local real, now = not time, clock(time or '')
+local client, seq, horizon, ncharges, ngroups
+client, seq, horizon, ncharges, ngroups, where = unpacked('>I6I7I7I2I2', batch, 14)
 local charges
-charges, where = new_charges(ARGV[2], where, ncharges, now)
+charges, where = new_charges(batch, where, ncharges, now)
 if not charges then return pack('>BI7', 2, now) end
-if mode > WATCHED then bad('mode') end
+if mode > WATCHED and mode ~= AGAIN then bad('mode') end
 
-local guarded = string.byte(ARGV[1], 12) == 1
+local guarded = string.byte(head, 12) == 1
 local nsources, cool, slot = #KEYS - 2, nil, nil
 if guarded or mode ~= FRESH then
   nsources, cool, slot = #KEYS - 4, KEYS[#KEYS - 1], KEYS[#KEYS]
@@ -56,20 +69,28 @@ local function numbers(format, many, all)
     for n = 1, all[2] do list[n] = n end
     return list
   end
-  for n = 1, many do list[n], where = unpacked(format, ARGV[2], where) end
+  for n = 1, many do list[n], where = unpacked(format, batch, where) end
   return list
 end
 for n = 1, ngroups do
   local g = {}
   local nfeeds, nmine
-  g.label, g.units, g.place, g.times, nfeeds, nmine, where = unpacked('>I2I4I4I2BI2', ARGV[2], where)
+  g.label, g.units, g.place, g.times, nfeeds, nmine, where = unpacked('>I2I4I4I2BI2', batch, where)
+  g.calls = g.place < NOCALL and 1 or 0
+  g.place = g.place % NOCALL
+  if g.calls == 0 and g.units < NOCALL then bad('no call') end
+  if g.units < 1 or g.label < 1 or g.times < 1 then bad('group') end
   g.feeds = numbers('>B', nfeeds, {255, nsources})
   g.charges = numbers('>I2', nmine, {65535, ncharges})
   groups[n] = g
 end
-for _, c in ipairs(charges) do c.budget, where = unpacked('>I2c0', ARGV[2], where) end
-local many, since = 0, 0
-if mode == RESENT then many, since = unpacked('>I4I7', ARGV[2], where) end
+for _, c in ipairs(charges) do c.budget, where = unpacked('>I2c0', batch, where) end
+local many, since, try = 0, 0, 0
+if mode == RESENT or mode == AGAIN then
+  many, since, try = unpacked('>I4I7I2', batch, where)
+  since = max(since, now - 3600000000) -- no copy takes so long
+end
+if mode == AGAIN then mode = NAMED end
 
 local log = new_list(KEYS[2], horizon)
 local before, previous = {}, slot and call('GET', slot) or false
@@ -89,24 +110,25 @@ local function search(upto)
       if n == 1 and from > 0 and stamp > since then searched = stamp end
       if n == 1 then begins = not ours end
     end
-    if begins and (#found > 0 or #previous > 14) then searched = 0 end
+    if begins and (#found > 0 or #previous > 16) then searched = 0 end
   end
-  previous = pack('>I7I7', seq, searched) .. string.sub(previous, 15) .. table.concat(found)
+  previous = pack('>I7I7I2', seq, searched, try) .. string.sub(previous, 17) .. table.concat(found)
   if real then call('SET', slot, previous, 'PX', '600000') else call('SET', slot, previous) end
   return searched == 0
 end
 
 if mode == RESENT then guard(meta, now + 600000000) end
 if previous or mode == RESENT then
-  local last, upto = -1, nil
-  if previous then last, upto = unpacked('>I7I7', previous) end
+  local last, upto, tries = -1, nil, 0
+  if previous then last, upto, tries = unpacked('>I7I7I2', previous) end
   if last > seq or last == seq and mode == FRESH then return '\3' end
+  if last == seq and tries > try then return pack('>BI2', 5, tries) end
   if last < seq and mode == RESENT then
     previous, last, upto = '', seq, log.stamp + 1
   end
   if last == seq then
     if upto > 0 and not search(upto) then return '\4' end
-    for where = 15, #previous, 11 do
+    for where = 17, #previous, 11 do
       local place, stamp = unpacked('>I4I7', previous, where)
       before[place] = stamp
     end
@@ -115,13 +137,15 @@ if previous or mode == RESENT then
   end
 end
 
-local sources = {[0] = log}
-for n = 1, nsources do
-  local kind, calls, kept = unpacked('>BBI7', ARGV[2], packed_sources + 9 * (n - 1))
+-- A source is read when it is first asked for: floors are often not.
+local sources = setmetatable({[0] = log}, {__index = function(all, n)
+  if n > nsources then return nil end
+  local kind, calls, kept = unpacked('>BBI7', batch, packed_sources + 9 * (n - 1))
   local source = kind == 0 and new_list(KEYS[n + 2], kept) or new_counter(KEYS[n + 2], kept)
   source.calls = calls == 1
-  sources[n] = source
-end
+  all[n] = source
+  return source
+end})
 
 -- found fills a source that is charged and not there.
 local function found(source)
@@ -142,10 +166,22 @@ for _, c in ipairs(charges) do
 end
 local cooled = cool and cooldowns(cool, charges, now) or {}
 
+local beside -- made when it is needed
+
 -- judge returns why a request is refused, or nil. Of several reasons it is
 -- the one that ends last, the first of those.
 local function judge(units, mine)
   local latest, why = 0, nil
+  for _, n in ipairs(mine) do
+    if charges[n].floors then
+      beside = beside or floors(function(source)
+        local list = sources[source]
+        if not list or list.counter or not found(list) then bad('floor') end
+        return list
+      end)
+      return beside(units, charges, mine, cooled, now)
+    end
+  end
   for _, n in ipairs(mine) do
     local c = charges[n]
     local amount = amount_of(c.list.calls, units, 1)
@@ -162,13 +198,14 @@ local function judge(units, mine)
   return why
 end
 
-local function record(units, label, number, feeds)
+local function record(units, calls, label, number, feeds)
   local stamp = max(now, log.stamp + 1)
   push(log, stamp, units)
+  if calls == 0 then log.pending[log.count] = pack('>I7I6I4', stamp, log.total, NOCALL + units) end
   log.pending[log.count] = log.pending[log.count] .. pack('>I2I6I4', label, client, number % SEQ)
   for _, n in ipairs(feeds) do
     local source = sources[n]
-    local amount = amount_of(source.calls, units, 1)
+    local amount = amount_of(source.calls, units, calls)
     if not (source.stored or source.filled) then -- it is filled when somebody asks for it
     elseif source.counter then
       tick(source, stamp, amount)
@@ -182,12 +219,11 @@ end
 local answer, granted = {pack('>BI7', 0, now)}, {}
 local function decide(g, place)
   local units = g.units % NOCALL
-  if units < 1 and g.units < NOCALL or g.label < 1 then bad('units or label') end
   if before[place] then return pack('>BI4I7', 0, 1, before[place]) end
   local why = g.units < NOCALL and judge(units, g.charges)
   if why then return why end
   if full(log, units) then return pack('>BI4', 3, 1) end
-  local stamp = record(units, g.label, seq + place, g.feeds)
+  local stamp = record(units, g.calls, g.label, seq + place, g.feeds)
   granted[#granted + 1] = pack('>I4I7', place, stamp)
   return pack('>BI4I7', 0, 1, stamp)
 end
@@ -195,13 +231,16 @@ for _, g in ipairs(groups) do
   for place = g.place, g.place + g.times - 1 do answer[#answer + 1] = decide(g, place) end
 end
 
-if store(log, now, real) and real then lives(meta, max(log.horizon, 93600000000)) end
-for n = 1, #sources do
-  local source = sources[n]
-  if source.counter then store_counter(source, real) else store(source, now, real) end
+local renewed, other = store(log, now, real)
+if renewed and real then lives(meta, max(log.horizon, 93600000000)) end
+if other and not keyed then note(meta, log.key) end
+for n = 1, nsources do
+  local source = rawget(sources, n)
+  if not source then -- nobody asked
+  elseif source.counter then store_counter(source, real) else store(source, now, real) end
 end
-if #granted > 0 and mode ~= FRESH then
-  local slotted = (previous or pack('>I7I7', seq, 0)) .. table.concat(granted)
+if mode ~= FRESH and (#granted > 0 or try > 0) then
+  local slotted = pack('>I7I7I2', seq, 0, try) .. string.sub(previous or '', 17) .. table.concat(granted)
   if real then call('SET', slot, slotted, 'PX', '600000') else call('SET', slot, slotted) end
 end
 if guarded and mode ~= RESENT and #granted > 0 then unguard(meta, cool, now) end

@@ -6,7 +6,7 @@
 -- next units return (0: never), until when a cooldown holds, of which budget and why.
 
 local meta = KEYS[1]
-if (call('HGET', meta, 'head') or '') ~= ARGV[1] then return {1} end
+if head_of(meta) ~= ARGV[1] then return {1} end
 local now = clock(ARGV[2])
 local charges, names = new_charges(ARGV[4], 1, #ARGV - 4, now)
 if not charges then return {2, now} end

@@ -1,0 +1,132 @@
+package redisledger
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// ending is a charge with floors that end before their day does. What its lists
+// hold the script knows, and when days begin and end this process: so it is
+// the script that decides whether a call fits, and this process that says when.
+type ending struct {
+	charge *quota.Charge
+	amount int64
+	used   held
+	floors held // as one
+	kept   int64
+	order  int
+}
+
+// held is a list of which is known what it holds of a day, and of the next.
+type held struct {
+	since, next   int64 // of the day
+	today, beyond int64
+}
+
+// Newest implements decide.List.
+func (h held) Newest() (stamp, total int64) { return 0, h.today }
+
+// Before implements decide.List.
+func (h held) Before(at int64) int64 {
+	switch {
+	case at <= h.since:
+		return 0
+	case at <= h.next:
+		return h.today - h.beyond
+	}
+	return h.today
+}
+
+// Reach implements decide.List. Calendar windows do not ask it.
+func (h held) Reach(int64) int64 { return 0 }
+
+// fit reports how the call fits at an instant if nobody spends until then.
+func (e *ending) fit(at int64) decide.Fit {
+	day := decide.DayOf(e.charge.Window, at)
+	q := decide.Question{Now: at, Window: &e.charge.Window, Limit: int64(e.charge.Limit), Day: &day,
+		Floors: []decide.Floor{{List: e.floors, Units: e.kept}}, FloorUntil: e.charge.FloorUntil.Microseconds()}
+	return q.Fits(e.used, e.amount)
+}
+
+// readEndings reads what the script says of such charges.
+func (p *plan) readEndings(a *packed, request *quota.Request) (all []ending) {
+	for range a.number(2) {
+		n := a.number(2)
+		used, kept, usedNext, keptNext := a.number(7), a.number(7), a.number(7), a.number(7)
+		if a.bad || n < 1 || n > int64(len(p.charges)) {
+			a.bad = true
+			return nil
+		}
+		e := ending{charge: p.charges[n-1], order: int(n)}
+		e.amount = int64(e.charge.Coverage.Amount(request.Units))
+		for _, floor := range e.charge.Floors {
+			e.kept += int64(floor.Units)
+		}
+		day := decide.DayOf(e.charge.Window, p.now)
+		e.used = held{day.Since, day.Next, used, usedNext}
+		e.floors = held{day.Since, day.Next, e.kept - kept, e.kept - keptNext}
+		all = append(all, e)
+	}
+	return all
+}
+
+// refusalBeside reads why requests were refused that have charges with floors.
+func (p *plan) refusalBeside(a *packed, request *quota.Request) quota.RefusedError {
+	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
+	reason := a.text(a.number(2))
+	endings := p.readEndings(a, request)
+	if a.bad || n > int64(len(p.charges)) {
+		a.bad = true
+		return quota.RefusedError{}
+	}
+	// The script told the latest of the others, the first of those. So the order matters.
+	fit, order := decide.Fit{Used: used, Kept: kept}, 2*int(n)
+	if n == 0 {
+		order = 1 << 31
+	}
+	if cool {
+		order++
+	}
+	for i := range endings {
+		e := &endings[i]
+		own := e.fit(p.now)
+		if int64(e.order) == n {
+			fit = own
+		}
+		if own.RetryAt > at || own.RetryAt == at && at > 0 && 2*e.order < order {
+			n, at, fit, order, cool = int64(e.order), own.RetryAt, own, 2*e.order, false
+		}
+	}
+	at = allFit(endings, at)
+	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
+		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+	if cool {
+		refused.Reason, refused.Detail = quota.ReasonCooldown, reason
+	}
+	if n > 0 {
+		c := p.charges[n-1]
+		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.Remaining, refused.Kept = max(0, c.Limit-quota.Units(fit.Used+fit.Kept)), quota.Units(fit.Kept)
+		refused.Needed = c.Coverage.Amount(request.Units)
+	}
+	return refused
+}
+
+// allFit returns the first instant from one on at which all fit together. Where
+// floors end with each day what fits now may not fit tomorrow.
+func allFit(endings []ending, at int64) int64 {
+	for range 4 { // it may be that there is none
+		before := at
+		for i := range endings {
+			if fit := endings[i].fit(at); fit.RetryAt > 0 {
+				at = fit.RetryAt
+			}
+		}
+		if at == before {
+			break
+		}
+	}
+	return at
+}

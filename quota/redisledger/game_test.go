@@ -1,0 +1,222 @@
+package redisledger_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+)
+
+// game is one that is played on two ledgers.
+type game struct {
+	*rapid.T
+	clock    *ledgertest.Clock
+	ledgers  [2]quota.Ledger
+	charges  []*quota.Charge
+	beside   map[string][]*quota.Charge // the same as calls of a region are charged to them
+	client   uint64
+	seq      uint64
+	last     *quota.Batch
+	unnamed  bool // the ledgers name the batch
+	receipts []quota.Receipt
+}
+
+var (
+	gameKeys    = []string{"", "203.0.113.9"}
+	gameMethods = []string{"search.list", "videos.list", "a\x00}b"}
+	gameCallers = []quota.Caller{{}, {Lane: "cron", Job: "j", Region: "IN"}, {Lane: "backfill", Region: "US"}}
+	gameRegions = []string{"", "IN", "US"}
+)
+
+// begin makes the budgets, and all of them known to both logs: a keyed log
+// keeps its entries for the windows that were asked of it.
+func (g *game) begin() {
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		g.Fatal(err)
+	}
+	windows := []quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(time.Hour), quota.Sliding(time.Minute), quota.Daily(pacific),
+		quota.Counter(7 * time.Minute), quota.Counter(9 * time.Hour)}
+	coverages := []quota.Coverage{{}, {Measure: quota.Calls}, {Methods: gameMethods[:2]}, {Except: gameMethods[1:2]},
+		{Lanes: []string{"cron"}, Regions: []string{"IN", "US"}}}
+	limits := rapid.OneOf(rapid.Int64Range(1, 50), rapid.Int64Range(1, int64(quota.MaxUnits)*4), rapid.Int64Range(1, int64(quota.MaxLimit)))
+	for i := range rapid.IntRange(1, 7).Draw(g.T, "budgets") {
+		g.charges = append(g.charges, &quota.Charge{Budget: fmt.Sprint("b", i), Limit: quota.Units(limits.Draw(g.T, "limit")),
+			Coverage: quota.NewCoverage(rapid.SampledFrom(coverages).Draw(g.T, "coverage")), Window: rapid.SampledFrom(windows).Draw(g.T, "window")})
+	}
+	g.keep()
+	for _, key := range gameKeys {
+		g.play(&quota.Batch{Account: account, Key: key, Requests: []quota.Request{{Method: "first", Force: true, Charges: g.beside[""]}}})
+	}
+}
+
+// keep draws what the budgets keep for two regions.
+func (g *game) keep() {
+	g.beside = map[string][]*quota.Charge{}
+	for _, c := range g.charges {
+		left, until := int64(c.Limit), time.Duration(rapid.SampledFrom([]int64{0, 1, 7}).Draw(g.T, "until"))*time.Hour
+		floors := map[string]int64{}
+		for _, region := range gameRegions[1:] {
+			if rapid.Bool().Draw(g.T, "kept") && !c.Window.Estimate() {
+				floors[region] = rapid.Int64Range(1, max(left, 1)).Draw(g.T, "floor")
+				left -= floors[region]
+			}
+		}
+		for _, region := range gameRegions {
+			own := *c
+			for _, other := range gameRegions[1:] {
+				if other == region || floors[other] < 1 || left < 0 {
+					continue
+				}
+				coverage := *c.Coverage
+				coverage.Regions = []string{other}
+				own.Floors = append(own.Floors, quota.Floor{Coverage: quota.NewCoverage(coverage), Units: quota.Units(floors[other])})
+				if c.Window.Kind() == quota.KindDaily {
+					own.FloorUntil = until
+				}
+			}
+			g.beside[region] = append(g.beside[region], &own)
+		}
+	}
+}
+
+func (g *game) same(what string, mem, red any) {
+	if diff := cmp.Diff(mem, red, cmp.Comparer(func(a, b error) bool { return cmp.Equal(fmt.Sprintf("%#v", a), fmt.Sprintf("%#v", b)) })); diff != "" {
+		g.Fatalf("%s: in memory -, in Redis +\n%s", what, diff)
+	}
+}
+
+func (g *game) play(batch *quota.Batch) {
+	if !g.unnamed {
+		batch.Client, batch.Seq = g.client, g.seq
+		g.seq += uint64(len(batch.Requests))
+	}
+	g.last = batch
+	for _, answer := range g.send() {
+		if answer.Err == nil && !g.unnamed {
+			g.receipts = append(g.receipts, answer.Receipt)
+		}
+	}
+}
+
+func (g *game) send() []quota.Answer {
+	var answers [2][]quota.Answer
+	for i, l := range g.ledgers {
+		var err error
+		if answers[i], err = l.Spend(context.Background(), g.last); err != nil {
+			g.Fatal(err)
+		}
+	}
+	for i := range answers[0] {
+		mem, red := answers[0][i].Receipt, answers[1][i].Receipt
+		if g.unnamed { // ids are then of the ledgers' own making
+			mem.ID, red.ID = quota.ID{}, quota.ID{}
+		}
+		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), mem, red)
+		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), describe(answers[0][i].Err), describe(answers[1][i].Err))
+	}
+	return answers[0]
+}
+
+// describe returns all that an error says.
+func describe(err error) string {
+	if refused, ok := err.(*quota.RefusedError); ok {
+		return fmt.Sprintf("%+v", *refused)
+	}
+	return fmt.Sprint(err)
+}
+
+func (g *game) spend(t *rapid.T) {
+	units := rapid.OneOf(rapid.Int64Range(1, 9), rapid.Int64Range(1, int64(quota.MaxUnits)), rapid.Just(int64(quota.MaxUnits)))
+	batch := &quota.Batch{Account: account, Key: rapid.SampledFrom(gameKeys).Draw(t, "key")}
+	for range rapid.IntRange(1, 5).Draw(t, "requests") {
+		r := quota.Request{Method: rapid.SampledFrom(gameMethods).Draw(t, "method"), Caller: rapid.SampledFrom(gameCallers).Draw(t, "caller"),
+			Units: quota.Units(units.Draw(t, "units")), Force: rapid.IntRange(0, 9).Draw(t, "force") == 0}
+		r.NoCall = r.Force && rapid.Bool().Draw(t, "no call")
+		for _, c := range g.beside[r.Caller.Region] {
+			if c.Coverage.Covers(r.Method, r.Caller) {
+				r.Charges = append(r.Charges, c)
+			}
+		}
+		batch.Requests = append(batch.Requests, r)
+	}
+	for rapid.IntRange(0, 3).Draw(t, "again") == 0 && len(batch.Requests) < 40 { // callers that ask the same
+		batch.Requests = append(batch.Requests, batch.Requests[len(batch.Requests)-1])
+	}
+	g.unnamed = rapid.Bool().Draw(t, "unnamed")
+	g.play(batch)
+}
+
+func (g *game) resend(t *rapid.T) {
+	if g.last.Client == 0 {
+		t.Skip("it has no id")
+	}
+	g.unnamed = false
+	g.send()
+}
+
+func (g *game) correct(t *rapid.T) {
+	receipt := rapid.SampledFrom(g.receipts).Draw(t, "receipt")
+	units := quota.Units(rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, int64(quota.MaxUnits))).Draw(t, "to"))
+	refund := rapid.Bool().Draw(t, "refund")
+	var errs [2]error
+	for i, l := range g.ledgers {
+		if refund {
+			errs[i] = l.Refund(context.Background(), receipt)
+		} else {
+			errs[i] = l.Settle(context.Background(), receipt, units)
+		}
+	}
+	g.same("settle", describe(errs[0]), describe(errs[1]))
+}
+
+func (g *game) cool(t *rapid.T) {
+	budget := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "budget")
+	until := g.clock.Now().Add(time.Duration(rapid.OneOf(rapid.Int64Range(-60e6, 600e6), rapid.Int64Range(0, 100*3600e6)).Draw(t, "until")) * time.Microsecond)
+	lift := rapid.Bool().Draw(t, "lift")
+	for _, l := range g.ledgers {
+		err := l.SetCooldown(context.Background(), quota.Cooldown{Account: account, Budget: budget, Until: until, Reason: "said so"})
+		if lift {
+			err = l.ClearCooldown(context.Background(), account, budget)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (g *game) advance(t *rapid.T) {
+	most := rapid.SampledFrom([]int64{10, 1e6, 60e6, 3600e6, 20 * 3600e6}).Draw(t, "at most")
+	g.clock.Add(time.Duration(rapid.Int64Range(1, most).Draw(t, "advance")) * time.Microsecond)
+}
+
+func (g *game) compare(*rapid.T) {
+	for _, key := range gameKeys {
+		var standings [2][]quota.Standing
+		var logs [2][]quota.Entry
+		for i, l := range g.ledgers {
+			var err error
+			if standings[i], err = l.Standings(context.Background(), account, key, g.charges); err != nil {
+				g.Fatal(err)
+			}
+			for e, err := range l.Entries(context.Background(), quota.Query{Account: account, Key: key, Since: g.clock.Now().Add(-time.Minute)}) {
+				if err != nil {
+					g.Fatal(err)
+				}
+				logs[i] = append(logs[i], e)
+			}
+		}
+		g.same("standings of "+key, standings[0], standings[1])
+		for i := range min(len(logs[0]), len(logs[1])) {
+			if logs[0][i].ID.Client != g.client {
+				logs[0][i].ID, logs[1][i].ID = quota.ID{}, quota.ID{}
+			}
+		}
+		g.same("log of "+key, logs[0], logs[1])
+	}
+}
