@@ -121,7 +121,7 @@ func TestModelOf2026(t *testing.T) {
 				t.Errorf("the next process ended %s and made %d calls; want none", report.Outcome, len(h.upstream.Arrivals())-arrived)
 			}
 			h.clock.Set(opens.Add(-time.Microsecond))
-			if report = h.run(t); len(h.upstream.Arrivals()) != arrived {
+			if h.run(t); len(h.upstream.Arrivals()) != arrived {
 				t.Errorf("before the day began there: %d calls; want none", len(h.upstream.Arrivals())-arrived)
 			}
 
