@@ -42,3 +42,17 @@ func TestRefusalIsKept(t *testing.T) {
 		t.Errorf("%v, %v; want the refusal still", again, err)
 	}
 }
+
+// TestWhyOfAnEstimate: what a counter held before counts in part, so it is not
+// what the limit fell short of.
+func TestWhyOfAnEstimate(t *testing.T) {
+	for _, c := range []struct {
+		estimate bool
+		short    quota.Units
+	}{{true, 100}, {false, 190}} {
+		e := &explanation{Refusal: &refusal{Reason: string(quota.ReasonSpent), Budget: new("all"), Measure: "units", Needed: 100, Limit: 150}, Held: 240, estimate: c.estimate}
+		if e.help(); e.Short != c.short || *e.Limit != 150+c.short {
+			t.Errorf("estimate %t: short %d, a limit of %d; want %d short", c.estimate, e.Short, *e.Limit, c.short)
+		}
+	}
+}

@@ -256,10 +256,10 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 		p.pruned = p.now()
 	}
 	p.mu.Unlock()
-	if report.Units > 0 && err == nil {
+	if report.Outcome != jobs.Failed && err == nil { // others may have spent, too
 		if balances, err := p.guard.Balances(ctx); err == nil {
 			for _, line := range (levels{filepath.Join(dir, "levels")}).told(balances) {
-				p.log.Warn("budget", "level", line)
+				p.log.Warn("budget crosses a level", "reason", line)
 			}
 		}
 	}

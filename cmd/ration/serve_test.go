@@ -235,6 +235,21 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 	}
 }
 
+// TestServeTellsLevels: a level that a budget crosses is told once, whoever has spent.
+func TestServeTellsLevels(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	for _, want := range []string{"80 % of 5 units (4)", "95 % of 5 units (5)", ""} {
+		d := s.serve(t, nil, "--json", "-v")
+		d.says(`"msg":"pass","region":"US",.*"outcome":"(complete|skipped)"`)
+		d.ends(syscall.SIGTERM)
+		told := regexp.MustCompile(`(?m)^\{"time":"20[^"]*Z","level":"WARN","msg":"budget crosses a level","reason":"all has used (.*); more frees at 20.*\}$`).FindAllStringSubmatch(d.text(), -1)
+		if want == "" && told != nil || want != "" && (len(told) != 1 || told[0][1] != want) {
+			t.Errorf("told %q; want %q once:\n%s", told, want, d.text())
+		}
+		s.command("spend", "videos.list").Run()
+	}
+}
+
 // TestServeInACooldown: what the upstream said to another process holds here:
 // no call is made, and the log says until when.
 func TestServeInACooldown(t *testing.T) {

@@ -86,15 +86,11 @@ func (f floor) with(more quota.Units, over bool) floor {
 	return f
 }
 
-// floorsOver reports whether the window is so near its end that what is left
-// goes to anyone.
+// floorsOver reports whether the window is so near its end, which by another
+// clock may come a margin early, that what is left goes to anyone.
 func floorsOver(b *quota.Balance) bool {
-	if b.Budget.FloorUntil == 0 {
-		return false
-	}
-	day := b.Budget.Window.Day(b.At)
-	margin := day.Opens.Sub(day.Next) / 2
-	return !b.At.Before(day.Next.Add(margin - b.Budget.FloorUntil))
+	until := b.Budget.FloorUntil
+	return until > 0 && !b.At.Before(b.Budget.Window.Day(b.At).Next.Add(-until))
 }
 
 // returning is when units return, and how many.

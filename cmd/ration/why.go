@@ -47,7 +47,8 @@ type explanation struct {
 		Reason  *string `json:"reason"`
 	} `json:"now"`
 
-	most spender // who spent most of it
+	most     spender // who spent most of it
+	estimate bool    // the window is: of what it held before, a part counts
 }
 
 // spender is who spent how much: calls of one method for one region.
@@ -132,7 +133,7 @@ func (e *explanation) spenders(ctx context.Context, s *spending, budget *quota.B
 	if window.Kind() == quota.KindDaily {
 		since = window.Day(at).Since
 	}
-	e.Window, e.Since = new(window.String()), instant(since)
+	e.Window, e.Since, e.estimate = new(window.String()), instant(since), window.Estimate()
 	coverage, groups := budget.Coverage(), map[spender]quota.Units{}
 	for entry, err := range s.ledger.Entries(ctx, quota.Query{Account: budget.Account, Since: since, Until: at.Add(time.Microsecond)}) {
 		if err != nil {
@@ -169,7 +170,7 @@ func (e *explanation) help() {
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent:
 		e.Short = r.Needed - r.Remaining
-		if r.Remaining == 0 { // more than the limit may have been used
+		if r.Remaining == 0 && !e.estimate { // more than the limit may have been used
 			e.Short = max(e.Short, e.Held+r.Kept+r.Needed-r.Limit)
 		}
 		e.Limit = new(r.Limit + e.Short)
@@ -230,14 +231,10 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 		if reason != "" || b.Budget.Account != r.Account || !b.Budget.Coverage().Covers(call.Method, call.Caller) {
 			continue
 		}
-		kept, err := s.kept(ctx, &b, call.Caller.Region)
-		if err != nil {
-			return err
-		}
 		need := b.Budget.Coverage().Amount(call.Units)
 		if c := b.Cooldown; c != nil {
 			reason = fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, c.Budget), quota.Stamp(c.Until))
-		} else if left := max(0, b.Remaining-kept); need > left {
+		} else if left := max(0, b.Remaining-keptFrom(call.Caller.Region, &b)); need > left {
 			reason = fmt.Sprintf("%s has %d of %d %s left, it needs %d", b.Budget.Name, left, b.Budget.Limit, b.Budget.Measure, need)
 		}
 	}
@@ -248,28 +245,14 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 	return nil
 }
 
-// kept returns what of a budget is kept for the floors of regions other than this.
-func (s *spending) kept(ctx context.Context, b *quota.Balance, region string) (kept quota.Units, err error) {
-	budget := b.Budget
-	if len(budget.Floor) == 0 || floorsOver(b) {
-		return 0, nil
-	}
-	var charges []*quota.Charge
-	var floors []quota.Units
-	for other, floor := range budget.Floor {
-		if other == region {
-			continue
+// keptFrom returns what a budget keeps from a region for the floors of others.
+func keptFrom(region string, b *quota.Balance) (kept quota.Units) {
+	for _, floor := range b.Floors {
+		if floor.Region != region {
+			kept += floor.Kept
 		}
-		c := budget.Coverage()
-		charges = append(charges, &quota.Charge{Budget: budget.Name, Limit: budget.Limit, Window: budget.Window,
-			Coverage: quota.NewCoverage(quota.Coverage{Measure: c.Measure, Methods: c.Methods, Except: c.Except, Lanes: c.Lanes, Regions: []string{other}})})
-		floors = append(floors, floor)
 	}
-	standings, err := s.allowance.Standings(ctx, budget.Account, "", charges)
-	for i := range standings {
-		kept += max(0, floors[i]-standings[i].Used)
-	}
-	return kept, err
+	return kept
 }
 
 // undash is dash undone.
@@ -290,6 +273,9 @@ func (a *app) whyText(e *explanation) {
 		part := ""
 		if e.Held < r.Limit-r.Kept-r.Remaining {
 			part = ", as far as the ledger still holds it"
+		}
+		if e.estimate {
+			part = " at most"
 		}
 		fmt.Fprintf(a.stdout, "\n%s, its window of %s then: %d %s%s, by\n", safe(*r.Budget), *e.Window, e.Held, r.Measure, part)
 		t := a.table("", "who had spent it")

@@ -39,7 +39,7 @@ func (r *Report) column(q *question, at int64) Column {
 	c := Column{At: instant(at), Held: q.used(at, nil, &q.held)}
 	c.Total = c.Held
 	for i := range r.Regions {
-		units := q.used(at, q.own[r.Regions[i].Region], nil)
+		units := q.used(at, &q.own[i].series, nil)
 		c.Regions, c.Total = append(c.Regions, units), c.Total+units
 	}
 	return c

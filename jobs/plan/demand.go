@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,6 +16,7 @@ type demand struct {
 	to     int64
 	passes []pass // by region
 	ticks  []tick // in the order of time, those of one instant in the order of regions
+	spare  []tick // to merge into
 }
 
 // tick is one pass of a region.
@@ -77,11 +77,16 @@ func (d *demand) comes(schedule jobs.Schedule, most int) ([]int64, error) {
 func (d *demand) merge() {
 	d.ticks = d.ticks[:0]
 	for region := range d.passes {
-		for _, at := range d.passes[region].ticks {
-			d.ticks = append(d.ticks, tick{at, region})
+		rest, own, merged := d.ticks, d.passes[region].ticks, d.spare[:0]
+		for len(own) > 0 {
+			if len(rest) > 0 && rest[0].at <= own[0] {
+				merged, rest = append(merged, rest[0]), rest[1:]
+			} else {
+				merged, own = append(merged, tick{own[0], region}), own[1:]
+			}
 		}
+		d.ticks, d.spare = append(merged, rest...), d.ticks
 	}
-	slices.SortStableFunc(d.ticks, func(a, b tick) int { return cmp.Compare(a.at, b.at) })
 }
 
 // pass prices what a region fetches.

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"math/bits"
+	"slices"
 	"sort"
 
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -33,17 +35,59 @@ func (s *series) place(at int64) int {
 	return sort.Search(len(s.at), func(i int) bool { return s.at[i] >= at })
 }
 
+// span is where a sum was looked up last: who asks for one instant after the
+// other finds the next one near.
+type span struct{ from, until int }
+
+// near is sum, from where it was looked up last.
+func (s *series) near(last *span, from, until int64) int64 {
+	if len(s.at) == 0 || until < from {
+		return 0
+	}
+	last.from, last.until = s.walk(last.from, from), s.walk(last.until, until+1)
+	return s.total[last.until] - s.total[last.from]
+}
+
+// walk is place, from a place on.
+func (s *series) walk(i int, at int64) int {
+	for i = min(i, len(s.at)); i < len(s.at) && s.at[i] < at; {
+		i++
+	}
+	for i > 0 && s.at[i-1] >= at {
+		i--
+	}
+	return i
+}
+
+func (s *series) empty() { s.at, s.total = s.at[:0], append(s.total[:0], 0) }
+
 // question is one budget, asked of what a schedule asks for and of what the
 // ledger holds. Each tick of a region counts for as much as its others.
 type question struct {
 	budget *quota.Budget
 	from   int64
-	ticks  series             // of all regions
-	own    map[string]*series // of each region; made when it is needed
-	held   series             // what the ledger holds
-	mine   map[string]*series // of it, each region's
+	ticks  series  // of all regions
+	held   series  // what the ledger holds
+	own    []part  // of the ticks, each region's; filled when it is needed
+	floors []floor // of the budget
 	since  func(at int64) int64
 	day    func(at int64) day
+}
+
+// part is one region's.
+type part struct {
+	series
+	due  [2]span
+	open int64 // of its floor
+}
+
+// floor is what the budget keeps for a region.
+type floor struct {
+	name   string
+	units  int64
+	region int    // its place; -1 when it is not in the schedule
+	held   series // what the ledger holds of it
+	seen   [2]struct{ ticks, held span }
 }
 
 // day is a quota.Day in microseconds.
@@ -51,10 +95,18 @@ type day struct{ start, since, next, opens int64 }
 
 // question returns the budget at a place with what the ledger holds.
 func (in *Input) question(place int) *question {
-	q := &question{budget: &in.Budgets[place], from: in.From.UnixMicro(), mine: map[string]*series{}}
+	q := &question{budget: &in.Budgets[place], from: in.From.UnixMicro(), own: make([]part, len(in.Regions))}
+	for name, units := range q.budget.Floor {
+		region := slices.IndexFunc(in.Regions, func(r jobs.Region) bool { return r.Name == name })
+		q.floors = append(q.floors, floor{name: name, units: int64(units), region: region})
+	}
 	in.held(q.budget, func(e *quota.Entry, amount int64) {
 		q.held.add(e.At.UnixMicro(), amount)
-		of(q.mine, e.Caller.Region).add(e.At.UnixMicro(), amount)
+		for i := range q.floors {
+			if f := &q.floors[i]; f.name == e.Caller.Region {
+				f.held.add(e.At.UnixMicro(), amount)
+			}
+		}
 	})
 	q.windows()
 	return q
@@ -63,24 +115,19 @@ func (in *Input) question(place int) *question {
 // fill enters the ticks of a demand; detailed tells the regions apart, which
 // floors need as well.
 func (q *question) fill(d *demand, place int, detailed bool) {
-	q.ticks.at, q.ticks.total, q.own = q.ticks.at[:0], append(q.ticks.total[:0], 0), map[string]*series{}
-	detailed = detailed || len(q.budget.Floor) > 0
+	q.ticks.empty()
+	for i := range q.own {
+		q.own[i].empty()
+	}
+	detailed = detailed || len(q.floors) > 0
 	for _, t := range d.ticks {
-		pass := &d.passes[t.region]
-		if weight := pass.weights[place]; weight > 0 {
+		if weight := d.passes[t.region].weights[place]; weight > 0 {
 			q.ticks.add(t.at, weight)
 			if detailed {
-				of(q.own, pass.region).add(t.at, weight)
+				q.own[t.region].add(t.at, weight)
 			}
 		}
 	}
-}
-
-func of(all map[string]*series, region string) *series {
-	if all[region] == nil {
-		all[region] = &series{}
-	}
-	return all[region]
 }
 
 // windows sets how the budget's window is asked.
@@ -140,7 +187,7 @@ func (q *question) ask(late int64) answer {
 			used += q.held.total[n] - q.held.total[held]
 		}
 		need := used
-		if len(q.budget.Floor) > 0 {
+		if len(q.floors) > 0 {
 			need = q.beside(at, late, used)
 		}
 		q.note(&a, at, used, need)
@@ -165,31 +212,38 @@ func (q *question) note(a *answer, at, used, need int64) {
 func (q *question) beside(at, late, used int64) int64 {
 	since, until := q.since(at), q.budget.FloorUntil.Microseconds()
 	if until == 0 {
-		return used + q.kept(at, late, since)
+		return used + q.kept(0, at, late, since)
 	}
 	d := q.day(at)
 	need := used
 	if at < d.next-until {
-		need += q.kept(at, late, since)
+		need += q.kept(0, at, late, since)
 	}
 	if then := max(at, d.next); then <= at+late {
-		need = max(need, q.ticks.sum(d.next-late, then)+q.held.sum(d.next, then)+q.kept(then, late, d.next))
+		need = max(need, q.ticks.sum(d.next-late, then)+q.held.sum(d.next, then)+q.kept(1, then, late, d.next))
 	}
 	return need
 }
 
-// kept returns the most that is kept from a region that may start at an instant.
-func (q *question) kept(at, late, since int64) int64 {
-	all, own := int64(0), map[string]int64{}
-	for region, floor := range q.budget.Floor {
-		used := q.own[region].sum(since-late, at) + q.mine[region].sum(since, at)
-		own[region] = max(0, int64(floor)-used)
-		all += own[region]
+// kept returns the most that is kept from a region that may start at an
+// instant. Who asks for two days in turn gives each a number.
+func (q *question) kept(n int, at, late, since int64) int64 {
+	all := int64(0)
+	for i := range q.floors {
+		f := &q.floors[i]
+		used := f.held.near(&f.seen[n].held, since, at)
+		if f.region >= 0 {
+			used += q.own[f.region].near(&f.seen[n].ticks, since-late, at)
+		}
+		open := max(0, f.units-used)
+		if all += open; f.region >= 0 {
+			q.own[f.region].open = open
+		}
 	}
 	most := int64(0)
-	for region, ticks := range q.own {
-		if ticks.sum(at-late, at) > 0 {
-			most = max(most, all-own[region])
+	for i := range q.own {
+		if own := &q.own[i]; own.near(&own.due[n], at-late, at) > 0 {
+			most = max(most, all-own.open)
 		}
 	}
 	return most

@@ -237,6 +237,9 @@ func (s *search) shift(excess float64) (variant, float64, error) {
 // region the largest part of its calls, of equals the region that stands later
 // in the file. So no region pays for all.
 func (s *search) lighten(v variant) (variant, error) {
+	if lightest, ok := s.lightest(v); ok && s.measure(lightest).excess > 0 {
+		return nil, nil // what is tried has at least these ticks
+	}
 	now := s.measure(v)
 	for now.excess > 0 {
 		var tried []trial
@@ -367,10 +370,10 @@ func (s *search) back(region int, c choice) []choice {
 	return all
 }
 
-// lightest returns the variant with the fewest ticks and pages that leaves
+// lightest returns what v comes to with the fewest ticks and pages that leave
 // every region a tick.
-func (s *search) lightest() (variant, bool) {
-	v := slices.Clone(s.original)
+func (s *search) lightest(v variant) (variant, bool) {
+	v = slices.Clone(v)
 	for i := range v {
 		for j := range v[i].pages {
 			v[i] = v[i].paged(j, 1)

@@ -157,7 +157,7 @@ func changes(from, to []jobs.Region) []Change {
 // why says what keeps every schedule from fitting: the call for which there is
 // no room even in the lightest one.
 func (s *search) why() string {
-	lightest, ok := s.lightest()
+	lightest, ok := s.lightest(s.original)
 	if !ok {
 		return "no schedule was found that fits; lower pages or raise a limit in costs.yaml"
 	}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -125,6 +126,22 @@ func drawMonth(t *rapid.T) *plan.Input {
 		in.Budgets = append(in.Budgets, b)
 	}
 	return in
+}
+
+// TestNoSuggestionIsSoonKnown: a schedule that is far too large for a month that keeps
+// floors took minutes until it was given up.
+func TestNoSuggestionIsSoonKnown(t *testing.T) {
+	from := at(t, "2026-10-31T03:00:00Z")
+	in := &plan.Input{Regions: parse(t, "schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "month", Limit: 400, Window: quota.Monthly(time.UTC), Floor: map[string]quota.Units{"US": 67, "IN": 10}}},
+		From:    from, To: from.AddDate(0, 0, 2)}
+	report := play(t, in)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := plan.Suggest(ctx, in, report)
+	if err != nil || s.Report != nil || !strings.Contains(s.Reason, "never fits") {
+		t.Errorf("%v, %+v; want a reason, in time", err, s)
+	}
 }
 
 // TestSuggestsWhatLosesLeast holds suggestions to what a reader expects.
