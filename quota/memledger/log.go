@@ -76,8 +76,8 @@ func (g *log) Cooldown(budget string) *quota.Cooldown {
 // List implements decide.Log. A list that is new, or that a longer window now
 // asks, is filled from the log and kept from now on.
 func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
-	for _, v := range g.views {
-		if v.asked == window && v.coverage == coverage {
+	for _, v := range g.views { // to compare all of the window would take a tenth of the whole step
+		if v.asked == window && v.coverage == coverage && v.window.Length() == window.Length() {
 			return v
 		}
 	}

@@ -1,6 +1,7 @@
 package memledger_test
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -15,6 +16,33 @@ func TestContract(t *testing.T) {
 	ledgertest.Run(t, func(_ testing.TB, now func() time.Time) quota.Ledger {
 		return memledger.Open(&memledger.Options{Now: now})
 	})
+}
+
+// TestWindowChangedInPlace: charges are read-only, but one whose window a program did
+// change is asked by its own, not by that of before.
+func TestWindowChangedInPlace(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l := memledger.Open(&memledger.Options{Now: clock.Now})
+	c := &quota.Charge{Budget: "some", Coverage: quota.NewCoverage(quota.Coverage{Methods: []string{"m"}}), Limit: 10, Window: quota.Sliding(time.Minute)}
+	spend := func(units quota.Units) error {
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "m", Units: units, Charges: []*quota.Charge{c}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers[0].Err
+	}
+	if err := spend(9); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(10 * time.Minute)
+	if err := spend(1); err != nil {
+		t.Fatal(err)
+	}
+	c.Window = quota.Sliding(time.Hour)
+	if err := spend(1); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want a refusal: an hour holds all 10", err)
+	}
 }
 
 // TestMemory holds what is kept to what the documentation says, while entries come

@@ -3,6 +3,7 @@ package redisledger
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -169,7 +170,11 @@ func (a *account) day(w quota.Window, now int64) decide.Day {
 type wants struct {
 	labels    []label
 	coverages []asked
+	items     int // that the whole batch asks, those that are known included
 }
+
+// mostItems is how many the store remembers, see learn.lua.
+const mostItems = 128
 
 // missing returns what of a batch is not known.
 func (a *account) missing(p *plan) *wants {
@@ -177,7 +182,7 @@ func (a *account) missing(p *plan) *wants {
 		clear(a.labels)
 	}
 	var w wants
-	labels, keys := map[label]bool{}, map[itemKey]asked{}
+	labels, keys, all := map[label]bool{}, map[itemKey]asked{}, map[itemKey]bool{}
 	for _, place := range p.places {
 		r := &p.batch.Requests[place]
 		if l := (label{r.Method, r.Caller}); a.labels[l] == nil && !labels[l] {
@@ -186,6 +191,7 @@ func (a *account) missing(p *plan) *wants {
 		}
 		for _, c := range r.Charges {
 			for _, q := range asks(c) {
+				all[q.key()] = true
 				if have, ok := keys[q.key()]; a.find(q) < 0 && (!ok || have.horizon() < q.horizon()) {
 					keys[q.key()] = q
 				}
@@ -195,6 +201,7 @@ func (a *account) missing(p *plan) *wants {
 	for _, q := range keys {
 		w.coverages = append(w.coverages, q)
 	}
+	w.items = len(all)
 	return &w
 }
 
@@ -206,6 +213,9 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 	var items []byte
 	args := []any{now, random(headBytes), nil}
 	if w != nil {
+		if w.items > mostItems {
+			return fmt.Errorf("%w: one batch asks %d coverages, the ledger remembers %d; ask fewer at once", quota.ErrBadCall, w.items, mostItems)
+		}
 		for _, q := range w.coverages {
 			def := define(q.coverage)
 			items = append(items, hex.EncodeToString([]byte(random(idBytes/2)))...)

@@ -104,7 +104,8 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 // RealTime reports whether no test's clock drives the ledger.
 func (l *Ledger) RealTime() bool { return l.now == nil }
 
-// Spend implements quota.Ledger. Concurrent calls on one log share round trips.
+// Spend implements quota.Ledger. Concurrent calls on one log share round trips. A batch of more
+// than 65,535 requests, or of more than 128 different coverages, is an ErrBadCall.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {
 		return nil, err

@@ -156,6 +156,33 @@ func TestLongestWindowStays(t *testing.T) {
 	}
 }
 
+// TestTooMuchAtOnce: what one batch cannot say is a bad call, and nothing of it is written.
+func TestTooMuchAtOnce(t *testing.T) {
+	server := redistest.Start(t)
+	many := func(coverages int) (all []*quota.Charge) {
+		for i := range coverages {
+			all = append(all, charge("many", 1000, quota.Sliding(time.Hour), "m", fmt.Sprint("m", i)))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		requests, coverages int
+		want                error
+	}{{1, 128, nil}, {1, 129, quota.ErrBadCall}, {5000, 1, nil}, {1 << 16, 1, quota.ErrBadCall}} {
+		l := fresh(t, server.URL(), nil)
+		charges := many(c.coverages)
+		batch := &quota.Batch{Account: account, Requests: make([]quota.Request, c.requests)}
+		for i := range batch.Requests { // no two alike in a row
+			batch.Requests[i] = quota.Request{Method: "m", Units: quota.Units(i%2) + 1, Charges: charges}
+		}
+		_, err := l.Spend(t.Context(), batch)
+		log := redisledger.LogKey(l, account)
+		if n := server.Do(t, "llen", log).(int64); !errors.Is(err, c.want) || n > 0 && err != nil || n == 0 && err == nil {
+			t.Errorf("%d requests of %d coverages: %v, and %d entries; want %v", c.requests, c.coverages, err, n, c.want)
+		}
+	}
+}
+
 // TestStaleBatch: a batch that was held up on the way and arrives after a
 // later one of its client must not be charged.
 func TestStaleBatch(t *testing.T) {

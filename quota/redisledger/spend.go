@@ -46,8 +46,11 @@ const (
 // maxRounds bounds how often one operation learns, or is told of another day.
 const maxRounds = 8
 
-// maxSeq is where numbers in Lua end.
-const maxSeq = 1 << 53
+// maxSeq is where numbers in Lua end, and mostRequests where a batch's numbers of two bytes do.
+const (
+	maxSeq       = 1 << 53
+	mostRequests = 1<<16 - 1
+)
 
 var errFull = fmt.Errorf("%w: the log holds more units than can be added up", quota.ErrBadCall)
 
@@ -71,6 +74,9 @@ func (l *Ledger) spendNamed(ctx context.Context, batch *quota.Batch) ([]quota.An
 }
 
 func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]quota.Answer, error) {
+	if len(batch.Requests) > mostRequests {
+		return nil, fmt.Errorf("%w: a batch of %d requests; send at most %d at once", quota.ErrBadCall, len(batch.Requests), mostRequests)
+	}
 	answers := make([]quota.Answer, len(batch.Requests))
 	p := plan{batch: batch, account: l.account(batch.Account), mode: as, places: make([]int, 0, len(batch.Requests))}
 	for i := range batch.Requests {

@@ -174,13 +174,7 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		Await(t, "the replicas to follow", func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
 	}
 	for range 3 {
-		file := filepath.Join(t.TempDir(), "sentinel.conf")
-		text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 2\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
-			Master, s.Servers[0].Host(), s.Servers[0].Port())
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.Sentinels = append(s.Sentinels, start(t, []string{"--sentinel"}, file))
+		s.Sentinels = append(s.Sentinels, StartSentinel(t, s.Servers[0].Port(), 2))
 	}
 	for _, sentinel := range s.Sentinels {
 		Await(t, "the sentinels to know all", func() bool {
@@ -189,6 +183,19 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		})
 	}
 	return s
+}
+
+// StartSentinel starts one sentinel of a master on a port of the loopback, which so many of
+// them must agree is gone.
+func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Server {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]s %[3]d\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 3000\n",
+		Master, port, quorum)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return start(t, append([]string{"--sentinel"}, args...), file)
 }
 
 // Addrs returns the addresses of the sentinels, as a URL lists them.

@@ -35,11 +35,14 @@ local function turn(meta, look)
   return head
 end
 
--- note tells meta of the oldest record of the account's own log.
+-- note tells meta of the oldest record of the account's own log. A meta that was lost is
+-- left to learn.lua: half of one would be taken for whole.
 local function note(meta, key)
+  local head = head_of(meta)
+  if head == '' then return end
   local stamp, total, amount = unpacked('>I7I6I4', call('LINDEX', key, '0'))
   amount = amount % NOCALL
-  call('HSET', meta, 'head', head_of(meta) .. pack('>I7I6I4', stamp, (total - amount) % WRAP, amount))
+  call('HSET', meta, 'head', head .. pack('>I7I6I4', stamp, (total - amount) % WRAP, amount))
 end
 
 -- guard makes all clients know that there are cooldowns or slots to look at,
