@@ -55,6 +55,10 @@ func (e *NoQuotaError) Unwrap() error { return e.Err }
 // Is reports that every NoQuotaError is an ErrNoQuota.
 func (e *NoQuotaError) Is(target error) bool { return target == ErrNoQuota }
 
+// ErrKey means that the upstream refuses the API key. A run makes no further
+// call with it: each may be charged.
+var ErrKey = errors.New("the upstream refuses the API key; give another (YOUTUBE_API_KEY or --key-file), or let the project use the API")
+
 // RetryAt returns when what an error stopped may go on, and the zero time if
 // the error does not say.
 func RetryAt(err error) time.Time {

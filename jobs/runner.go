@@ -158,7 +158,7 @@ type pass struct {
 	planned  int
 	pages    int
 	progress *sync.Mutex
-	none     *sync.Map // of the run: methods without quota, each with its *NoQuotaError
+	none     *sync.Map // of the run: methods that are of no use any more, each with the reason
 	report   RegionReport
 }
 
@@ -282,12 +282,17 @@ func (p *pass) step(ctx context.Context, step Step, at catalog.Checkpoint) error
 	return nil
 }
 
+// allMethods stands for every method.
+const allMethods = ""
+
 // page fetches one page. When the upstream says stop, the call is made once more:
 // by then the answer has set a cooldown, which is waited for if it is short, or
 // whose refusal says when to come back. An upstream that says it again has stopped the step.
 func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
-	if err, ok := p.none.Load(step.Method()); ok {
-		return catalog.Page{}, err.(error)
+	for _, method := range []string{step.Method(), allMethods} {
+		if err, ok := p.none.Load(method); ok {
+			return catalog.Page{}, err.(error)
+		}
 	}
 	page, err := p.call(ctx, step, at)
 	answer, ok := errors.AsType[*youtube.APIError](err)
@@ -296,6 +301,10 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 		return page, err
 	case answer.NotFound(): // a region without a chart; to ask again is of no use
 		return catalog.Page{Done: true}, nil
+	case answer.KeyRefused():
+		err = fmt.Errorf("%w: %w", ErrKey, err)
+		p.none.Store(allMethods, err)
+		return page, err
 	case answer.Class == feedback.Never:
 		err = &NoQuotaError{Method: step.Method(), Bucket: answer.Bucket, Err: err}
 		p.none.Store(step.Method(), err)

@@ -16,11 +16,11 @@ import (
 
 func (a *app) costsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "costs [[VERB] URL]",
+		Use:   "costs [[VERB] URL | METHOD]",
 		Short: "Show the price list, or what a request would cost",
 		Long: `Costs shows what each method costs, which budgets pay for it, and where each
-line comes from: costs.yaml, or a preset and its source; with a URL, what that
-request would cost. It asks no ledger and sends nothing. A request that would be
+line comes from: costs.yaml, or a preset and its source; with a URL, or the name
+of a method, what that call would cost. It asks no ledger and sends nothing. A request that would be
 refused exits 78.
 
 ` + exitHelp,
@@ -35,9 +35,20 @@ refused exits 78.
 			case 0:
 				return a.priceList(table)
 			case 1:
-				return a.price(table, "GET", args[0])
+				if !strings.ContainsAny(args[0], "/:") {
+					call, err := table.Call("", args[0])
+					if err != nil {
+						return err
+					}
+					return a.price(costs.Explanation{Guarded: true, Call: call, Budgets: table.Covering(call)})
+				}
+				args = []string{"GET", args[0]}
 			}
-			return a.price(table, args[0], args[1])
+			found, err := table.Explain(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.price(found)
 		},
 	}
 	cmd.AddCommand(a.presetsCommand())
@@ -280,11 +291,7 @@ func (a *app) sources(presets []inUse) {
 	t.print()
 }
 
-func (a *app) price(table *costs.Table, verb, url string) error {
-	found, err := table.Explain(verb, url)
-	if err != nil {
-		return err
-	}
+func (a *app) price(found costs.Explanation) error {
 	out := struct {
 		Guarded bool         `json:"guarded"`
 		Account *string      `json:"account"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -20,6 +21,8 @@ type spendFlags struct {
 	maxWait  time.Duration
 	caller   quota.Caller
 }
+
+var twoLetters = regexp.MustCompile(`^[A-Za-z]{2}$`)
 
 func (a *app) spendCommand() *cobra.Command {
 	var f spendFlags
@@ -62,6 +65,9 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	if err := checkLane(table, f.caller.Lane); err != nil {
 		return err
+	}
+	if r := f.caller.Region; r != "" && !twoLetters.MatchString(r) { // it would pass by every floor and every budget of its region
+		return &usageError{fmt.Errorf("--region %q: write two letters, such as IN", r)}
 	}
 	call, err := table.Call(f.upstream, method)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -49,6 +50,17 @@ func (e *APIError) Unwrap() error { return e.Err }
 // without a chart, for example. To ask again is of no use.
 func (e *APIError) NotFound() bool {
 	return e.Status == http.StatusNotFound || e.Reason == "videoChartNotFound"
+}
+
+// keyRefused are the reasons, of any age, by which Google refuses a key itself
+// (facts of public reports, 2026-11-20): it is wrong, has expired, or may not ask this API.
+var keyRefused = regexp.MustCompile(`"(API_KEY_[A-Z_]+|SERVICE_DISABLED|keyInvalid|keyExpired|accessNotConfigured|ipRefererBlocked)"`)
+
+// KeyRefused reports whether the upstream refuses the API key, whatever is
+// asked with it.
+func (e *APIError) KeyRefused() bool {
+	answer, ok := errors.AsType[*googleapi.Error](e.Err)
+	return ok && answer.Code >= 400 && answer.Code < 500 && keyRefused.MatchString(answer.Body)
 }
 
 // explain makes of an error of Google's client one that is fit to be shown: a

@@ -1,0 +1,26 @@
+package jobs_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+)
+
+// TestRefusedKey: when the upstream refuses the key, one call is enough to know
+// it; every further one might be charged.
+func TestRefusedKey(t *testing.T) {
+	s := newScene(t, "  - {name: all, limit: 1000, window: 24h}", "[{search: {queries: [music]}}, trending]",
+		&youtubetest.Options{Keys: []string{"another"}}, "US", "IN", "GB")
+	s.Parallel = 1
+	report := s.run(t, t.Context())
+	if report.Outcome != jobs.Failed || len(s.upstream.Arrivals()) != 1 {
+		t.Errorf("%s after %d calls; want it failed after one", report.Outcome, len(s.upstream.Arrivals()))
+	}
+	for _, region := range report.Regions {
+		if !errors.Is(region.Err, jobs.ErrKey) {
+			t.Errorf("%s: %v; want ErrKey", region.Region, region.Err)
+		}
+	}
+}
