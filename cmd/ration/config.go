@@ -14,8 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// configFile returns the path of a configuration file: in the folder that was
-// named, else in the first of the usual ones that has it.
+// configFile returns the path of a configuration file. Both come from one
+// folder: the one that was named, else the first of the usual ones that holds
+// either; prices of one place do not fit the regions of another.
 func (a *app) configFile(name string) (string, error) {
 	folders := []string{a.env(a.configDir, "RATION_CONFIG")}
 	if folders[0] == "" {
@@ -24,15 +25,42 @@ func (a *app) configFile(name string) (string, error) {
 			folders = append(folders, filepath.Join(dir, "ration"))
 		}
 	}
-	for _, folder := range folders {
+	other := "costs.yaml"
+	if name == other {
+		other = "regions.yaml"
+	}
+	for i, folder := range folders {
 		path := filepath.Join(folder, name)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", &configError{fmt.Errorf("%w; make it readable, or name another folder with --config", err)}
 		}
+		if _, err := os.Stat(filepath.Join(folder, other)); err == nil {
+			return "", &configError{&missingFile{name: name, folders: folders[:i+1], other: other}}
+		}
 	}
-	return "", &configError{fmt.Errorf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", name, strings.Join(folders, " or "))}
+	return "", &configError{&missingFile{name: name, folders: folders}}
+}
+
+// missingFile says that a configuration file is in none of the folders looked
+// at; the last of them holds the other file, if that is named.
+type missingFile struct {
+	name    string
+	folders []string
+	other   string
+}
+
+func (e *missingFile) Error() string {
+	return fmt.Sprintf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", e.name, e.where())
+}
+
+func (e *missingFile) where() string {
+	where := strings.Join(e.folders, " or ")
+	if e.other == "" {
+		return where
+	}
+	return fmt.Sprintf("%s (%s is in %s, and both come from one folder)", where, e.other, e.folders[len(e.folders)-1])
 }
 
 // xdg returns a folder of the XDG base directories, or "" without a home.

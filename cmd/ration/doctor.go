@@ -5,23 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var at string
+	var at, keyFile string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check configuration, ledger, clocks and Redis settings",
 		Long: `Doctor checks what the other commands rely on and says what to do about each
 thing that is wrong. It makes no call to the upstream, spends nothing and
-creates nothing. --at judges as of another instant, such as next year's.
+leaves nothing behind. Give it the --key-file that run gets. --at judges as of
+another instant, such as next year's.
 
 ` + exitHelp + `
 A warning does not change the exit code.`,
@@ -35,16 +42,18 @@ A warning does not change the exit code.`,
 				}
 				a.now, a.fixed = func() time.Time { return instant }, true
 			}
-			return a.doctor(cmd.Context())
+			return a.doctor(cmd.Context(), keyFile)
 		},
 	}
+	cmd.Flags().StringVar(&keyFile, "key-file", "", "`file` that holds the API key")
 	cmd.Flags().StringVar(&at, "at", "", "judge as of this `instant` (RFC 3339)")
 	return cmd
 }
 
-// The grades of what doctor finds; redisledger.Severity has the same words, and "note".
+// The grades of what doctor finds; redisledger.Severity has the same words.
 const (
 	fine    = "ok"
+	remark  = "note"
 	warning = "warning"
 	problem = "problem"
 )
@@ -81,9 +90,9 @@ func (c *checkup) failed(err error) {
 	}
 }
 
-func (a *app) doctor(ctx context.Context) error {
+func (a *app) doctor(ctx context.Context, keyFile string) error {
 	c := &checkup{}
-	a.examine(ctx, c)
+	a.examine(ctx, c, keyFile)
 	if a.json {
 		if err := json.NewEncoder(a.stdout).Encode(map[string]any{"findings": c.findings}); err != nil {
 			return err
@@ -103,7 +112,7 @@ func (a *app) doctor(ctx context.Context) error {
 }
 
 // examine looks at one thing after the other, as far as each leads to the next.
-func (a *app) examine(ctx context.Context, c *checkup) {
+func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	table, err := a.prices()
 	if err != nil {
 		c.failed(err)
@@ -113,24 +122,17 @@ func (a *app) examine(ctx context.Context, c *checkup) {
 	for _, u := range table.Upstreams() {
 		priced += len(u.Costs)
 	}
-	c.found(fine, "", "costs.yaml: %d budgets, %d methods priced", len(table.Budgets()), priced)
+	c.found(fine, "", "costs.yaml: %s: %d budgets, %d methods priced", a.wholePath("costs.yaml"), len(table.Budgets()), priced)
 	a.examinePresets(c, table)
-	if config, err := a.regions(table); err != nil {
-		c.failed(err)
-	} else {
-		c.found(fine, "", "regions.yaml: %d regions", len(config.Regions))
-		var regions []string
-		for _, region := range config.Regions {
-			regions = append(regions, region.Name)
-		}
-		examineCoverage(c, table.Budgets(), regions)
-	}
-	if key, err := a.key(""); err == nil && key == "" {
-		c.found(warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
-	}
+	fetches := a.examineRegions(c, table)
+	a.examineKey(c, keyFile, fetches)
 	a.examineState(c)
 	l, err := a.openLedger(table, false)
 	if errors.Is(err, errNoLedger) {
+		if err := makeable(strings.TrimPrefix(l.name, "sqlite:")); err != nil {
+			c.failed(&configError{fmt.Errorf("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", l.name, err)})
+			return
+		}
 		c.found(fine, "", "ledger %s: none there yet, the first call makes it", l.name)
 		return
 	}
@@ -142,6 +144,88 @@ func (a *app) examine(ctx context.Context, c *checkup) {
 	a.examineLedger(ctx, c, l, table.Upstreams()[0].Account)
 }
 
+// wholePath returns which file a configuration file that was read is.
+func (a *app) wholePath(name string) string {
+	path, err := a.configFile(name)
+	if err != nil {
+		return name
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return safe(path)
+}
+
+// examineRegions reports whether there is a regions.yaml: who only spends needs none.
+func (a *app) examineRegions(c *checkup, table *costs.Table) bool {
+	var regions []string
+	config, err := a.regions(table)
+	if missing, ok := errors.AsType[*missingFile](err); ok {
+		c.found(remark, "", "no %s in %s: run, serve and plan need one", missing.name, missing.where())
+		for _, b := range table.Budgets() { // nothing to hold these against
+			regions = slices.AppendSeq(append(regions, b.Regions...), maps.Keys(b.Floor))
+		}
+		examineCoverage(c, table.Budgets(), regions)
+		return false
+	}
+	if err != nil {
+		c.failed(err)
+		return true
+	}
+	for _, region := range config.Regions {
+		regions = append(regions, region.Name)
+	}
+	c.found(fine, "", "regions.yaml: %s: %d regions", a.wholePath("regions.yaml"), len(config.Regions))
+	examineCoverage(c, table.Budgets(), regions)
+	return true
+}
+
+// examineKey looks at the key of who fetches, and at a key file that was named.
+func (a *app) examineKey(c *checkup, file string, fetches bool) {
+	if file == "" && !fetches {
+		return
+	}
+	key, err := a.key(file)
+	switch {
+	case err != nil:
+		c.failed(err)
+	case key == "":
+		c.found(warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
+	case file != "":
+		c.found(fine, "", "key file %s", safe(file))
+	}
+}
+
+// makeable returns why a path that is not there yet cannot be made: the
+// nearest folder above it that exists takes no file.
+func makeable(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+			return writable(folder)
+		}
+	}
+}
+
+// writable returns why nothing can be made in a folder. Only trying tells:
+// mode bits know nothing of read-only mounts, ACLs and root.
+func writable(folder string) error {
+	file, err := os.CreateTemp(folder, ".ration-doctor-*")
+	if err == nil {
+		return errors.Join(file.Close(), os.Remove(file.Name()))
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("no permission to write in %s", folder)
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err // the name of the attempt helps nobody
+	}
+	return fmt.Errorf("nothing can be written in %s: %w", folder, err)
+}
+
 func (a *app) examineState(c *checkup) {
 	dir, err := a.state()
 	if err != nil {
@@ -150,14 +234,29 @@ func (a *app) examineState(c *checkup) {
 	}
 	info, err := os.Stat(dir)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		if err := makeable(dir); err != nil {
+			c.failed(&configError{fmt.Errorf("state folder %s: none there yet, and it cannot be made: %w; have it made for this user, or name another with --state", dir, err)})
+			return
+		}
 		c.found(fine, "", "state folder %s: none there yet, the first run makes it", dir)
 	case err != nil:
 		c.failed(&configError{err})
 	case !info.IsDir():
 		c.failed(&configError{fmt.Errorf("state folder %s is a file; name a folder with --state", dir)})
-	case info.Mode().Perm()&0o077 != 0:
-		c.found(warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, info.Mode().Perm())
+	default:
+		examineFolder(c, dir, info.Mode().Perm())
+	}
+}
+
+// examineFolder looks at a state folder that is there.
+func examineFolder(c *checkup, dir string, mode fs.FileMode) {
+	err := writable(dir)
+	switch {
+	case err != nil:
+		c.failed(&configError{fmt.Errorf("state folder: %w; make it writable, or name another with --state", err)})
+	case mode&0o077 != 0:
+		c.found(warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, mode)
 	default:
 		c.found(fine, "", "state folder %s", dir)
 	}
