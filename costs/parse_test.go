@@ -80,7 +80,7 @@ func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
 		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
 		{"{day: UTC}", "{week: UTC}", `16:14: unknown key "week": write one of day, month, at, counter` + "\n16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
 		{"{day: UTC}", "1m1ns", "16:13: a window is whole microseconds: round it"},
-		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h0m0s, such as 24h, 10m or 30s`},
+		{"{day: UTC}", "1ns", `16:13: window is "1ns": write a duration from 1ms to 9600h, such as 24h, 10m or 30s`},
 		{"    limit: 500\n", "", "14:5: missing key \"limit\": write limit: 9500"},
 		{"name: search", "name: search\n    colour: red", `15:5: unknown key "colour": write one of name, limit, window, count, methods, except, lanes, regions, floor, floor_until`},
 		{"  search.list: refuse", "  search.list: {allow: 99}", "19:16: search.list costs 100, more than its allowance of 99 units: write refuse, or at least 100"},
@@ -103,7 +103,7 @@ func TestMistakesInWindowsAndFloorsAreNamedAllAtOnce(t *testing.T) {
 		{"{day: UTC}", `{day: UTC, at: "6:00"}`, `16:28: "6:00" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", "{day: UTC, at: 6}", `16:28: at is 6: write it in quotes if a text is meant`},
 		{"{day: America/Los_Angeles}", "{day: UTC, month: UTC}", "7:9: day and month are both there: write the one at whose end the upstream starts afresh"},
-		{"unlisted: refuse", "reset_margin: 2h", `8:15: reset_margin is "2h": write a duration from 0s to 1h0m0s, such as 24h, 10m or 30s`},
+		{"unlisted: refuse", "reset_margin: 2h", `8:15: reset_margin is "2h": write a duration from 0s to 1h, such as 10m or 30s`},
 		{"unlisted: refuse", "reset_margin: 1ns", "8:15: a margin is whole microseconds: round it"},
 		{"limit: 500", "limit: 500\n    floor: {IN: 300, US: 201}", "16:12: floors of 501 together, more than the limit 500: lower them or raise the limit"},
 		{"limit: 500", "limit: 500\n    floor: {in: 1, IND: 2, DE: 0}", `16:13: unknown region "in": write its two capital letters, such as IN` + "\n" +

@@ -366,3 +366,22 @@ func TestTheDocumentOnPresetsIsInStep(t *testing.T) {
 		}
 	}
 }
+
+// TestTheDocumentsExamplesAreWhole: who pastes one of docs/presets.md has a costs.yaml.
+func TestTheDocumentsExamplesAreWhole(t *testing.T) {
+	data, err := os.ReadFile("../docs/presets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, _, _ := strings.Cut(string(data), "## Writing one")
+	examples := strings.Split(ours, "```yaml\n")[1:]
+	if len(examples) != 3 {
+		t.Errorf("%d examples; want 3", len(examples))
+	}
+	for _, example := range examples {
+		text, _, _ := strings.Cut(example, "```")
+		if _, err := costs.Parse("costs.yaml", []byte(text)); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+}

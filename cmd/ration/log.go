@@ -137,9 +137,12 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return err
 	}
 	defer s.Close()
-	entries, left, err := a.entries(ctx, s, table, f, since)
+	entries, left, others, err := a.entries(ctx, s, table, f, since)
 	if err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	if len(entries) == 0 && others {
+		fmt.Fprintln(a.stderr, "no entry matches")
 	}
 	switch {
 	case f.by != "":
@@ -169,8 +172,9 @@ func lines[T any](a *app, all []T) error {
 }
 
 // entries reads the logs of all accounts, or of one, oldest first, and says how
-// many are left out because only the last are asked for.
-func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *logFlags, since time.Time) (entries []logged, left int, err error) {
+// many are left out because only the last are asked for, and whether there are
+// others that the filters do not keep.
+func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *logFlags, since time.Time) (entries []logged, left int, others bool, err error) {
 	trim := func(most int) {
 		if f.last > 0 && len(entries) > most {
 			left += len(entries) - f.last
@@ -184,10 +188,12 @@ func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *l
 	for _, account := range all {
 		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account, Since: since}) {
 			if err != nil {
-				return nil, 0, err
+				return nil, 0, false, err
 			}
 			if e := newLogged(account, e); f.keeps(&e) {
 				entries = append(entries, e)
+			} else {
+				others = true
 			}
 			if len(all) == 1 {
 				trim(2*f.last + 1000) // a long log is not held whole
@@ -196,7 +202,7 @@ func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *l
 	}
 	slices.SortStableFunc(entries, func(x, y logged) int { return x.At.Compare(y.At) })
 	trim(f.last)
-	return entries, left, nil
+	return entries, left, others, nil
 }
 
 func (a *app) logTable(entries []logged) {

@@ -42,10 +42,10 @@ func (a *app) pictures(p *planning) {
 		legend = append(legend, string(letters[i])+" "+region.Region)
 	}
 	fmt.Fprintln(a.stdout)
-	for _, line := range strings.Split(text.WrapSoft(strings.Join(append(legend, ". held by the ledger"), "   "), pictureWidth), "\n") {
+	for _, line := range strings.Split(text.WrapSoft(strings.Join(legend, "   "), pictureWidth), "\n") {
 		fmt.Fprintln(a.stdout, strings.TrimSpace(line))
 	}
-	fmt.Fprintln(a.stdout)
+	fmt.Fprint(a.stdout, ". held by the ledger   ! over the limit   ^ higher than is drawn\n\n")
 }
 
 // regionLetters gives each region a letter: of its name where one is free.
@@ -76,7 +76,7 @@ func (a *app) picture(r *plan.Report, budget int, letters []byte) {
 		high = max(high, len(stacks[i]))
 	}
 	fmt.Fprintf(a.stdout, "\n%s, %s in %s; a row is %s, a column %s\n", safe(b.Name), b.Measure, b.Window,
-		strconv.FormatFloat(float64(b.Limit)/float64(rows), 'f', -1, 32), quota.Human(r.To.Sub(r.From)/time.Duration(len(columns))))
+		perRow(b.Limit, rows), quota.Human(r.To.Sub(r.From)/time.Duration(len(columns))))
 	for row := high - 1; row >= 0; row-- {
 		if row == rows-1 {
 			fmt.Fprintf(a.stdout, "%*d |%s\n", margin-2, b.Limit, limitLine(columns, b.Limit))
@@ -94,6 +94,15 @@ func (a *app) picture(r *plan.Report, budget int, letters []byte) {
 		fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
 	}
 	fmt.Fprintf(a.stdout, "%*d +%s\n%*s%s\n", margin-2, 0, strings.Repeat("-", len(columns)), margin-1, "", hours(r, len(columns)))
+}
+
+// perRow says what a row stands for: whole, or with two figures where that is little.
+func perRow(limit quota.Units, rows int) string {
+	each := float64(limit) / float64(rows)
+	if each >= 10 {
+		return strconv.FormatFloat(each, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(each, 'g', 2, 64)
 }
 
 // limitLine is the line of the limit; ! marks what is over it.

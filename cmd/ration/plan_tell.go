@@ -58,7 +58,7 @@ func (a *app) planNotes(p *planning) {
 		for _, name := range r.AtWorst {
 			names = append(names, safe(name))
 		}
-		say("planned at their worst, all pages: %s; %d units, and at least %d", strings.Join(names, ", "), r.Units, r.Least)
+		say("planned at their worst, all pages: %s; %s, and at least %d", strings.Join(names, ", "), counted(r.Units, "unit"), r.Least)
 	}
 	for _, region := range r.Regions {
 		if region.Ticks == 0 {
@@ -69,7 +69,7 @@ func (a *app) planNotes(p *planning) {
 		say("%s is in cooldown until %s", safe(cmp.Or(c.Budget, c.Account)), quota.Stamp(c.Until))
 	}
 	if p.unrecorded > 0 {
-		say("%d units that were sent within the allowance while the ledger was down are not counted", p.unrecorded)
+		say("not counted: %s sent within the allowance while the ledger was down", counted(p.unrecorded, "unit"))
 	}
 	say("%s", verdict(p))
 	s := p.suggestion
@@ -87,13 +87,12 @@ func (a *app) planNotes(p *planning) {
 func verdict(p *planning) string {
 	r := p.report
 	if r.Fits {
-		return fmt.Sprintf("fits: %d ticks, %d calls, %d units; nothing is refused when each start is up to %s late", r.Ticks, r.Calls, r.Units, quota.Human(p.in.Jitter))
+		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", counted(r.Ticks, "tick"), counted(r.Calls, "call"), counted(r.Units, "unit"), quota.Human(p.in.Jitter))
 	}
 	if f := r.First; f != nil {
-		region := starved(r)
 		reason, _, _ := strings.Cut(f.Err.Error(), "; more at")
-		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s starves, with %d of %d calls refused from %s on",
-			quota.Stamp(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, safe(f.Step), reason, region.Region, region.Refused, region.Planned, region.First.Local.Format("Mon 15:04 MST"))
+		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
+			quota.Stamp(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, safe(f.Step), reason, starving(r))
 	}
 	i := slices.IndexFunc(r.Budgets, func(b plan.BudgetReport) bool { return b.Over })
 	b, more := r.Budgets[i], ""
@@ -102,4 +101,35 @@ func verdict(p *planning) string {
 	}
 	return fmt.Sprintf("does not fit: on the dot nothing is refused, but with starts up to %s late %s may be asked for %d%s, and its limit is %d",
 		quota.Human(p.in.Jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
+}
+
+// starving says who loses the largest part of its calls: one region, or several
+// that lose as much.
+func starving(r *plan.Report) string {
+	worst := starved(r)
+	var names []string
+	same := true // in calls as well as in their part
+	for i := range r.Regions {
+		if region := &r.Regions[i]; region.Refused > 0 && region.Refused*worst.Planned == worst.Refused*region.Planned {
+			names = append(names, region.Region)
+			same = same && region.Planned == worst.Planned
+		}
+	}
+	switch {
+	case len(names) == 1:
+		return fmt.Sprintf("%s starves, with %d of %s refused from %s on", worst.Region, worst.Refused, counted(worst.Planned, "call"), worst.First.Local.Format("Mon 15:04 MST"))
+	case !same:
+		return fmt.Sprintf("%s starve, each with the same part of its calls refused, %.0f %%", strings.Join(names, ", "), 100*float64(worst.Refused)/float64(worst.Planned))
+	case len(names) == len(r.Regions):
+		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, counted(worst.Planned, "call"))
+	}
+	return fmt.Sprintf("%s starve, each with %d of %s refused", strings.Join(names, ", "), worst.Refused, counted(worst.Planned, "call"))
+}
+
+// counted is a number of things: 1 call, 2 calls.
+func counted[N int | quota.Units](n N, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -109,10 +109,26 @@ func (a *app) serve(ctx context.Context, flags serveFlags) error {
 	s.systemd.tell("READY=1", status(work))
 	s.wait(ctx, clock)
 	s.systemd.tell("STOPPING=1", "STATUS=waiting for the pages in flight")
-	s.log.Info("stopping: the pages in flight may arrive", "reason", message(context.Cause(ctx)), "grace", flags.grace)
+	s.log.Info("stopping: the pages in flight may arrive", "reason", whyStopped(ctx), "grace", flags.grace)
 	<-served
 	s.log.Info("stopped")
 	return nil
+}
+
+// whyStopped names the signal as people do who send it.
+func whyStopped(ctx context.Context) string {
+	stop, ok := errors.AsType[*signalError](context.Cause(ctx))
+	if !ok {
+		return message(context.Cause(ctx))
+	}
+	name := stop.signal.String()
+	switch stop.signal {
+	case syscall.SIGTERM:
+		name = "SIGTERM"
+	case syscall.SIGINT:
+		name = "SIGINT"
+	}
+	return "told to stop (" + name + ")"
 }
 
 // wait does what serve is asked for until ctx ends.

@@ -150,6 +150,7 @@ func TestServeEndsWithItsPages(t *testing.T) {
 				t.Fatalf("the upstream counted %d units, the ledger %d; want the two pages begun:\n%s", got, s.used(t), d.text())
 			}
 			d.says(`level=INFO msg=pass region=US .* outcome=stopped calls=2 units=2 videos=100`)
+			d.says(`msg="stopping: .*" reason="told to stop \((SIGTERM|SIGINT)\)"`)
 			again := s.serve(t, nil)
 			again.says(`level=INFO msg=pass region=US .* outcome=complete calls=2 units=2 videos=100`)
 			again.ends(syscall.SIGTERM)

@@ -228,8 +228,38 @@ func (n Node) Duration(least, most time.Duration) time.Duration {
 			return value
 		}
 	}
-	n.Mistake("%s is %s: write a duration from %s to %s, such as 24h, 10m or 30s", n.name, n.shown(), least, most)
+	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.shown(), brief(least), brief(most), examples(least, most))
 	return 0
+}
+
+// brief is a duration as people write it: 1h, not 1h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// examples names durations from least to most.
+func examples(least, most time.Duration) string {
+	var fit []string
+	for _, d := range []time.Duration{24 * time.Hour, 10 * time.Minute, 30 * time.Second} {
+		if d >= least && d <= most {
+			fit = append(fit, brief(d))
+		}
+	}
+	switch last := len(fit) - 1; last {
+	case -1:
+		return ""
+	case 0:
+		return ", such as " + fit[0]
+	default:
+		return ", such as " + strings.Join(fit[:last], ", ") + " or " + fit[last]
+	}
 }
 
 // Zone reads the name of a time zone, UTC or an IANA name. It returns nil for

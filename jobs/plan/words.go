@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
 )
 
 // words is a schedule in regions.yaml's own words, as far as they can be changed:
@@ -84,8 +85,7 @@ func lighterEvery(every time.Duration) []string {
 	var all []string
 	for _, minutes := range []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 10080} {
 		if delay := time.Duration(minutes) * time.Minute; delay > every {
-			text := strings.TrimSuffix(strings.TrimSuffix(delay.String(), "0s"), "0m")
-			all = append(all, "@every "+text)
+			all = append(all, "@every "+quota.Human(delay))
 		}
 	}
 	return all

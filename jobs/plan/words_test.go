@@ -35,6 +35,7 @@ func TestWords(t *testing.T) {
 		"0 9 1 * *":             {"", "", 59},
 		"@hourly":               {"0 */2 * * *", "0 0 * * 1", 59},
 		"@weekly":               {"", "", 59},
+		"@every 5m":             {"@every 10m", "@every 168h", 0},
 		"@every 90m":            {"@every 2h", "@every 168h", 0},
 		"@every 400h":           {"", "", 0},
 		"0 0 * jan,feb mon-fri": {"", "", 59},
