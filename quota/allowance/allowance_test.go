@@ -174,6 +174,20 @@ func TestByMethod(t *testing.T) {
 	}
 }
 
+// TestNotesNeedTheLedger: a note or a correction is not sent, so that there is
+// nothing to count while the ledger is down.
+func TestNotesNeedTheLedger(t *testing.T) {
+	l := allowance.New(failing(errDown), t.TempDir(), allow(10))
+	guard, err := quota.NewGuard(l, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Note(t.Context(), quota.Call{Account: account, Method: "reconcile", Units: 5}); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("%v; want ErrLedgerDown", err)
+	}
+	unrecorded(t, l, 0)
+}
+
 // The count is of the trailing day, over restarts, and no step of the clock
 // back frees anything early.
 func TestTrailingDay(t *testing.T) {

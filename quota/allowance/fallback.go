@@ -22,6 +22,10 @@ func (l *Ledger) fallBack(ctx context.Context, batch *quota.Batch, down error) (
 			answers[i].Err = err
 			continue
 		}
+		if r.NoCall { // nothing was sent that would have to be counted
+			answers[i].Err = fmt.Errorf("allowance: %s is no call, and the ledger is down: %w; mend the ledger", r.Method, down)
+			continue
+		}
 		if !r.Force && l.allowed(batch.Account, r.Method) == 0 {
 			answers[i].Err = fmt.Errorf("allowance: %s has none while the ledger is down: %w; mend the ledger", r.Method, down)
 			continue
