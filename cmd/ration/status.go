@@ -66,8 +66,6 @@ type standing struct {
 	Reconciled     quota.Units            `json:"reconciled_units"` // of what is used, in its measure: found missing by ration ledger reconcile
 	Reported       quota.Units            `json:"reported_units"`   // likewise, by the upstream's answers
 	Floors         map[string]floor       `json:"floors"`           // by region
-
-	floorsOver bool
 }
 
 // floor is what a budget keeps for a region.
@@ -75,22 +73,6 @@ type floor struct {
 	Floor quota.Units `json:"floor"`
 	Used  quota.Units `json:"used"`
 	Kept  quota.Units `json:"kept"` // of the floor, not used yet
-}
-
-// with returns f when its region has used so much more.
-func (f floor) with(more quota.Units, over bool) floor {
-	f.Used += more
-	if f.Kept = max(0, f.Floor-f.Used); over {
-		f.Kept = 0
-	}
-	return f
-}
-
-// floorsOver reports whether the window is so near its end, which by another
-// clock may come a margin early, that what is left goes to anyone.
-func floorsOver(b *quota.Balance) bool {
-	until := b.Budget.FloorUntil
-	return until > 0 && !b.At.Before(b.Budget.Window.Day(b.At).Next.Add(-until))
 }
 
 // returning is when units return, and how many.
@@ -194,9 +176,12 @@ func newStanding(b quota.Balance) *standing {
 	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(),
 		NextFreeAt: instant(b.NextFree), NextFree: []returning{},
-		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}, Floors: map[string]floor{}, floorsOver: floorsOver(&b)}
-	for region, units := range b.Budget.Floor {
-		s.Floors[region] = floor{Floor: units}.with(0, s.floorsOver)
+		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}, Floors: map[string]floor{}}
+	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
+		s.Floors[region] = floor{Floor: units, Kept: units}
+	}
+	for _, f := range b.Floors {
+		s.Floors[f.Region] = floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
 	}
 	if c := b.Cooldown; c != nil {
 		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
@@ -239,9 +224,6 @@ func (b *attribution) add(e quota.Entry) {
 		b.Reconciled += amount
 	case byUpstream:
 		b.Reported += amount
-	}
-	if f, ok := b.Floors[e.Caller.Region]; ok {
-		b.Floors[e.Caller.Region] = f.with(amount, b.floorsOver)
 	}
 	at := b.balance.NextFree
 	switch window := b.balance.Budget.Window; window.Kind() {
