@@ -76,8 +76,14 @@ type RefusedError struct {
 	// RetryAt is the first instant, on the ledger's clock, at which this call
 	// would be admitted if nobody else spent; others may, so it is a lower
 	// bound. RetryAfter is the same from the moment of the refusal.
+	// It is never later than now plus the budget's window, or a cooldown's end.
 	RetryAt    time.Time
 	RetryAfter time.Duration
+
+	// Ahead is how far the newest entry of the log is stamped ahead of the
+	// ledger's clock, when by more than MaxStepBack, else 0: the clock was once
+	// wrong, and RetryAt does not hold until the log is restamped.
+	Ahead time.Duration
 }
 
 // Error names the budget, what is left, what is needed, and when more comes back.
@@ -101,7 +107,12 @@ func (e *RefusedError) Error() string {
 	if e.Kept > 0 {
 		kept = fmt.Sprintf(" (%d kept for other regions)", e.Kept)
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d; more at %s",
+	if e.Ahead > 0 {
+		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", Human(e.Ahead))
+	} else {
+		when = "more at " + when
+	}
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d; %s",
 		e.Budget, e.Remaining, e.Limit, e.Measure, kept, e.Method, e.Needed, when)
 }
 

@@ -10,11 +10,13 @@ import (
 // methods go through even when the caller's context is done, because what
 // they say is already true.
 type Grant struct {
-	guard   *Guard
-	receipt Receipt
+	guard *Guard
+	plan  *plan
+	held  []Held
 
 	mu      sync.Mutex
-	settled Units // -1 until it was settled
+	receipt Receipt
+	settled bool // to receipt.Units
 }
 
 // ID returns the id of the entry, as logs show it, and "" for a nil Grant.
@@ -30,7 +32,38 @@ func (g *Grant) Receipt() Receipt {
 	if g == nil {
 		return Receipt{}
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	return g.receipt
+}
+
+// Balances returns the budgets that the call was charged to, in the guard's
+// order, as they stood right after the grant: read in the step that granted it.
+// Cooldown and Floors are not set. It is empty for a nil Grant, for a call that
+// no budget covers, and for one that was granted without the ledger.
+func (g *Grant) Balances() []Balance {
+	if g == nil || len(g.held) != len(g.plan.charges) {
+		return nil
+	}
+	balances := make([]Balance, len(g.held))
+	for i, held := range g.held {
+		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], At: g.receipt.At, Used: held.Used, NextFree: held.NextFree}
+		b.Since = b.Budget.Window.since(b.At)
+		b.Remaining = max(0, b.Budget.Limit-held.Used-held.Kept)
+		balances[i] = b
+	}
+	return balances
+}
+
+// Tightest returns the balance of the budget that had the least left after the
+// grant, and false when Balances is empty.
+func (g *Grant) Tightest() (tightest Balance, ok bool) {
+	for _, b := range g.Balances() {
+		if !ok || b.Remaining < tightest.Remaining {
+			tightest, ok = b, true
+		}
+	}
+	return tightest, ok
 }
 
 // Settle corrects the entry to what the call really cost, 0 to MaxUnits; the
@@ -45,13 +78,13 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.settled == used {
+	if g.settled && g.receipt.Units == used {
 		return nil
 	}
 	defer g.guard.refusals.forget()
 	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.receipt, used)
 	if err == nil {
-		g.settled = used
+		g.receipt.Units, g.receipt.Refunded, g.settled = used, false, true
 	}
 	return opError("settle", err)
 }
@@ -64,7 +97,10 @@ func (g *Grant) Refund(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.settled = -1
 	defer g.guard.refusals.forget()
-	return opError("refund", g.guard.ledger.Refund(context.WithoutCancel(ctx), g.receipt))
+	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.receipt)
+	if g.settled = false; err == nil {
+		g.receipt.Units, g.receipt.Refunded = 0, true
+	}
+	return opError("refund", err)
 }

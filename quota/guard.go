@@ -16,6 +16,7 @@ import (
 type Guard struct {
 	ledger   Ledger
 	budgets  []Budget
+	history  time.Duration
 	accounts map[string][]guarded
 
 	plans struct {
@@ -47,6 +48,7 @@ func (b *guarded) of(region string) *Charge {
 type plan struct {
 	key     planKey
 	charges []*Charge
+	budgets []int   // that the charges are of: places in Guard.budgets
 	refused refused // of the calls without a Key
 }
 
@@ -61,19 +63,30 @@ const MaxCoverages = 64
 // outside.
 const maxPlans = 1024
 
-// Options are for NewGuard; there are none yet, and nil is the default.
-type Options struct{}
+// Options are for NewGuard; nil is the default.
+type Options struct {
+	// History is how long the ledger keeps entries at least, so that they can
+	// be listed: 0 to MaxHistory. 0 keeps them for as long as a budget's window
+	// needs them, see Ledger.
+	History time.Duration
+}
 
 // NewGuard returns a guard that charges calls to budgets in ledger. It
 // reports every mistake in the budgets at once.
-func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
+func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
 	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
+	if o != nil {
+		g.history = o.History
+	}
 	g.plans.byCall.Store(&map[planKey]*plan{})
 	g.refusals.on, g.refusals.base = realTime(ledger), time.Now()
 	var errs []error
+	if g.history < 0 || g.history > MaxHistory || g.history%time.Microsecond != 0 {
+		errs = append(errs, fmt.Errorf("a history of %s; give 0 to %s, in whole microseconds", g.history, shortDuration(MaxHistory)))
+	}
 	names := map[[2]string]bool{}
 	for i := range g.budgets {
 		b := &g.budgets[i]
@@ -117,34 +130,47 @@ func NewGuard(ledger Ledger, budgets []Budget, _ *Options) (*Guard, error) {
 // an error the call must not be made.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(ctx, &call, g.plan(&call), asCall)
+	return g.spend(ctx, &call, g.plan(&call), manner{})
 }
 
 // Record enters a call that has happened already, whatever the budgets say:
 // one that went over the wire without being charged before.
 func (g *Guard) Record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), asRecord)
+	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), manner{force: true})
 }
 
-// Note enters what is no call, whatever the budgets say: an operator's note, of
-// 0 units, or a correction of what is used, of so many. It counts its units in
-// every budget that covers it, and no call in those that count calls. A note
-// cannot be settled or refunded.
-func (g *Guard) Note(ctx context.Context, note Call) error {
+// Note is an adjustment of an account's log that is not a call.
+type Note struct {
+	Call            // Units may be 0
+	Calls Units     // counted by budgets that count calls, 0 to MaxUnits
+	Kind  EntryKind // EntryNote or EntryCorrection; the zero value is EntryNote
+}
+
+// Note records an adjustment: a remark (no units, no calls), what others have
+// spent, or a correction. Every budget that covers it counts it. It is never
+// refused, and cannot be settled or refunded.
+func (g *Guard) Note(ctx context.Context, note Note) error {
 	note.Caller = note.Caller.or(CallerFrom(ctx))
-	_, err := g.spend(context.WithoutCancel(ctx), &note, g.plan(&note), asNote)
+	_, err := g.spend(context.WithoutCancel(ctx), &note.Call, g.plan(&note.Call), note.manner())
 	return err
 }
 
-// manner is how something is entered into the log.
-type manner uint8
+func (n *Note) manner() manner {
+	m := manner{force: true, kind: n.Kind, calls: n.Calls}
+	if m.kind == EntryCall {
+		m.kind = EntryNote
+	}
+	return m
+}
 
-const (
-	asCall   manner = iota // if it fits
-	asRecord               // it has happened
-	asNote                 // it is no call
-)
+// manner is how something is entered into the log; its zero value is a call, if
+// it fits.
+type manner struct {
+	force bool
+	kind  EntryKind
+	calls Units // of a note or a correction
+}
 
 // asked is what one spend asks its ledger.
 type asked struct {
@@ -153,7 +179,7 @@ type asked struct {
 }
 
 func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*Grant, error) {
-	if as == asCall {
+	if !as.force {
 		if err := g.refusals.recall(call, plan); err != nil {
 			return nil, err
 		}
@@ -165,8 +191,9 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 		a.batch.Requests = a.requests[:]
 	}
 	r := &a.requests[0]
-	r.Method, r.Units, r.Caller, r.Charges, r.Force, r.NoCall = call.Method, call.Units, call.Caller, plan.charges, as != asCall, as == asNote
-	a.batch.Account, a.batch.Key = call.Account, call.Key
+	r.Method, r.Units, r.Caller, r.Charges = call.Method, call.Units, call.Caller, plan.charges
+	r.Force, r.Kind, r.Calls = as.force, as.kind, as.calls
+	a.batch.Account, a.batch.Key, a.batch.History = call.Account, call.Key, g.history
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err)
@@ -176,7 +203,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 		g.refusals.remember(call, plan, err, began)
 		return nil, err
 	}
-	return &Grant{guard: g, receipt: answers[0].Receipt, settled: -1}, nil
+	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held}, nil
 }
 
 // plan returns what call is charged to.
@@ -198,7 +225,7 @@ func (g *Guard) plan(call *Call) *plan {
 	made := &plan{key: key}
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			made.charges = append(made.charges, b.of(call.Caller.Region))
+			made.charges, made.budgets = append(made.charges, b.of(call.Caller.Region)), append(made.budgets, b.budget)
 		}
 	}
 	more := map[planKey]*plan{key: made}

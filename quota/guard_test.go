@@ -195,11 +195,11 @@ func TestNotesAreNoCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(), quota.Caller{Lane: "manual"}))
 	cancel() // what has happened is entered even so
 	for _, units := range []quota.Units{0, 7} {
-		if err := guard.Note(ctx, call("note", units)); err != nil {
+		if err := guard.Note(ctx, quota.Note{Call: call("note", units)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := guard.Note(ctx, call("note", -1)); !errors.Is(err, quota.ErrBadCall) {
+	if err := guard.Note(ctx, quota.Note{Call: call("note", -1)}); !errors.Is(err, quota.ErrBadCall) {
 		t.Errorf("a note of -1 units: %v; want ErrBadCall", err)
 	}
 	var log []quota.Entry

@@ -2,8 +2,6 @@ package quota
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"time"
@@ -21,10 +19,27 @@ import (
 // budget that covers it, whether or not the process that spent it knew of that
 // budget. A coverage not seen before is answered from the log.
 //
+// A Counter window is answered from two counts and the start of their period,
+// whatever the number of calls. A log that has only ever been asked Counter
+// windows, and no History, keeps no entries: nothing but those counts. A
+// coverage it has not seen before then starts at zero, and so does a window of
+// another kind, from which on the log keeps entries. Such a log settles by
+// what the Receipt says was recorded. It cannot look up an answer that was
+// lost: a spend whose answer was lost is ErrInDoubt, and so is a lower Settle.
+//
+// A log keeps its entries for as long as the longest window in use can see
+// them, or for Batch.History if that is longer, plus an eighth and at least two
+// minutes (see Retention). A window is in use until no request or standing has
+// asked it for twice its horizon and for a day.
+//
 // The ledger's own clock is the authority. Stamps are whole microseconds and
 // strictly increasing within a log: when the clock has not moved, or has
 // stepped back, an entry is stamped one microsecond after the newest. A clock
-// that steps back by up to two minutes frees nothing early.
+// that steps back by up to MaxStepBack frees nothing early. Entries stamped
+// further ahead of the clock than that count in every window until the clock
+// reaches them; answers then say how far ahead the newest is (Ahead), and
+// Restamp repairs it. No RetryAt is later than now plus the longest window of
+// the request's charges, or the end of a cooldown.
 //
 // A ledger may have a method RealTime() bool that reports that no test's clock
 // drives it; a Guard then remembers its refusals for a moment.
@@ -52,8 +67,9 @@ type Ledger interface {
 	// Settle changes the entry of a grant to what the call really cost, which may be
 	// more than the limits allow. An entry that has left the log is left alone.
 	// Beyond MaxSettle newer entries a lower cost is declined with ErrStays,
-	// and of a higher one the difference becomes a new entry; told twice so
-	// late, it may be added twice: rather too much than too little.
+	// and of a higher one the difference becomes a new entry; a late retry may
+	// add the difference twice. A log without entries changes its counts by the
+	// difference to Receipt.Units.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund takes the entry of a call that was never sent out of all that counts:
@@ -69,15 +85,37 @@ type Ledger interface {
 	// spending. An error ends it.
 	Entries(ctx context.Context, query Query) iter.Seq2[Entry, error]
 
-	// SetCooldown stops a budget, or with an empty Budget the account, until
-	// an instant. A later Until replaces an earlier one, never the reverse.
+	// SetCooldown stops a budget, or with an empty Budget the account, for a
+	// time counted from the ledger's now (For), or until a time on its clock
+	// (Until). A later end replaces an earlier one, never the reverse.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
 	// ClearCooldown lifts what SetCooldown set.
 	ClearCooldown(ctx context.Context, account, budget string) error
 
+	// Keys yields the keys that have a log in an account, in no order. Keys
+	// added or dropped meanwhile may be missed. An error ends it.
+	Keys(ctx context.Context, account string) iter.Seq2[string, error]
+
+	// Restamp gives every entry of one log that is stamped ahead of the
+	// ledger's clock a stamp that is not, or is ahead by no more microseconds
+	// than there are such entries, and returns how many it changed. Their order
+	// stays. A receipt of a restamped entry no longer finds it, so that its
+	// Settle is a no-op. It is idempotent.
+	Restamp(ctx context.Context, account, key string) (int, error)
+
 	// Close releases what the ledger holds. Calls in flight may fail.
 	Close() error
+}
+
+// MaxStepBack is how far the ledger's clock may step back without freeing
+// anything early, and how far stamps may be ahead of it without a word.
+const MaxStepBack = 2 * time.Minute
+
+// Retention returns how long a log keeps an entry that matters to a window for
+// horizon: an eighth longer, and at least MaxStepBack.
+func Retention(horizon time.Duration) time.Duration {
+	return horizon + max(horizon/8, MaxStepBack)
 }
 
 // MaxSettle is how many entries may be newer than one that is settled or
@@ -97,8 +135,16 @@ type Batch struct {
 	Client uint64
 	Seq    uint64
 
+	// History is how long the log keeps its entries at least, whatever the
+	// windows, so that they can be listed. 0 asks for no more than the windows
+	// need; it is at most MaxHistory.
+	History time.Duration
+
 	Requests []Request
 }
+
+// MaxHistory is the longest Batch.History.
+const MaxHistory = 400 * 24 * time.Hour
 
 // Request is one call as a ledger sees it.
 type Request struct {
@@ -110,10 +156,21 @@ type Request struct {
 	// Force records a call that has happened already, whatever limits and
 	// cooldowns say. A forced request may cost 0 units.
 	Force bool
-	// NoCall is for a forced request that is no call: a correction of what is
-	// used, or a note of an operator. Its entry counts its units, and no call,
-	// and its receipt is not for Settle.
-	NoCall bool
+
+	// Kind is EntryCall, EntryNote or EntryCorrection; the latter two must be
+	// forced. Their entry counts Units, and Calls calls (0 to MaxUnits), and
+	// their receipt is not for Settle. Calls is not read for an EntryCall, which
+	// counts one.
+	Kind  EntryKind
+	Calls Units
+}
+
+// Count returns how many calls the request counts.
+func (r *Request) Count() Units {
+	if r.Kind == EntryCall {
+		return 1
+	}
+	return r.Calls
 }
 
 // Charge is a budget as a ledger sees it: a question about the log.
@@ -152,74 +209,21 @@ func (c *Charge) always() (kept Units) {
 	return kept
 }
 
-// Answer is the decision on one request: a Receipt when Err is nil.
+// Answer is the decision on one request: a Receipt when Err is nil, and how
+// each of its charges stands after it, in their order.
 type Answer struct {
 	Receipt Receipt
+	Held    []Held
 	Err     error
 }
 
-// ID identifies one request: the client that made it, and a number that
-// the client gives once.
-type ID struct {
-	Client uint64
-	Seq    uint64
-}
-
-// String returns the id as logs show it.
-func (id ID) String() string { return fmt.Sprintf("%012x-%d", id.Client, id.Seq) }
-
-// NewClient returns a random client id of 48 bits, never 0.
-func NewClient() uint64 {
-	var b [8]byte
-	for {
-		rand.Read(b[2:]) // crypto/rand never fails since Go 1.24
-		if id := binary.BigEndian.Uint64(b[:]); id != 0 {
-			return id
-		}
-	}
-}
-
-// Receipt identifies a recorded entry.
-type Receipt struct {
-	Account string
-	Key     string
-	ID      ID
-	At      time.Time // the entry's stamp, unique in its log
-}
-
-// Standing is what one charge's window holds at one instant.
-type Standing struct {
-	At       time.Time // the ledger's clock
-	Since    time.Time // entries stamped at or after this count (an estimate has none, and is zero)
+// Held is what the window of one charge holds right after a grant, read in the
+// step that granted it. A batch that was decided before (see Spend), or was
+// granted without the ledger, may have none.
+type Held struct {
 	Used     Units
+	Kept     Units     // of the limit, for floors of other regions
 	NextFree time.Time // when the next units return; zero when nothing is used
-	Cooldown *Cooldown // nil when none holds
-}
-
-// Query selects entries of one log.
-type Query struct {
-	Account string
-	Key     string
-	Since   time.Time // zero: from the oldest
-	Until   time.Time // zero: to the newest
-}
-
-// Entry is one recorded spend.
-type Entry struct {
-	At     time.Time
-	ID     ID
-	Method string
-	Caller Caller
-	Units  Units
-	Calls  Units // 1; 0 for a refunded call, for units added to an earlier one, and for what is no call
-}
-
-// Cooldown is the upstream's word to stop until an instant.
-type Cooldown struct {
-	Account string
-	Budget  string // empty: the whole account
-	Until   time.Time
-	Reason  string // what the upstream said, at most 200 bytes are kept
 }
 
 // Check returns an ErrBadCall for a request that no ledger may record, a
@@ -235,8 +239,10 @@ func (r *Request) Check(account string) error {
 		return fmt.Errorf("%w: %q costs %d units; give %d to %d", ErrBadCall, r.Method, r.Units, least, MaxUnits)
 	case len(r.Method) > MaxLabel || len(r.Caller.Lane) > MaxLabel || len(r.Caller.Job) > MaxLabel || len(r.Caller.Region) > MaxLabel:
 		return fmt.Errorf("%w: a method, lane, job or region of more than %d bytes; shorten it", ErrBadCall, MaxLabel)
-	case r.NoCall && !r.Force:
-		return fmt.Errorf("%w: %q is no call, and may be recorded only by force", ErrBadCall, r.Method)
+	case r.Kind != EntryCall && (!r.Force || r.Kind != EntryNote && r.Kind != EntryCorrection):
+		return fmt.Errorf("%w: %q is a %s, not a call; force it, as a note or a correction", ErrBadCall, r.Method, r.Kind)
+	case r.Calls < 0 || r.Calls > MaxUnits:
+		return fmt.Errorf("%w: %q counts %d calls; give 0 to %d", ErrBadCall, r.Method, r.Calls, MaxUnits)
 	case r.Force:
 		return nil
 	}
@@ -259,6 +265,9 @@ func (b *Batch) Check() error {
 	}
 	if len(b.Account) > maxName || len(b.Key) > maxName {
 		return fmt.Errorf("%w: an account or key of more than %d bytes; shorten it", ErrBadCall, maxName)
+	}
+	if b.History < 0 || b.History > MaxHistory || b.History%time.Microsecond != 0 {
+		return fmt.Errorf("%w: a history of %s; give 0 to %s, in whole microseconds", ErrBadCall, b.History, MaxHistory)
 	}
 	return nil
 }

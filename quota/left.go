@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,7 +61,7 @@ func (g *Guard) named(account, budget string) *Charge {
 // reports whether it does not. Several processes may see the same answer's
 // difference at once, and one of them enters it.
 func (g *Guard) atMost(ctx context.Context, call Call, charge *Charge, left Units) (done bool, err error) {
-	note := Request{Method: call.Method, Caller: Caller{Lane: reportedLane}, Force: true}
+	note := Request{Method: call.Method, Caller: Caller{Lane: reportedLane}, Force: true, Kind: EntryNote}
 	if !charge.Coverage.Covers(note.Method, note.Caller) {
 		return true, nil // it is for some lanes or regions, of which the upstream knows nothing
 	}
@@ -71,29 +70,25 @@ func (g *Guard) atMost(ctx context.Context, call Call, charge *Charge, left Unit
 		return err == nil, err
 	}
 	err = g.Correct(ctx, call.Account, func() error {
-		for range maxRounds {
-			more, err := g.moreThan(ctx, call.Account, charge, note, left)
-			if more == 0 || err != nil {
-				done = err == nil
-				return err
-			}
-			notes := notesOf(more, charge.Coverage.Measure, note)
-			if _, err := g.ledger.Spend(ctx, &Batch{Account: call.Account, Requests: notes}); err != nil {
-				return err
-			}
+		more, err := g.moreThan(ctx, call.Account, charge, note, left)
+		if more == 0 || err != nil {
+			done = err == nil
+			return err
 		}
-		return nil
+		if charge.Coverage.Measure == Calls {
+			note.Calls = min(more, MaxUnits)
+		} else {
+			note.Units = min(more, MaxUnits)
+		}
+		_, err = g.ledger.Spend(ctx, &Batch{Account: call.Account, Requests: []Request{note}})
+		done = err == nil
+		return err
 	})
 	if errors.Is(err, ErrCorrecting) {
 		err = nil
 	}
 	return done, err
 }
-
-const (
-	maxNotes  = 100 // calls entered in one batch
-	maxRounds = 2   // batches entered for one answer: what others settle must not fall behind MaxSettle
-)
 
 // moreThan returns by how much more the ledger believes to be left, 0 when it
 // is not more, or nothing may be entered now. Around the boundary of a calendar
@@ -166,16 +161,6 @@ const (
 	claimKey  = "ration: corrections"
 	claimTime = 10 * time.Second // how long one holds whose process has died
 )
-
-// notesOf returns what counts for so much: one note of units, or that many
-// calls of none, though not more than maxNotes.
-func notesOf(amount Units, measure Measure, r Request) []Request {
-	if measure == Calls {
-		return slices.Repeat([]Request{r}, int(min(amount, maxNotes)))
-	}
-	r.Units, r.NoCall = min(amount, MaxUnits), true
-	return []Request{r}
-}
 
 // maxReason is what a ledger keeps of a cooldown's reason, in bytes.
 const maxReason = 200

@@ -23,10 +23,10 @@ func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Gran
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	plan := g.plan(&call)
 	if limit <= 0 {
-		return g.spend(ctx, &call, plan, asCall)
+		return g.spend(ctx, &call, plan, manner{})
 	}
 	if g.line.empty() {
-		grant, err := g.spend(ctx, &call, plan, asCall)
+		grant, err := g.spend(ctx, &call, plan, manner{})
 		if !errors.Is(err, ErrRefused) || beyond(ctx, err, limit) {
 			return grant, err
 		}
@@ -54,7 +54,7 @@ func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline
 			}
 			continue
 		}
-		grant, err := g.spend(ctx, call, plan, asCall)
+		grant, err := g.spend(ctx, call, plan, manner{})
 		refused, ok := errors.AsType[*RefusedError](err)
 		if !ok || beyond(ctx, err, left) {
 			return grant, err

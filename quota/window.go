@@ -74,10 +74,17 @@ func (w Window) WithMargin(margin time.Duration) Window {
 	return w
 }
 
-// Counter estimates the trailing length from two counters, the present
-// period's and the one before weighted by how much of it still shows. It takes
-// a few bytes however many calls there are, and may be wrong by the unevenness
-// of the calls; the other windows are exact.
+// Counter estimates the trailing length from two counts: that of the present
+// period, and that of the period before, weighted by how much of it the length
+// still covers. Periods are aligned to the Unix epoch. It takes a few bytes
+// however many calls there are (see Ledger for when there is no log at all).
+//
+// The estimate assumes that the calls of the period before were spread evenly.
+// It is wrong by at most what that period held: at a fraction f of the present
+// period a trailing window may really hold (1+f) times the limit, so always
+// less than twice the limit, and calls may be refused that an exact window
+// would admit. Standing.Over is the part by which it may be too low at present.
+// The other windows are exact.
 func Counter(length time.Duration) Window {
 	return Window{kind: KindCounter, length: length}
 }
@@ -104,6 +111,18 @@ func (w Window) Horizon() time.Duration {
 		return 2 * w.length
 	}
 	return w.length
+}
+
+// since returns from when on entries count at an instant, and the zero time for
+// an estimate.
+func (w Window) since(at time.Time) time.Time {
+	switch w.kind {
+	case KindSliding:
+		return at.Add(time.Microsecond - w.length)
+	case KindDaily:
+		return w.Day(at).Since
+	}
+	return time.Time{}
 }
 
 // shortest returns how long a calendar window lasts at least between its margins.

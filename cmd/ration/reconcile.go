@@ -208,7 +208,7 @@ func (c *correction) bring(ctx context.Context, now quota.Balance, used quota.Un
 	for c.Entered < missing {
 		note := c.call
 		note.Units = min(missing-c.Entered, quota.MaxUnits)
-		if err := c.guard.Note(ctx, note); err != nil {
+		if err := c.guard.Note(ctx, quota.Note{Call: note, Kind: quota.EntryCorrection}); err != nil {
 			return err
 		}
 		c.Entered += note.Units
@@ -340,7 +340,7 @@ func (c *correction) take(ctx context.Context, e quota.Entry, excess quota.Units
 		}
 		if taken < amount {
 			rest := quota.Call{Account: c.Account, Method: e.Method, Units: amount - taken, Caller: e.Caller}
-			if err := c.guard.Note(ctx, rest); err != nil {
+			if err := c.guard.Note(ctx, quota.Note{Call: rest, Kind: quota.EntryCorrection}); err != nil {
 				return fmt.Errorf("%d units were taken off that belong there: %w", rest.Units, err)
 			}
 		}

@@ -63,8 +63,11 @@ func (p *player) replay(ctx context.Context, ledger quota.Ledger) error {
 		for i := range entries {
 			e := &entries[i]
 			p.now = e.At.UnixMicro()
-			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{{
-				Method: e.Method, Units: e.Units, Caller: e.Caller, Charges: charges, Force: true, NoCall: e.Calls == 0}}})
+			request := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Charges: charges, Force: true}
+			if e.Kind != quota.EntryCall {
+				request.Kind, request.Calls = quota.EntryNote, e.Calls
+			}
+			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request}})
 			if err != nil {
 				return err
 			}

@@ -182,7 +182,7 @@ func TestNotesNeedTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := guard.Note(t.Context(), quota.Call{Account: account, Method: "reconcile", Units: 5}); !errors.Is(err, quota.ErrLedgerDown) {
+	if err := guard.Note(t.Context(), quota.Note{Call: quota.Call{Account: account, Method: "reconcile", Units: 5}}); !errors.Is(err, quota.ErrLedgerDown) {
 		t.Errorf("%v; want ErrLedgerDown", err)
 	}
 	unrecorded(t, l, 0)

@@ -22,7 +22,7 @@ func (l *Ledger) fallBack(ctx context.Context, batch *quota.Batch, down error) (
 			answers[i].Err = err
 			continue
 		}
-		if r.NoCall { // nothing was sent that would have to be counted
+		if r.Kind != quota.EntryCall { // nothing was sent that would have to be counted
 			answers[i].Err = fmt.Errorf("allowance: %s is no call, and the ledger is down: %w; mend the ledger", r.Method, down)
 			continue
 		}

@@ -29,7 +29,7 @@ func runFloors(t *testing.T, open Factory) {
 		{"FloorAndCooldown", floorAndCooldown},
 		{"ConcurrentFloors", concurrentFloors},
 	})
-	t.Run("FloorsAgainstAModel", func(t *testing.T) { againstModel(t, open, true) })
+	t.Run("FloorsAgainstAModel", func(t *testing.T) { againstModel(t, open, withFloors) })
 }
 
 // floors are what a budget keeps, by region.
@@ -170,7 +170,7 @@ func floorSettled(w *world) {
 	}
 	w.short(f.from("US", 3, day), time.Minute, 2, 4)
 	correction := f.from("IN", 3, day)
-	correction.Force, correction.NoCall = true, true
+	correction.Force, correction.Kind = true, quota.EntryCorrection
 	w.clock.Add(time.Second)
 	w.grant(correction)
 	w.short(f.from("US", 3, day), 59*time.Second, 2, 1)

@@ -50,6 +50,20 @@ func Run(t *testing.T, open Factory) {
 		{"DailyWithoutMidnight", dailyWithoutMidnight},
 		{"DailyBesideSliding", dailyBesideSliding},
 		{"CounterEstimates", counterEstimates},
+		{"CounterKeepsNoLog", counterKeepsNoLog},
+		{"CounterStatesItsError", counterStatesItsError},
+		{"CounterSettles", counterSettles},
+		{"CounterBesideAWindow", counterBesideAWindow},
+		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
+		{"RetentionShrinks", retentionShrinks},
+		{"StampFarAheadIsSaidAndRestamped", stampFarAhead},
+		{"CounterFarAheadIsSaidAndRestamped", counterFarAhead},
+		{"KeysListed", keysListed},
+		{"GrantSaysWhatIsLeft", grantSaysWhatIsLeft},
+		{"NextFreeAroundMidnight", nextFreeAroundMidnight},
+		{"NoteOfManyCalls", noteOfManyCalls},
+		{"EntryKindIsStored", entryKindIsStored},
+		{"CooldownIsADuration", cooldownIsADuration},
 		{"LimitChanged", limitChanged},
 		{"WindowChanged", windowChanged},
 		{"BudgetFirstSeenLater", budgetFirstSeenLater},
@@ -75,7 +89,8 @@ func Run(t *testing.T, open Factory) {
 		{"ConcurrentHistory", concurrentHistory},
 	}
 	each(t, open, subtests)
-	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, false) })
+	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })
+	t.Run("EstimatesAgainstAModel", func(t *testing.T) { againstModel(t, open, estimates) })
 	runFloors(t, open)
 }
 
@@ -121,8 +136,9 @@ func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
 type world struct {
 	*testing.T
 	quota.Ledger
-	clock *Clock
-	ctx   context.Context
+	clock   *Clock
+	ctx     context.Context
+	history time.Duration // of the batches
 }
 
 // noon is when the tests begin: a plain day, far from any midnight in use.
@@ -157,7 +173,7 @@ func request(method string, units quota.Units, charges ...*quota.Charge) quota.R
 // batch sends requests in one batch without an id.
 func (w *world) batch(requests ...quota.Request) []quota.Answer {
 	w.Helper()
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: requests})
+	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, History: w.history, Requests: requests})
 	if err != nil {
 		w.Fatalf("spend: %v", err)
 	}
@@ -222,8 +238,14 @@ func (w *world) used(want quota.Units, charges ...*quota.Charge) {
 // log returns all entries of the account.
 func (w *world) log() []quota.Entry {
 	w.Helper()
+	return w.entries("")
+}
+
+// entries returns all entries of a key's log.
+func (w *world) entries(key string) []quota.Entry {
+	w.Helper()
 	var all []quota.Entry
-	for e, err := range w.Entries(w.ctx, quota.Query{Account: account}) {
+	for e, err := range w.Entries(w.ctx, quota.Query{Account: account, Key: key}) {
 		if err != nil {
 			w.Fatalf("entries: %v", err)
 		}

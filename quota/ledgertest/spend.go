@@ -123,7 +123,7 @@ func noCall(w *world) {
 	calls := charge("calls", 3, minute, counted)
 	entered := func(method string, units quota.Units, charges ...*quota.Charge) quota.Request {
 		r := request(method, units, charges...)
-		r.Force, r.NoCall = true, true
+		r.Force, r.Kind = true, quota.EntryNote
 		return r
 	}
 	w.spend(4, day, calls)
@@ -241,7 +241,7 @@ func batchResent(w *world) {
 			w.Fatal(err)
 		}
 		for i := range again {
-			if again[i] != first[i] || again[i].Receipt.ID != (quota.ID{Client: batch.Client, Seq: 7 + uint64(i)}) {
+			if again[i].Err != nil || again[i].Receipt != first[i].Receipt || again[i].Receipt.ID != (quota.ID{Client: batch.Client, Seq: 7 + uint64(i)}) {
 				w.Fatalf("resent: %+v; want the first answer, %+v", again[i], first[i])
 			}
 		}
@@ -278,7 +278,7 @@ func batchResentRefusal(w *world) {
 		w.Fatalf("%+v, %v; want the old grant, and the refused request granted now", answers, err)
 	}
 	w.used(8, day)
-	if again, err := w.Spend(w.ctx, batch); err != nil || again[1] != answers[1] {
+	if again, err := w.Spend(w.ctx, batch); err != nil || again[1].Err != nil || again[1].Receipt != answers[1].Receipt {
 		w.Fatalf("%+v, %v; want the later grant remembered too, %+v", again, err, answers)
 	}
 	w.used(8, day)

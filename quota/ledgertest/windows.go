@@ -229,6 +229,7 @@ func windowChanged(w *world) {
 }
 
 func budgetFirstSeenLater(w *world) {
+	w.history = 24 * time.Hour
 	day := quota.Sliding(24 * time.Hour)
 	all := charge("all", 1000, minute)
 	w.grant(request("search", 100, all))
@@ -290,8 +291,10 @@ func clockStepsBack(w *world) {
 	if later := w.spend(4, day); !later.At.Equal(r.At.Add(µs)) {
 		w.Fatalf("stamped %s after %s; want a microsecond later", later.At, r.At)
 	}
-	w.refuse(1, "day", 2*time.Hour+30*time.Second, 0, day) // on the ledger's own clock
-	w.clock.Add(2*time.Hour + 30*time.Second - µs)
+	w.refuse(1, "day", time.Minute, 0, day) // far behind the newest: no promise beyond the window
+	w.clock.Add(2*time.Hour - time.Minute)
+	w.refuse(1, "day", 90*time.Second, 0, day) // exact again
+	w.clock.Add(90*time.Second - µs)
 	w.refuse(1, "day", µs, 0, day)
 	w.clock.Add(µs)
 	w.used(6, day)

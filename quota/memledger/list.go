@@ -8,21 +8,13 @@ import (
 // list is the running total of what one coverage counts.
 type list struct {
 	coverage *quota.Coverage
-	horizon  int64
+	use      decide.Use
 	records  ring[record]
 	base     int64 // total before the first record
 	newest   record
 }
 
 type record struct{ stamp, total int64 }
-
-// amount returns what an entry counts for here.
-func (l *list) amount(units, calls int64) int64 {
-	if l.coverage.Measure == quota.Calls {
-		return calls
-	}
-	return units
-}
 
 func (l *list) add(stamp, amount int64) {
 	l.newest = record{stamp, l.newest.total + amount}
@@ -33,9 +25,9 @@ func (l *list) add(stamp, amount int64) {
 // expires at once nobody waits for that.
 const trimAtOnce = 64
 
-// trim drops records that no window can see any more, and returns how many.
-func (l *list) trim(now int64) int {
-	floor, n := now-decide.Retain(l.horizon), 0
+// trim drops records that a horizon no longer needs, and returns how many.
+func (l *list) trim(now, horizon int64) int {
+	floor, n := now-decide.Retain(horizon), 0
 	for ; n < trimAtOnce && l.records.head < l.records.tail; n++ {
 		oldest := l.records.at(l.records.head)
 		if oldest.stamp > floor {
@@ -65,6 +57,21 @@ func (l *list) find(guess int, at int64) int {
 	return l.records.search(guess, func(r *record) bool { return r.stamp >= at })
 }
 
+// counter is what one counter window counts, of one coverage.
+type counter struct {
+	decide.Counter
+	coverage *quota.Coverage
+	asked    int64 // when it was last
+}
+
+// amount returns what units and calls count for under a coverage.
+func amount(c *quota.Coverage, units, calls int64) int64 {
+	if c.Measure == quota.Calls {
+		return calls
+	}
+	return units
+}
+
 // view is a list as one window sees it. It remembers where the window begins,
 // since that moves on by little from one question to the next.
 type view struct {
@@ -73,6 +80,7 @@ type view struct {
 	asked    *quota.Window
 	window   quota.Window
 	begins   int
+	last     int64 // when it was asked last
 }
 
 var _ decide.List = (*view)(nil)

@@ -10,9 +10,14 @@ import (
 // log is all calls of one account, or of one key of it.
 type log struct {
 	decide.Judge
+	newest    int64       // the newest stamp, of an entry that is kept or not
 	all       list        // the log itself: the units of all calls
-	entries   ring[entry] // what else is known of them, at the same places
+	horizon   int64       // the longest of all lists and counters, and the history
+	history   decide.Use  // asked by Batch.History
+	turnAt    int64       // when to look for lists that are no longer in use
+	entries   ring[entry] // what else is known of the calls, at the same places as in all
 	lists     []*list     // of the other coverages asked for
+	counters  []*counter
 	views     []*view
 	labels    []*labelled // by number; nil when no entry has it any more
 	numbers   map[label]uint32
@@ -20,26 +25,6 @@ type log struct {
 	latest    uint32   // the label of the newest entry: calls often follow their like
 	cooldowns map[string]*quota.Cooldown
 	clients   map[uint64]*granted
-}
-
-// entry is one recorded call. What it shares with others is its label.
-type entry struct {
-	id    quota.ID
-	units uint32
-	label uint32
-	calls uint32
-}
-
-type label struct {
-	method string
-	caller quota.Caller
-}
-
-type labelled struct {
-	label
-	entries int     // how many have it
-	lists   []*list // that they are recorded in
-	stale   bool    // lists were made since
 }
 
 // granted is what is remembered of a client's last batch.
@@ -52,11 +37,7 @@ type granted struct {
 var everything = quota.NewCoverage(quota.Coverage{})
 
 func newLog(name logName, days decide.Days, cooldowns map[string]*quota.Cooldown) *log {
-	g := &log{Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
-	if name.key == "" {
-		g.all.horizon = decide.Kept
-	}
-	return g
+	return &log{Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
 }
 
 // judge returns who decides at an instant.
@@ -73,48 +54,57 @@ func (g *log) Cooldown(budget string) *quota.Cooldown {
 	return g.cooldowns[budget]
 }
 
+// Newest implements decide.Log.
+func (g *log) Newest() int64 { return g.newest }
+
+// keeps reports whether entries are kept: unless all that is asked of the log
+// is counters.
+func (g *log) keeps() bool { return g.horizon > 0 || len(g.counters) == 0 }
+
 // List implements decide.Log. A list that is new, or that a longer window now
 // asks, is filled from the log and kept from now on.
 func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+	if window.Estimate() {
+		return g.counter(coverage, window.Length().Microseconds())
+	}
 	for _, v := range g.views { // to compare all of the window would take a tenth of the whole step
 		if v.asked == window && v.coverage == coverage && v.window.Length() == window.Length() {
+			v.last = g.Now
 			return v
 		}
 	}
 	for _, v := range g.views {
 		if v.window == *window && same(v.coverage, coverage) {
-			v.asked, v.coverage = window, coverage
+			v.asked, v.coverage, v.last = window, coverage, g.Now
 			return v
 		}
 	}
-	l := g.keep(coverage, window.Horizon().Microseconds())
+	l := g.list(coverage, window.Horizon().Microseconds())
 	const maxViews = 4 * quota.MaxCoverages // budgets whose windows change all the time
 	if len(g.views) >= maxViews {
 		g.views = nil
 	}
-	v := &view{list: l, coverage: coverage, asked: window, window: *window}
+	v := &view{list: l, coverage: coverage, asked: window, window: *window, last: g.Now}
 	g.views = append(g.views, v)
 	return v
 }
 
 func same(a, b *quota.Coverage) bool { return a == b || a.Key() == b.Key() }
 
-func (g *log) keep(coverage *quota.Coverage, horizon int64) *list {
-	g.all.horizon = max(g.all.horizon, horizon)
+// list returns the list of a coverage, which reaches back by a horizon from now on.
+func (g *log) list(coverage *quota.Coverage, horizon int64) *list {
 	l := g.find(coverage)
 	switch {
+	case l == &g.all:
 	case l == nil:
-		l = g.fill(coverage, horizon)
+		l = &list{coverage: coverage}
+		g.fill(l)
 		g.lists = append(g.lists, l)
-	case l.horizon < horizon:
-		*l = *g.fill(coverage, horizon)
-	default:
-		return l
+	case l.use.Horizon() < horizon:
+		g.fill(l)
 	}
-	for _, have := range g.labels {
-		if have != nil {
-			have.stale = true
-		}
+	if l.use.Ask(horizon, g.Now) {
+		g.turn()
 	}
 	return l
 }
@@ -132,16 +122,107 @@ func (g *log) find(coverage *quota.Coverage) *list {
 	return nil
 }
 
-// fill makes a list of a coverage from the log.
-func (g *log) fill(coverage *quota.Coverage, horizon int64) *list {
-	l := &list{coverage: coverage, horizon: horizon}
+// fill makes a list say what the log says.
+func (g *log) fill(l *list) {
+	l.records, l.base, l.newest = ring[record]{}, 0, record{}
+	g.each(l.coverage, l.add)
+	g.stale()
+}
+
+// each calls add with the stamp of every entry that a coverage covers, oldest
+// first, and with what it counts.
+func (g *log) each(coverage *quota.Coverage, add func(stamp, amount int64)) {
 	for i := g.entries.head; i < g.entries.tail; i++ {
 		e := g.entries.at(i)
 		if label := g.labels[e.label]; coverage.Covers(label.method, label.caller) {
-			l.add(g.all.records.at(i).stamp, l.amount(int64(e.units), int64(e.calls)))
+			add(g.all.records.at(i).stamp, amount(coverage, int64(e.units), int64(e.calls)))
 		}
 	}
-	return l
+}
+
+// counter returns the counter of a coverage and a length, filled from the log
+// when it is new.
+func (g *log) counter(coverage *quota.Coverage, length int64) *counter {
+	for _, c := range g.counters {
+		if c.Length == length && same(c.coverage, coverage) {
+			c.asked = g.Now
+			return c
+		}
+	}
+	c := &counter{coverage: coverage, asked: g.Now}
+	g.count(c, length)
+	g.counters = append(g.counters, c)
+	g.stale()
+	g.turn()
+	return c
+}
+
+// count makes a counter say what the log says.
+func (g *log) count(c *counter, length int64) {
+	c.Counter = decide.Counter{Length: length}
+	g.each(c.coverage, c.Add)
+}
+
+// stale makes every label look again for what counts its entries.
+func (g *log) stale() {
+	for _, have := range g.labels {
+		if have != nil {
+			have.stale = true
+		}
+	}
+}
+
+// asked notes for how long the batch wants its entries listed.
+func (g *log) asked(history time.Duration) {
+	if history > 0 && g.history.Ask(history.Microseconds(), g.Now) {
+		g.turn()
+	}
+}
+
+// idle reports whether nothing in the log matters any more, and will not if the
+// clock steps back.
+func (g *log) idle(now int64) bool {
+	longest := max(g.horizon, int64(time.Minute/time.Microsecond))
+	for _, c := range g.counters {
+		longest = max(longest, 2*c.Length)
+	}
+	return g.newest+2*longest < now
+}
+
+// turnEvery is how often a log looks for lists that are no longer in use.
+const turnEvery = int64(time.Hour / time.Microsecond)
+
+// turn drops the lists and counters that are no longer in use, and finds out
+// how far back the log must reach.
+func (g *log) turn() {
+	g.turnAt = g.Now + turnEvery
+	for _, v := range g.views {
+		if v.last > g.Now-turnEvery {
+			v.list.use.Ask(v.window.Horizon().Microseconds(), g.Now)
+		}
+	}
+	g.all.use.Turn(g.Now)
+	g.history.Turn(g.Now)
+	longest, lists, counters := max(g.all.use.Horizon(), g.history.Horizon()), g.lists[:0:0], g.counters[:0:0]
+	for _, l := range g.lists {
+		if l.use.Turn(g.Now); l.use.Horizon() > 0 {
+			lists, longest = append(lists, l), max(longest, l.use.Horizon())
+		}
+	}
+	entries := longest > 0
+	for _, c := range g.counters {
+		if !c.Idle(g.Now) || !decide.Stale(c.asked, 2*c.Length, g.Now) {
+			counters = append(counters, c)
+			if entries { // they are settled by their entries
+				longest = max(longest, 2*c.Length)
+			}
+		}
+	}
+	if len(lists) != len(g.lists) || len(counters) != len(g.counters) {
+		g.views = nil
+		g.stale()
+	}
+	g.lists, g.counters, g.horizon = lists, counters, longest
 }
 
 // onlooker is a log whose lists are looked at, and none is made.
@@ -149,130 +230,24 @@ type onlooker struct{ *log }
 
 // List implements decide.Log.
 func (o onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
-	horizon := window.Horizon().Microseconds()
-	l := o.find(coverage)
-	if l == nil || l != &o.all && l.horizon < horizon {
-		l = o.fill(coverage, horizon)
-	}
-	return &view{list: l, window: *window}
-}
-
-// record enters an admitted request into the log and every list that covers
-// it, and returns its stamp.
-func (g *log) record(r *quota.Request, now int64, id quota.ID) int64 {
-	number := g.number(r.Method, &r.Caller)
-	stamp := g.add(entry{id: id, units: uint32(r.Units), label: number, calls: uint32(decide.Calls(r))}, now)
-	g.trim(now)
-	return stamp
-}
-
-func (g *log) add(e entry, now int64) int64 {
-	stamp := max(now, g.all.newest.stamp+1)
-	g.entries.push(e)
-	g.all.add(stamp, int64(e.units))
-	have := g.labels[e.label]
-	have.entries++
-	for _, l := range g.covering(have) {
-		l.add(stamp, l.amount(int64(e.units), int64(e.calls)))
-		l.trim(now)
-	}
-	g.latest = e.label
-	return stamp
-}
-
-// number returns the number of a label.
-func (g *log) number(method string, caller *quota.Caller) uint32 {
-	if int(g.latest) < len(g.labels) {
-		if have := g.labels[g.latest]; have != nil && have.method == method && have.caller == *caller {
-			return g.latest
-		}
-	}
-	name := label{method, *caller}
-	if number, ok := g.numbers[name]; ok {
-		return number
-	}
-	number := uint32(len(g.labels))
-	if n := len(g.free); n > 0 {
-		number, g.free = g.free[n-1], g.free[:n-1]
-	} else {
-		g.labels = append(g.labels, nil)
-	}
-	if g.numbers == nil {
-		g.numbers = map[label]uint32{}
-	}
-	g.numbers[name] = number
-	g.labels[number] = &labelled{label: name, stale: true}
-	return number
-}
-
-// covering returns the lists that a label's entries are recorded in.
-func (g *log) covering(have *labelled) []*list {
-	if have.stale {
-		have.stale, have.lists = false, nil
-		for _, l := range g.lists {
-			if l.coverage.Covers(have.method, have.caller) {
-				have.lists = append(have.lists, l)
+	if window.Estimate() {
+		length := window.Length().Microseconds()
+		for _, c := range o.counters {
+			if c.Length == length && same(c.coverage, coverage) {
+				return c
 			}
 		}
+		c := &counter{coverage: coverage}
+		o.count(c, length)
+		return c
 	}
-	return have.lists
-}
-
-// trim drops the entries that no window can see any more.
-func (g *log) trim(now int64) {
-	for range g.all.trim(now) {
-		number := g.entries.at(g.entries.head).label
-		g.entries.drop()
-		have := g.labels[number]
-		if have.entries--; have.entries == 0 {
-			delete(g.numbers, have.label)
-			g.labels[number], g.free = nil, append(g.free, number)
-		}
+	horizon := window.Horizon().Microseconds()
+	l := o.find(coverage)
+	if l == nil || l != &o.all && l.use.Horizon() < horizon {
+		l = &list{coverage: coverage}
+		o.each(coverage, l.add)
 	}
-}
-
-// oldest returns the stamp from which on entries belong to the log still:
-// older ones wait for their trimming.
-func (g *log) oldest() int64 { return g.all.newest.stamp - decide.Retain(g.all.horizon) + 1 }
-
-// correct changes the entry of a receipt.
-func (g *log) correct(receipt quota.Receipt, units, calls quota.Units, now int64) error {
-	stamp := receipt.At.UnixMicro()
-	i := g.all.find(g.entries.tail, stamp)
-	if i == g.entries.tail || stamp < g.oldest() || g.all.records.at(i).stamp != stamp || g.entries.at(i).id != receipt.ID {
-		return nil // it has left the log, and with it every window
-	}
-	e := g.entries.at(i)
-	more := int64(units) - int64(e.units)
-	if g.entries.tail-1-i > quota.MaxSettle {
-		if more < 0 || uint32(calls) < e.calls {
-			return quota.ErrStays
-		}
-		if more > 0 {
-			g.add(entry{id: e.id, units: uint32(more), label: e.label}, now)
-		}
-		return nil
-	}
-	g.all.correct(stamp, more)
-	for _, l := range g.covering(g.labels[e.label]) {
-		l.correct(stamp, l.amount(int64(units), int64(calls))-l.amount(int64(e.units), int64(e.calls)))
-	}
-	e.units, e.calls = uint32(units), uint32(calls)
-	return nil
-}
-
-func (g *log) page(from, until int64) []quota.Entry {
-	var page []quota.Entry
-	for i := g.all.find(g.entries.head, max(from, g.oldest())); i < g.entries.tail && len(page) < pageSize; i++ {
-		stamp, e := g.all.records.at(i).stamp, g.entries.at(i)
-		if stamp >= until {
-			break
-		}
-		label := g.labels[e.label]
-		page = append(page, quota.Entry{At: time.UnixMicro(stamp).UTC(), ID: e.id, Method: label.method,
-			Caller: label.caller, Units: quota.Units(e.units), Calls: quota.Units(e.calls)})
-	}
-	return page
+	return &view{list: l, window: *window}
 }
 
 // remembered returns the grants of a batch that came before, by Seq.

@@ -23,7 +23,8 @@ type Options struct {
 
 // Ledger is a quota.Ledger in memory. It is safe for concurrent use. Its only
 // errors are of the context and of bad calls. An entry takes some 50 bytes,
-// and 16 for each further coverage that counts it.
+// and 16 for each further coverage that counts it; a log that is asked Counter
+// windows alone keeps no entries.
 type Ledger struct {
 	now      func() time.Time
 	realTime bool
@@ -35,6 +36,7 @@ type Ledger struct {
 	recent  *log // the last one asked for
 	days    decide.Days
 	answers []quota.Answer // not used yet
+	held    []quota.Held   // not used yet
 	sweepAt int            // look for idle keyed logs when there are so many
 }
 
@@ -72,11 +74,13 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		l.seq += uint64(len(batch.Requests))
 	}
 	answers, before := l.blank(len(batch.Requests)), g.remembered(batch)
+	g.Now = now
+	g.asked(batch.History)
 	for i := range batch.Requests {
 		id := quota.ID{Client: client, Seq: seq + uint64(i)}
 		stamp, granted := before[id.Seq]
+		r := &batch.Requests[i]
 		if !granted {
-			r := &batch.Requests[i]
 			if err := g.judge(now).Admit(g, r); err != nil {
 				answers[i].Err = err
 				continue
@@ -85,9 +89,11 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			if batch.Client != 0 {
 				g.remember(batch, id.Seq, stamp)
 			}
+			answers[i].Held = g.Held(g, r, l.noneHeld(len(r.Charges)))
 		}
 		receipt := &answers[i].Receipt
 		receipt.Account, receipt.Key, receipt.ID, receipt.At = batch.Account, batch.Key, id, decide.Instant(stamp)
+		receipt.Method, receipt.Caller, receipt.Units = r.Method, r.Caller, r.Units
 	}
 	return answers, nil
 }
@@ -105,6 +111,20 @@ func (l *Ledger) blank(n int) []quota.Answer {
 	answers := l.answers[:n:n]
 	l.answers = l.answers[n:]
 	return answers
+}
+
+// noneHeld returns an empty list with room for n, cut from a piece as blank's are.
+func (l *Ledger) noneHeld(n int) []quota.Held {
+	const piece = 64
+	if n > piece/4 {
+		return make([]quota.Held, 0, n)
+	}
+	if len(l.held) < n {
+		l.held = make([]quota.Held, piece)
+	}
+	held := l.held[:0:n]
+	l.held = l.held[n:]
+	return held
 }
 
 // Settle implements quota.Ledger.
@@ -199,8 +219,9 @@ func (l *Ledger) SetCooldown(_ context.Context, c quota.Cooldown) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c = decide.Cooled(c)
-	g := l.log(logName{account: c.Account}, l.now().UnixMicro())
+	now := l.now().UnixMicro()
+	c = decide.Cooled(c, now)
+	g := l.log(logName{account: c.Account}, now)
 	if have := g.cooldowns[c.Budget]; have == nil || c.Until.After(have.Until) {
 		g.cooldowns[c.Budget] = &c
 	}
@@ -215,6 +236,42 @@ func (l *Ledger) ClearCooldown(_ context.Context, account, budget string) error 
 		delete(g.cooldowns, budget)
 	}
 	return nil
+}
+
+// Keys implements quota.Ledger.
+func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		l.mu.Lock()
+		var keys []string
+		for name := range l.logs {
+			if name.account == account && name.key != "" {
+				keys = append(keys, name.key)
+			}
+		}
+		l.mu.Unlock()
+		for _, key := range keys {
+			if err := ctx.Err(); err != nil {
+				yield("", err)
+				return
+			}
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Restamp implements quota.Ledger.
+func (l *Ledger) Restamp(_ context.Context, account, key string) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.logs[logName{account, key}]
+	if g == nil {
+		return 0, nil
+	}
+	now := l.now().UnixMicro()
+	g.Now = now
+	return g.restamp(now), nil
 }
 
 // Close implements quota.Ledger. The ledger stays usable.
@@ -237,7 +294,7 @@ func (l *Ledger) log(name logName, now int64) *log {
 func (l *Ledger) make(name logName, now int64) *log {
 	if len(l.logs) >= l.sweepAt {
 		for name, g := range l.logs {
-			if name.key != "" && g.all.newest.stamp+2*g.all.horizon < now {
+			if name.key != "" && g.idle(now) {
 				delete(l.logs, name)
 			}
 		}

@@ -26,7 +26,7 @@ func TestWindowChangedInPlace(t *testing.T) {
 	l := memledger.Open(&memledger.Options{Now: clock.Now})
 	c := &quota.Charge{Budget: "some", Coverage: quota.NewCoverage(quota.Coverage{Methods: []string{"m"}}), Limit: 10, Window: quota.Sliding(time.Minute)}
 	spend := func(units quota.Units) error {
-		answers, err := l.Spend(t.Context(), &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "m", Units: units, Charges: []*quota.Charge{c}}}})
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: "my-project", History: time.Hour, Requests: []quota.Request{{Method: "m", Units: units, Charges: []*quota.Charge{c}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

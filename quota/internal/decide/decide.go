@@ -101,21 +101,51 @@ func (q *Question) Fits(list List, amount int64) Fit {
 	return Fit{Used: used, RetryAt: q.Day.Reopens}
 }
 
+// Taken returns what the window holds now, and what floors keep beside it. Around
+// the boundary of a day a call must fit the next one too, so that its floors may
+// keep more than those of the day.
+func (q *Question) Taken(list List) Fit {
+	used, since := q.Used(list)
+	switch {
+	case len(q.Floors) == 0:
+		return Fit{Used: used}
+	case q.Day != nil:
+		fit := q.taken(list, q.Day, q.Now)
+		return Fit{Used: used, Kept: fit.Used + fit.Kept - used}
+	}
+	return Fit{Used: used, Kept: q.kept(since)}
+}
+
+// latest returns the last instant that an answer may name when an entry is
+// stamped far ahead of now: without it, all that is used now would have left
+// the window by then. Otherwise there is none.
+func (q *Question) latest(ahead bool) int64 {
+	if !ahead {
+		return math.MaxInt64
+	}
+	return q.Now + q.Window.Horizon().Microseconds()
+}
+
 // NextFree returns when the next units return, and 0 when nothing is used.
-func (q *Question) NextFree(list List) int64 {
+func (q *Question) NextFree(list List, ahead bool) int64 {
 	used, _ := q.Used(list)
+	at := int64(0)
 	switch {
 	case used <= 0:
 		return 0
 	case q.Window.Kind() == quota.KindSliding:
 		_, total := list.Newest()
-		return list.Reach(total-used+1) + q.Window.Length().Microseconds()
+		at = list.Reach(total-used+1) + q.Window.Length().Microseconds()
 	case q.Window.Estimate():
 		below := *q
 		below.Limit = used - 1
-		return below.estimate(list, 0).RetryAt
+		at = below.estimate(list, 0).RetryAt
+	case usedSince(list, q.Day.Next) < used:
+		at = q.Day.Opens
+	default: // all of it was spent around the boundary, and counts into the next day too
+		at = q.Day.Reopens
 	}
-	return q.Day.Opens
+	return min(at, q.latest(ahead))
 }
 
 // estimate is Fits for a counter window: an estimate of the trailing length is
@@ -141,6 +171,17 @@ func (q *Question) estimate(list List, amount int64) Fit {
 	return fit
 }
 
+// hidden returns how much of an estimate's period before is taken for gone: all
+// of it may have been spent at its end, and still be in the trailing window.
+func (q *Question) hidden(list List) int64 {
+	length := q.Window.Length().Microseconds()
+	newest, _ := list.Newest()
+	start := max(q.Now, newest)
+	start -= start % length
+	before := list.Before(start) - list.Before(start-length)
+	return before - share(before, start+length-max(q.Now, start), length)
+}
+
 // share returns count*part/whole, rounded up.
 func share(count, part, whole int64) int64 {
 	hi, lo := bits.Mul64(uint64(count), uint64(part))
@@ -161,13 +202,8 @@ func showing(left, count, whole int64) int64 {
 	return int64(min(quo, math.MaxInt64))
 }
 
-// Kept is how long a log without a key keeps its entries at least, in
-// microseconds, so that a day's budget added later is answered right.
-const Kept = int64(26 * time.Hour / time.Microsecond)
-
-// Retain returns the age at which a record that matters for horizon may go: an
-// eighth more, and two minutes at least, so that a clock that is set back
-// by less finds what its windows then hold.
+// Retain returns the age at which a record that matters for horizon may go, in
+// microseconds. See quota.Retention.
 func Retain(horizon int64) int64 {
-	return horizon + max(horizon/8, int64(2*time.Minute/time.Microsecond))
+	return quota.Retention(time.Duration(horizon) * time.Microsecond).Microseconds()
 }

@@ -14,6 +14,8 @@ type Log interface {
 	// Cooldown returns the cooldown that was set for a budget, or with "" for
 	// the account, and nil when there is none. It may be over.
 	Cooldown(budget string) *quota.Cooldown
+	// Newest returns the log's newest stamp, and 0 for an empty log.
+	Newest() int64
 }
 
 // Judge decides requests on one log at one instant.
@@ -33,6 +35,7 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 		return err
 	}
 	var refused *quota.RefusedError
+	ahead := j.ahead(log)
 	for _, charge := range r.Charges {
 		list := log.List(charge.Coverage, &charge.Window) // also when forced: from now on it is kept
 		if r.Force {
@@ -44,6 +47,7 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 			j.keep(log, charge, &q)
 		}
 		fit := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
+		fit.RetryAt = min(fit.RetryAt, q.latest(ahead > 0))
 		if fit.RetryAt > 0 && later(fit.RetryAt, refused) {
 			refused = j.refusal(r, charge, fit)
 			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(fit.RetryAt)
@@ -60,16 +64,48 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if refused == nil {
 		return nil
 	}
-	refused.RetryAt = j.allFit(log, r, refused.RetryAt)
+	if refused.Ahead = ahead; ahead == 0 {
+		refused.RetryAt = j.allFit(log, r, refused.RetryAt)
+	}
 	refused.RetryAfter = refused.RetryAt.Sub(Instant(j.Now))
 	return refused
+}
+
+// Held returns how each charge of a request stands, appended to held.
+func (j *Judge) Held(log Log, r *quota.Request, held []quota.Held) []quota.Held {
+	ahead := j.ahead(log)
+	for _, charge := range r.Charges {
+		var q Question
+		j.ask(&q, charge)
+		if len(charge.Floors) > 0 {
+			j.keep(log, charge, &q)
+		}
+		list := log.List(charge.Coverage, &charge.Window)
+		taken := q.Taken(list)
+		h := quota.Held{Used: quota.Units(taken.Used), Kept: quota.Units(taken.Kept)}
+		if free := q.NextFree(list, ahead > 0); free != 0 {
+			h.NextFree = Instant(free)
+		}
+		held = append(held, h)
+	}
+	return held
+}
+
+// ahead returns how far the log's newest stamp is ahead of now, and 0 when it
+// is no further than a clock that stepped back explains.
+func (j *Judge) ahead(log Log) time.Duration {
+	ahead := time.Duration(log.Newest()-j.Now) * time.Microsecond
+	if ahead <= quota.MaxStepBack {
+		return 0
+	}
+	return ahead
 }
 
 // allFit returns the first instant from one on at which every charge of r
 // fits, when all have fitted once before: then those do whose windows only
 // empty. Where floors end with each day what fits now may not fit tomorrow.
 func (j *Judge) allFit(log Log, r *quota.Request, at time.Time) time.Time {
-	for range 4 { // it may be that there is none
+	for range 4 { // there may be no such instant
 		before := at
 		for _, charge := range r.Charges {
 			if charge.FloorUntil == 0 || len(charge.Floors) == 0 || charge.Window.Kind() != quota.KindDaily {
@@ -106,26 +142,22 @@ func (j *Judge) holds(c *quota.Cooldown) *quota.Cooldown {
 	return c
 }
 
-// Calls returns how many calls the entry of a request counts for.
-func Calls(r *quota.Request) int64 {
-	if r.NoCall {
-		return 0
-	}
-	return 1
-}
-
 // Standing returns what a charge's window holds.
 func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	var q Question
 	j.ask(&q, charge)
 	list := log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
-	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used)}
+	ahead := j.ahead(log)
+	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used), Ahead: ahead}
 	if since != 0 {
 		s.Since = Instant(since)
 	}
-	if free := q.NextFree(list); free != 0 {
+	if free := q.NextFree(list, ahead > 0); free != 0 {
 		s.NextFree = Instant(free)
+	}
+	if q.Window.Estimate() {
+		s.Over = quota.Units(q.hidden(list))
 	}
 	for _, name := range []string{charge.Budget, ""} {
 		if c := j.holds(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
@@ -166,11 +198,15 @@ func (d Days) at(w quota.Window, now int64) *Day {
 	return day
 }
 
-// Cooled returns a cooldown as it is kept: until a whole microsecond, no
-// earlier than it says, and with no more than 200 bytes of reason, cut between characters.
-func Cooled(c quota.Cooldown) quota.Cooldown {
+// Cooled returns a cooldown as it is kept from now on: until a whole
+// microsecond, no earlier than it says, and with at most 200 bytes of reason,
+// cut between characters.
+func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
 	const most = 200
-	c.Until = Instant(Ceil(c.Until))
+	if c.For > 0 {
+		c.Until = Instant(now).Add(c.For)
+	}
+	c.For, c.Until = 0, Instant(Ceil(c.Until))
 	if len(c.Reason) > most {
 		c.Reason = strings.ToValidUTF8(c.Reason[:most], "")
 	}

@@ -1,0 +1,144 @@
+package ledgertest
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// grantSaysWhatIsLeft: a grant says what a refusal says, from the same step.
+func grantSaysWhatIsLeft(w *world) {
+	pacific := zone(w, "America/Los_Angeles")
+	day, search := charge("day", 100, quota.Sliding(24*time.Hour)), charge("search", 50, minute, methods("search"))
+	calendar, each := charge("calendar", 100, quota.Daily(pacific)), charge("each", 100, quota.Counter(time.Minute))
+	calls := charge("calls", 9, minute, counted)
+	all := []*quota.Charge{day, search, calendar, each, calls}
+	midnight := time.Date(2026, 11, 21, 8, 0, 30, 0, time.UTC)
+	first := w.batch(request("search", 10, all...))[0]
+	w.held(first, quota.Held{Used: 10, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 10, NextFree: noon.Add(time.Minute)},
+		quota.Held{Used: 10, NextFree: midnight}, quota.Held{Used: 10, NextFree: noon.Add(time.Minute + 6*time.Second)},
+		quota.Held{Used: 1, NextFree: noon.Add(time.Minute)})
+	w.clock.Add(time.Second)
+	batch := w.batch(request("list", 5, day, calls), request("search", 100, search, day), request("list", 5, day, calls), request("list", 5, day, calls))
+	w.held(batch[0], quota.Held{Used: 15, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 2, NextFree: noon.Add(time.Minute)})
+	w.held(batch[2], quota.Held{Used: 20, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 3, NextFree: noon.Add(time.Minute)})
+	w.held(batch[3], quota.Held{Used: 25, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 4, NextFree: noon.Add(time.Minute)})
+	floored := floors{"IN": 30}.from("US", 5, day)
+	w.held(w.batch(floored)[0], quota.Held{Used: 30, Kept: 30, NextFree: noon.Add(24 * time.Hour)})
+	forced := request("list", 90, day)
+	forced.Force = true
+	w.held(w.batch(forced)[0], quota.Held{Used: 120, NextFree: noon.Add(24 * time.Hour)})
+	w.held(w.batch(request("list", 5))[0])
+	w.clock.Add(time.Hour) // the minute is empty, so its first return is of this call
+	w.held(w.batch(request("search", 7, search))[0], quota.Held{Used: 7, NextFree: w.clock.Now().Add(time.Minute)})
+}
+
+func (w *world) held(answer quota.Answer, want ...quota.Held) {
+	w.Helper()
+	if answer.Err != nil || len(answer.Held) != len(want) {
+		w.Fatalf("%+v; want a grant that says what %d windows hold", answer, len(want))
+	}
+	for i, held := range answer.Held {
+		if held.Used != want[i].Used || held.Kept != want[i].Kept || !held.NextFree.Equal(want[i].NextFree) {
+			w.Errorf("window %d holds %d, keeps %d, frees at %s; want %d, %d, %s", i, held.Used, held.Kept, held.NextFree,
+				want[i].Used, want[i].Kept, want[i].NextFree)
+		}
+	}
+}
+
+// nextFreeAroundMidnight: what was spent within the margin counts into the next day.
+func nextFreeAroundMidnight(w *world) {
+	calendar := charge("calendar", 100, quota.Daily(time.UTC))
+	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	w.clock.Set(midnight.Add(-10 * time.Second))
+	w.held(w.batch(request("m", 4, calendar))[0], quota.Held{Used: 4, NextFree: midnight.Add(24*time.Hour + 30*time.Second)})
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{calendar})
+	if err != nil || !standings[0].NextFree.Equal(midnight.Add(24*time.Hour+30*time.Second)) {
+		w.Fatalf("standing %+v, %v; want the return of the day after", standings, err)
+	}
+}
+
+// noteOfManyCalls: one entry says how many units and calls others have spent.
+func noteOfManyCalls(w *world) {
+	day, calls := charge("day", 1000, minute), charge("calls", 300, minute, counted)
+	search := charge("search", 300, minute, counted, methods("search"))
+	note := request("search", 40, day, calls)
+	note.Force, note.Kind, note.Calls = true, quota.EntryNote, 200
+	w.grant(note)
+	w.used(40, day)
+	w.used(200, calls, search)
+	w.refuse(961, "day", time.Minute, 960, day)
+	w.grant(request("search", 1, search))
+	w.used(201, calls, search)
+	w.clock.Add(time.Second)
+	only := request("list", 0, calls)
+	only.Force, only.Kind, only.Calls = true, quota.EntryCorrection, quota.MaxUnits
+	w.grant(only)
+	w.used(201+quota.MaxUnits, calls)
+	w.used(41, day)
+	if log := w.log(); len(log) != 3 || log[0].Calls != 200 || log[0].Units != 40 || log[2].Calls != quota.MaxUnits || log[2].Units != 0 {
+		w.Fatalf("log %+v; want three entries that say what they count", log)
+	}
+	each := charge("each", 300, quota.Counter(time.Minute), counted)
+	if _, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: "k", Requests: []quota.Request{{Method: "m", Force: true, Kind: quota.EntryNote, Calls: 7, Charges: []*quota.Charge{each}}}}); err != nil {
+		w.Fatal(err)
+	}
+	if standings, err := w.Standings(w.ctx, account, "k", []*quota.Charge{each}); err != nil || standings[0].Used != 7 {
+		w.Fatalf("standings %+v, %v; want 7 calls", standings, err)
+	}
+}
+
+// entryKindIsStored: what an entry is does not hang on names that callers choose.
+func entryKindIsStored(w *world) {
+	day := charge("day", 1000, quota.Sliding(time.Hour))
+	enter := func(kind quota.EntryKind, units quota.Units) {
+		r := request("m", units, day)
+		r.Force, r.Kind = true, kind
+		r.Caller.Job = "reconcile"
+		w.grant(r)
+	}
+	enter(quota.EntryCall, 1)
+	enter(quota.EntryNote, 0)
+	enter(quota.EntryCorrection, 3)
+	if err := w.Refund(w.ctx, w.spend(4, day)); err != nil {
+		w.Fatal(err)
+	}
+	settled := w.spend(5, day)
+	w.settle(settled, 0)
+	far := w.spend(6, day)
+	for range quota.MaxSettle + 1 {
+		w.spend(1, day)
+	}
+	w.settle(far, 16)
+	log := w.log()
+	kinds := []quota.EntryKind{log[0].Kind, log[1].Kind, log[2].Kind, log[3].Kind, log[4].Kind, log[5].Kind, log[len(log)-1].Kind}
+	want := []quota.EntryKind{quota.EntryCall, quota.EntryNote, quota.EntryCorrection, quota.EntryRefunded, quota.EntryCall, quota.EntryCall, quota.EntryAddition}
+	for i := range want {
+		if kinds[i] != want[i] {
+			w.Fatalf("kinds %v; want %v", kinds, want)
+		}
+	}
+}
+
+// cooldownIsADuration: the host's clock has no part in it.
+func cooldownIsADuration(w *world) {
+	day := charge("day", 10, minute)
+	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", For: 90 * time.Second, Until: noon.Add(-time.Hour), Reason: "wait"}); err != nil {
+		w.Fatal(err)
+	}
+	w.refuse(1, "day", 90*time.Second, 10, day)
+	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", For: time.Nanosecond, Reason: "shorter"}); err != nil {
+		w.Fatal(err)
+	}
+	w.refuse(1, "day", 90*time.Second, 10, day)
+	w.clock.Add(90*time.Second - µs)
+	w.refuse(1, "day", µs, 10, day)
+	w.clock.Add(µs)
+	w.spend(1, day)
+	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, For: time.Nanosecond}); err != nil {
+		w.Fatal(err)
+	}
+	if answer := w.batch(request("m", 1, day))[0]; answer.Err == nil {
+		w.Fatal("granted; want even a nanosecond's cooldown to hold for a microsecond")
+	}
+}

@@ -1,0 +1,233 @@
+package ledgertest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// counterKeepsNoLog: a log that is asked counters alone keeps no entries, with a
+// key and without.
+func counterKeepsNoLog(w *world) {
+	each := charge("each", 1000, quota.Counter(time.Minute))
+	search := charge("search", 300, quota.Counter(time.Hour), methods("search"), counted)
+	for _, key := range []string{"", "203.0.113.9"} {
+		for i := range 300 {
+			r := request("search", 3, each, search)
+			if i%3 > 0 {
+				r = request("list", 1, each)
+			}
+			w.grantKeyed(key, r)
+		}
+		if log := w.entries(key); len(log) != 0 {
+			w.Fatalf("%d entries with key %q; want none beside the counts, the first is %+v", len(log), key, log[0])
+		}
+		standings, err := w.Standings(w.ctx, account, key, []*quota.Charge{each, search})
+		if err != nil || standings[0].Used != 500 || standings[1].Used != 100 {
+			w.Fatalf("standings %+v, %v; want 500 units and 100 calls", standings, err)
+		}
+	}
+	w.clock.Add(90 * time.Second)
+	w.used(250, each)
+	w.used(100, search)
+}
+
+// counterStatesItsError: what an even spread takes for gone is said.
+func counterStatesItsError(w *world) {
+	each := charge("each", 100, quota.Counter(time.Minute))
+	w.clock.Add(59 * time.Second)
+	w.spend(80, each)
+	w.clock.Add(31 * time.Second)
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{each})
+	if err != nil || standings[0].Used != 40 || standings[0].Over != 40 {
+		w.Fatalf("standing %+v, %v; want 40 used, and up to 40 more", standings, err)
+	}
+}
+
+// counterSettles: without an entry the receipt says what was counted.
+func counterSettles(w *world) {
+	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
+	first := w.spend(40, each, calls)
+	second := w.spend(30, each, calls)
+	w.settle(first, 10)
+	w.used(40, each)
+	w.used(2, calls)
+	first.Units = 10
+	w.clock.Add(70 * time.Second) // another period
+	w.settle(first, 22)
+	w.clock.Add(-10 * time.Second)
+	w.used(52, each)
+	if err := w.Refund(w.ctx, second); err != nil {
+		w.Fatal(err)
+	}
+	w.used(22, each)
+	w.used(1, calls)
+	w.clock.Add(2 * time.Minute)
+	w.settle(first, 5)
+	w.used(0, each)
+}
+
+// counterBesideAWindow: beside an exact window there are entries, and both agree.
+func counterBesideAWindow(w *world) {
+	each, day := charge("each", 100, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(time.Hour))
+	r := w.spend(40, each, day)
+	w.spend(2, each)
+	w.used(42, each, day)
+	w.settle(r, 7)
+	w.used(9, each, day)
+	if log := w.log(); len(log) != 2 {
+		w.Fatalf("%d entries; want 2", len(log))
+	}
+}
+
+// retentionFollowsTheWindows: a log keeps what its windows can see, and the
+// slack that Retention states.
+func retentionFollowsTheWindows(w *world) {
+	second := charge("second", 1000, quota.Sliding(time.Second))
+	for range 30 {
+		w.spend(1, second)
+		w.clock.Add(10 * time.Second)
+	}
+	w.spend(1, second)
+	since := w.clock.Now().Add(-quota.Retention(time.Second))
+	if log := w.log(); len(log) < 12 || len(log) > 14 || log[0].At.Before(since) {
+		w.Fatalf("%d entries since %s; want those of the last two minutes", len(log), log[0].At)
+	}
+	w.history = time.Hour
+	for range 30 {
+		w.spend(1, second)
+		w.clock.Add(10 * time.Second)
+	}
+	if log := w.log(); len(log) < 40 {
+		w.Fatalf("%d entries with a history of an hour; want those of the last five minutes too", len(log))
+	}
+}
+
+// retentionShrinks: a window that nobody asks any more keeps nothing.
+func retentionShrinks(w *world) {
+	month, short := charge("month", 1000, quota.Sliding(30*24*time.Hour)), charge("short", 1000, minute)
+	w.spend(1, month, short)
+	for range 30 * 6 { // two generations of the longest window
+		w.clock.Add(24 * time.Hour)
+		w.spend(1, short)
+		if n := len(w.log()); n > 40 {
+			w.Fatalf("%d entries; want those of a month and its slack at most", n)
+		}
+	}
+	if n := len(w.log()); n > 3 {
+		w.Fatalf("%d entries; want what a minute needs", n)
+	}
+}
+
+// stampFarAhead: one wrong clock does not freeze a budget without a word.
+func stampFarAhead(w *world) {
+	pacific := zone(w, "America/Los_Angeles")
+	day, calendar := charge("day", 10, quota.Sliding(24*time.Hour)), charge("calendar", 100, quota.Daily(pacific))
+	each := charge("each", 20, quota.Counter(time.Minute), methods("m"))
+	w.clock.Add(87_596 * time.Hour)
+	w.spend(4, day, calendar, each)
+	w.clock.Set(noon.Add(time.Hour))
+	w.spend(2, day, calendar, each)
+	answer := w.batch(request("m", 5, day, calendar))[0]
+	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
+	if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour || refused.Ahead < 87_594*time.Hour {
+		w.Fatalf("%v, %+v; want a refusal of at most a day that says how far ahead the newest entry is", answer.Err, refused)
+	}
+	full := charge("calendar", 8, quota.Daily(pacific))
+	refused, ok = errors.AsType[*quota.RefusedError](w.batch(request("m", 5, full))[0].Err)
+	if !ok || refused.RetryAfter > full.Window.Horizon() || refused.Ahead == 0 {
+		w.Fatalf("%+v; want a refusal of at most a day", refused)
+	}
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day, each})
+	if err != nil || standings[0].Ahead < 87_594*time.Hour || standings[0].NextFree.After(w.clock.Now().Add(24*time.Hour)) {
+		w.Fatalf("standings %+v, %v; want to be told", standings, err)
+	}
+	w.restamp("", 2)
+	w.restamp("", 0)
+	w.used(6, day, calendar, each)
+	if log := w.log(); len(log) != 2 || !slices.IsSortedFunc(log, func(a, b quota.Entry) int { return a.At.Compare(b.At) }) || log[1].At.After(w.clock.Now()) {
+		w.Fatalf("log %+v; want the same entries in their order, none ahead of now", log)
+	}
+	standings, err = w.Standings(w.ctx, account, "", []*quota.Charge{day})
+	if err != nil || standings[0].Ahead != 0 {
+		w.Fatalf("standing %+v, %v; want none ahead", standings, err)
+	}
+	w.refuse(5, "day", 24*time.Hour-µs, 4, day)
+	w.clock.Add(24*time.Hour - µs)
+	w.spend(5, day)
+}
+
+// counterFarAhead: the same for a log that keeps no entries.
+func counterFarAhead(w *world) {
+	each := charge("each", 10, quota.Counter(time.Minute))
+	w.clock.Add(1000 * time.Hour)
+	w.spend(10, each)
+	w.clock.Set(noon)
+	refused, ok := errors.AsType[*quota.RefusedError](w.batch(request("m", 1, each))[0].Err)
+	if !ok || refused.RetryAfter > 2*time.Minute || refused.Ahead == 0 {
+		w.Fatalf("%+v; want a refusal of at most two periods that says what is wrong", refused)
+	}
+	w.restamp("", 1)
+	w.clock.Add(2 * time.Minute)
+	w.spend(10, each)
+}
+
+// keys are listed, those of logs without entries too.
+func keysListed(w *world) {
+	day, each := charge("day", 10, minute), charge("each", 10, quota.Counter(time.Minute))
+	var want []string
+	for i, key := range []string{"203.0.113.9", "a b/{c}%\n", "ключ"} {
+		r := request("m", 1, day)
+		if i == 0 {
+			r = request("m", 1, each)
+		}
+		w.grantKeyed(key, r)
+		want = append(want, key)
+	}
+	for i := range 300 {
+		key := fmt.Sprint("client ", i)
+		w.grantKeyed(key, request("m", 1, each))
+		want = append(want, key)
+	}
+	w.spend(1, day)
+	if _, err := w.Spend(w.ctx, &quota.Batch{Account: "another", Key: "other", Requests: []quota.Request{request("m", 1, day)}}); err != nil {
+		w.Fatal(err)
+	}
+	var got []string
+	for key, err := range w.Keys(w.ctx, account) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		got = append(got, key)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(slices.Compact(got), want) {
+		w.Fatalf("%d keys %q; want %d", len(got), got, len(want))
+	}
+	for range w.Keys(w.ctx, account) {
+		break // an iteration may end early
+	}
+	for key, err := range w.Keys(w.ctx, "unknown") {
+		w.Fatalf("key %q, %v of an account without a log", key, err)
+	}
+}
+
+func (w *world) restamp(key string, want int) {
+	w.Helper()
+	if n, err := w.Restamp(w.ctx, account, key); err != nil || n != want {
+		w.Fatalf("restamped %d entries, %v; want %d", n, err, want)
+	}
+}
+
+// grantKeyed expects one call of a key to be granted.
+func (w *world) grantKeyed(key string, r quota.Request) {
+	w.Helper()
+	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, History: w.history, Requests: []quota.Request{r}})
+	if err != nil || answers[0].Err != nil {
+		w.Fatalf("%s of key %q: %v, %v; want a grant", r.Method, key, answers, err)
+	}
+}
