@@ -352,7 +352,7 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 	for _, account := range slices.Sorted(maps.Keys(in.State.Entries)) {
 		for _, e := range in.State.Entries[account] {
 			now = e.At
-			answers, err := ledger.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: e.Method, Units: e.Units, Caller: e.Caller, Force: true, NoCall: e.Calls == 0}}})
+			answers, err := ledger.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{recorded(&e)}})
 			if err != nil || answers[0].Err != nil {
 				t.Fatal(err, answers)
 			}
@@ -376,4 +376,13 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 		}
 	}
 	return true
+}
+
+// recorded returns the request that enters what a log holds already.
+func recorded(e *quota.Entry) quota.Request {
+	r := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Force: true}
+	if e.Calls == 0 {
+		r.Kind = quota.EntryNote
+	}
+	return r
 }

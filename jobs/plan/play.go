@@ -64,7 +64,7 @@ func (p *player) replay(ctx context.Context, ledger quota.Ledger) error {
 			e := &entries[i]
 			p.now = e.At.UnixMicro()
 			request := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Charges: charges, Force: true}
-			if e.Kind != quota.EntryCall {
+			if e.Kind != quota.EntryCall || e.Calls == 0 {
 				request.Kind, request.Calls = quota.EntryNote, e.Calls
 			}
 			answers, err := ledger.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request}})
