@@ -28,19 +28,24 @@ func NewClient() uint64 {
 	}
 }
 
-// Receipt identifies a recorded entry, and repeats what was recorded, by which
-// a log without entries is settled.
+// Receipt identifies a recorded entry.
 type Receipt struct {
 	Account string
 	Key     string
 	ID      ID
 	At      time.Time // the entry's stamp, unique in its log
 
-	Method string
-	Caller Caller
-	Units  Units // as they are recorded now; 0 with Refunded
-	// Refunded reports that the entry counts neither units nor a call.
-	Refunded bool
+	// Recorded is what counts now, for Settle and Refund in a log that keeps no
+	// entries. Answers leave it nil; a Grant sets it.
+	Recorded *Recorded
+}
+
+// Recorded is what a ledger has counted for a call.
+type Recorded struct {
+	Method   string
+	Caller   Caller
+	Units    Units // 0 when Refunded
+	Refunded bool  // it counts no call either
 }
 
 // Standing is what one charge's window holds at one instant.

@@ -14,9 +14,11 @@ type Grant struct {
 	plan  *plan
 	held  []Held
 
-	mu      sync.Mutex
 	receipt Receipt
-	settled bool // to receipt.Units
+
+	mu      sync.Mutex
+	now     Recorded
+	settled bool // to now.Units
 }
 
 // ID returns the id of the entry, as logs show it, and "" for a nil Grant.
@@ -32,9 +34,14 @@ func (g *Grant) Receipt() Receipt {
 	if g == nil {
 		return Receipt{}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	return g.receipt
+}
+
+// recorded returns the receipt with what is recorded now.
+func (g *Grant) recorded() Receipt {
+	r, now := g.receipt, g.now
+	r.Recorded = &now
+	return r
 }
 
 // Balances returns the budgets that the call was charged to, in the guard's
@@ -47,7 +54,10 @@ func (g *Grant) Balances() []Balance {
 	}
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
-		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], At: g.receipt.At, Used: held.Used, NextFree: held.NextFree}
+		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], At: g.receipt.At, Used: held.Used}
+		if held.FreesIn > 0 {
+			b.NextFree = b.At.Add(held.FreesIn)
+		}
 		b.Since = b.Budget.Window.since(b.At)
 		b.Remaining = max(0, b.Budget.Limit-held.Used-held.Kept)
 		balances[i] = b
@@ -78,13 +88,13 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.settled && g.receipt.Units == used {
+	if g.settled && g.now.Units == used {
 		return nil
 	}
 	defer g.guard.refusals.forget()
-	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.receipt, used)
+	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
 	if err == nil {
-		g.receipt.Units, g.receipt.Refunded, g.settled = used, false, true
+		g.now.Units, g.now.Refunded, g.settled = used, false, true
 	}
 	return opError("settle", err)
 }
@@ -98,9 +108,9 @@ func (g *Grant) Refund(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.guard.refusals.forget()
-	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.receipt)
+	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
 	if g.settled = false; err == nil {
-		g.receipt.Units, g.receipt.Refunded = 0, true
+		g.now.Units, g.now.Refunded = 0, true
 	}
 	return opError("refund", err)
 }

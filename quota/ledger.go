@@ -24,7 +24,7 @@ import (
 // windows, and no History, keeps no entries: nothing but those counts. A
 // coverage it has not seen before then starts at zero, and so does a window of
 // another kind, from which on the log keeps entries. Such a log settles by
-// what the Receipt says was recorded. It cannot look up an answer that was
+// what Receipt.Recorded says. It cannot look up an answer that was
 // lost: a spend whose answer was lost is ErrInDoubt, and so is a lower Settle.
 //
 // A log keeps its entries for as long as the longest window in use can see
@@ -69,7 +69,7 @@ type Ledger interface {
 	// Beyond MaxSettle newer entries a lower cost is declined with ErrStays,
 	// and of a higher one the difference becomes a new entry; a late retry may
 	// add the difference twice. A log without entries changes its counts by the
-	// difference to Receipt.Units.
+	// difference to Receipt.Recorded.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund takes the entry of a call that was never sent out of all that counts:
@@ -221,9 +221,9 @@ type Answer struct {
 // step that granted it. A batch that was decided before (see Spend), or was
 // granted without the ledger, may have none.
 type Held struct {
-	Used     Units
-	Kept     Units     // of the limit, for floors of other regions
-	NextFree time.Time // when the next units return; zero when nothing is used
+	Used    Units
+	Kept    Units         // of the limit, for floors of other regions
+	FreesIn time.Duration // from Receipt.At until the next units return; 0 when nothing is used
 }
 
 // Check returns an ErrBadCall for a request that no ledger may record, a

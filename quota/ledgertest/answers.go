@@ -15,22 +15,22 @@ func grantSaysWhatIsLeft(w *world) {
 	all := []*quota.Charge{day, search, calendar, each, calls}
 	midnight := time.Date(2026, 11, 21, 8, 0, 30, 0, time.UTC)
 	first := w.batch(request("search", 10, all...))[0]
-	w.held(first, quota.Held{Used: 10, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 10, NextFree: noon.Add(time.Minute)},
-		quota.Held{Used: 10, NextFree: midnight}, quota.Held{Used: 10, NextFree: noon.Add(time.Minute + 6*time.Second)},
-		quota.Held{Used: 1, NextFree: noon.Add(time.Minute)})
+	w.held(first, quota.Held{Used: 10, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())}, quota.Held{Used: 10, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())},
+		quota.Held{Used: 10, FreesIn: midnight.Sub(noon)}, quota.Held{Used: 10, FreesIn: noon.Add(time.Minute + 6*time.Second).Sub(w.clock.Now())},
+		quota.Held{Used: 1, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())})
 	w.clock.Add(time.Second)
 	batch := w.batch(request("list", 5, day, calls), request("search", 100, search, day), request("list", 5, day, calls), request("list", 5, day, calls))
-	w.held(batch[0], quota.Held{Used: 15, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 2, NextFree: noon.Add(time.Minute)})
-	w.held(batch[2], quota.Held{Used: 20, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 3, NextFree: noon.Add(time.Minute)})
-	w.held(batch[3], quota.Held{Used: 25, NextFree: noon.Add(24 * time.Hour)}, quota.Held{Used: 4, NextFree: noon.Add(time.Minute)})
+	w.held(batch[0], quota.Held{Used: 15, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())}, quota.Held{Used: 2, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())})
+	w.held(batch[2], quota.Held{Used: 20, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())}, quota.Held{Used: 3, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())})
+	w.held(batch[3], quota.Held{Used: 25, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())}, quota.Held{Used: 4, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())})
 	floored := floors{"IN": 30}.from("US", 5, day)
-	w.held(w.batch(floored)[0], quota.Held{Used: 30, Kept: 30, NextFree: noon.Add(24 * time.Hour)})
+	w.held(w.batch(floored)[0], quota.Held{Used: 30, Kept: 30, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
 	forced := request("list", 90, day)
 	forced.Force = true
-	w.held(w.batch(forced)[0], quota.Held{Used: 120, NextFree: noon.Add(24 * time.Hour)})
+	w.held(w.batch(forced)[0], quota.Held{Used: 120, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
 	w.held(w.batch(request("list", 5))[0])
 	w.clock.Add(time.Hour) // the minute is empty, so its first return is of this call
-	w.held(w.batch(request("search", 7, search))[0], quota.Held{Used: 7, NextFree: w.clock.Now().Add(time.Minute)})
+	w.held(w.batch(request("search", 7, search))[0], quota.Held{Used: 7, FreesIn: time.Minute})
 }
 
 func (w *world) held(answer quota.Answer, want ...quota.Held) {
@@ -39,9 +39,9 @@ func (w *world) held(answer quota.Answer, want ...quota.Held) {
 		w.Fatalf("%+v; want a grant that says what %d windows hold", answer, len(want))
 	}
 	for i, held := range answer.Held {
-		if held.Used != want[i].Used || held.Kept != want[i].Kept || !held.NextFree.Equal(want[i].NextFree) {
-			w.Errorf("window %d holds %d, keeps %d, frees at %s; want %d, %d, %s", i, held.Used, held.Kept, held.NextFree,
-				want[i].Used, want[i].Kept, want[i].NextFree)
+		if held.Used != want[i].Used || held.Kept != want[i].Kept || answer.Receipt.At.Add(held.FreesIn) != w.clock.Now().Add(want[i].FreesIn) {
+			w.Errorf("window %d holds %d, keeps %d, frees in %s; want %d, %d, %s", i, held.Used, held.Kept, held.FreesIn,
+				want[i].Used, want[i].Kept, want[i].FreesIn)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func nextFreeAroundMidnight(w *world) {
 	calendar := charge("calendar", 100, quota.Daily(time.UTC))
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	w.clock.Set(midnight.Add(-10 * time.Second))
-	w.held(w.batch(request("m", 4, calendar))[0], quota.Held{Used: 4, NextFree: midnight.Add(24*time.Hour + 30*time.Second)})
+	w.held(w.batch(request("m", 4, calendar))[0], quota.Held{Used: 4, FreesIn: 24*time.Hour + 40*time.Second})
 	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{calendar})
 	if err != nil || !standings[0].NextFree.Equal(midnight.Add(24*time.Hour+30*time.Second)) {
 		w.Fatalf("standing %+v, %v; want the return of the day after", standings, err)

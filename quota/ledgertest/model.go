@@ -375,8 +375,10 @@ func (p *play) spend(n int) {
 		case answer.Err == nil && !answer.Receipt.At.Equal(stamp):
 			p.Fatalf("request %d granted at %s; the model: granted at %s, else refused until %s", i, answer.Receipt.At, stamp, retryAt)
 		case answer.Err == nil:
-			p.held(&batch.Requests[i], answer.Held, now)
+			p.held(&batch.Requests[i], answer.Held, now, stamp)
 			if batch.Requests[i].Kind == quota.EntryCall {
+				r := &batch.Requests[i]
+				answer.Receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
 				p.receipts = append(p.receipts, answer.Receipt)
 			}
 		case refused == nil || !refused.RetryAt.Equal(retryAt) || refused.RetryAfter != retryAt.Sub(now):
@@ -387,7 +389,7 @@ func (p *play) spend(n int) {
 
 // held compares what a grant says of its charges with the model, right after
 // the model granted it too. Later requests of the same batch are not in yet.
-func (p *play) held(r *quota.Request, held []quota.Held, now time.Time) {
+func (p *play) held(r *quota.Request, held []quota.Held, now, stamp time.Time) {
 	if len(held) != len(r.Charges) {
 		p.Fatalf("%d charges held of %d", len(held), len(r.Charges))
 	}
@@ -396,7 +398,7 @@ func (p *play) held(r *quota.Request, held []quota.Held, now time.Time) {
 		if held[i].Used != want.Used || held[i].Kept != want.Kept {
 			p.Fatalf("granted: %s holds %d and keeps %d; the model: %d and %d", c.Budget, held[i].Used, held[i].Kept, want.Used, want.Kept)
 		}
-		if free := held[i].NextFree; want.Used > 0 && (!free.After(now) || p.model.used(c, free) >= want.Used ||
+		if free := stamp.Add(held[i].FreesIn); want.Used > 0 && (!free.After(now) || p.model.used(c, free) >= want.Used ||
 			free.Before(now.Add(c.Window.Horizon())) && p.model.used(c, free.Add(-µs)) < want.Used) {
 			p.Fatalf("granted: %s holds %d, the next return at %s; the model: %d a microsecond before, %d then",
 				c.Budget, want.Used, free, p.model.used(c, free.Add(-µs)), p.model.used(c, free))
@@ -424,7 +426,7 @@ func (p *play) correct() {
 				p.Fatalf("settle to %d: %v; the model: %v", units, err, want)
 			}
 			if err == nil {
-				p.receipts[which].Units, p.receipts[which].Refunded = units, calls == 0
+				p.receipts[which].Recorded = &quota.Recorded{Method: p.model.calls[i].method, Caller: p.model.calls[i].caller, Units: units, Refunded: calls == 0}
 			}
 			break
 		}

@@ -50,12 +50,12 @@ func counterStatesItsError(w *world) {
 // counterSettles: without an entry the receipt says what was counted.
 func counterSettles(w *world) {
 	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
-	first := w.spend(40, each, calls)
-	second := w.spend(30, each, calls)
+	first, second := w.spend(40, each, calls), w.spend(30, each, calls)
+	first.Recorded, second.Recorded = &quota.Recorded{Method: "m", Units: 40}, &quota.Recorded{Method: "m", Units: 30}
 	w.settle(first, 10)
 	w.used(40, each)
 	w.used(2, calls)
-	first.Units = 10
+	first.Recorded.Units = 10
 	w.clock.Add(70 * time.Second) // another period
 	w.settle(first, 22)
 	w.clock.Add(-10 * time.Second)
@@ -65,6 +65,7 @@ func counterSettles(w *world) {
 	}
 	w.used(22, each)
 	w.used(1, calls)
+	first.Recorded.Units = 22
 	w.clock.Add(2 * time.Minute)
 	w.settle(first, 5)
 	w.used(0, each)

@@ -173,13 +173,16 @@ func settledKind(calls quota.Units) quota.EntryKind {
 // recount corrects the counters of a log without entries, by what the receipt
 // says they counted.
 func (g *log) recount(receipt quota.Receipt, units, calls int64) {
-	was := int64(1)
-	if receipt.Refunded {
-		was = 0
+	was, wasCalls := receipt.Recorded, int64(1)
+	if was == nil {
+		return
+	}
+	if was.Refunded {
+		wasCalls = 0
 	}
 	for _, c := range g.counters {
-		if c.coverage.Covers(receipt.Method, receipt.Caller) {
-			c.Correct(receipt.At.UnixMicro(), amount(c.coverage, units, calls)-amount(c.coverage, int64(receipt.Units), was))
+		if c.coverage.Covers(was.Method, was.Caller) {
+			c.Correct(receipt.At.UnixMicro(), amount(c.coverage, units, calls)-amount(c.coverage, int64(was.Units), wasCalls))
 		}
 	}
 }

@@ -89,11 +89,10 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			if batch.Client != 0 {
 				g.remember(batch, id.Seq, stamp)
 			}
-			answers[i].Held = g.Held(g, r, l.noneHeld(len(r.Charges)))
+			answers[i].Held = g.Held(g, r, stamp, l.noneHeld(len(r.Charges)))
 		}
 		receipt := &answers[i].Receipt
 		receipt.Account, receipt.Key, receipt.ID, receipt.At = batch.Account, batch.Key, id, decide.Instant(stamp)
-		receipt.Method, receipt.Caller, receipt.Units = r.Method, r.Caller, r.Units
 	}
 	return answers, nil
 }

@@ -71,8 +71,9 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	return refused
 }
 
-// Held returns how each charge of a request stands, appended to held.
-func (j *Judge) Held(log Log, r *quota.Request, held []quota.Held) []quota.Held {
+// Held returns how each charge of a request stands that was recorded with a
+// stamp, appended to held.
+func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) []quota.Held {
 	ahead := j.ahead(log)
 	for _, charge := range r.Charges {
 		var q Question
@@ -84,7 +85,7 @@ func (j *Judge) Held(log Log, r *quota.Request, held []quota.Held) []quota.Held 
 		taken := q.Taken(list)
 		h := quota.Held{Used: quota.Units(taken.Used), Kept: quota.Units(taken.Kept)}
 		if free := q.NextFree(list, ahead > 0); free != 0 {
-			h.NextFree = Instant(free)
+			h.FreesIn = time.Duration(free-stamp) * time.Microsecond
 		}
 		held = append(held, h)
 	}
