@@ -126,9 +126,9 @@ func (q *Question) latest(ahead bool) int64 {
 	return q.Now + q.Window.Horizon().Microseconds()
 }
 
-// NextFree returns when the next units return, and 0 when nothing is used.
-func (q *Question) NextFree(list List, ahead bool) int64 {
-	used, _ := q.Used(list)
+// NextFree returns when the next units of what is used return, and 0 when
+// nothing is.
+func (q *Question) NextFree(list List, used int64, ahead bool) int64 {
 	at := int64(0)
 	switch {
 	case used <= 0:

@@ -84,7 +84,7 @@ func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) 
 		list := log.List(charge.Coverage, &charge.Window)
 		taken := q.Taken(list)
 		h := quota.Held{Used: quota.Units(taken.Used), Kept: quota.Units(taken.Kept)}
-		if free := q.NextFree(list, ahead > 0); free != 0 {
+		if free := q.NextFree(list, taken.Used, ahead > 0); free != 0 {
 			h.FreesIn = time.Duration(free-stamp) * time.Microsecond
 		}
 		held = append(held, h)
@@ -154,7 +154,7 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	if since != 0 {
 		s.Since = Instant(since)
 	}
-	if free := q.NextFree(list, ahead > 0); free != 0 {
+	if free := q.NextFree(list, used, ahead > 0); free != 0 {
 		s.NextFree = Instant(free)
 	}
 	if q.Window.Estimate() {
