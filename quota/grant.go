@@ -16,9 +16,10 @@ type Grant struct {
 
 	receipt Receipt
 
-	mu      sync.Mutex
-	now     Recorded
-	settled bool // to now.Units
+	mu       sync.Mutex
+	units    Units // as recorded now
+	refunded bool
+	settled  bool // to units
 }
 
 // ID returns the id of the entry, as logs show it, and "" for a nil Grant.
@@ -37,10 +38,11 @@ func (g *Grant) Receipt() Receipt {
 	return g.receipt
 }
 
-// recorded returns the receipt with what is recorded now.
+// recorded returns the receipt with what is recorded now. No coverage asks for
+// the caller's job.
 func (g *Grant) recorded() Receipt {
-	r, now := g.receipt, g.now
-	r.Recorded = &now
+	r, of := g.receipt, &g.plan.key
+	r.Recorded = &Recorded{Method: of.method, Caller: Caller{Lane: of.lane, Region: of.region}, Units: g.units, Refunded: g.refunded}
 	return r
 }
 
@@ -88,13 +90,13 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.settled && g.now.Units == used {
+	if g.settled && g.units == used {
 		return nil
 	}
 	defer g.guard.refusals.forget()
 	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
 	if err == nil {
-		g.now.Units, g.now.Refunded, g.settled = used, false, true
+		g.units, g.refunded, g.settled = used, false, true
 	}
 	return opError("settle", err)
 }
@@ -110,7 +112,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 	defer g.guard.refusals.forget()
 	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
 	if g.settled = false; err == nil {
-		g.now.Units, g.now.Refunded = 0, true
+		g.units, g.refunded = 0, true
 	}
 	return opError("refund", err)
 }

@@ -203,8 +203,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 		g.refusals.remember(call, plan, err, began)
 		return nil, err
 	}
-	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held,
-		now: Recorded{Method: call.Method, Caller: call.Caller, Units: call.Units}}, nil
+	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
 }
 
 // plan returns what call is charged to.
