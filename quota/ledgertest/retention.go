@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -214,6 +215,83 @@ func keysListed(w *world) {
 	}
 	for key, err := range w.Keys(w.ctx, "unknown") {
 		w.Fatalf("key %q, %v of an account without a log", key, err)
+	}
+}
+
+// manyLiveKeys: a log that is in use is not taken for idle, however many there are.
+func manyLiveKeys(w *world) {
+	hour := charge("hour", 1, quota.Sliding(time.Hour))
+	const live = 1500
+	key := func(i int) string { return fmt.Sprint("client ", i) }
+	for i := range live {
+		w.grantKeyed(key(i), request("m", 1, hour))
+	}
+	w.clock.Add(59 * time.Minute)
+	for i := range live {
+		w.grantKeyed(fmt.Sprint("another ", i), request("m", 1, hour))
+	}
+	for i := range live {
+		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key(i), Requests: []quota.Request{request("m", 1, hour)}})
+		if err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+			w.Fatalf("%s: %+v, %v; want a refusal, its hour is not over", key(i), answers, err)
+		}
+	}
+}
+
+// entriesBeyondRetention: what waits to be dropped is not shown.
+func entriesBeyondRetention(w *world) {
+	short := charge("short", 10_000, minute)
+	for range 700 {
+		w.spend(1, short)
+	}
+	w.clock.Add(quota.Retention(time.Minute) + time.Second)
+	last := w.spend(1, short)
+	if log := w.log(); len(log) != 1 || !log[0].At.Equal(last.At) {
+		w.Fatalf("%d entries; want the last alone", len(log))
+	}
+}
+
+// cancelledListing: who is not told everything is told so.
+func cancelledListing(w *world) {
+	for range 3 {
+		w.spend(1, charge("day", 10, minute))
+	}
+	w.grantKeyed("k", request("m", 1, charge("day", 10, minute)))
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	var got error
+	for _, err := range w.Entries(ctx, quota.Query{Account: account}) {
+		got = err
+	}
+	if !errors.Is(got, context.Canceled) {
+		w.Fatalf("entries: %v; want the context's error", got)
+	}
+	got = nil
+	for _, err := range w.Keys(ctx, account) {
+		got = err
+	}
+	if !errors.Is(got, context.Canceled) {
+		w.Fatalf("keys: %v; want the context's error", got)
+	}
+}
+
+// settleUnknown: a receipt that no entry answers to changes nothing.
+func settleUnknown(w *world) {
+	day := charge("day", 100, minute)
+	r := w.spend(40, day)
+	newer, other, elsewhere := r, r, r
+	newer.At = r.At.Add(time.Hour)
+	other.ID.Seq++
+	elsewhere.Account = "another"
+	for _, receipt := range []quota.Receipt{newer, other, elsewhere} {
+		w.settle(receipt, 7)
+		if err := w.Refund(w.ctx, receipt); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.used(40, day)
+	if log := w.log(); len(log) != 1 {
+		w.Fatalf("log %+v; want one entry", log)
 	}
 }
 

@@ -77,6 +77,65 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
+// TestTenThousandCallsOfACounterCost313KB: a counter takes a few bytes however
+// many calls there are.
+func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
+	l := memledger.Open(nil)
+	charges := []*quota.Charge{{Budget: "each", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Counter(10 * time.Minute)}}
+	spend := func(n int) {
+		for range n {
+			batch := &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "m", Units: 1, Charges: charges}}}
+			if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+				t.Fatal(answers, err)
+			}
+		}
+	}
+	spend(100)
+	before := heap()
+	spend(10_000)
+	if grown := heap() - before; grown > 20_000 {
+		t.Errorf("%d bytes more after 10,000 calls", grown)
+	}
+	runtime.KeepAlive(l)
+}
+
+// TestIdleKeysGo bounds what clients leave behind that never come back.
+func TestIdleKeysGo(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l := memledger.Open(&memledger.Options{Now: clock.Now})
+	for _, window := range []quota.Window{quota.Sliding(time.Minute), quota.Counter(time.Minute)} {
+		charges := []*quota.Charge{{Budget: "each", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 60, Window: window}}
+		clients := func(n int) {
+			for i := range n {
+				batch := &quota.Batch{Account: "my-project", Key: fmt.Sprint(clock.Now().UnixNano(), i), Requests: []quota.Request{{Method: "m", Units: 1, Charges: charges}}}
+				if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+					t.Fatal(answers, err)
+				}
+			}
+		}
+		clients(100) // the tables grow
+		before := heap()
+		for range 40 {
+			clients(1000)
+			clock.Add(time.Minute)
+		}
+		if grown := heap() - before; grown > 8<<20 {
+			t.Errorf("%s: %d bytes after 40,000 clients, of whom a few thousand are live", window, grown)
+		}
+		n := 0
+		for _, err := range l.Keys(t.Context(), "my-project") {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n < 2000 || n > 10_000 {
+			t.Errorf("%s: %d keys have a log; want those of the last minutes", window, n)
+		}
+	}
+	runtime.KeepAlive(l)
+}
+
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats
