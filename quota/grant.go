@@ -51,7 +51,7 @@ func (g *Grant) recorded() Receipt {
 // Cooldown and Floors are not set. It is empty for a nil Grant, for a call that
 // no budget covers, and for one that was granted without the ledger.
 func (g *Grant) Balances() []Balance {
-	if g == nil || len(g.held) != len(g.plan.charges) {
+	if g == nil || len(g.held) == 0 || len(g.held) != len(g.plan.charges) {
 		return nil
 	}
 	balances := make([]Balance, len(g.held))

@@ -253,10 +253,12 @@ type Balance struct {
 	At        time.Time
 	Since     time.Time // entries stamped at or after this count; zero for an estimate
 	Used      Units     // may exceed the limit, after a call that cost more than its price
-	Remaining Units     // never negative; of it some may be kept for Floors
+	Over      Units     // of an estimate: how much more than Used the trailing window may really hold
+	Remaining Units     // never negative; part of it may be kept for Floors
 	NextFree  time.Time // when the next units return; zero when nothing is used
 	Cooldown  *Cooldown // nil when none holds
 	Floors    []FloorBalance
+	Ahead     time.Duration // how far the newest entry is stamped ahead of At, when by more than MaxStepBack; see Guard.Restamp
 }
 
 // FloorBalance is how much a region has used of its floor, sorted by region.
@@ -285,9 +287,7 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 			return nil, opError("balances of "+account, err)
 		}
 		for _, b := range budgets {
-			s, budget := standings[0], g.budgets[b.budget]
-			balance := Balance{Budget: budget, At: s.At, Since: s.Since, Used: s.Used,
-				Remaining: max(0, budget.Limit-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown}
+			balance := g.balance(b.budget, &standings[0])
 			floors := b.charge.Floors
 			if len(floors) > 0 {
 				balance.Floors = b.charge.balances(standings[1:])
@@ -296,6 +296,13 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 		}
 	}
 	return balances, nil
+}
+
+// balance returns what a standing says of the budget at a place.
+func (g *Guard) balance(budget int, s *Standing) Balance {
+	b := Balance{Budget: g.budgets[budget], At: s.At, Since: s.Since, Used: s.Used, Over: s.Over, NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead}
+	b.Remaining = max(0, b.Budget.Limit-s.Used)
+	return b
 }
 
 // balances returns what the standings of a charge's floors say.

@@ -157,8 +157,11 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	return correction()
 }
 
+// reservedKeys is what the keys of a Guard's own logs begin with.
+const reservedKeys = "ration: "
+
 const (
-	claimKey  = "ration: corrections"
+	claimKey  = reservedKeys + "corrections"
 	claimTime = 10 * time.Second // how long one holds whose process has died
 )
 

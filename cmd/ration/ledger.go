@@ -24,7 +24,7 @@ upstream's console says.
 
 ` + exitHelp,
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
-	}, a.ledgerInfoCommand(), a.reconcileCommand())
+	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand())
 }
 
 func (a *app) ledgerInfoCommand() *cobra.Command {

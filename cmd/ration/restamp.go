@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+)
+
+func (a *app) restampCommand() *cobra.Command {
+	var account string
+	cmd := &cobra.Command{
+		Use:   "restamp",
+		Short: "Repair a log whose newest entries are stamped in the future",
+		Long: `When the ledger's clock was ahead for a moment, the entries of that moment are
+stamped in the future, and so are all that follow, since stamps never fall. They
+hold their budgets until the clock reaches them; status, doctor and refusals say
+so. Restamp gives each of them the present time, in their order; nothing is
+added or lost. Correct the clock first: the ledger's is the Redis server's, or
+this host's for a SQLite file.
+
+` + exitHelp,
+		Example: "  ration ledger restamp\n  ration ledger restamp --account my-project --json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restamp(cmd.Context(), account) },
+	}
+	cmd.Flags().StringVar(&account, "account", "", "only this account's log (default all accounts of costs.yaml)")
+	return cmd
+}
+
+// restamped is what was done to the logs of one account.
+type restamped struct {
+	Account string `json:"account"`
+	Entries int    `json:"entries"`
+}
+
+func (a *app) restamp(ctx context.Context, account string) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	names, err := chosenAccounts(table, account)
+	if err != nil {
+		return err
+	}
+	s, err := a.openGuard(table, false)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done := make([]restamped, 0, len(names))
+	for _, name := range names {
+		n, err := s.guard.Restamp(ctx, name)
+		if err != nil {
+			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+		}
+		done = append(done, restamped{name, n})
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(struct {
+			Accounts []restamped `json:"accounts"`
+		}{done})
+	}
+	for _, d := range done {
+		fmt.Fprintf(a.stdout, "%s: %d entries restamped\n", safe(d.Account), d.Entries)
+	}
+	return nil
+}
+
+// chosenAccounts returns the one account that is named, or all.
+func chosenAccounts(table *costs.Table, account string) ([]string, error) {
+	all := accounts(table)
+	if account == "" {
+		return all, nil
+	}
+	for _, name := range all {
+		if name == account {
+			return []string{name}, nil
+		}
+	}
+	return nil, &usageError{fmt.Errorf("no account %q in costs.yaml; it has %q", account, all)}
+}

@@ -1,0 +1,100 @@
+package quota_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// TestFullestKeys lists those who are closest to their limit, and no log of the
+// guard's own.
+func TestFullestKeys(t *testing.T) {
+	guard := newGuard(t, nil, budget("minute", 1000, time.Minute), quota.Budget{Account: account, Name: "search", Limit: 10,
+		Window: quota.Sliding(time.Hour), Methods: []string{"search"}})
+	for i := range 30 {
+		client := call("list", quota.Units(10*(i+1)))
+		client.Key = fmt.Sprint("client ", i)
+		if _, err := guard.Spend(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	searcher := call("search", 9)
+	searcher.Key = "searcher"
+	if _, err := guard.Spend(t.Context(), searcher); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Correct(t.Context(), account, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	fullest, read, all, err := guard.FullestKeys(t.Context(), account, 3)
+	if err != nil || read != 31 || !all || len(fullest) != 3 {
+		t.Fatalf("%d of %d keys, all: %v, %v; want 3 of all 31", len(fullest), read, all, err)
+	}
+	keys := []string{fullest[0].Key, fullest[1].Key, fullest[2].Key}
+	if want := []string{"searcher", "client 29", "client 28"}; !slices.Equal(keys, want) {
+		t.Errorf("fullest are %q; want %q", keys, want)
+	}
+	if b := fullest[0].Balances; len(b) != 2 || b[0].Used != 9 || b[1].Used != 9 || b[1].Remaining != 1 {
+		t.Errorf("balances %+v; want 9 units of both budgets", b)
+	}
+}
+
+// TestOneGlitchOfTheClockFreezesABudget: a wrong clock that was corrected is
+// said, and one call repairs the account's log and those of its keys.
+func TestOneGlitchOfTheClockFreezesABudget(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 10, 24*time.Hour))
+	keyed := call("m", 5)
+	keyed.Key = "client"
+	clock.Add(87_600 * time.Hour)
+	for _, c := range []quota.Call{call("m", 6), keyed} {
+		if _, err := guard.Spend(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.Add(-87_600 * time.Hour)
+	balances, err := guard.Balances(t.Context())
+	if err != nil || balances[0].Ahead != 87_600*time.Hour || balances[0].NextFree.After(clock.Now().Add(24*time.Hour)) {
+		t.Fatalf("%+v, %v; want to be told how far ahead the log is", balances, err)
+	}
+	if n, err := guard.Restamp(t.Context(), account); n != 2 || err != nil {
+		t.Fatalf("restamped %d, %v; want both", n, err)
+	}
+	clock.Add(24 * time.Hour)
+	if used(t, guard) != 0 {
+		t.Error("the window is not free a day later")
+	}
+}
+
+// TestGrantSaysWhatIsLeft: what spend --json and response headers show needs no
+// second look at the ledger.
+func TestGrantSaysWhatIsLeft(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	search := quota.Budget{Account: account, Name: "search", Limit: 50, Window: quota.Sliding(time.Minute), Methods: []string{"search"}}
+	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 100, 24*time.Hour), search)
+	grant, err := guard.Spend(t.Context(), call("search", 30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	balances := grant.Balances()
+	if len(balances) != 2 || balances[0].Budget.Name != "day" || balances[0].Remaining != 70 || balances[1].Used != 30 ||
+		!balances[1].NextFree.Equal(clock.Now().Add(time.Minute)) || !balances[0].Since.Equal(clock.Now().Add(time.Microsecond-24*time.Hour)) {
+		t.Errorf("%+v; want 70 of the day and 20 of a minute left", balances)
+	}
+	if tightest, ok := grant.Tightest(); !ok || tightest.Budget.Name != "search" || tightest.Remaining != 20 {
+		t.Errorf("%+v, %v; want 20 searches' units", tightest, ok)
+	}
+	if uncovered, err := guard.Spend(t.Context(), quota.Call{Account: "another", Method: "m", Units: 1}); err != nil || uncovered.Balances() != nil {
+		t.Errorf("%+v, %v; want none", uncovered.Balances(), err)
+	}
+	if tightest, ok := (*quota.Grant)(nil).Tightest(); ok {
+		t.Errorf("a nil grant: %+v", tightest)
+	}
+}
