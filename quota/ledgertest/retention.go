@@ -158,6 +158,15 @@ func stampFarAhead(w *world) {
 		w.Fatalf("standing %+v, %v; want none ahead", standings, err)
 	}
 	w.refuse(5, "day", 24*time.Hour-µs, 4, day)
+	w.clock.Add(time.Second)
+	if r := w.spend(1, charge("unlimited", 1000, minute)); !r.At.Equal(w.clock.Now()) {
+		w.Fatalf("stamped %s after the repair; want %s", r.At, w.clock.Now())
+	}
+	w.refuse(4, "day", 24*time.Hour-time.Second-µs, 3, day)
+	w.clock.Add(-time.Second)
+	w.clock.Add(2 * time.Minute)
+	w.used(0, each)
+	w.clock.Add(-2 * time.Minute)
 	w.clock.Add(24*time.Hour - µs)
 	w.spend(5, day)
 }
@@ -292,6 +301,52 @@ func settleUnknown(w *world) {
 	w.used(40, day)
 	if log := w.log(); len(log) != 1 {
 		w.Fatalf("log %+v; want one entry", log)
+	}
+}
+
+func cancelledSpend(w *world) {
+	day := charge("day", 10, minute)
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if _, err := w.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, day)}}); !errors.Is(err, context.Canceled) {
+		w.Fatalf("spend: %v; want the context's error", err)
+	}
+	w.used(0, day)
+}
+
+// entriesOfManyPages: nothing falls between two pages.
+func entriesOfManyPages(w *world) {
+	const n = 1501
+	requests := make([]quota.Request, n)
+	for i := range requests {
+		requests[i] = request(fmt.Sprint("m", i%7), quota.Units(i+1), charge("day", 1e9, minute))
+	}
+	w.batch(requests...)
+	log := w.log()
+	if len(log) != n {
+		w.Fatalf("%d entries; want %d", len(log), n)
+	}
+	for i, e := range log {
+		if e.Units != quota.Units(i+1) || e.Method != fmt.Sprint("m", i%7) {
+			w.Fatalf("entry %d is %+v", i, e)
+		}
+	}
+}
+
+// manyClientsResent: one client's batch is not forgotten for another's.
+func manyClientsResent(w *world) {
+	day := charge("day", 1000, minute)
+	batches := make([]*quota.Batch, 40)
+	for i := range batches {
+		batches[i] = &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1, Requests: []quota.Request{request("m", 1, day)}}
+	}
+	for range 3 {
+		for _, batch := range batches {
+			if answers, err := w.Spend(w.ctx, batch); err != nil || answers[0].Err != nil {
+				w.Fatal(answers, err)
+			}
+		}
+		w.used(40, day)
 	}
 }
 
