@@ -88,7 +88,7 @@ const maxMargin = time.Hour
 
 func (d *document) readMargin(n strictyaml.Node) {
 	d.marginAt = d.at(n)
-	margin := n.Duration(0, maxMargin)
+	margin := n.Seconds(0, maxMargin)
 	if margin%time.Microsecond != 0 {
 		n.Mistake("a margin is whole microseconds: round it")
 		margin = quota.DefaultMargin

@@ -90,8 +90,8 @@ func (r *reader) document(n strictyaml.Node) {
 			}
 		}},
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { r.spec = n }},
-		strictyaml.Field{Key: "max_wait", Read: func(n strictyaml.Node) { r.config.MaxWait = n.Duration(0, time.Hour) }},
-		strictyaml.Field{Key: "max_total_wait", Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Duration(0, 24*time.Hour) }},
+		strictyaml.Field{Key: "max_wait", Read: func(n strictyaml.Node) { r.config.MaxWait = n.Seconds(0, time.Hour) }},
+		strictyaml.Field{Key: "max_total_wait", Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Seconds(0, 24*time.Hour) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { r.fetch = n }},
 		strictyaml.Field{Key: "regions", Missing: "regions: {US: {}}", Read: func(n strictyaml.Node) { regions = n }},
 	)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/ration-dev/ration/costs/duration"
 )
 
 // Schedule is when a region is fetched: a cron line in a time zone. Its ticks
@@ -32,7 +34,7 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 	if strings.Contains(spec, "TZ=") {
 		return Schedule{}, fmt.Errorf("schedule %q names a zone: write it as timezone", spec)
 	}
-	parsed, err := cron.ParseStandard(spec)
+	parsed, err := cron.ParseStandard(standardDelay(spec))
 	if err != nil {
 		return Schedule{}, fmt.Errorf("schedule %q is no cron line (%s): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, strings.TrimSpace(err.Error()))
 	}
@@ -50,6 +52,17 @@ func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 		}
 	}
 	return Schedule{spec: spec, zone: zone, cron: parsed}, nil
+}
+
+// standardDelay returns spec with the delay of @every in the units that cron
+// reads, which has none for days.
+func standardDelay(spec string) string {
+	if delay, ok := strings.CutPrefix(spec, "@every "); ok {
+		if d, err := duration.Parse(strings.TrimSpace(delay)); err == nil {
+			return "@every " + d.String()
+		}
+	}
+	return spec
 }
 
 var cronField = regexp.MustCompile(`^(([*?]|\w+(-\w+)?)(/\d+)?)(,([*?]|\w+(-\w+)?)(/\d+)?)*$`)

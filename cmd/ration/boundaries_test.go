@@ -27,16 +27,17 @@ var boundaries = map[string][]string{
 	"quota/ledgertest":         {"quota"},
 	"quota/feedback":           {"quota"},
 	"quota/allowance":          {"quota", "quota/internal/filelock"},
-	"costs":                    {"quota", "costs/strictyaml"},
-	"costs/strictyaml":         {},
+	"costs":                    {"quota", "costs/duration", "costs/strictyaml"},
+	"costs/duration":           {},
+	"costs/strictyaml":         {"costs/duration"},
 	"costs/internal/genroutes": {},
-	"jobs":                     {"quota", "quota/feedback", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
+	"jobs":                     {"quota", "quota/feedback", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
 	"jobs/catalog":             {},
-	"jobs/plan":                {"quota", "jobs"},
+	"jobs/plan":                {"quota", "costs/duration", "jobs"},
 	"jobs/scheduler":           {"quota", "jobs", "jobs/catalog"},
 	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest": {},
-	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -10,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/ration-dev/ration/costs/duration"
 )
 
 // Kind is what a node is.
@@ -220,13 +222,26 @@ func (n Node) Int(least, most int64) int64 {
 	return 0
 }
 
-// Duration reads a duration as time.ParseDuration does: 24h, 30s, 1h30m. A
-// day is written 24h, since calendar days differ.
+// Duration reads a duration as duration.Parse does: 30s, 1h30m, 24h, 7d. It
+// reports a number without a unit and what is not from least to most.
 func (n Node) Duration(least, most time.Duration) time.Duration {
-	if text, ok := n.text(); ok {
-		if value, err := time.ParseDuration(text); err == nil && value >= least && value <= most {
-			return value
-		}
+	text, _ := n.text()
+	return n.duration(text, duration.Parse, least, most)
+}
+
+// Seconds is Duration for a value whose natural unit is the second, such as
+// the time that a call may wait: a plain number is one of seconds.
+func (n Node) Seconds(least, most time.Duration) time.Duration {
+	text, ok := n.text()
+	if !ok && n.Kind() == Integer {
+		text = start(n.node).Value
+	}
+	return n.duration(text, duration.ParseSeconds, least, most)
+}
+
+func (n Node) duration(text string, parse func(string) (time.Duration, error), least, most time.Duration) time.Duration {
+	if value, err := parse(text); err == nil && value >= least && value <= most {
+		return value
 	}
 	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.shown(), brief(least), brief(most), examples(least, most))
 	return 0

@@ -21,6 +21,7 @@ type sample struct {
 	Name  string
 	Color string
 	Every time.Duration
+	Wait  time.Duration
 	Zone  string
 	Items []string
 	Costs map[string]int64
@@ -32,6 +33,7 @@ func (s *sample) read(n strictyaml.Node) {
 		strictyaml.Field{Key: "name", Read: func(n strictyaml.Node) { s.Name = n.Text(10) }},
 		strictyaml.Field{Key: "color", Read: func(n strictyaml.Node) { s.Color = n.OneOf("color", []string{"red", "green"}) }},
 		strictyaml.Field{Key: "every", Read: func(n strictyaml.Node) { s.Every = n.Duration(time.Second, 48*time.Hour) }},
+		strictyaml.Field{Key: "wait", Read: func(n strictyaml.Node) { s.Wait = n.Seconds(0, 24*time.Hour) }},
 		strictyaml.Field{Key: "zone", Read: func(n strictyaml.Node) {
 			if zone := n.Zone(); zone != nil {
 				s.Zone = zone.String()
@@ -84,8 +86,8 @@ func TestMistakesNameThePlaceAndWhatToWrite(t *testing.T) {
 		{"# only\n", "1:1: the file is empty: write version: 1 and what follows it"},
 		{"- a\n", "1:1: the document is a list: write a map, key: value"},
 		{"count: 1\nnmae: x\n", `2:1: unknown key "nmae": write name`},
-		{"count: 1\nbogus_key: x\n", `2:1: unknown key "bogus_key": write one of count, name, color, every, zone, items, costs`},
-		{"count: 1\n1: x\n", `2:1: unknown key "1": write one of count, name, color, every, zone, items, costs`},
+		{"count: 1\nbogus_key: x\n", `2:1: unknown key "bogus_key": write one of count, name, color, every, wait, zone, items, costs`},
+		{"count: 1\n1: x\n", `2:1: unknown key "1": write one of count, name, color, every, wait, zone, items, costs`},
 		{"name: x\n", `1:1: missing key "count": write count: 1`},
 		{"count: 1\nname: x\ncount: 2\n", `3:1: repeated key "count": remove one`},
 		{"count: 1\ncosts: {a: 1, 'a': 2}\n", `2:15: repeated key "a": remove one`},
@@ -119,12 +121,35 @@ func TestMistakesNameThePlaceAndWhatToWrite(t *testing.T) {
 		{"count: 1\nitems: [x, 5]\n", "2:12: an item of items is 5: write it in quotes if a text is meant"},
 		{"count: 1\ncosts: {a: 10}\n", "2:12: a is 10: write an integer from 1 to 9"},
 		{"count: 0\nname: ''\ncosts: []\nx: 1\n", "1:8: count is 0: write an integer from 1 to 100\n2:7: name is empty: write a text, or remove it\n" +
-			"3:8: costs is a list: write a map, key: value\n4:1: unknown key \"x\": write one of count, name, color, every, zone, items, costs"},
+			"3:8: costs is a list: write a map, key: value\n4:1: unknown key \"x\": write one of count, name, color, every, wait, zone, items, costs"},
 	} {
 		_, err := read(c.text)
 		want := "f.yaml:" + strings.ReplaceAll(c.want, "\n", "\nf.yaml:")
 		if err == nil || err.Error() != want {
 			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, want)
+		}
+	}
+}
+
+func TestDurationsOfOneDayAndOfPlainSecondsAreRead(t *testing.T) {
+	for text, want := range map[string]sample{
+		"every: 1d":     {Every: 24 * time.Hour},
+		"every: 1d12h":  {Every: 36 * time.Hour},
+		"wait: 5":       {Wait: 5 * time.Second},
+		"wait: \"5\"":   {Wait: 5 * time.Second},
+		"wait: 0":       {},
+		"wait: 1.5h":    {Wait: 90 * time.Minute},
+		"wait: '0.25d'": {Wait: 6 * time.Hour},
+	} {
+		want.Count = 1
+		got, err := read("count: 1\n" + text + "\n")
+		if diff := cmp.Diff([]sample{want}, got); err != nil || diff != "" {
+			t.Errorf("%s: %v, %s", text, err, diff)
+		}
+	}
+	for _, text := range []string{"every: 5", "every: '5'", "every: 0", "wait: -5", "wait: 1.5", "wait: 86401", "wait: 2d", "wait: 0x10", "wait: 1e3", "wait: 5 s", "wait:", "wait: [5]", "wait: true"} {
+		if got, err := read("count: 1\n" + text + "\n"); err == nil || !strings.Contains(err.Error(), "write a duration from") {
+			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
 }

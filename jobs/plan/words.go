@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -26,7 +27,7 @@ var descriptors = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *
 // read reads a schedule that was parsed before.
 func read(spec string) (w words) {
 	if delay, ok := strings.CutPrefix(spec, "@every "); ok {
-		w.every, _ = time.ParseDuration(strings.TrimSpace(delay))
+		w.every, _ = duration.Parse(strings.TrimSpace(delay))
 		return w
 	}
 	if line, ok := descriptors[spec]; ok {

@@ -37,6 +37,7 @@ func TestWords(t *testing.T) {
 		"@weekly":               {"", "", 59},
 		"@every 5m":             {"@every 10m", "@every 168h", 0},
 		"@every 90m":            {"@every 2h", "@every 168h", 0},
+		"@every 1d":             {"@every 48h", "@every 168h", 0},
 		"@every 400h":           {"", "", 0},
 		"0 0 * jan,feb mon-fri": {"", "", 59},
 	} {

@@ -1,0 +1,89 @@
+// Package duration parses the durations that users write, in files and on the
+// command line. All of ration reads them with it, so that a duration that one
+// place accepts, every place accepts.
+package duration
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrSyntax is wrapped by the errors of Parse and ParseSeconds.
+var ErrSyntax = errors.New("not a duration")
+
+// Parse parses a duration with units: 500ms, 30s, 10m, 24h, 7d, 1d12h. The
+// units are those of time.ParseDuration and d, which is 24 hours and comes
+// first. The result is never negative: a sign is an error, and so is a number
+// without a unit, other than 0.
+//
+// The errors wrap ErrSyntax, quote text and say what to write.
+func Parse(text string) (time.Duration, error) {
+	d, ok := parse(text)
+	if !ok {
+		return 0, fmt.Errorf("%q is %w; write a number and a unit, such as 30s, 10m, 24h or 7d", shorten(text), ErrSyntax)
+	}
+	return d, nil
+}
+
+// ParseSeconds is Parse for the places where seconds are the natural unit,
+// such as the time that a call may wait: there a number without a unit, such
+// as 5 or 0.5, counts seconds.
+func ParseSeconds(text string) (time.Duration, error) {
+	if number(text) {
+		text += "s"
+	}
+	d, ok := parse(text)
+	if !ok {
+		return 0, fmt.Errorf("%q is %w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", shorten(text), ErrSyntax)
+	}
+	return d, nil
+}
+
+func parse(text string) (time.Duration, bool) {
+	if text == "" || text[0] < '0' || text[0] > '9' { // a sign, or .5s
+		return 0, false
+	}
+	var days time.Duration
+	if before, rest, found := strings.Cut(text, "d"); found {
+		if !number(before) {
+			return 0, false
+		}
+		hours, err := time.ParseDuration(before + "h")
+		if err != nil || hours > math.MaxInt64/24 {
+			return 0, false
+		}
+		if days, text = 24*hours, rest; text == "" {
+			return days, true
+		}
+		if text[0] < '0' || text[0] > '9' || number(text) {
+			return 0, false
+		}
+	}
+	rest, err := time.ParseDuration(text)
+	if err != nil || rest > math.MaxInt64-days {
+		return 0, false
+	}
+	return days + rest, true
+}
+
+// number reports whether text is a plain decimal number: 5, 0.5.
+func number(text string) bool {
+	if text == "" || strings.Trim(text, "0123456789.") != "" || text[0] == '.' || text[len(text)-1] == '.' {
+		return false
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// shorten bounds what an error message repeats of its input.
+func shorten(text string) string {
+	const most = 60
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
