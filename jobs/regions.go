@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -39,8 +38,6 @@ type Check func(method string, caller quota.Caller) error
 
 // Lane is the lane of scheduled work.
 const Lane = "cron"
-
-var regionName = regexp.MustCompile(`^[A-Z]{2}$`)
 
 // Load reads regions.yaml. It reports every mistake at once, with file, line
 // and column; check adds those of steps that the costs cannot pay for, and may be nil.
@@ -113,9 +110,11 @@ func (r *reader) document(n strictyaml.Node) {
 
 func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 	name := key.Text(16)
-	if name != "" && !regionName.MatchString(name) {
-		key.Mistake("unknown region %q: write its two capital letters, such as US", name)
-		return
+	if name != "" {
+		if err := CheckRegionCode(name); err != nil {
+			key.Mistake("%v", err)
+			return
+		}
 	}
 	region := Region{Name: name, Schedule: shared}
 	fetch := r.fetch
@@ -130,11 +129,17 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
 	} else {
 		region.Steps = r.steps(fetch, name)
-		if len(region.Steps) == 0 && fetch.Kind() == strictyaml.List {
+		if fetch.Kind() == strictyaml.List && isEmpty(fetch) {
 			fetch.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
 		}
 	}
 	r.config.Regions = append(r.config.Regions, region)
+}
+
+func isEmpty(list strictyaml.Node) bool {
+	empty := true
+	list.Items(func(strictyaml.Node) { empty = false })
+	return empty
 }
 
 func (r *reader) schedule(n strictyaml.Node) Schedule {
