@@ -112,8 +112,12 @@ func (e *RefusedError) Error() string {
 	} else {
 		when = "more at " + when
 	}
+	measure := e.Measure.String()
+	if e.Limit == 1 {
+		measure = strings.TrimSuffix(measure, "s")
+	}
 	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d; %s",
-		e.Budget, e.Remaining, e.Limit, e.Measure, kept, e.Method, e.Needed, when)
+		e.Budget, e.Remaining, e.Limit, measure, kept, e.Method, e.Needed, when)
 }
 
 // Is reports that every RefusedError is ErrRefused.

@@ -88,7 +88,7 @@ func (a *app) tellSums(f *logFlags, entries []logged) error {
 		return a.sumsCSV(shown)
 	}
 	several := slices.ContainsFunc(all, func(s sum) bool { return s.Account != all[0].Account })
-	headings := []any{f.by, "units", "calls", "share", "first", "last"}
+	headings := []string{f.by, "units", "calls", "share", "first", "last"}
 	if several {
 		headings = append(headings, "account")
 	}
@@ -106,7 +106,7 @@ func (a *app) tellSums(f *logFlags, entries []logged) error {
 		rest += s.Units
 	}
 	if left := len(all) - len(shown); left > 0 {
-		fmt.Fprintf(a.stderr, "%d others spent %d units; --top 0 shows all\n", left, rest)
+		fmt.Fprintf(a.stderr, "%s spent %s; --top 0 shows all\n", counted(left, "other"), counted(rest, "unit"))
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (a *app) cooldownCommand() *cobra.Command {
 		Long: `A cooldown is the upstream's word to stop until an instant: of one budget, or
 of the whole account. All processes on the ledger keep to it.
 
-` + exitHelp,
+` + exitCodes(),
 		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
 	}, a.cooldownListCommand(), a.cooldownClearCommand(), a.cooldownSetCommand())
 }
@@ -33,7 +33,7 @@ func (a *app) cooldownListCommand() *cobra.Command {
 without a budget holds the whole account; a budget's own that ends before its
 account's is not seen. It never makes a ledger.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown list\n  ration cooldown list --json | jq '.cooldowns[].until'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.cooldownList(cmd.Context()) },
@@ -136,7 +136,7 @@ that of a whole account, and leaves a line in the log. Use it when the upstream
 serves again before it said it would; if it does not, its next answer sets the
 cooldown again. With nothing to lift it says so and exits 0.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -235,7 +235,7 @@ func (a *app) cooldownSetCommand() *cobra.Command {
 whole account, in all processes on the ledger, and leaves a line in the log. A
 cooldown that holds longer is never shortened.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -244,8 +244,6 @@ cooldown that holds longer is never shortened.
 			switch {
 			case (length != 0) == (until != ""):
 				return &usageError{errors.New("say how long: --for 10m, or --until an instant")}
-			case length < 0:
-				return &usageError{errors.New("--for: give more than 0")}
 			case until != "":
 				if at, err = time.Parse(time.RFC3339, until); err != nil {
 					return &usageError{fmt.Errorf("--until %q: write an instant such as 2026-11-20T09:00:00Z", until)}
@@ -256,7 +254,7 @@ cooldown that holds longer is never shortened.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
-	flags.DurationVar(&length, "for", 0, "how long")
+	secondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
 	flags.StringVar(&until, "until", "", "until this `instant` (RFC 3339)")
 	flags.StringVar(&reason, "reason", "set by hand", "what others are told")
 	return cmd

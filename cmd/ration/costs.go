@@ -23,10 +23,10 @@ line comes from: costs.yaml, or a preset and its source; with a URL, or the name
 of a method, what that call would cost. It asks no ledger and sends nothing. A request that would be
 refused exits 78.
 
-` + exitHelp,
+` + exitCodes(exitConfig),
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
 		Args:    cobra.MaximumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			table, err := a.prices()
 			if err != nil {
 				return err
@@ -35,6 +35,9 @@ refused exits 78.
 			case 0:
 				return a.priceList(table)
 			case 1:
+				if !strings.ContainsAny(args[0], "/:.") && meantName(args[0], []string{"presets"}) != "" {
+					return unknownCommand(cmd, args[0])
+				}
 				if !strings.ContainsAny(args[0], "/:") {
 					call, err := table.Call("", args[0])
 					if err != nil {
@@ -316,7 +319,7 @@ func (a *app) price(found costs.Explanation) error {
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		fmt.Fprintf(a.stdout, "%s costs %d units of %s, charged to: %s\n", found.Call.Method, found.Call.Units, found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
+		fmt.Fprintf(a.stdout, "%s costs %s of %s, charged to: %s\n", found.Call.Method, counted(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ folder, and plays two acts: eight regions fetch within their budget; then the
 budget is too small, the run breaks cleanly, and the next one fetches the rest.
 It needs no key, no configuration and no network.
 
-` + exitHelp,
+` + exitCodes(),
 		Example: "  ration demo\n  ration demo -v",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
@@ -79,9 +79,9 @@ func (a *app) enough(ctx context.Context, dir, address string, upstream *youtube
 		return err
 	}
 	if int64(held) != upstream.Total() {
-		return fmt.Errorf("the upstream counted %d units, the ledger holds %d; please report this", upstream.Total(), held)
+		return fmt.Errorf("the upstream counted %s, the ledger holds %d; please report this", counted(upstream.Total(), "unit"), held)
 	}
-	a.say("\nThe upstream counted %d units; the ledger holds the same.", upstream.Total())
+	a.say("\nThe upstream counted %s; the ledger holds the same.", counted(upstream.Total(), "unit"))
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *yout
 		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again", err)
 	}
 	first := len(upstream.Arrivals()) - before
-	a.say("\n%d pages came. When units are back, the next run goes on:\n", first)
+	a.say("\n%s came. When units are back, the next run goes on:\n", counted(first, "page"))
 	for errors.Is(err, quota.ErrRefused) { // a slow machine may need a third run
 		if err := until(ctx, jobs.RetryAt(err)); err != nil {
 			return err
@@ -114,9 +114,11 @@ func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *yout
 		pages[arrival.Region+" "+arrival.Query.Get("pageToken")] = true
 	}
 	if len(pages) != len(arrivals) {
-		return fmt.Errorf("%d pages took %d calls; please report this", len(pages), len(arrivals))
+		return fmt.Errorf("%s took %s; please report this", counted(len(pages), "page"), counted(len(arrivals), "call"))
 	}
-	a.say("\nThe next run fetched the %d pages that were missing: %d pages, %d calls, none twice.", len(arrivals)-first, len(pages), len(arrivals))
+	missing := len(arrivals) - first
+	a.say("\nThe next run fetched the %s that %s missing: %s, %s, none twice.", counted(missing, "page"), were(missing),
+		counted(len(pages), "page"), counted(len(arrivals), "call"))
 	return nil
 }
 

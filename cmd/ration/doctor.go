@@ -30,7 +30,7 @@ thing that is wrong. It makes no call to the upstream, spends nothing and
 leaves nothing behind. Give it the --key-file that run gets. --at judges as of
 another instant, such as next year's.
 
-` + exitHelp + `
+` + exitCodes(exitLedger, exitConfig) + `
 A warning does not change the exit code.`,
 		Example: "  ration doctor\n  ration doctor --json",
 		Args:    cobra.NoArgs,
@@ -99,9 +99,9 @@ func (a *app) doctor(ctx context.Context, keyFile string) error {
 		}
 	} else {
 		for _, f := range c.findings {
-			fmt.Fprintf(a.stdout, "%-8s %s\n", f.Grade, f.What)
+			a.paragraph(fmt.Sprintf("%-8s ", f.Grade), "%s", f.What)
 			if f.Do != nil {
-				fmt.Fprintf(a.stdout, "%-8s -> %s\n", "", *f.Do)
+				a.paragraph(fmt.Sprintf("%-8s -> ", ""), "%s", *f.Do)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	for _, u := range table.Upstreams() {
 		priced += len(u.Costs)
 	}
-	c.found(fine, "", "costs.yaml: %s: %d budgets, %d methods priced", a.wholePath("costs.yaml"), len(table.Budgets()), priced)
+	c.found(fine, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), counted(len(table.Budgets()), "budget"), counted(priced, "method"))
 	a.examinePresets(c, table)
 	fetches := a.examineRegions(c, table)
 	a.examineKey(c, keyFile, fetches)
@@ -175,7 +175,7 @@ func (a *app) examineRegions(c *checkup, table *costs.Table) bool {
 	for _, region := range config.Regions {
 		regions = append(regions, region.Name)
 	}
-	c.found(fine, "", "regions.yaml: %s: %d regions", a.wholePath("regions.yaml"), len(config.Regions))
+	c.found(fine, "", "regions.yaml: %s: %s", a.wholePath("regions.yaml"), counted(len(config.Regions), "region"))
 	examineCoverage(c, table.Budgets(), regions)
 	return true
 }

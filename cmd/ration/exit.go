@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,16 +28,27 @@ const (
 	exitSignal  = 128 // and the signal's number
 )
 
-const exitHelp = `Exit codes:
-  0   done
-  75  stopped by a budget or cooldown, go on later
-  69  the ledger is down and the call was refused
-  78  configuration, a cost above its limit included
-  64  usage
-  130 SIGINT, 143 SIGTERM
-  1   anything else`
+// exitCodes is the part of a command's help about its exit codes. Every command
+// can be called wrongly, fail, and be interrupted; others are those it adds.
+func exitCodes(others ...int) string {
+	lines := []string{"Exit codes:", "  0   done"}
+	for _, line := range []struct {
+		code int
+		says string
+	}{
+		{exitMisfit, "  3   it does not fit, whether or not --suggest finds what does"},
+		{exitStopped, "  75  stopped by a budget or cooldown, go on later"},
+		{exitLedger, "  69  the ledger is down"},
+		{exitConfig, "  78  configuration, a cost above its limit included"},
+	} {
+		if slices.Contains(others, line.code) {
+			lines = append(lines, line.says)
+		}
+	}
+	return strings.Join(append(lines, "  64  usage", "  130 SIGINT, 143 SIGTERM", "  1   anything else"), "\n")
+}
 
-// usageError is a command line that cannot be meant.
+// usageError is a malformed command line.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

@@ -22,7 +22,7 @@ func (a *app) ledgerCommand() *cobra.Command {
 		Long: `The ledger holds what was spent. Info shows it, reconcile corrects it by what the
 upstream's console says.
 
-` + exitHelp,
+` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
 	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand())
 }
@@ -36,7 +36,7 @@ account how many entries it holds and since when. Drift is what was found to be
 missing and entered later, by reconcile or because the upstream's answers said
 so, and what was sent within the allowance while the ledger was down. It never makes a ledger.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger info\n  ration ledger info --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.ledgerInfo(cmd.Context()) },
@@ -173,7 +173,7 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		}
 	}
 	if r.Unrecorded > 0 {
-		drift = append(drift, fmt.Sprintf("%d units were sent within the allowance while the ledger was down", r.Unrecorded))
+		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", counted(r.Unrecorded, "unit"), were(r.Unrecorded)))
 	}
 	if len(drift) == 0 {
 		drift = []string{"none known"}

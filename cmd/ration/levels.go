@@ -95,7 +95,7 @@ func hash(words ...string) string {
 }
 
 func levelLine(b *quota.Balance, percent quota.Units) string {
-	line := fmt.Sprintf("%s has used %d %% of %d %s (%d)", safe(b.Budget.Name), percent, b.Budget.Limit, b.Budget.Measure, b.Used)
+	line := fmt.Sprintf("%s has used %d %% of %s (%d)", safe(b.Budget.Name), percent, measured(b.Budget.Limit, b.Budget.Measure.String()), b.Used)
 	if !b.NextFree.IsZero() {
 		line += fmt.Sprintf("; more frees at %s (in %s)", quota.Stamp(b.NextFree), quota.Human(b.NextFree.Sub(b.At)))
 	}

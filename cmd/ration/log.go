@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -35,7 +36,7 @@ spent: the first part of an entry's id. --json prints one entry, or one sum, a
 line, and --csv the same for spreadsheets. A filter of - selects what is not
 attributed. It never makes a ledger, and says so when there is none yet.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --csv > spent.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +51,7 @@ attributed. It never makes a ledger, and says so when there is none yet.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "only the entries of this long (24h), or since this `instant` (RFC 3339)")
+	flags.StringVar(&f.since, "since", "", "only the entries of this long (24h, 7d), or since this `instant` (RFC 3339)")
 	flags.IntVar(&f.last, "last", 50, "only so many of the newest; 0 is all, as with --by and --csv")
 	flags.StringVar(&f.by, "by", "", "add up by `what`: run, job, region, lane or method")
 	flags.IntVar(&f.top, "top", 0, "with --by, only so many who spent most; 0 is all")
@@ -70,7 +71,7 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	case f.last < 0 || f.top < 0:
 		return since, &usageError{errors.New("--last and --top: give 0 or more")}
 	case f.by != "" && !slices.Contains(attributions, f.by):
-		return since, &usageError{fmt.Errorf("--by %q: give one of %s", f.by, strings.Join(attributions, ", "))}
+		return since, &usageError{fmt.Errorf("--by %q: %s", f.by, advice(f.by, attributions))}
 	case f.top > 0 && f.by == "":
 		return since, &usageError{errors.New("--top is for sums; say of what with --by")}
 	case f.csv && a.json:
@@ -78,14 +79,14 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	case f.since == "":
 		return since, nil
 	}
-	if length, err := time.ParseDuration(f.since); err == nil && length >= 0 {
+	if length, err := duration.Parse(f.since); err == nil {
 		if length > 0 { // 0 is all that the ledger keeps
 			since = a.now().Add(-length)
 		}
 		return since, nil
 	}
 	if since, err = time.Parse(time.RFC3339, f.since); err != nil {
-		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h, or an instant such as 2026-11-20T09:00:00Z", f.since)}
+		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, or an instant such as 2026-11-20T09:00:00Z", f.since)}
 	}
 	return since, nil
 }
@@ -126,7 +127,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return err
 	}
 	if known := accounts(table); f.account != "" && !slices.Contains(known, f.account) {
-		return &usageError{fmt.Errorf("--account %q: costs.yaml has %s", f.account, strings.Join(known, ", "))}
+		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, advice(f.account, known))}
 	}
 	s, err := a.openGuard(table, false)
 	if errors.Is(err, errNoLedger) {
@@ -155,7 +156,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		a.logTable(entries)
 	}
 	if left > 0 {
-		fmt.Fprintf(a.stderr, "%d older entries are not shown; --last 0 shows all\n", left)
+		fmt.Fprintf(a.stderr, "%d older %s not shown; --last 0 shows all\n", left, map[bool]string{true: "entry is", false: "entries are"}[left == 1])
 	}
 	return err
 }
@@ -208,7 +209,7 @@ func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *l
 func (a *app) logTable(entries []logged) {
 	t := a.table("at", "run", "method", "units", "lane", "job", "region", "")
 	for _, e := range entries {
-		t.row(e.At.UTC().Format("2006-01-02T15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
+		t.row(dated(e.At.UTC(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
 	}
 	t.print()
 }

@@ -25,7 +25,8 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	now            func() time.Time
-	terminal       bool // stdout and stderr are a terminal for people
+	terminal       bool       // stdout and stderr are a terminal for people
+	columns        func() int // the width of the terminal that stdout is, or 0
 
 	// The flags of every command.
 	configDir string
@@ -43,7 +44,15 @@ type app struct {
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr)}
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), columns: terminalColumns}
+}
+
+func terminalColumns() int {
+	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }
 
 // main runs one command line and returns its exit code.
@@ -82,6 +91,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 }
 
 func (a *app) root() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "ration",
 		Short: "Guard an upstream API quota that many jobs share",
@@ -91,9 +101,15 @@ refused before the wire: a short wait is waited, a long one ends the run
 cleanly, and the next run goes on.`,
 		Example:       "  ration demo\n  ration run && ration status",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noWords,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return a.version()
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the version, as the version command does")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configDir, "config", "", "`folder` of regions.yaml and costs.yaml (RATION_CONFIG; else ., else $XDG_CONFIG_HOME/ration)")
 	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE or redis://HOST:PORT/DB (RATION_LEDGER; else costs.yaml's, else a file in the state folder)")
@@ -102,18 +118,18 @@ cleanly, and the next run goes on.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON for programs")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand())
 	root.SetHelpCommand(helpCommand(root))
-	for _, command := range append(root.Commands(), root) {
+	for _, command := range root.Commands() {
 		command.Args = usageArgs(command.Args)
 	}
 	return root
 }
 
-// helpCommand is cobra's, but for a command that there is not: that is a
-// usage error, and not a page of help.
+// helpCommand is cobra's, except that an unknown command is a usage error
+// instead of a page of help.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -121,7 +137,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			found, _, err := root.Find(args)
 			if err != nil || found == root && len(args) > 0 {
-				return &usageError{fmt.Errorf("no command %q; see ration --help", strings.Join(args, " "))}
+				return unknownCommand(root, args[0])
 			}
 			return found.Help()
 		},
@@ -134,10 +150,14 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if check == nil {
 			return nil
 		}
-		if err := check(cmd, args); err != nil {
-			return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		if check(cmd, args) == nil {
+			return nil
 		}
-		return nil
+		usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+		if !strings.Contains(cmd.Use, " ") {
+			return &usageError{fmt.Errorf("%s takes no argument, and got %q; see %[1]s --help", cmd.CommandPath(), args[0])}
+		}
+		return &usageError{fmt.Errorf("write %s; see %s --help", usage, cmd.CommandPath())}
 	}
 }
 

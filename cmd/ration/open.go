@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -50,13 +51,50 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	switch scheme {
 	case "sqlite":
 		path, options, _ := strings.Cut(rest, "?")
+		if err := a.checkFolder(path); err != nil {
+			return nil, err
+		}
 		return a.openSQLite(path, options, create)
 	case "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster":
 		return a.openRedis(address)
 	case "memory":
 		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
 	}
-	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; write sqlite:FILE or redis://HOST:PORT/DB", redact(address))}
+	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; %s", redact(address), kindAdvice(scheme))}
+}
+
+// kindAdvice says what to write instead of an unknown kind of ledger.
+func kindAdvice(kind string) string {
+	kinds := []string{"sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
+	if meant := meantName(kind, kinds); meant == "sqlite" {
+		return "write sqlite:FILE"
+	} else if meant != "" {
+		return fmt.Sprintf("write %s://…", meant)
+	}
+	return "write sqlite:FILE or redis://HOST:PORT/DB"
+}
+
+// checkFolder refuses a ledger that was named in a folder that does not exist,
+// probably a typo: made, it would be a second, empty ledger. Only the state folder
+// and those above it are made.
+func (a *app) checkFolder(path string) error {
+	if path == "" || strings.HasPrefix(path, "~") {
+		return nil // openSQLite refuses these
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return &configError{err}
+	}
+	folder, sep := filepath.Dir(path), string(filepath.Separator)
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what else is wrong, opening it says
+	}
+	if state, err := a.state(); err == nil {
+		if state, err = filepath.Abs(state); err == nil && strings.HasPrefix(state+sep, folder+sep) {
+			return nil
+		}
+	}
+	return &configError{fmt.Errorf("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)}
 }
 
 func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {

@@ -19,7 +19,7 @@ import (
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return &usageError{fmt.Errorf("no command %q; see %s --help", args[0], cmd.CommandPath())}
+			return unknownCommand(cmd, args[0])
 		}
 		return cmd.Help()
 	}
@@ -46,7 +46,7 @@ func accounts(table *costs.Table) []string {
 func chosen(table *costs.Table, args []string, account string) (string, string, error) {
 	known := accounts(table)
 	if account != "" && !slices.Contains(known, account) {
-		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; name one of %s", account, strings.Join(known, ", "))}
+		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, advice(account, known))}
 	}
 	if len(args) == 0 && account == "" {
 		return "", "", &usageError{errors.New("name a budget, or with --account a whole account")}
@@ -76,7 +76,7 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; name one of %s", name, strings.Join(names, ", "))}
+		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; %s", name, advice(name, names))}
 	case len(found) > 1:
 		return quota.Budget{}, &usageError{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
 	}

@@ -42,7 +42,7 @@ next tick. REFUSED are calls, with those that are dropped behind them. A pass
 that is under way now is not played on, and ticks before the start are not
 played again.
 
-` + planExitHelp,
+` + exitCodes(exitMisfit, exitLedger, exitConfig),
 		Example: "  ration plan\n  ration plan --fresh --days 30 --json\n  ration plan --suggest",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &f) },
@@ -51,19 +51,12 @@ played again.
 	flags.IntVar(&f.days, "days", 2, "how many days of 24 hours are played")
 	flags.StringVar(&f.from, "from", "", "play from this `instant` on (RFC 3339; else now); what comes between is not played")
 	flags.StringVar(&f.at, "at", "", "take this `instant` for now (RFC 3339)")
-	flags.DurationVar(&f.jitter, "jitter", 5*time.Minute, "how late a start may be")
+	f.jitter = 5 * time.Minute
+	secondsVar(flags, &f.jitter, "jitter", "how late a start may be")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
 	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with the smallest changes")
 	return cmd
 }
-
-const planExitHelp = `Exit codes:
-  0   it fits
-  3   it does not fit, whether or not --suggest finds what does
-  69  the ledger is down
-  78  configuration, a cost above its limit included
-  64  usage
-  1   anything else`
 
 // misfitError says that the schedule does not fit.
 type misfitError struct{}

@@ -12,14 +12,24 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// A picture is so high up to the limit: as high as it takes to give each region
-// a row. It is so much higher at most above it, and so wide with its labels.
+// The size of a picture. pictureLow and pictureHigh bound its rows up to the
+// limit, which are enough for a row a region where possible; pictureAbove is the
+// most rows above the limit. pictureWidth is its width with its labels, less
+// where the terminal is narrower, down to pictureNarrow.
 const (
-	pictureLow   = 8
-	pictureHigh  = 20
-	pictureAbove = 8
-	pictureWidth = 79
+	pictureLow    = 8
+	pictureHigh   = 20
+	pictureAbove  = 8
+	pictureWidth  = 79
+	pictureNarrow = 30
 )
+
+func (a *app) pictureWidth() int {
+	if w := a.width(); w > 0 {
+		return max(pictureNarrow, min(pictureWidth, w-1))
+	}
+	return pictureWidth
+}
 
 // pictures draws, for every budget that the schedule is charged to, what its
 // window holds over time on the dot, a letter a region, against its limit. A
@@ -42,10 +52,11 @@ func (a *app) pictures(p *planning) {
 		legend = append(legend, string(letters[i])+" "+region.Region)
 	}
 	fmt.Fprintln(a.stdout)
-	for _, line := range strings.Split(text.WrapSoft(strings.Join(legend, "   "), pictureWidth), "\n") {
+	for _, line := range strings.Split(text.WrapSoft(strings.Join(legend, "   "), a.pictureWidth()), "\n") {
 		fmt.Fprintln(a.stdout, strings.TrimSpace(line))
 	}
-	fmt.Fprint(a.stdout, ". held by the ledger   ! over the limit   ^ higher than is drawn\n\n")
+	a.paragraph("", ". held by the ledger   ! over the limit   ^ higher than is drawn")
+	fmt.Fprintln(a.stdout)
 }
 
 // regionLetters gives each region a letter: of its name where one is free.
@@ -65,7 +76,7 @@ func regionLetters(regions []plan.RegionReport) []byte {
 func (a *app) picture(r *plan.Report, budget int, letters []byte) {
 	b := &r.Budgets[budget].Budget
 	margin := max(len(fmt.Sprint(b.Limit)), 6) + 2
-	columns := r.Columns(budget, pictureWidth-margin)
+	columns := r.Columns(budget, a.pictureWidth()-margin)
 	rows := pictureLow
 	if peak := float64(r.Budgets[budget].Peak); peak > 0 {
 		rows = int(max(pictureLow, min(pictureHigh, float64(len(letters))*float64(b.Limit)/peak)))
@@ -75,7 +86,8 @@ func (a *app) picture(r *plan.Report, budget int, letters []byte) {
 		stacks[i] = stack(&columns[i], b.Limit, rows, letters)
 		high = max(high, len(stacks[i]))
 	}
-	fmt.Fprintf(a.stdout, "\n%s, %s in %s; a row is %s, a column %s\n", safe(b.Name), b.Measure, b.Window,
+	fmt.Fprintln(a.stdout)
+	a.paragraph("", "%s, %s in %s; a row is %s, a column %s", safe(b.Name), b.Measure, b.Window,
 		perRow(b.Limit, rows), quota.Human(r.To.Sub(r.From)/time.Duration(len(columns))))
 	for row := high - 1; row >= 0; row-- {
 		if row == rows-1 {
@@ -145,10 +157,11 @@ func stack(c *plan.Column, limit quota.Units, upto int, letters []byte) string {
 
 // hours labels the time below a picture, in UTC.
 func hours(r *plan.Report, columns int) string {
-	const between, form = 18, "|01-02 15:04Z"
+	const between, longest = 18, len("|2006-01-02 15:04Z")
 	line := []byte(strings.Repeat(" ", columns+1))
-	for i := 0; i+len(form) <= columns; i += between {
-		copy(line[i+1:], r.From.Add(r.To.Sub(r.From)/time.Duration(columns)*time.Duration(i)).UTC().Format(form))
+	for i := 0; i+longest <= columns+1; i += between {
+		at := r.From.Add(r.To.Sub(r.From) / time.Duration(columns) * time.Duration(i)).UTC()
+		copy(line[i+1:], dated(at, "|01-02 15:04Z"))
 	}
 	return strings.TrimRight(string(line), " ")
 }

@@ -32,7 +32,7 @@ func (a *app) planTables(p *planning) {
 	for _, region := range r.Regions {
 		at, local := "-", "-"
 		if f := region.First; f != nil {
-			at, local = clock(f.At), f.Local.Format("Mon 01-02 15:04 MST")
+			at, local = clock(f.At), dated(f.Local, "Mon 01-02 15:04 MST")
 		}
 		t.row(region.Region, region.Ticks, region.Planned, region.Units, region.Refused, at, local)
 	}
@@ -52,7 +52,7 @@ func (a *app) planTables(p *planning) {
 // planNotes says what the tables mean.
 func (a *app) planNotes(p *planning) {
 	r := p.report
-	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
+	say := func(format string, args ...any) { a.paragraph("", format, args...) }
 	if len(r.AtWorst) > 0 {
 		var names []string
 		for _, name := range r.AtWorst {
@@ -80,7 +80,9 @@ func (a *app) planNotes(p *planning) {
 		say("no schedule to suggest: %s", s.Reason)
 		return
 	}
-	say("\nThis fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:\n\n%s", strings.TrimSuffix(s.YAML(), "\n"))
+	fmt.Fprintln(a.stdout)
+	say("This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
+	fmt.Fprintf(a.stdout, "\n%s\n", strings.TrimSuffix(s.YAML(), "\n"))
 }
 
 // verdict is the one line that says whether it fits.
@@ -124,12 +126,4 @@ func starving(r *plan.Report) string {
 		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, counted(worst.Planned, "call"))
 	}
 	return fmt.Sprintf("%s starve, each with %d of %s refused", strings.Join(names, ", "), worst.Refused, counted(worst.Planned, "call"))
-}
-
-// counted is a number of things: 1 call, 2 calls.
-func counted[N int | quota.Units](n N, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

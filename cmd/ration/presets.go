@@ -24,7 +24,7 @@ func (a *app) presetsCommand() *cobra.Command {
 for, when their figures were read, and their variants; with a name, that one as
 it is written, with its sources and what they do not say.
 
-` + exitHelp,
+` + exitCodes(),
 		Example: "  ration costs presets\n  ration costs presets youtube/2026-06",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -39,11 +39,7 @@ it is written, with its sources and what they do not say.
 				}
 				names = append(names, presets[i].Name)
 			}
-			advice := "one of " + strings.Join(names, ", ")
-			if near := strictyaml.Nearest(args[0], names); near != "" {
-				advice = near
-			}
-			return &usageError{fmt.Errorf("no preset %q; write %s", args[0], advice)}
+			return &usageError{fmt.Errorf("no preset %q; %s", args[0], advice(args[0], names))}
 		},
 	}
 }

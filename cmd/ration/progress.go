@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/progress"
 
@@ -27,6 +28,12 @@ func (a *app) bars(regions []jobs.Region) *bars {
 	b.writer.Style().Visibility.ETA = false
 	b.writer.Style().Visibility.TrackerOverall = false
 	b.writer.Style().Options.PercentFormat = "%3.0f%%"
+	b.writer.Style().Options.TimeInProgressPrecision = time.Second
+	// What became of a region is in its message, in the words of the table below:
+	// a region that a budget stopped has not failed.
+	b.writer.Style().Options.Separator = " "
+	b.writer.Style().Options.DoneString = ""
+	b.writer.Style().Options.ErrorString = string(jobs.Failed)
 	if a.getenv("NO_COLOR") == "" {
 		b.writer.Style().Colors = progress.StyleColorsExample
 	}
@@ -35,7 +42,8 @@ func (a *app) bars(regions []jobs.Region) *bars {
 		for _, step := range region.Steps {
 			pages += int64(step.Pages)
 		}
-		tracker := &progress.Tracker{Message: region.Name, Total: pages}
+		tracker := &progress.Tracker{Message: region.Name, Total: pages, Units: progress.Units{
+			Formatter: func(pages int64) string { return counted(pages, "page") }}}
 		b.trackers[region.Name] = tracker
 		b.writer.AppendTracker(tracker)
 	}
@@ -54,17 +62,13 @@ func (b *bars) update(p jobs.Progress) {
 	}
 	tracker.SetValue(int64(p.Pages))
 	switch {
-	case p.Done && (p.Outcome == jobs.Complete || p.Outcome == jobs.Skipped):
-		tracker.UpdateMessage(p.Region + " " + string(p.Outcome))
-		tracker.MarkAsDone()
+	case p.Done && p.Outcome == jobs.Failed:
+		tracker.UpdateMessage(p.Region)
+		tracker.MarkAsErrored()
 	case p.Done:
 		tracker.UpdateMessage(p.Region + " " + string(p.Outcome))
-		tracker.MarkAsErrored()
-	}
-	if p.Done {
-		return
-	}
-	if p.Step != "" {
+		tracker.MarkAsDone()
+	case p.Step != "":
 		tracker.UpdateMessage(p.Region + " " + p.Step)
 	}
 }

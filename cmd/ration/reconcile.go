@@ -88,7 +88,7 @@ so lowering needs --force. It takes units off the newest corrections and calls o
 the window, %d entries back at most, and says how far it came. Where calls are
 counted it takes whole calls off, with their units.
 
-`, quota.MaxSettle) + exitHelp,
+`, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube-day --used 8500 --force",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,12 +32,13 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run fetches what is missing of each region's current pass: the one of the
 latest tick of its schedule. A page that arrived is kept with its checkpoint;
 when a budget is spent the run ends cleanly, and the next one goes on there.
-It takes the API key from YOUTUBE_API_KEY or --key-file.
+It takes the API key from YOUTUBE_API_KEY or --key-file. While the ledger is
+down, when_ledger_down in costs.yaml says what may be sent.
 
 Off a terminal it prints nothing when all is done, so that cron mails nothing,
 and one line otherwise; -q hides the line of a run that a budget stopped.
 
-` + exitHelp + `
+` + exitCodes(exitStopped, exitLedger, exitConfig) + `
 Of regions that end differently the first of 78, 69, 1, 75, 0 applies.`,
 		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -101,8 +102,8 @@ func checkParallel(n int) error {
 	return nil
 }
 
-// checkLane refuses a lane that nobody knows: a slip of the pen would be
-// charged to no budget of a lane at all.
+// checkLane refuses an unknown lane, probably a typo: its calls would be charged
+// to no budget of any lane.
 func checkLane(table *costs.Table, lane string) error {
 	known := []string{jobs.Lane, "backfill", "manual"}
 	for _, b := range table.Budgets() {
@@ -113,7 +114,7 @@ func checkLane(table *costs.Table, lane string) error {
 		}
 	}
 	if !slices.Contains(known, lane) {
-		return &usageError{fmt.Errorf("--lane %q: write one of %s", lane, strings.Join(known, ", "))}
+		return &usageError{fmt.Errorf("--lane %q: %s", lane, advice(lane, known))}
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func choose(regions []jobs.Region, names []string) ([]jobs.Region, error) {
 	for _, name := range names {
 		i := slices.Index(known, strings.ToUpper(name))
 		if i < 0 {
-			return nil, &usageError{fmt.Errorf("no region %q in regions.yaml; name some of %s", name, strings.Join(known, " "))}
+			return nil, &usageError{fmt.Errorf("no region %q in regions.yaml; %s", name, regionAdvice(name, known))}
 		}
 		if !slices.ContainsFunc(chosen, func(r jobs.Region) bool { return r.Name == known[i] }) {
 			chosen = append(chosen, regions[i])
@@ -229,7 +230,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 			left = append(left, region.Region)
 		}
 	}
-	progress := fmt.Sprintf("%d of %d regions done (left: %s)", done, len(report.Regions), strings.Join(left, " "))
+	progress := fmt.Sprintf("%d of %s done (left: %s)", done, counted(len(report.Regions), "region"), strings.Join(left, " "))
 	if exit, _ := code(err); exit != exitStopped {
 		if as[*signalError](err) {
 			return fmt.Sprintf("%s; %s; the next run goes on there", message(err), progress)

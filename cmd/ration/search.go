@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,19 +22,22 @@ func (a *app) searchCommand() *cobra.Command {
 		Long: `Search asks the local catalogue: titles, descriptions, channels and tags of
 what was fetched, best match first. It makes no call and costs no units.
 
-` + exitHelp,
-		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 168h --json",
+` + exitCodes(exitConfig),
+		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 7d --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.Limit < 1 || q.MaxAge < 0 {
-				return &usageError{fmt.Errorf("--limit takes 1 or more, --max-age 0 or more")}
+			if q.Limit < 1 {
+				return &usageError{errors.New("--limit: give 1 or more")}
+			}
+			if err := checkRegion(q.Region, nil); err != nil {
+				return err
 			}
 			q.Text, q.Region = strings.Join(args, " "), strings.ToUpper(q.Region)
 			return a.search(cmd.Context(), q)
 		},
 	}
 	cmd.Flags().StringVar(&q.Region, "region", "", "only what this region's passes met")
-	cmd.Flags().DurationVar(&q.MaxAge, "max-age", 0, "only what was published so recently; 0 is any age")
+	durationVar(cmd.Flags(), &q.MaxAge, "max-age", "only what was published so recently: 24h, 7d; 0 is any age")
 	cmd.Flags().IntVar(&q.Limit, "limit", 20, "how many hits at most")
 	return cmd
 }
@@ -69,7 +73,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		for _, c := range h.Charts {
 			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
 		}
-		t.row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, " "))
+		t.row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
 	if len(hits) > 0 {
 		t.print()

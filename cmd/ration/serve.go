@@ -45,7 +45,7 @@ is told and the old one stays in force. SIGTERM and SIGINT end it: the pages in
 flight have --grace to arrive and are kept, then it exits with 0. Under systemd
 it speaks sd_notify, the watchdog included: see docs/running.md.
 
-` + exitHelp + `
+` + exitCodes(exitConfig) + `
 After its start it ends with 0, or not at all.`,
 		Example: "  ration serve --key-file /srv/ration/key\n  ration serve --jitter 5m --json",
 		Args:    cobra.NoArgs,
@@ -54,17 +54,18 @@ After its start it ends with 0, or not at all.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
-	flags.DurationVar(&f.jitter, "jitter", 30*time.Second, "starts are late by less than this, each region's by its own; 0 is on the dot")
-	flags.DurationVar(&f.grace, "grace", 10*time.Second, "how long the pages in flight have to arrive when told to stop")
+	f.jitter, f.grace = 30*time.Second, 10*time.Second
+	secondsVar(flags, &f.jitter, "jitter", "starts are late by less than this, each region's by its own; 0 is on the dot")
+	secondsVar(flags, &f.grace, "grace", "how long the pages in flight have to arrive when told to stop")
 	return cmd
 }
 
 func (f *serveFlags) check() error {
 	if f.jitter < 0 || f.jitter > time.Hour {
-		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", f.jitter)}
+		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", brief(f.jitter))}
 	}
 	if f.grace <= 0 || f.grace > 5*time.Minute {
-		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", f.grace)}
+		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", brief(f.grace))}
 	}
 	return checkParallel(f.parallel)
 }
@@ -164,7 +165,7 @@ func (s *daemon) reload(ctx context.Context, clock *scheduler.Scheduler) {
 }
 
 func status(work *scheduler.Work) string {
-	return fmt.Sprintf("STATUS=serving %d regions", len(work.Regions))
+	return "STATUS=serving " + counted(len(work.Regions), "region")
 }
 
 // load reads the files and the key, opens all that passes need, and says what

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -31,9 +34,10 @@ func (a *app) spendCommand() *cobra.Command {
 		Short: "Charge one call from a shell script: exit 0 go, 75 not now",
 		Long: `Spend charges one call to every budget that covers it. With exit code 0 the
 call may be made; with any other it must not be. It needs costs.yaml only, and
-waits no longer than --max-wait.
+waits no longer than --max-wait. While the ledger is down, when_ledger_down in
+costs.yaml says what may be sent.
 
-` + exitHelp,
+` + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: `  ration spend search.list && curl "$SEARCH_URL"
   ration spend videos.list --max-wait 30s --region IN --json`,
 		Args: cobra.ExactArgs(1),
@@ -42,15 +46,12 @@ waits no longer than --max-wait.
 			if cmd.Flags().Changed("units") && f.units < 1 {
 				return &usageError{errors.New("--units: give at least 1")}
 			}
-			if f.maxWait < 0 {
-				return &usageError{errors.New("--max-wait: give 0 or more")}
-			}
 			return a.spend(cmd.Context(), args[0], f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what the call costs, if not as costs.yaml says")
-	flags.DurationVar(&f.maxWait, "max-wait", 0, "how long to wait for the units at most")
+	secondsVar(flags, &f.maxWait, "max-wait", "how long to wait for the units at most: 5, 30s, 2m")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
 	flags.StringVar(&f.caller.Lane, "lane", "manual", "the lane of the call: cron, backfill, manual, or another that costs.yaml names")
@@ -68,6 +69,9 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	if r := f.caller.Region; r != "" && !twoLetters.MatchString(r) { // it would pass by every floor and every budget of its region
 		return &usageError{fmt.Errorf("--region %q: write two letters, such as IN", r)}
+	}
+	if err := checkRegion(f.caller.Region, regionsOf(table)); err != nil {
+		return err
 	}
 	call, err := table.Call(f.upstream, method)
 	if err != nil {
@@ -146,6 +150,15 @@ func tightest(ctx context.Context, s *spending, call quota.Call) (tightest quota
 		}
 	}
 	return tightest, ok, nil
+}
+
+// regionsOf returns the regions that budgets name.
+func regionsOf(table *costs.Table) []string {
+	var names []string
+	for _, b := range table.Budgets() {
+		names = slices.AppendSeq(append(names, b.Regions...), maps.Keys(b.Floor))
+	}
+	return names
 }
 
 // regionOf returns a region as regions.yaml and budgets write it.

@@ -28,7 +28,7 @@ makes a ledger, and says so when there is none yet. --at looks ahead, to what a
 later instant will find if nobody spends until then; before the newest entry it
 shows what a clock that was set back would find.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration status\n  ration status --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -141,7 +141,7 @@ func unrecorded(s *spending, table *costs.Table) (sum quota.Units, err error) {
 // unrecordedNote says of a ledger that is down what was sent meanwhile.
 func unrecordedNote(s *spending, table *costs.Table) string {
 	if units, err := unrecorded(s, table); err == nil && units > 0 {
-		return fmt.Sprintf("; meanwhile %d units were sent within the allowance", units)
+		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", counted(units, "unit"), were(units))
 	}
 	return ""
 }
@@ -257,15 +257,18 @@ func (a *app) statusTable(r *statusReport) {
 	t.print()
 	for _, b := range r.Budgets {
 		if b.CooldownUntil != nil {
-			fmt.Fprintf(a.stdout, "\n%s is in cooldown until %s (in %s): %q\n", b.Name, quota.Stamp(*b.CooldownUntil),
+			fmt.Fprintln(a.stdout)
+			a.paragraph("", "%s is in cooldown until %s (in %s): %q", b.Name, quota.Stamp(*b.CooldownUntil),
 				quota.Human(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 		}
 	}
 	if drift := r.drift(); drift != "" {
-		fmt.Fprintf(a.stdout, "\nfound missing, and entered: %s\n", drift)
+		fmt.Fprintln(a.stdout)
+		a.paragraph("", "found missing, and entered: %s", drift)
 	}
 	if r.UnrecordedUnits > 0 {
-		fmt.Fprintf(a.stdout, "\n%d units were sent within the allowance while the ledger was down; no budget shows them\n", r.UnrecordedUnits)
+		fmt.Fprintln(a.stdout)
+		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", counted(r.UnrecordedUnits, "unit"), were(r.UnrecordedUnits))
 	}
 	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
@@ -317,11 +320,11 @@ func (b *standing) returns(now time.Time) string {
 		if b.NextFreeAt == nil {
 			return "-"
 		}
-		return fmt.Sprintf("at %s (in %s)", clock(*b.NextFreeAt), quota.Human(b.NextFreeAt.Sub(now)))
+		return fmt.Sprintf("%s (in %s)", clock(*b.NextFreeAt), quota.Human(b.NextFreeAt.Sub(now)))
 	}
 	var parts []string
 	for i, r := range b.NextFree {
-		part := fmt.Sprintf("+%d at %s", r.Units, clock(r.At))
+		part := fmt.Sprintf("+%d %s", r.Units, clock(r.At))
 		if i == 0 {
 			part += fmt.Sprintf(" (in %s)", quota.Human(r.At.Sub(now)))
 		}
@@ -345,7 +348,7 @@ func ranked(sums map[string]quota.Units, most int) string {
 		}
 	}
 	if rest > 0 {
-		parts = append(parts, fmt.Sprintf("%d others %d", len(names)-most, rest))
+		parts = append(parts, fmt.Sprintf("%s %d", counted(len(names)-most, "other"), rest))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -13,31 +13,33 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version and how it was built",
-		Long:    "Version prints the version and how it was built.\n\n" + exitHelp,
+		Long:    "Version prints the version and how it was built.\n\n" + exitCodes(),
 		Example: "  ration version\n  ration version --json",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			out := struct {
-				Version  string `json:"version"`
-				Revision string `json:"revision"`
-				Go       string `json:"go"`
-				Platform string `json:"platform"`
-			}{"devel", "-", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				if v := info.Main.Version; v != "" && v != "(devel)" {
-					out.Version = v
-				}
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						out.Revision = s.Value
-					}
-				}
-			}
-			if a.json {
-				return json.NewEncoder(a.stdout).Encode(out)
-			}
-			_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s)\n", out.Version, out.Revision, out.Go, out.Platform)
-			return err
-		},
+		RunE:    func(*cobra.Command, []string) error { return a.version() },
 	}
+}
+
+func (a *app) version() error {
+	out := struct {
+		Version  string `json:"version"`
+		Revision string `json:"revision"`
+		Go       string `json:"go"`
+		Platform string `json:"platform"`
+	}{"devel", "-", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v := info.Main.Version; v != "" && v != "(devel)" {
+			out.Version = v
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				out.Revision = s.Value
+			}
+		}
+	}
+	if a.json {
+		return json.NewEncoder(a.stdout).Encode(out)
+	}
+	_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s)\n", out.Version, out.Revision, out.Go, out.Platform)
+	return err
 }

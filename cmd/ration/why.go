@@ -22,7 +22,7 @@ which budget or cooldown it was, who had spent that budget's window at that
 instant, what would have had to be different, and whether the same call would be
 granted now. Refusals are in no ledger: the last one is kept in the state folder.
 
-` + exitHelp,
+` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.why(cmd.Context()) },
@@ -67,7 +67,7 @@ func (a *app) why(ctx context.Context) error {
 		if a.json {
 			return json.NewEncoder(a.stdout).Encode(e)
 		}
-		fmt.Fprintln(a.stdout, "no refusal is known here: none has ended a run or a spend with this state folder")
+		a.paragraph("", "no refusal is known here: none has ended a run or a spend with this state folder")
 		return nil
 	}
 	table, err := a.prices()
@@ -84,7 +84,7 @@ func (a *app) why(ctx context.Context) error {
 	case errors.Is(err, errNoLedger):
 		e.Now.Reason, err = new("there is no ledger at "+s.ledger.name), nil
 	}
-	if errors.Is(err, quota.ErrLedgerDown) { // what is known is told all the same
+	if exit, _ := code(err); exit == exitLedger { // what is known is told all the same
 		e.Now.Reason, err = new(err.Error()), nil
 	}
 	if err != nil {
@@ -174,12 +174,12 @@ func (e *explanation) help() {
 			e.Short = max(e.Short, e.Held+r.Kept+r.Needed-r.Limit)
 		}
 		e.Limit = new(r.Limit + e.Short)
-		helped("a limit of %d %s or more for %s", *e.Limit, r.Measure, safe(*r.Budget))
+		helped("a limit of %s or more for %s", measured(*e.Limit, r.Measure), safe(*r.Budget))
 		if e.most.units > 0 {
-			helped("%d %s less spent before; %s had %d", e.Short, r.Measure, e.most, e.most.units)
+			helped("%s less spent before; %s had %d", measured(e.Short, r.Measure), e.most, e.most.units)
 		}
 		if r.Kept > 0 {
-			helped("fewer than the %d %s that were kept for the floors of other regions", r.Kept, r.Measure)
+			helped("fewer than the %s that %s kept for the floors of other regions", measured(r.Kept, r.Measure), were(r.Kept))
 		}
 		later()
 	case quota.ReasonCooldown:
@@ -235,7 +235,7 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 		if c := b.Cooldown; c != nil {
 			reason = fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, c.Budget), quota.Stamp(c.Until))
 		} else if left := max(0, b.Remaining-keptFrom(call.Caller.Region, &b)); need > left {
-			reason = fmt.Sprintf("%s has %d of %d %s left, it needs %d", b.Budget.Name, left, b.Budget.Limit, b.Budget.Measure, need)
+			reason = fmt.Sprintf("%s has %d of %s left, it needs %d", b.Budget.Name, left, measured(b.Budget.Limit, b.Budget.Measure.String()), need)
 		}
 	}
 	e.Now.Granted = new(reason == "")
@@ -266,9 +266,9 @@ func undash(s string) string {
 // whyText is why for people.
 func (a *app) whyText(e *explanation) {
 	r := e.Refusal
-	fmt.Fprintf(a.stdout, "refused  %s, %d units, at %s (%s ago)\n", safe(r.Method), r.Units, quota.Stamp(r.At), quota.Human(e.At.Sub(r.At)))
-	fmt.Fprintf(a.stdout, "for      region %s, job %s, lane %s\n", safe(r.Region), safe(r.Job), safe(r.Lane))
-	fmt.Fprintf(a.stdout, "because  %s\n", r.Message)
+	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", safe(r.Method), counted(r.Units, "unit"), quota.Stamp(r.At), quota.Human(e.At.Sub(r.At)))
+	a.paragraph("for      ", "region %s, job %s, lane %s", safe(r.Region), safe(r.Job), safe(r.Lane))
+	a.paragraph("because  ", "%s", r.Message)
 	if e.Window != nil && len(e.Method) > 0 {
 		part := ""
 		if e.Held < r.Limit-r.Kept-r.Remaining {
@@ -277,7 +277,8 @@ func (a *app) whyText(e *explanation) {
 		if e.estimate {
 			part = " at most"
 		}
-		fmt.Fprintf(a.stdout, "\n%s, its window of %s then: %d %s%s, by\n", safe(*r.Budget), *e.Window, e.Held, r.Measure, part)
+		fmt.Fprintln(a.stdout)
+		a.paragraph("", "%s, its window of %s then: %s%s, by", safe(*r.Budget), *e.Window, measured(e.Held, r.Measure), part)
 		t := a.table("", "who had spent it")
 		for _, by := range []struct {
 			what string
@@ -289,14 +290,16 @@ func (a *app) whyText(e *explanation) {
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")
 	for _, what := range e.Helped {
-		fmt.Fprintf(a.stdout, "  %s\n", what)
+		a.paragraph("  ", "%s", what)
 	}
 	switch now := e.Now; {
 	case now.Granted == nil:
-		fmt.Fprintf(a.stdout, "\nnow      not known: %s\n", *now.Reason)
+		fmt.Fprintln(a.stdout)
+		a.paragraph("now      ", "not known: %s", *now.Reason)
 	case *now.Granted:
 		fmt.Fprintln(a.stdout, "\nnow      it would be granted")
 	default:
-		fmt.Fprintf(a.stdout, "\nnow      it would be refused: %s\n", *now.Reason)
+		fmt.Fprintln(a.stdout)
+		a.paragraph("now      ", "it would be refused: %s", *now.Reason)
 	}
 }

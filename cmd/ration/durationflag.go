@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ration-dev/ration/costs/duration"
+)
+
+// durationFlag is a flag that takes a duration as costs.yaml does.
+type durationFlag struct {
+	value *time.Duration
+	parse func(string) (time.Duration, error)
+}
+
+func (f durationFlag) Set(text string) error {
+	d, err := f.parse(text)
+	if err == nil {
+		*f.value = d
+	}
+	return err
+}
+
+func (f durationFlag) String() string {
+	if f.value == nil || *f.value == 0 {
+		return "" // help shows no default
+	}
+	return brief(*f.value)
+}
+
+func (f durationFlag) Type() string { return "duration" }
+
+// durationVar defines a flag such as --max-age: 24h, 7d.
+func durationVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
+	flags.Var(durationFlag{value, duration.Parse}, name, usage)
+}
+
+// secondsVar defines a flag whose natural unit is the second: 30s, 5m, 30.
+// What value holds is the default.
+func secondsVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
+	flags.Var(durationFlag{value, duration.ParseSeconds}, name, usage)
+}
+
+// brief writes a duration without its zero units: 5m, not 5m0s.
+func brief(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}

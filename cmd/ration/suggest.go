@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
+)
+
+// advice says what to write instead of an unknown name: the known one that was
+// probably meant, else which there are.
+func advice(name string, known []string) string {
+	if meant := meantName(name, known); meant != "" {
+		return "write " + meant
+	}
+	switch len(known) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "write " + known[0]
+	}
+	return "write one of " + strings.Join(known, ", ")
+}
+
+// meantName returns the known name that was probably meant, and "" when none
+// is near: one that is a few letters off, or the only one that begins so.
+func meantName(name string, known []string) string {
+	if len(name) < 3 { // nearly every short word is near
+		return ""
+	}
+	if near := strictyaml.Nearest(name, known); near != "" {
+		return near
+	}
+	meant := ""
+	for _, word := range known {
+		if strings.HasPrefix(strings.ToLower(word), strings.ToLower(name)) {
+			if meant != "" {
+				return ""
+			}
+			meant = word
+		}
+	}
+	return meant
+}
+
+// regionAdvice is advice for a region code, of which only few are near.
+func regionAdvice(name string, known []string) string {
+	if strings.EqualFold(name, "UK") && slices.Contains(known, "GB") {
+		return "write GB"
+	}
+	return advice(name, known)
+}
+
+// checkRegion refuses a region that is an unknown two-letter code, unless
+// costs.yaml names it: charged to it, a call would pass by its budgets and floors.
+func checkRegion(name string, known []string) error {
+	if len(name) != 2 || slices.Contains(known, strings.ToUpper(name)) {
+		return nil
+	}
+	if err := jobs.CheckRegionCode(strings.ToUpper(name)); err != nil {
+		return &usageError{fmt.Errorf("--region: %w", err)}
+	}
+	return nil
+}
+
+// unknownCommand is the error for a word that is none of cmd's commands.
+func unknownCommand(cmd *cobra.Command, word string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			names = append(names, sub.Name())
+		}
+	}
+	what := fmt.Sprintf("see %s --help", cmd.CommandPath())
+	if meant := meantName(word, names); meant != "" {
+		what = fmt.Sprintf("write %s %s, or %s", cmd.CommandPath(), meant, what)
+	}
+	return &usageError{fmt.Errorf("no command %q; %s", word, what)}
+}
+
+// noWords refuses any argument as an unknown command.
+func noWords(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return nil
+}
+
+// flagError words what pflag says of a command line, and suggests the flag that
+// was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
+		name := unknown.GetSpecifiedName()
+		names := map[string]bool{}
+		for flags := range slices.Values([]*pflag.FlagSet{cmd.Flags(), cmd.InheritedFlags()}) {
+			flags.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
+		}
+		what := fmt.Sprintf("see %s --help", cmd.CommandPath())
+		if meant := meantName(name, slices.Sorted(maps.Keys(names))); meant != "" {
+			what = "write --" + meant
+		}
+		return &usageError{fmt.Errorf("unknown flag --%s; %s", name, what)}
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := invalid.GetFlag()
+		switch flag.Value.Type() {
+		case "int", "int64":
+			return &usageError{fmt.Errorf("--%s %q: write a whole number", flag.Name, invalid.GetValue())}
+		case "duration":
+			return &usageError{fmt.Errorf("--%s: %w", flag.Name, errors.Unwrap(invalid))}
+		}
+	}
+	return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// wrap breaks a text into lines of at most width columns: between the items of
+// a list if it can, else between words, and within a word, at punctuation, only
+// if the word is wider than a line. What cannot be broken stays whole.
+func wrap(s string, width int) []string {
+	if text.StringWidthWithoutEscSequences(s) <= width {
+		return []string{s}
+	}
+	lines := []string{""}
+	add := func(part string) (fits bool) {
+		last := &lines[len(lines)-1]
+		joined := *last + part
+		if text.StringWidthWithoutEscSequences(strings.TrimRight(joined, " ")) > width {
+			return false
+		}
+		*last = joined
+		return true
+	}
+	place := func(part string) bool { // on this line, or on the next
+		if add(part) {
+			return true
+		}
+		if text.StringWidthWithoutEscSequences(strings.TrimRight(part, " ")) > width {
+			return false
+		}
+		lines = append(lines, part)
+		return true
+	}
+	for _, item := range itemsOf(s) {
+		if place(item) {
+			continue
+		}
+		for _, word := range wordsOf(item) {
+			if place(word) {
+				continue
+			}
+			for _, piece := range piecesOf(word) {
+				if !place(piece) {
+					lines = append(lines, piece)
+				}
+			}
+		}
+	}
+	if lines[0] == "" {
+		lines = lines[1:]
+	}
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
+}
+
+// longest returns the width of the longest part of a text.
+func longest(split func(string) []string) func(string) int {
+	return func(s string) int {
+		most := 0
+		for _, part := range split(s) {
+			most = max(most, text.StringWidthWithoutEscSequences(strings.TrimRight(part, " ")))
+		}
+		return most
+	}
+}
+
+// itemsOf splits a list behind its commas and semicolons.
+func itemsOf(s string) []string { return splitBehind(s, itemEnds) }
+
+// wordsOf splits a text behind its spaces. A date stays with its time, a number
+// with its percent sign, and (in 3h) in one piece.
+func wordsOf(s string) []string { return splitBehind(s, wordEnds) }
+
+// piecesOf splits a text behind its spaces, and its words behind punctuation
+// that has no digits on both sides.
+func piecesOf(s string) []string {
+	var pieces []string
+	for _, word := range wordsOf(s) {
+		begin, runes := 0, []rune(word)
+		for i := 1; i+1 < len(runes); i++ {
+			between := unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
+			if strings.ContainsRune("/._-,=?&", runes[i]) && !between && runes[i+1] != ' ' && runes[i+1] != '/' {
+				pieces = append(pieces, string(runes[begin:i+1]))
+				begin = i + 1
+			}
+		}
+		pieces = append(pieces, string(runes[begin:]))
+	}
+	return pieces
+}
+
+// splitBehind splits a text behind the matches of a pattern that it returns.
+func splitBehind(s string, ends func(string) [][]int) []string {
+	var parts []string
+	begin := 0
+	for _, match := range ends(s) {
+		parts = append(parts, s[begin:match[1]])
+		begin = match[1]
+	}
+	if begin < len(s) {
+		parts = append(parts, s[begin:])
+	}
+	return parts
+}
+
+var (
+	itemEnd       = regexp.MustCompile(`[,;] +`)
+	wordEnd       = regexp.MustCompile(` +`)
+	timeOrPercent = regexp.MustCompile(`^(\d\d:\d\d|%)`)
+)
+
+func itemEnds(s string) [][]int { return itemEnd.FindAllStringIndex(s, -1) }
+
+func wordEnds(s string) [][]int {
+	var ends [][]int
+	for _, match := range wordEnd.FindAllStringIndex(s, -1) {
+		afterDigit := match[0] > 0 && s[match[0]-1] >= '0' && s[match[0]-1] <= '9'
+		glued := afterDigit && timeOrPercent.MatchString(s[match[1]:]) || strings.HasSuffix(s[:match[0]], "(in")
+		if !glued {
+			ends = append(ends, match)
+		}
+	}
+	return ends
+}
+
+// paragraph prints a text behind a label. On a terminal its lines are wrapped
+// at words, those after the first below the first's text.
+func (a *app) paragraph(label, format string, args ...any) {
+	s := fmt.Sprintf(format, args...)
+	room := a.width() - len(label)
+	if a.width() == 0 || room < 20 {
+		io.WriteString(a.stdout, label+s+"\n")
+		return
+	}
+	below := strings.Repeat(" ", len(label))
+	for i, line := range wrapWords(s, room) {
+		if i > 0 {
+			label = below
+		}
+		io.WriteString(a.stdout, strings.TrimRight(label+line, " ")+"\n")
+	}
+}
+
+// wrapWords is wrap for prose: between words only, so that a path or a URL can
+// be copied.
+func wrapWords(s string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range wordsOf(s) {
+		if line != "" && text.StringWidthWithoutEscSequences(strings.TrimRight(line+word, " ")) > width {
+			lines, line = append(lines, strings.TrimRight(line, " ")), ""
+		}
+		line += word
+	}
+	return append(lines, strings.TrimRight(line, " "))
+}
