@@ -1,0 +1,53 @@
+package main
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTimesOfAnotherYearShowNoYear checks what tables print around New Year's
+// Eve; synctest's clock starts in 2000.
+func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pacific, err := time.LoadLocation("America/Los_Angeles")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range map[time.Time]string{
+			{}: "-",
+			time.Date(2000, 11, 20, 12, 0, 0, 0, time.UTC):   "11-20 12:00:00Z",
+			time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC):      "2001-01-01 00:00:00Z",
+			time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC): "1999-12-31 23:59:59Z",
+			time.Date(2000, 12, 31, 20, 0, 0, 0, pacific):    "2001-01-01 04:00:00Z",
+		} {
+			if got := clock(at); got != want {
+				t.Errorf("%s is shown as %s; want %s", at, got, want)
+			}
+		}
+		local := time.Date(2000, 1, 15, 20, 0, 0, 0, pacific) // the bubble's own year there is still 1999
+		if got := dated(local, "Mon 01-02 15:04 MST"); got != "Sat 2000-01-15 20:00 PST" {
+			t.Errorf("a local time is shown as %s", got)
+		}
+	})
+}
+
+// TestOneUnitIsSaidAsManyAre checks the plurals of all that is counted.
+func TestOneUnitIsSaidAsManyAre(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 unit": counted(1, "unit"), "0 units": counted(0, "unit"), "2 entries": counted(2, "entry"), "1 entry": counted(1, "entry"),
+		"1 call": measured(1, "calls"), "20 units": measured(20, "units"), "1 other": counted(1, "other"),
+	} {
+		if got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}
+
+func TestDurationsInHelpHaveNoZeroUnits(t *testing.T) {
+	for d, want := range map[time.Duration]string{5 * time.Minute: "5m", 30 * time.Second: "30s", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10 * time.Hour: "10h"} {
+		if got := brief(d); got != want {
+			t.Errorf("%s is written %s; want %s", d, got, want)
+		}
+	}
+}

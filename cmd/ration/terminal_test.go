@@ -1,0 +1,130 @@
+package main
+
+import (
+	"io"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+)
+
+// onTerminal runs a command on a terminal of so many columns and returns what
+// it printed.
+func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) (printed string, code int) {
+	t.Helper()
+	cmd.Env = append(cmd.Env, "COLUMNS=", "TERM=xterm", "NO_COLOR=")
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	out, _ := io.ReadAll(terminal) // ends with EIO when the command does
+	return strings.ReplaceAll(string(out), "\r\n", "\n"), exitCode(cmd.Wait())
+}
+
+func skipsTerminals() bool { return runtime.GOOS == "windows" }
+
+// TestTablesWrapInTheMiddleOfWordsAt80Columns runs every command that prints a
+// table on terminals of several widths. No line is wider, and every number and
+// time of the unlimited output is there in one piece.
+func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
+	if skipsTerminals() {
+		return
+	}
+	s := newStand(t, nil, "{name: youtube, limit: 9500, window: 24h}, {name: youtube-day, limit: 9500, window: {day: America/Los_Angeles}}, "+
+		"{name: youtube-search, limit: 700, window: 24h, methods: [search.list]}", "[trending, {search: {queries: [music]}}, channels, categories]", eight...)
+	if out, err := s.command("run").CombinedOutput(); exitCode(err) != exitStopped {
+		t.Fatalf("the run ends with %v: %s; want it stopped by the budget of searches", err, out)
+	}
+	numbers := regexp.MustCompile(`[+#]?[0-9][0-9.:TZ-]*`)
+	ahead := regexp.MustCompile(`\((in )?[0-9a-z]+( ago)?\)|[0-9a-z]+ later`) // it moves on between two runs
+	for _, args := range [][]string{
+		{"status"}, {"log", "--last", "8"}, {"log", "--by", "region"}, {"log", "--by", "method"}, {"costs"}, {"costs", "presets"}, {"why"},
+		{"plan", "--fresh"}, {"plan", "--fresh", "-v", "--at", "2035-05-05T05:05:05Z"}, {"ledger", "info"}, {"cooldown", "list"}, {"doctor"},
+		{"search", "music"}, {"run", "-v"},
+	} {
+		unlimited, _ := s.command(args...).Output()
+		for _, columns := range []uint16{60, 80, 200} {
+			printed, _ := onTerminal(t, columns, s.command(args...))
+			if printed == "" {
+				t.Errorf("%v prints nothing on %d columns", args, columns)
+			}
+			whole := numbers.FindAllString(printed, -1)
+			for _, number := range numbers.FindAllString(ahead.ReplaceAllString(string(unlimited), ""), -1) {
+				if args[0] != "plan" && args[0] != "run" && !slices.Contains(whole, number) {
+					t.Errorf("%v: %s is not there in one piece on %d columns:\n%s", args, number, columns, printed)
+					break
+				}
+			}
+			for line := range strings.Lines(printed) {
+				one := strings.Contains(line, s.dir) || strings.Contains(line, "\x1b") || strings.HasPrefix(line, "ration: ") // paths are not broken, nor are errors
+				if width := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); width > int(columns) && !one {
+					t.Errorf("%v: a line of %d columns on a terminal of %d: %q", args, width, columns, line)
+				}
+			}
+		}
+	}
+}
+
+// TestColumnsSetsTheWidth checks that COLUMNS is heeded with and without a
+// terminal, and a malformed one is not.
+func TestColumnsSetsTheWidth(t *testing.T) {
+	for value, want := range map[string]int{"60": 60, "": 80, "0": 80, "-5": 80, "wide": 80} {
+		a := &app{getenv: func(string) string { return value }, columns: func() int { return 80 }}
+		if got := a.width(); got != want {
+			t.Errorf("COLUMNS=%q: width %d; want %d", value, got, want)
+		}
+	}
+	if got := (&app{getenv: func(string) string { return "" }}).width(); got != 0 {
+		t.Errorf("width %d off a terminal; want no limit", got)
+	}
+}
+
+// TestNarrowTablesKeepTheirNumbers prints tables at every width from 1 on.
+func TestNarrowTablesKeepTheirNumbers(t *testing.T) {
+	for width := 1; width < 150; width++ {
+		var out strings.Builder
+		a := &app{stdout: &out, getenv: func(string) string { return "" }, columns: func() int { return width }}
+		table := a.table("budget", "used", "", "window", "next to return", "where")
+		table.row("youtube-search", 1234567890, "units", "{day: America/Los_Angeles}", "+844 11-22 08:00:30Z (in 23h5m), +5 2027-01-01 08:00:30Z", "https://developers.google.com/youtube/v3/determine_quota_cost")
+		table.row("日本語の予算", 5, "calls", "24h", "-", "")
+		table.row("", 0, "", "", "12.6 %", "search.list 800, videos.list 29, videoCategories.list 8")
+		table.print()
+		fields := strings.Fields(out.String())
+		for _, number := range []string{"1234567890", "+844", "11-22", "08:00:30Z", "2027-01-01", "12.6", "800,", "29,", "日本語の予算"} {
+			if !slices.Contains(fields, number) {
+				t.Errorf("%d columns: %s is broken:\n%s", width, number, out.String())
+			}
+		}
+		for line := range strings.Lines(out.String()) {
+			if got := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); got > max(width, 22) {
+				t.Errorf("%d columns: a line of %d: %q", width, got, line)
+			}
+		}
+	}
+}
+
+// TestStoppedIsShownAsFailInRed runs on a terminal, on a budget that stops it
+// and then on an upstream that fails.
+func TestStoppedIsShownAsFailInRed(t *testing.T) {
+	if skipsTerminals() {
+		return
+	}
+	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	printed, code := onTerminal(t, 80, s.command("run"))
+	if code != exitStopped || strings.Contains(printed, "fail") || !strings.Contains(printed, "US stopped") {
+		t.Errorf("a run that a budget stops exits with %d and shows %q", code, printed)
+	}
+	s = newStand(t, nil, "{name: all, limit: 9000, window: 24h}", "[{trending: {pages: 4}}]", "US")
+	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: 400, Reason: "badRequest"})
+	if printed, code = onTerminal(t, 80, s.command("run")); code != exitFailed || !strings.Contains(printed, "failed") {
+		t.Errorf("a run that fails exits with %d and shows %q", code, printed)
+	}
+}
