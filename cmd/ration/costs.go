@@ -20,8 +20,8 @@ func (a *app) costsCommand() *cobra.Command {
 		Short: "Show the price list, or what a request would cost",
 		Long: `Costs shows what each method costs, which budgets pay for it, and where each
 line comes from: costs.yaml, or a preset and its source; with a URL, or the name
-of a method, what that call would cost. It asks no ledger and sends nothing. A request that would be
-refused exits 78.
+of a method, what that call would cost. It asks no ledger and sends nothing. A
+request that would be refused exits 78.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",

@@ -32,6 +32,9 @@ const (
 // can be called wrongly, fail, and be interrupted; others are those it adds.
 func exitCodes(others ...int) string {
 	lines := []string{"Exit codes:", "  0   done"}
+	if slices.Contains(others, exitMisfit) {
+		lines[1] = "  0   it fits"
+	}
 	for _, line := range []struct {
 		code int
 		says string

@@ -71,3 +71,28 @@ func TestHelpListsTheExitCodesThatACommandGives(t *testing.T) {
 	}
 	check(root)
 }
+
+// TestHelpWrapsOn80Columns holds the help of every command to 80 columns.
+func TestHelpWrapsOn80Columns(t *testing.T) {
+	var out strings.Builder
+	a := newApp()
+	a.columns = func() int { return 80 }
+	root := a.root()
+	root.SetOut(&out)
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		out.Reset()
+		if err := cmd.Help(); err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if line = strings.TrimRight(line, "\n"); len([]rune(line)) > 80 && !strings.HasPrefix(line, "  ration ") { // examples are to be copied
+				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), len([]rune(line)), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(root)
+}

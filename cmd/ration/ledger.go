@@ -19,8 +19,8 @@ func (a *app) ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
 		Short: "Look at the ledger, and correct it by the upstream's console",
-		Long: `The ledger holds what was spent. Info shows it, reconcile corrects it by what the
-upstream's console says.
+		Long: `The ledger holds what was spent. Info shows it, reconcile corrects it by what
+the upstream's console says.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
@@ -30,11 +30,12 @@ upstream's console says.
 func (a *app) ledgerInfoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info",
-		Short: "Show which ledger this is, what it holds, and how far it has drifted",
+		Short: "Show which ledger this is, what it holds, and its drift",
 		Long: `Info says which ledger the configuration names, how large it is, and of each
 account how many entries it holds and since when. Drift is what was found to be
 missing and entered later, by reconcile or because the upstream's answers said
-so, and what was sent within the allowance while the ledger was down. It never makes a ledger.
+so, and what was sent within the allowance while the ledger was down. It never
+makes a ledger.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger info\n  ration ledger info --json",

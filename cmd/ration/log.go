@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ type logFlags struct {
 	last, top                                 int
 	by                                        string
 	csv                                       bool
+
+	left map[string][]string // by filter, names of entries that some filter left out
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -91,10 +94,43 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	return since, nil
 }
 
-// keeps reports whether an entry was asked for.
+// filters returns the names that were asked for, by the flag that asks.
+func (f *logFlags) filters() map[string]string {
+	return map[string]string{"method": f.method, "region": regionOf(f.region), "job": f.job, "lane": f.lane, "run": strings.ToLower(f.runID)}
+}
+
+// maxLeft is the most names that are kept to suggest one of.
+const maxLeft = 50
+
+// keeps reports whether an entry was asked for, and keeps its names if not.
 func (f *logFlags) keeps(e *logged) bool {
-	is := func(filter, word string) bool { return filter == "" || filter == word }
-	return is(f.method, e.Method) && is(regionOf(f.region), e.Region) && is(f.job, e.Job) && is(f.lane, e.Lane) && is(strings.ToLower(f.runID), e.Run)
+	kept := true
+	for by, name := range f.filters() {
+		kept = kept && (name == "" || name == e.of(by))
+	}
+	if kept {
+		return true
+	}
+	if f.left == nil {
+		f.left = map[string][]string{}
+	}
+	for by := range f.filters() {
+		if name := e.of(by); len(f.left[by]) < maxLeft && !slices.Contains(f.left[by], name) {
+			f.left[by] = append(f.left[by], name)
+		}
+	}
+	return false
+}
+
+// advice says which filter names what no entry has, and what they have.
+func (f *logFlags) advice() string {
+	filters := f.filters()
+	for _, by := range slices.Sorted(maps.Keys(filters)) {
+		if name := filters[by]; name != "" && !slices.Contains(f.left[by], name) {
+			return fmt.Sprintf("; --%s %q: %s", by, name, regionAdvice(name, f.left[by]))
+		}
+	}
+	return ""
 }
 
 // logged is an entry as JSON says it.
@@ -142,8 +178,11 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	if len(entries) == 0 && others {
-		fmt.Fprintln(a.stderr, "no entry matches")
+	switch {
+	case len(entries) == 0 && others:
+		fmt.Fprintf(a.stderr, "no entry matches%s\n", f.advice())
+	case len(entries) == 0:
+		fmt.Fprintln(a.stderr, "no entries")
 	}
 	switch {
 	case f.by != "":
@@ -152,7 +191,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return lines(a, entries)
 	case f.csv:
 		err = a.logCSV(entries)
-	default:
+	case len(entries) > 0:
 		a.logTable(entries)
 	}
 	if left > 0 {

@@ -119,6 +119,7 @@ cleanly, and the next run goes on.`,
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand())
 	root.SetHelpCommand(helpCommand(root))
@@ -126,6 +127,15 @@ cleanly, and the next run goes on.`,
 		command.Args = usageArgs(command.Args)
 	}
 	return root
+}
+
+// usageTemplate makes a template of cobra wrap the texts of flags.
+func (a *app) usageTemplate(template string) string {
+	width := a.width()
+	if width == 0 || width > 100 {
+		width = 100
+	}
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
 }
 
 // helpCommand is cobra's, except that an unknown command is a usage error

@@ -60,11 +60,15 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	case "memory":
 		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
 	}
-	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; %s", redact(address), kindAdvice(scheme))}
+	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; %s", redact(address), kindAdvice(address))}
 }
 
-// kindAdvice says what to write instead of an unknown kind of ledger.
-func kindAdvice(kind string) string {
+// kindAdvice says what to write instead of an address of an unknown kind.
+func kindAdvice(address string) string {
+	kind, _, found := strings.Cut(address, ":")
+	if !found && strings.ContainsAny(address, "./") {
+		return "write sqlite:" + address
+	}
 	kinds := []string{"sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 	if meant := meantName(kind, kinds); meant == "sqlite" {
 		return "write sqlite:FILE"

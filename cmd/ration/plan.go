@@ -27,7 +27,7 @@ func (a *app) planCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Play the schedule of the coming days against the budgets before it runs",
+		Short: "Play the coming days of the schedule against the budgets",
 		Long: `Plan plays every tick of regions.yaml over the coming days against the budgets
 of costs.yaml, with the guard and the ledger that run uses, on a clock of its
 own. It starts from what the ledger holds now, and writes nothing; --fresh

@@ -77,16 +77,16 @@ func (a *app) reconcileCommand() *cobra.Command {
 		Short: "Raise a budget to what the upstream's console says it counted",
 		Long: fmt.Sprintf(`Reconcile compares a budget with what the upstream's console says was used, and
 enters what is missing as a correction: no call, in lane manual, job reconcile.
-It is an entry like any other, so that every budget that covers it counts it, and
-it leaves their windows with time. status and ledger info show such drift.
+It is an entry like any other, so that every budget that covers it counts it,
+and it leaves their windows with time. status and ledger info show such drift.
 
 A budget by the day of the upstream's own zone is what a console can be compared
 with; for a sliding window N is what was used in the trailing time.
 
-A console that shows less than the ledger is often only late, by minutes or more,
-so lowering needs --force. It takes units off the newest corrections and calls of
-the window, %d entries back at most, and says how far it came. Where calls are
-counted it takes whole calls off, with their units.
+A console that shows less than the ledger is often only late, by minutes or
+more, so lowering needs --force. It takes units off the newest corrections and
+calls of the window, %d entries back at most, and says how far it came. Where
+calls are counted it takes whole calls off, with their units.
 
 `, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube-day --used 8500 --force",

@@ -16,11 +16,12 @@ import (
 func (a *app) whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why",
-		Short: "Explain the last refusal: who had spent the budget, and what would have helped",
-		Long: `Why explains the last refusal that ended a run or a spend with this state folder:
-which budget or cooldown it was, who had spent that budget's window at that
-instant, what would have had to be different, and whether the same call would be
-granted now. Refusals are in no ledger: the last one is kept in the state folder.
+		Short: "Explain the last refusal, and what would have helped",
+		Long: `Why explains the last refusal that ended a run or a spend with this state
+folder: which budget or cooldown it was, who had spent that budget's window at
+that instant, what would have had to be different, and whether the same call
+would be granted now. Refusals are in no ledger: the last one is kept in the
+state folder.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",
