@@ -190,11 +190,11 @@ func TestServeReloads(t *testing.T) {
 		s.write(t, "regions.yaml", good)
 		systemd := listenFor(t, name)
 		d := s.serve(t, []string{"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=200000"}, "-v")
-		tells(t, systemd, `^READY=1\nSTATUS=serving 1 regions$`)
+		tells(t, systemd, `^READY=1\nSTATUS=serving 1 region$`)
 		tells(t, systemd, `^WATCHDOG=1$`)
 		tells(t, systemd, `^WATCHDOG=1$`)
 
-		s.write(t, "regions.yaml", strings.Replace(good, "version: 1\n", "version: 1\ncolour: red\nmax_wait: 7\n", 1))
+		s.write(t, "regions.yaml", strings.Replace(good, "version: 1\n", "version: 1\ncolour: red\nmax_wait: 7 s\n", 1))
 		d.Process.Signal(syscall.SIGHUP)
 		reloading := tells(t, systemd, `^RELOADING=1`)
 		if runtime.GOOS == "linux" && !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]{6,}$`).MatchString(reloading) {
