@@ -129,17 +129,11 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
 	} else {
 		region.Steps = r.steps(fetch, name)
-		if fetch.Kind() == strictyaml.List && isEmpty(fetch) {
+		if len(region.Steps) == 0 && fetch.Kind() == strictyaml.List {
 			fetch.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
 		}
 	}
 	r.config.Regions = append(r.config.Regions, region)
-}
-
-func isEmpty(list strictyaml.Node) bool {
-	empty := true
-	list.Items(func(strictyaml.Node) { empty = false })
-	return empty
 }
 
 func (r *reader) schedule(n strictyaml.Node) Schedule {

@@ -245,7 +245,7 @@ func (p *pass) begin(ctx context.Context) (catalog.Progress, error) {
 		return progress, err
 	}
 	if !p.Again {
-		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, progress.FinishedAt.UTC().Format("15:04"))
+		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, quota.Stamp(progress.FinishedAt))
 	}
 	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
 		return progress, err

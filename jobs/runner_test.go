@@ -148,7 +148,7 @@ func TestRunFetchesAndCounts(t *testing.T) {
 	}
 	again := s.run(t, t.Context())
 	for _, r := range again.Regions {
-		if r.Outcome != jobs.Skipped || !strings.Contains(r.Err.Error(), "done 12:00; --again fetches anyway") {
+		if r.Outcome != jobs.Skipped || !strings.Contains(r.Err.Error(), "done 2026-11-20T12:00:00Z; --again fetches anyway") {
 			t.Errorf("%s a second time: %s (%v); want skipped", r.Region, r.Outcome, r.Err)
 		}
 	}

@@ -130,11 +130,11 @@ func (a *app) next(dir string) {
 	}
 	a.say("\nTry next:")
 	for _, command := range []string{"status", "log --last 10", "search music --region IN"} {
-		a.say("  %s --config %s --state %s %s", program, dir, dir, command)
+		fmt.Fprintf(a.stdout, "  %s --config %s --state %s %s\n", program, dir, dir, command)
 	}
 }
 
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stdout, format+"\n", args...) }
+func (a *app) say(format string, args ...any) { a.paragraph("", format, args...) }
 
 // stage is an app that works in one folder of the demo, whatever the
 // environment says.

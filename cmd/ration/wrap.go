@@ -141,11 +141,11 @@ func (a *app) paragraph(label, format string, args ...any) {
 		return
 	}
 	below := strings.Repeat(" ", len(label))
-	for i, line := range wrapWords(s, room) {
-		if i > 0 {
+	for line := range strings.SplitSeq(s, "\n") {
+		for _, part := range wrapWords(line, room) {
+			io.WriteString(a.stdout, strings.TrimRight(label+part, " ")+"\n")
 			label = below
 		}
-		io.WriteString(a.stdout, strings.TrimRight(label+line, " ")+"\n")
 	}
 }
 
