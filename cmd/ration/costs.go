@@ -315,11 +315,11 @@ func (a *app) price(found costs.Explanation) error {
 	case a.json:
 		return json.NewEncoder(a.stdout).Encode(out)
 	case !found.Guarded:
-		fmt.Fprintln(a.stdout, "not guarded: costs.yaml names no such host, the request would pass uncharged")
+		a.paragraph("", "not guarded: costs.yaml names no such host, the request would pass uncharged")
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		fmt.Fprintf(a.stdout, "%s costs %s of %s, charged to: %s\n", found.Call.Method, counted(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
+		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, counted(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
 	}
 	return nil
 }

@@ -181,7 +181,9 @@ func (g *grid) renderLine(out *strings.Builder, cells []string, widths []int, nu
 			}
 			line += align.Apply(part, widths[i])
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		if line = strings.TrimRight(line, " "); line != "" {
+			out.WriteString(line + "\n")
+		}
 	}
 }
 
