@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -44,9 +45,10 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 		t.Fatalf("the run ends with %v: %s; want it stopped by the budget of searches", err, out)
 	}
 	numbers := regexp.MustCompile(`[+#]?[0-9][0-9.:TZ-]*`)
+	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	ahead := regexp.MustCompile(`\((in )?[0-9a-z]+( ago)?\)|[0-9a-z]+ later`) // it moves on between two runs
 	for _, args := range [][]string{
-		{"status"}, {"log", "--last", "8"}, {"log", "--by", "region"}, {"log", "--by", "method"}, {"costs"}, {"costs", "presets"}, {"why"},
+		{"status", "--at", soon}, {"log", "--last", "8"}, {"log", "--by", "region"}, {"log", "--by", "method"}, {"costs"}, {"costs", "presets"}, {"why"},
 		{"plan", "--fresh"}, {"plan", "--fresh", "-v", "--at", "2035-05-05T05:05:05Z"}, {"ledger", "info"}, {"cooldown", "list"}, {"doctor"},
 		{"search", "music"}, {"run", "-v"},
 	} {
