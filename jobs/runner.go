@@ -258,6 +258,9 @@ func (p *pass) step(ctx context.Context, step Step, at catalog.Checkpoint) error
 	caller := quota.CallerFrom(ctx)
 	caller.Job = step.Name()
 	ctx = quota.WithCaller(ctx, caller)
+	if step.Kind == Channels {
+		defer p.releaseClaims(ctx)
+	}
 	for !at.Done && at.Pages < step.Pages {
 		if p.stop.Err() != nil {
 			return context.Cause(p.stop)
@@ -346,17 +349,6 @@ func (p *pass) call(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 	if step.Kind == Trending {
 		page.FirstRank = at.Videos + 1
 	}
-	return page, err
-}
-
-// channels fetches some of the channels that are not known yet.
-func (p *pass) channels(ctx context.Context) (catalog.Page, error) {
-	ids, err := p.Catalog.UnknownChannels(ctx, p.region.Name, youtube.PageSize)
-	if err != nil || len(ids) == 0 {
-		return catalog.Page{Done: true}, err
-	}
-	page, err := p.Client.Channels(ctx, ids)
-	page.Done = len(ids) < youtube.PageSize
 	return page, err
 }
 

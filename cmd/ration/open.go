@@ -268,7 +268,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	if f.spending, err = a.openGuard(table, true); err != nil {
 		return nil, err
 	}
-	if f.catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), nil); err != nil {
+	if f.catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err != nil {
 		return nil, err
 	}
 	upstream, err := youtubeOf(table)

@@ -28,7 +28,7 @@ import (
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
-	schemaVersion = 2
+	schemaVersion = 3
 	applicationID = 0x72636174 // "rcat", so that another program's database is never taken for ours
 	busyTimeout   = 30 * time.Second
 )
@@ -38,6 +38,9 @@ var schemaSQL string
 
 //go:embed schema2.sql
 var schema2SQL string
+
+//go:embed schema3.sql
+var schema3SQL string
 
 //go:embed queries.sql
 var queriesSQL string
@@ -204,10 +207,7 @@ func (c *Catalog) create() error {
 	if err != nil || version == schemaVersion {
 		return err
 	}
-	schema := schema2SQL
-	if version == 0 {
-		schema = schemaSQL + schema
-	}
+	schema := strings.Join([]string{schemaSQL, schema2SQL, schema3SQL}[version:], "")
 	schema += fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
 	if _, err := tx.Exec(schema); err != nil {
 		return err

@@ -109,14 +109,21 @@ func (b *batch) putVideo(v Video, snippet bool, now int64) (n int64, err error) 
 	return n, err
 }
 
+// putChannels stores the page's channels and ends the claims on them.
 func (b *batch) putChannels(p Page, now int64) error {
 	for _, ch := range p.Channels {
 		if _, err := b.exec("put_channel", ch.ID, clean(ch.Title), ch.Subscribers, ch.Views, ch.Videos, false, now); err != nil {
 			return err
 		}
+		if _, err := b.exec("release_claim", ch.ID); err != nil {
+			return err
+		}
 	}
 	for _, id := range p.MissingChannels {
 		if _, err := b.exec("put_channel", id, "", nil, nil, nil, true, now); err != nil {
+			return err
+		}
+		if _, err := b.exec("release_claim", id); err != nil {
 			return err
 		}
 	}

@@ -219,29 +219,3 @@ func TestLongestUnfetched(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
-
-// Channels are asked for once within the retention, the missing ones too.
-func TestUnknownChannels(t *testing.T) {
-	c, k := openTest(t)
-	ctx := t.Context()
-	commit(t, c, Page{Videos: []Video{{ID: "a", ChannelID: "UC1"}, {ID: "b", ChannelID: "UC2"}, {ID: "c"}, {ID: "d", ChannelID: "UC1"}}})
-	commit(t, c, Page{Region: "GB", Videos: []Video{{ID: "e", ChannelID: "UC3"}}})
-	ask := func(region string, limit int, want ...string) {
-		t.Helper()
-		got, err := c.UnknownChannels(ctx, region, limit)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("region %q, limit %d: %v (-want +got):\n%s", region, limit, err, diff)
-		}
-	}
-	ask("", 50, "UC3", "UC1", "UC2")
-	ask("US", 50, "UC1", "UC2")
-	ask("US", 1, "UC1")
-	commit(t, c, Page{Step: "channels", Channels: []Channel{{ID: "UC1", Title: "One", Subscribers: count(7)}}, MissingChannels: []string{"UC2"}, Done: true})
-	ask("", 50, "UC3")
-	ask("US", 50)
-	if n, err := c.Counts(ctx); err != nil || n.Channels != 1 {
-		t.Errorf("got %+v, %v, want one channel found", n, err)
-	}
-	k.t = k.t.Add(DefaultRetention + time.Hour)
-	ask("US", 50, "UC1", "UC2")
-}

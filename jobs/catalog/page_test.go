@@ -48,33 +48,38 @@ func TestKnownPage(t *testing.T) {
 	}
 }
 
-// TestOlderSchema: a catalogue of version 1 is brought up to date when it is
-// opened for writing, with all that is in it.
+// TestOlderSchema: a catalogue of an older version is brought up to date when it
+// is opened for writing, with all that is in it.
 func TestOlderSchema(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "catalog.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	script := schemaSQL + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; INSERT INTO categories VALUES ('US', '10', 'Music', 0);", applicationID)
-	if _, err := db.Exec(script); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenExisting(path, nil); !errors.Is(err, ErrOlder) {
-		t.Errorf("for reading: %v; want ErrOlder", err)
-	}
-	c := openAt(t, path, &clock{t: day0})
-	if err := c.Commit(t.Context(), Page{Region: "US", Tick: day0, Step: "categories", ETag: "e"}); err != nil {
-		t.Fatal(err)
-	}
-	again, err := OpenExisting(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	var titles int
-	if err := again.db.QueryRow("SELECT count(*) FROM categories WHERE title = 'Music'").Scan(&titles); err != nil || titles != 1 {
-		t.Errorf("%d categories, %v; want the one there was", titles, err)
+	for version, schema := range []string{1: schemaSQL, 2: schemaSQL + schema2SQL} {
+		if schema == "" {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "catalog.db")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		script := schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; INSERT INTO categories VALUES ('US', '10', 'Music', 0);", applicationID, version)
+		if _, err := db.Exec(script); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenExisting(path, nil); !errors.Is(err, ErrOlder) {
+			t.Errorf("version %d for reading: %v; want ErrOlder", version, err)
+		}
+		c := openAt(t, path, &clock{t: day0})
+		commit(t, c, Page{Step: "categories", ETag: "e"})
+		commit(t, c, Page{Videos: []Video{{ID: "a", ChannelID: "UC1"}}})
+		claimed(t, c, "US", 50, "UC1")
+		again, err := OpenExisting(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		var titles int
+		if err := again.db.QueryRow("SELECT count(*) FROM categories WHERE title = 'Music'").Scan(&titles); err != nil || titles != 1 {
+			t.Errorf("version %d: %d categories, %v; want the one there was", version, titles, err)
+		}
 	}
 }

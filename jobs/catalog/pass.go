@@ -99,33 +99,6 @@ func (c *Catalog) LongestUnfetched(ctx context.Context, regions []string) ([]str
 	return order, nil
 }
 
-// UnknownChannels names up to limit channels of stored videos that were not
-// asked for within the retention, newest videos' first. Region narrows it to
-// the videos that this region's passes met; empty is all. Commit what
-// channels.list answers as Channels and the others as MissingChannels: neither
-// is named again.
-func (c *Catalog) UnknownChannels(ctx context.Context, region string, limit int) ([]string, error) {
-	ids, err := c.unknownChannels(ctx, region, limit)
-	return ids, c.wrap("find unknown channels", err)
-}
-
-func (c *Catalog) unknownChannels(ctx context.Context, region string, limit int) ([]string, error) {
-	rows, err := c.queries["unknown_channels"].QueryContext(ctx, region, c.cutoff(), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var ids []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
-}
-
 // Counts counts the rows.
 func (c *Catalog) Counts(ctx context.Context) (Counts, error) {
 	var n Counts

@@ -22,7 +22,7 @@ import (
 func child(role string) int {
 	name, arg, _ := strings.Cut(role, " ")
 	run := map[string]func(path, arg string) error{
-		"commit": childCommit, "die": childDie, "lock": childLock, "write": childWrite,
+		"commit": childCommit, "die": childDie, "lock": childLock, "write": childWrite, "claim": childClaim,
 	}[name]
 	if err := run(os.Getenv("CATALOG_TEST_PATH"), arg); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -58,7 +58,7 @@ func TestRetentionForEver(t *testing.T) {
 	if p, err := c.Prune(t.Context()); err != nil || p != (Pruned{}) {
 		t.Errorf("got %+v, %v, want nothing pruned", p, err)
 	}
-	if ids, err := c.UnknownChannels(t.Context(), "", 50); err != nil || len(ids) != 0 {
+	if ids, err := c.ClaimChannels(t.Context(), "US", 50); err != nil || len(ids) != 0 {
 		t.Errorf("channels asked for again: %v, %v", ids, err)
 	}
 }

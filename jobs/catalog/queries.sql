@@ -87,12 +87,29 @@ SELECT region, max(tick), max(fetched_at), max(finished_at) FROM passes GROUP BY
 SELECT (SELECT count(*) FROM videos), (SELECT count(*) FROM positions), (SELECT count(*) FROM channels WHERE NOT missing);
 
 -- Newest sight first: what this pass has just met.
--- name: unknown_channels
+-- name: free_channels
 SELECT v.channel_id FROM videos v
 WHERE v.channel_id <> ''
   AND NOT EXISTS (SELECT 1 FROM channels c WHERE c.id = v.channel_id AND c.fetched_at >= ?2)
-  AND (?1 = '' OR EXISTS (SELECT 1 FROM sightings s WHERE s.video = v.n AND s.region = ?1))
+  AND NOT EXISTS (SELECT 1 FROM claims k WHERE k.channel = v.channel_id AND k.region <> ?1)
+  AND EXISTS (SELECT 1 FROM sightings s WHERE s.video = v.n AND s.region = ?1)
 GROUP BY v.channel_id ORDER BY max(v.n) DESC LIMIT ?3;
+
+-- name: put_claim
+INSERT INTO claims (channel, region, until) VALUES (?1, ?2, ?3)
+ON CONFLICT (channel) DO UPDATE SET until = excluded.until;
+
+-- name: renew_claims
+UPDATE claims SET until = ?2 WHERE region = ?1;
+
+-- name: release_claim
+DELETE FROM claims WHERE channel = ?1;
+
+-- name: release_claims
+DELETE FROM claims WHERE region = ?1;
+
+-- name: drop_lapsed_claims
+DELETE FROM claims WHERE until <= ?1 OR until > ?2;
 
 -- FTS5 walks its matches from the newest row down without sorting, so the inner
 -- LIMIT bounds what bm25 has to rank. CROSS JOIN keeps FTS5 the outer loop.

@@ -1,0 +1,149 @@
+package jobs_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+	"github.com/ration-dev/ration/quota"
+)
+
+// channelCalls counts how often each channel was asked for.
+func channelCalls(upstream *youtubetest.Server) map[string]int {
+	asked := map[string]int{}
+	for _, a := range upstream.Arrivals() {
+		if a.Method == "channels.list" {
+			for _, ids := range a.Query["id"] {
+				for id := range strings.SplitSeq(ids, ",") {
+					asked[id]++
+				}
+			}
+		}
+	}
+	return asked
+}
+
+// chartChannels returns the channels of regions' charts.
+func chartChannels(data *youtubetest.Data, regions ...string) map[string]bool {
+	channels := map[string]bool{}
+	for _, region := range regions {
+		for _, v := range data.Chart(region) {
+			channels[v.ChannelID] = true
+		}
+	}
+	return channels
+}
+
+// TestRegionsInParallelPayForAChannelOnce: charts of several regions share
+// channels, and regions that fetched at the same time asked for the same ones.
+func TestRegionsInParallelPayForAChannelOnce(t *testing.T) {
+	data := youtubetest.DefaultData()
+	regions := data.Regions()
+	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond}, regions...)
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
+		t.Fatalf("%s: %v", report.Outcome, report.Err)
+	}
+	asked := channelCalls(s.upstream)
+	for id, n := range asked {
+		if n != 1 {
+			t.Errorf("channel %s was asked for %d times; want once", id, n)
+		}
+	}
+	if want := chartChannels(data, regions...); len(asked) != len(want) {
+		t.Errorf("%d channels were asked for; want the %d of all charts", len(asked), len(want))
+	}
+}
+
+// TestAFailedChannelCallLeavesItsChannels: what one region's call did not get
+// is got by the next run, and by no other region meanwhile.
+func TestAFailedChannelCallLeavesItsChannels(t *testing.T) {
+	data := youtubetest.DefaultData()
+	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data}, "US", "GB")
+	s.upstream.Fail(youtubetest.Fault{Method: "channels.list", Status: 500, Times: 1})
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed {
+		t.Fatalf("%s: %v; want failed by the 500", report.Outcome, report.Err)
+	}
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
+		t.Fatalf("the next run: %s: %v", report.Outcome, report.Err)
+	}
+	counts, err := s.Catalog.Counts(t.Context())
+	if want := len(chartChannels(data, "US", "GB")); err != nil || counts.Channels != int64(want) {
+		t.Errorf("%d channels in the catalogue, %v; want the %d of both charts", counts.Channels, err, want)
+	}
+}
+
+// TestARefusedChannelCallReleasesItsClaims: a region that a budget stops keeps
+// its channels from no other region.
+func TestARefusedChannelCallReleasesItsClaims(t *testing.T) {
+	s := newScene(t, plenty+"  - {name: us, limit: 1, window: 24h, methods: [channels.list], regions: [US]}\n", "[channels]", nil, "US", "GB")
+	s.Parallel = 1
+	for _, region := range []string{"US", "GB"} {
+		page := catalog.Page{Region: region, Tick: noon, Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
+		if err := s.Catalog.Commit(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spent := quota.Call{Account: "a", Method: "channels.list", Units: 1, Caller: quota.Caller{Region: "US"}}
+	if _, err := s.guard.Spend(t.Context(), spent); err != nil {
+		t.Fatal(err)
+	}
+	report := s.run(t, t.Context())
+	if us, gb := report.Regions[0], report.Regions[1]; us.Outcome != jobs.Stopped || gb.Outcome != jobs.Complete || gb.Calls != 1 {
+		t.Fatalf("US %s (%v), GB %s with %d calls; want US stopped and GB to fetch the channel", us.Outcome, us.Err, gb.Outcome, gb.Calls)
+	}
+}
+
+// TestALongChannelCallKeepsItsClaims: a call that takes longer than a claim
+// holds renews it, and no other region asks for its channels.
+func TestALongChannelCallKeepsItsClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		upstream := youtubetest.New(nil)
+		store, err := catalog.Open(filepath.Join(t.TempDir(), "catalog.db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		page := catalog.Page{Tick: time.Now(), Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
+		for _, page.Region = range []string{"US", "GB"} {
+			if err := store.Commit(t.Context(), page); err != nil {
+				t.Fatal(err)
+			}
+		}
+		long := roundTripper(func(req *http.Request) (*http.Response, error) {
+			for range 10 {
+				time.Sleep(catalog.ClaimTime)
+				if ids, err := store.ClaimChannels(t.Context(), "GB", 50); err != nil || len(ids) != 0 {
+					t.Errorf("GB claims %v, %v, while US asks for it", ids, err)
+				}
+			}
+			answer := httptest.NewRecorder()
+			upstream.ServeHTTP(answer, req)
+			return answer.Result(), nil
+		})
+		client, err := youtube.New(t.Context(), &http.Client{Transport: &youtube.KeyTransport{Key: "k", Hosts: []string{"youtube.test"}, Base: long}}, "https://youtube.test/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@monthly'\nfetch: [channels]\nregions: {US: {}}\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := (&jobs.Runner{Catalog: store, Client: client}).Run(t.Context(), config.Regions)
+		if err != nil || report.Outcome != jobs.Complete || len(channelCalls(upstream)) != 1 {
+			t.Errorf("%+v, %v after %d channels; want complete after one", report, errors.Join(err, report.Err), len(channelCalls(upstream)))
+		}
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
