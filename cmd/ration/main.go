@@ -37,7 +37,7 @@ type app struct {
 	quiet     bool
 	verbose   bool
 
-	fixed bool   // now does not move: --at
+	fixed bool   // now is not the system's clock, as with --at
 	asked *asker // what the ledger refused, for why
 }
 

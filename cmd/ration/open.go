@@ -172,7 +172,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// ledgerClock is the ledger's own clock, nil, unless --at fixes it.
+// ledgerClock returns nil, which is the ledger's own clock, unless now is not
+// the system's.
 func (a *app) ledgerClock() func() time.Time {
 	if a.fixed {
 		return a.now
@@ -222,7 +223,7 @@ func (a *app) openAllowance(l quota.Ledger, table *costs.Table) *allowance.Ledge
 	if err != nil {
 		return allowance.New(l, "", nil)
 	}
-	return allowance.New(l, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table)})
+	return allowance.New(l, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table), Now: a.ledgerClock()})
 }
 
 func (s *spending) Close() error { return s.allowance.Close() }

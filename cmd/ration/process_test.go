@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -34,9 +35,24 @@ func newStand(t *testing.T, o *youtubetest.Options, budget, fetch string, region
 	t.Cleanup(web.Close)
 	s.url = web.URL
 	s.write(t, "costs.yaml", "version: 1\nupstream: youtube\naccount: p\nledger: sqlite:ration.db\napi: youtube/v3\nhosts: [youtube.googleapis.com]\n"+
+		"resets: {day: "+middayZone()+"}\n"+
 		"costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}\nbudgets: ["+budget+"]\n")
-	s.write(t, "regions.yaml", "version: 1\nschedule: '@monthly'\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n")
+	s.write(t, "regions.yaml", "version: 1\nschedule: "+leapDay+"\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n")
 	return s
+}
+
+// leapDay is a schedule whose tick does not come while a test runs.
+const leapDay = "0 0 29 2 *"
+
+// middayZone returns a zone in which it is midday by the system's clock, give or
+// take half an hour: a test that runs there meets no end of a day.
+func middayZone() string {
+	switch ahead := 12 - time.Now().UTC().Add(30*time.Minute).Hour(); {
+	case ahead > 0:
+		return fmt.Sprintf("Etc/GMT-%d", ahead) // POSIX: east of Greenwich
+	default:
+		return fmt.Sprintf("Etc/GMT+%d", -ahead)
+	}
 }
 
 func (s *stand) write(t *testing.T, name, content string) {

@@ -23,9 +23,39 @@ const asRation = "RATION_TEST_AS_RATION"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asRation) != "" {
-		main()
+		rationMain()
 	}
-	testscript.Main(m, map[string]func(){"ration": main})
+	testscript.Main(m, map[string]func(){"ration": rationMain})
+}
+
+// shiftEnv in the environment of a ration process is by how much its clock is
+// ahead of the system's. Without it, the system's clock is used.
+const shiftEnv = "RATION_TEST_SHIFT"
+
+// midday is when tests begin that charge calendar days: far from the boundaries
+// of a day, in Los Angeles and in UTC, and from those of a month.
+const midday = "2026-11-20T18:00:00Z"
+
+// rationMain is main with the clock of the environment.
+func rationMain() {
+	a := newApp()
+	if shift := os.Getenv(shiftEnv); shift != "" {
+		by, err := time.ParseDuration(shift)
+		if err != nil {
+			panic(err)
+		}
+		a.now, a.fixed = func() time.Time { return time.Now().Add(by) }, true
+	}
+	os.Exit(a.main(os.Args[1:]))
+}
+
+// shiftTo returns the value of shiftEnv for clocks that show an instant now.
+func shiftTo(t interface{ Fatal(...any) }, instant string) time.Duration {
+	at, err := time.Parse(time.RFC3339, instant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Until(at)
 }
 
 // TestScripts runs testdata/script: the command line as its users meet it,
@@ -44,6 +74,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values[upstreamKey{}] = new(*youtubetest.Server)
 			env.Setenv("YOUTUBE_API_KEY", "AIzaSECRET-of-the-test")
+			env.Setenv(shiftEnv, shiftTo(t, midday).String())
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -54,6 +85,7 @@ func TestScripts(t *testing.T) {
 			return err == nil || os.Getenv("RATION_REQUIRE_REDIS") != "", nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"clock":    setClock,
 			"exits":    exits,
 			"upstream": startUpstream,
 			"fail":     failUpstream,
@@ -83,6 +115,22 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// setClock sets the clock of the ration processes and local YouTubes that are
+// started from now on, which runs on from there: clock 2026-11-20T23:59:00Z, or
+// clock system.
+func setClock(ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "system" {
+		ts.Setenv(shiftEnv, "")
+		return
+	}
+	ts.Setenv(shiftEnv, shiftTo(fatal{ts}, args[0]).String())
+}
+
+// fatal gives a script the method of a test.
+type fatal struct{ *testscript.TestScript }
+
+func (f fatal) Fatal(args ...any) { f.Fatalf("%s", fmt.Sprint(args...)) }
+
 type upstreamKey struct{}
 
 func server(ts *testscript.TestScript) **youtubetest.Server {
@@ -90,9 +138,10 @@ func server(ts *testscript.TestScript) **youtubetest.Server {
 }
 
 // startUpstream starts a local YouTube and names it in RATION_ENDPOINT:
-// upstream [2026] [units] [search=calls]
+// upstream [2026] [units] [search=calls]. Its clock is that of ration processes.
 func startUpstream(ts *testscript.TestScript, _ bool, args []string) {
-	options := &youtubetest.Options{}
+	shift, _ := time.ParseDuration(ts.Getenv(shiftEnv))
+	options := &youtubetest.Options{Now: func() time.Time { return time.Now().Add(shift) }}
 	for _, arg := range args {
 		if arg == "2026" {
 			options.Model = youtubetest.Since2026

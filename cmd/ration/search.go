@@ -47,7 +47,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 	if err != nil {
 		return err
 	}
-	c, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), nil)
+	c, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
 	if err != nil {
 		return err
 	}
