@@ -49,7 +49,12 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	t.Helper()
 	s := &scene{clock: &ledgertest.Clock{}}
 	s.clock.Set(noon)
-	s.upstream = youtubetest.New(o)
+	upstream := youtubetest.Options{}
+	if o != nil {
+		upstream = *o
+	}
+	upstream.Now = s.clock.Now // a day of its own would end while a test runs
+	s.upstream = youtubetest.New(&upstream)
 	web := httptest.NewServer(s.upstream)
 	t.Cleanup(web.Close)
 	table, err := costs.Parse("costs.yaml", []byte(pricelist+budgets))

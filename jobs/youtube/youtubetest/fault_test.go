@@ -96,7 +96,7 @@ func TestReplacedAnswers(t *testing.T) {
 
 // A fault is metered like any call; Free is not, and a spent quota still refuses.
 func TestFaultsAreMetered(t *testing.T) {
-	upstream := youtubetest.New(&youtubetest.Options{Limit: 100})
+	upstream := youtubetest.New(&youtubetest.Options{Limit: 100, Now: atNoon})
 	upstream.Fail(
 		youtubetest.Fault{Method: "search.list", Status: 500, Free: true},
 		youtubetest.Fault{Method: "search.list", Status: 500},

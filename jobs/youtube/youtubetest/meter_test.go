@@ -126,6 +126,7 @@ func TestAdmission(t *testing.T) {
 			[]string{aChart + "&regionCode=XX", aChart + "&regionCode=XX"}, []int{400, 403}, map[string]int64{defaultBk: 1},
 		},
 	} {
+		c.opts.Now = atNoon
 		upstream := youtubetest.New(&c.opts)
 		for bucket, units := range c.before {
 			upstream.SpendElsewhere(bucket, units)
@@ -144,8 +145,11 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// atNoon is the clock of tests with a limit: their day does not end meanwhile.
+func atNoon() time.Time { return time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) }
+
 func TestLimitChangesWhileRunning(t *testing.T) {
-	upstream := youtubetest.New(nil)
+	upstream := youtubetest.New(&youtubetest.Options{Now: atNoon})
 	for _, step := range []struct {
 		limit  int64
 		status int
@@ -220,7 +224,7 @@ func TestShortWindowsAreFixed(t *testing.T) {
 
 // Whatever comes at once, the meter is exact and the record has it all.
 func TestMeterIsExactUnderConcurrency(t *testing.T) {
-	upstream := youtubetest.New(&youtubetest.Options{Limit: 1000})
+	upstream := youtubetest.New(&youtubetest.Options{Limit: 1000, Now: atNoon})
 	var ok, refused atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
