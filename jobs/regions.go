@@ -102,8 +102,12 @@ func (r *reader) document(n strictyaml.Node) {
 	if r.fetch != (strictyaml.Node{}) {
 		(&reader{zone: r.zone}).steps(r.fetch, "") // its mistakes are told even if no region is right
 	}
-	regions.Entries(func(key, value strictyaml.Node) { r.region(key, value, shared) })
-	if len(r.config.Regions) == 0 {
+	entries := 0
+	regions.Entries(func(key, value strictyaml.Node) {
+		entries++
+		r.region(key, value, shared)
+	})
+	if entries == 0 && regions.Kind() == strictyaml.Map {
 		regions.Mistake("no region: write regions: {US: {}}")
 	}
 }
@@ -129,9 +133,6 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
 	} else {
 		region.Steps = r.steps(fetch, name)
-		if len(region.Steps) == 0 && fetch.Kind() == strictyaml.List {
-			fetch.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
-		}
 	}
 	r.config.Regions = append(r.config.Regions, region)
 }
@@ -168,7 +169,9 @@ func (r *reader) steps(n strictyaml.Node, region string) []Step {
 		}
 		steps = append(steps, step)
 	}
+	items := 0
 	n.Items(func(item strictyaml.Node) {
+		items++
 		if item.Kind() == strictyaml.Text {
 			if kind := item.OneOf("step", kinds); kind != "" {
 				r.step(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
@@ -184,7 +187,13 @@ func (r *reader) steps(n strictyaml.Node, region string) []Step {
 			}
 			first = false
 		})
+		if first && item.Kind() == strictyaml.Map {
+			item.Mistake("an item of fetch is empty: write trending: {pages: 4}, or remove it")
+		}
 	})
+	if items == 0 && n.Kind() == strictyaml.List {
+		n.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
+	}
 	return steps
 }
 
@@ -203,6 +212,9 @@ func (r *reader) step(step Step, at, options strictyaml.Node, add func(strictyam
 		step.Pages = 1
 		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
 			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(200)) })
+			if len(queries) == 0 && n.Kind() == strictyaml.List {
+				n.Mistake("queries is empty: write queries: [music]")
+			}
 		}}}
 	}
 	if options != (strictyaml.Node{}) {

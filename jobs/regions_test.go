@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -77,6 +78,71 @@ func TestRegionsNamesEveryMistake(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnUnknownStepIsOneMistake: what is wrong with the items of a list is said
+// in one line, the cause, without a second one that says that the list is empty.
+func TestAnUnknownStepIsOneMistake(t *testing.T) {
+	for fetch, want := range map[string]string{
+		"[nonsense]":                     `3:9: unknown step "nonsense": write one of trending, search, channels, categories`,
+		"[{trendin: {pages: 2}}]":        `3:10: unknown step "trendin": write trending`,
+		"[trending, {nonsense: {}}]":     `3:20: unknown step "nonsense": write one of trending, search, channels, categories`,
+		"[search]":                       "3:9: search needs queries: write search: {queries: [music]}",
+		"[{search: {queries: []}}]":      "3:28: queries is empty: write queries: [music]",
+		"[{}]":                           "3:9: an item of fetch is empty: write trending: {pages: 4}, or remove it",
+		"[{trending: {}, channels: {}}]": "3:24: a second step in one item: write each behind a dash of its own",
+		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: a second step in one item: write each behind a dash of its own\nregions.yaml:3:38: a second step in one item: write each behind a dash of its own",
+		"[]":       "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
+		"trending": `3:8: fetch is "trending": write a list, [first, second]`,
+	} {
+		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: "+fetch+"\nregions: {US: {}, GB: {}}\n"), nil)
+		if got := fmt.Sprint(err); got != "regions.yaml:"+want {
+			t.Errorf("%s: got\n%s\nwant\nregions.yaml:%s", fetch, got, want)
+		}
+	}
+	for regions, want := range map[string]string{
+		"[US]":      "4:10: regions is a list: write a map, key: value",
+		"{usa: {}}": `4:11: unknown region "usa": write its two capital letters, such as US`,
+		"{}":        "4:10: no region: write regions: {US: {}}",
+	} {
+		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: "+regions+"\n"), nil)
+		if got := fmt.Sprint(err); got != "regions.yaml:"+want {
+			t.Errorf("%s: got\n%s\nwant\nregions.yaml:%s", regions, got, want)
+		}
+	}
+}
+
+// TestRegionsYamlIsFollowed: each key does what it says.
+func TestRegionsYamlIsFollowed(t *testing.T) {
+	config, err := jobs.Parse("regions.yaml", []byte(`
+version: 1
+timezone: Asia/Kolkata
+schedule: "30 5 * * *"
+max_wait: 7s
+max_total_wait: 11m
+fetch: [trending, categories, channels, {search: {queries: [a, b]}}]
+regions:
+  US: {}
+  IN: {schedule: "0 6 * * *", fetch: [{trending: {pages: 2}}, {channels: {pages: 3}}, {search: {queries: [c], pages: 5}}]}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.MaxWait != 7*time.Second || config.MaxTotalWait != 11*time.Minute {
+		t.Errorf("waits %s and %s; want 7s and 11m", config.MaxWait, config.MaxTotalWait)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var got []string
+	for _, r := range config.Regions {
+		got = append(got, r.Name, r.Schedule.Zone().String(), r.Schedule.Tick(now).Format("15:04"))
+		for _, s := range r.Steps {
+			got = append(got, fmt.Sprintf("%s=%d", s.Name(), s.Pages))
+		}
+	}
+	want := "US Asia/Kolkata 00:00 trending=4 categories=1 channels=10 search:a=1 search:b=1 IN Asia/Kolkata 00:30 trending=2 channels=3 search:c=5"
+	if got := strings.Join(got, " "); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

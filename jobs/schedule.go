@@ -26,7 +26,7 @@ type Schedule struct {
 }
 
 // ParseSchedule reads a cron line of five fields, or a descriptor such as
-// @hourly or @every 6h, in a zone. It refuses a line that never comes, such as
+// @hourly or @every 6h, in a zone; nil is UTC. It refuses a line that never comes, such as
 // the 30th of February, and one that comes more than once a minute. Sunday is 0,
 // and where both a day of the month and a weekday are given either will do, as
 // github.com/robfig/cron v3.0.1 reads them.
@@ -99,7 +99,8 @@ func (s Schedule) IsZero() bool { return s.cron == nil }
 // String returns the line as it was written.
 func (s Schedule) String() string { return s.spec }
 
-// Zone returns the zone whose clock the line is read on, and UTC for the zero Schedule.
+// Zone returns the zone whose clock the line is read on. It is never nil, and
+// UTC for the zero Schedule.
 func (s Schedule) Zone() *time.Location {
 	if s.zone == nil {
 		return time.UTC
@@ -122,8 +123,8 @@ func (s Schedule) Next(t time.Time) time.Time {
 		return time.Time{}
 	}
 	for at := t; ; {
-		_, offset := at.In(s.zone).Zone()
-		_, end := at.In(s.zone).ZoneBounds()
+		_, offset := at.In(s.Zone()).Zone()
+		_, end := at.In(s.Zone()).ZoneBounds()
 		next := s.cron.Next(t.In(time.FixedZone("", offset)))
 		if next.IsZero() || end.IsZero() || next.Before(end) {
 			return next.UTC()

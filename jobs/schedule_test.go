@@ -204,3 +204,34 @@ func TestTickAndNextAgree(t *testing.T) {
 		}
 	})
 }
+
+// TestZeroScheduleNeverComes: nothing that is asked of it panics.
+func TestZeroScheduleNeverComes(t *testing.T) {
+	var s jobs.Schedule
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	if !s.IsZero() || s.String() != "" || s.Zone() != time.UTC || !s.Next(now).IsZero() || !s.Tick(now).IsZero() {
+		t.Errorf("zero %t, %q in %s, next %s, tick %s; want a schedule in UTC without ticks", s.IsZero(), s, s.Zone(), s.Next(now), s.Tick(now))
+	}
+}
+
+// TestANilZoneIsUTC: a schedule without a zone has ticks in UTC, and knows so.
+func TestANilZoneIsUTC(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC)
+	for _, spec := range []string{"0 */6 * * *", "@every 6h", "@daily"} {
+		s, err := jobs.ParseSchedule(spec, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		utc, err := jobs.ParseSchedule(spec, time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.IsZero() || s.Zone() != time.UTC || !s.Next(now).Equal(utc.Next(now)) || !s.Tick(now).Equal(utc.Tick(now)) {
+			t.Errorf("%s: in %s, next %s, tick %s; want as in UTC: %s, %s", spec, s.Zone(), s.Next(now), s.Tick(now), utc.Next(now), utc.Tick(now))
+		}
+	}
+	berlin := zone(t, "Europe/Berlin")
+	if s, err := jobs.ParseSchedule("@daily", berlin); err != nil || s.Zone() != berlin {
+		t.Errorf("%s, %v; want Europe/Berlin", s.Zone(), err)
+	}
+}
