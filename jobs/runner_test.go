@@ -32,6 +32,11 @@ type scene struct {
 	guard    *quota.Guard
 	clock    *ledgertest.Clock
 	regions  []jobs.Region
+
+	ledger    quota.Ledger
+	budgets   []quota.Budget
+	path      string // of the catalogue
+	transport *quota.Transport
 }
 
 // pricelist is costs.yaml of the tests, less its budgets.
@@ -64,7 +69,8 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	if table, err = table.WithEndpoint("", web.URL); err != nil {
 		t.Fatal(err)
 	}
-	if s.guard, err = quota.NewGuard(memledger.Open(&memledger.Options{Now: s.clock.Now}), table.Budgets(), nil); err != nil {
+	s.ledger, s.budgets = memledger.Open(&memledger.Options{Now: s.clock.Now}), table.Budgets()
+	if s.guard, err = quota.NewGuard(s.ledger, s.budgets, nil); err != nil {
 		t.Fatal(err)
 	}
 	config, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: 0 11 * * *\nfetch: "+fetch+"\nregions: {"+strings.Join(regions, ": {}, ")+": {}}\n"), table.CheckFetched)
@@ -72,7 +78,8 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 		t.Fatal(err)
 	}
 	s.regions = config.Regions
-	store, err := catalog.Open(filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Now: s.clock.Now})
+	s.path = filepath.Join(t.TempDir(), "catalog.db")
+	store, err := catalog.Open(s.path, &catalog.Options{Now: s.clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +89,11 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 		t.Fatal(err)
 	}
 	meter := &jobs.Meter{}
-	client, err := youtube.New(t.Context(), &http.Client{Transport: &quota.Transport{
+	s.transport = &quota.Transport{
 		Guard: s.guard, Price: table.Price, Charged: meter.Charged, Feedback: said,
 		Base: &youtube.KeyTransport{Key: "k", Hosts: []string{strings.TrimPrefix(web.URL, "http://")}, Base: &http.Transport{MaxIdleConnsPerHost: 16}},
-	}}, web.URL+"/")
+	}
+	client, err := youtube.New(t.Context(), &http.Client{Transport: s.transport}, web.URL+"/")
 	if err != nil {
 		t.Fatal(err)
 	}

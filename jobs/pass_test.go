@@ -1,0 +1,297 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestAFailingCommitFailsThePass: a page that cannot be stored ends the pass,
+// and no further page is paid for.
+func TestAFailingCommitFailsThePass(t *testing.T) {
+	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}]", nil, "US")
+	s.Progress = func(p jobs.Progress) {
+		if p.Pages == 1 {
+			os.Remove(s.path)
+		}
+	}
+	report := s.run(t, t.Context())
+	if us := report.Regions[0]; us.Outcome != jobs.Failed || !errors.Is(us.Err, catalog.ErrReplaced) || us.Videos != 50 {
+		t.Errorf("%s (%v) with %d videos; want failed, with ErrReplaced, after the first page", us.Outcome, us.Err, us.Videos)
+	}
+	if report.Outcome != jobs.Failed || s.agree(t) != 2 {
+		t.Errorf("%s after %d units; want failed after the page that could not be stored", report.Outcome, s.agree(t))
+	}
+}
+
+// TestRetryAtIsTheSoonestOfAllRegions: whichever region comes first in the file.
+func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
+	for _, order := range [][]string{{"US", "GB", "DE"}, {"GB", "US", "DE"}, {"DE", "GB", "US"}} {
+		s := newScene(t, "  - {name: us, limit: 1, window: 24h, methods: [videos.list], regions: [US]}\n  - {name: gb, limit: 1, window: 1m, methods: [videos.list], regions: [GB]}\n  - {name: de, limit: 9, window: 24h, methods: [videos.list], regions: [DE]}\n",
+			"[trending]", nil, order...)
+		s.Parallel = 1
+		report := s.run(t, t.Context())
+		soonest := noon.Add(time.Minute)
+		if report.Outcome != jobs.Stopped || report.RetryAt.Before(soonest) || report.RetryAt.After(soonest.Add(time.Second)) {
+			t.Errorf("%v: %s, retry at %s; want stopped until GB may go on, at %s", order, report.Outcome, report.RetryAt, soonest)
+		}
+		first := report.Regions[slices.IndexFunc(report.Regions, func(r jobs.RegionReport) bool { return r.Err != nil })]
+		if !errors.Is(report.Err, first.Err) || report.Err.Error() != first.Err.Error() {
+			t.Errorf("%v: reason %v; want that of the first region that was stopped, %v", order, report.Err, first.Err)
+		}
+	}
+}
+
+// TestASecondStopIsStoppedNotFailed: an upstream that says stop twice stops the
+// step until it says that calls may go on. Its calls are charged.
+func TestASecondStopIsStoppedNotFailed(t *testing.T) {
+	for name, fault := range map[string]youtubetest.Fault{
+		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2, Header: map[string][]string{"Retry-After": {"90"}}},
+		"exhausted": {Reason: "quotaExceeded", Times: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, plenty, "[trending, categories]", nil, "US")
+			s.transport.Feedback = nil // no cooldown is in the way of the second call
+			fault.Method = "videos.list"
+			s.upstream.Fail(fault)
+			report := s.run(t, t.Context())
+			upstream, ok := errors.AsType[*jobs.UpstreamError](report.Err)
+			if report.Outcome != jobs.Stopped || !ok || !errors.Is(report.Err, quota.ErrRefused) {
+				t.Fatalf("%s: %v; want stopped by the upstream", report.Outcome, report.Err)
+			}
+			if name == "slow down" && (!report.RetryAt.Equal(noon.Add(90*time.Second)) || !upstream.RetryAt.Equal(report.RetryAt)) {
+				t.Errorf("retry at %s; want in the 90 s that the upstream asks for", report.RetryAt)
+			}
+			if calls := len(s.upstream.Arrivals()); calls != 3 || s.agree(t) != 3 {
+				t.Errorf("%d calls and %d units; want two of the chart, and the categories", calls, s.agree(t))
+			}
+		})
+	}
+}
+
+// TestAStopAndThenAPage: one stop alone costs a call, and not the pass.
+func TestAStopAndThenAPage(t *testing.T) {
+	s := newScene(t, plenty, "[trending]", nil, "US")
+	s.transport.Feedback = nil
+	s.upstream.Fail(youtubetest.Fault{Status: 429, Reason: "rateLimitExceeded"})
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 5 || report.Regions[0].Videos != 200 {
+		t.Errorf("%s (%v) with %d units; want complete with one call too many", report.Outcome, report.Err, s.agree(t))
+	}
+}
+
+// TestA304WithoutAnETagFails: nothing is known of the page, so there is nothing to
+// commit in its place.
+func TestA304WithoutAnETagFails(t *testing.T) {
+	s := newScene(t, plenty, "[trending]", nil, "US")
+	s.upstream.Fail(youtubetest.Fault{Status: 304, Body: " "})
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || report.Regions[0].Videos != 0 {
+		t.Errorf("%s (%v) with %d videos; want failed without a page", report.Outcome, report.Err, report.Regions[0].Videos)
+	}
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || report.Regions[0].Videos != 200 {
+		t.Errorf("the next run: %s (%v) with %d videos; want the whole chart", report.Outcome, report.Err, report.Regions[0].Videos)
+	}
+}
+
+// TestNoQuotaStopsItsMethodInAllRegions: a bucket whose limit is 0 is asked once
+// in a run, and other methods go on.
+func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
+	s := newScene(t, plenty, "[{search: {queries: [music, goal]}}, categories]", nil, "US", "GB")
+	s.Parallel = 1
+	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Times: -1, Status: 429,
+		Body: `{"error":{"code":429,"message":"Quota exceeded","errors":[{"reason":"rateLimitExceeded"}],"details":[{"metadata":{"quota_limit":"defaultSearchListPerDayPerProject","quota_unit":"1/d/{project}","quota_metric":"youtube.googleapis.com/search_list","quota_limit_value":"0"}}]}}`})
+	report := s.run(t, t.Context())
+	for _, region := range report.Regions {
+		no, ok := errors.AsType[*jobs.NoQuotaError](region.Err)
+		if region.Outcome != jobs.Failed || !ok || !errors.Is(region.Err, jobs.ErrNoQuota) || no.Method != "search.list" || no.Bucket == "" {
+			t.Errorf("%s: %s: %v; want failed for want of quota for search.list", region.Region, region.Outcome, region.Err)
+		}
+	}
+	if units := s.agree(t); units != 102 {
+		t.Errorf("%d units; want one search, and both lists of categories", units)
+	}
+}
+
+// downFor is a ledger that cannot be reached for one method.
+type downFor struct {
+	quota.Ledger
+	method string
+}
+
+func (l downFor) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if batch.Requests[0].Method == l.method {
+		return nil, quota.ErrLedgerDown
+	}
+	return l.Ledger.Spend(ctx, batch)
+}
+
+// TestALedgerThatIsDownForAStepFailsThePassAfterTheOthers: the steps behind it
+// go on, and the pass is neither complete nor stopped by a budget.
+func TestALedgerThatIsDownForAStepFailsThePassAfterTheOthers(t *testing.T) {
+	s := newScene(t, plenty, "[{search: {queries: [music]}}, trending]", nil, "US")
+	guard, err := quota.NewGuard(downFor{s.ledger, "search.list"}, s.budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.transport.Guard = guard
+	report := s.run(t, t.Context())
+	if report.Outcome != jobs.Failed || !errors.Is(report.Err, quota.ErrLedgerDown) || len(s.pages()) != 4 {
+		t.Errorf("%s (%v) with %d chart pages; want failed by the ledger, with the whole chart", report.Outcome, report.Err, len(s.pages()))
+	}
+	if !report.RetryAt.IsZero() {
+		t.Errorf("retry at %s; want that nobody knows", report.RetryAt)
+	}
+}
+
+// TestAFailureIsTheReasonBeforeARefusal: which of two errors a pass reports.
+func TestAFailureIsTheReasonBeforeARefusal(t *testing.T) {
+	for fetch, want := range map[string]string{
+		"[{search: {queries: [music, goal]}}, trending]": "500", // refused, and then it failed
+		"[trending, {search: {queries: [music, goal]}}]": "500", // it fails before the search is refused
+	} {
+		s := newScene(t, plenty+"  - {name: searches, limit: 100, window: 24h, methods: [search.list]}\n", fetch, nil, "US")
+		s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: 500})
+		report := s.run(t, t.Context())
+		if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), want) {
+			t.Errorf("%s: %s: %v; want the failure", fetch, report.Outcome, report.Err)
+		}
+	}
+}
+
+// TestRanksGoOnFromPageToPage: a chart's positions are those of the upstream.
+func TestRanksGoOnFromPageToPage(t *testing.T) {
+	data := youtubetest.DefaultData()
+	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}]", &youtubetest.Options{Data: data}, "CA")
+	for range 2 { // once as new pages, and once as pages that have not changed
+		if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
+			t.Fatal(report.Err)
+		}
+		ranks := map[string]int{}
+		for i, v := range data.Chart("CA") {
+			ranks[v.ID] = i + 1
+		}
+		found := 0
+		for _, word := range []string{"the", "part", "de", "official", "music"} {
+			hits, err := s.Catalog.Search(t.Context(), catalog.Query{Text: word, Region: "CA", Limit: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, hit := range hits {
+				for _, chart := range hit.Charts {
+					if found++; chart.Last != ranks[hit.ID] {
+						t.Errorf("%s has rank %d; want %d", hit.ID, chart.Last, ranks[hit.ID])
+					}
+				}
+			}
+		}
+		counts, err := s.Catalog.Counts(t.Context())
+		if err != nil || counts.Positions != int64(len(ranks)) || found == 0 {
+			t.Errorf("%d positions, %d looked at, %v; want the %d of the chart", counts.Positions, found, err, len(ranks))
+		}
+		s.Again = true
+	}
+}
+
+// TestEveryCallSaysWhoseItIs: its lane, job and region, by which it is charged and attributed.
+func TestEveryCallSaysWhoseItIs(t *testing.T) {
+	s := newScene(t, plenty, "[{trending: {pages: 1}}, {search: {queries: [music]}}, categories]", nil, "US", "IN")
+	var mu sync.Mutex
+	got := map[quota.Caller]string{}
+	s.transport.Charged = func(call quota.Call, _ int, _ quota.Units) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[call.Caller] = call.Method
+	}
+	s.run(t, t.Context())
+	for _, region := range []string{"US", "IN"} {
+		for job, method := range map[string]string{"trending": "videos.list", "search:music": "search.list", "categories": "videoCategories.list"} {
+			if caller := (quota.Caller{Lane: jobs.Lane, Job: job, Region: region}); got[caller] != method {
+				t.Errorf("%+v was charged for %q; want %s; of %v", caller, got[caller], method, got)
+			}
+		}
+	}
+}
+
+// TestProgressCountsPagesOfAllSteps: a bar gets how far the pass is, also when an
+// earlier run did a part of it, and how it ended.
+func TestProgressCountsPagesOfAllSteps(t *testing.T) {
+	s := newScene(t, plenty+"  - {name: charts, limit: 3, window: 1m, methods: [videos.list]}\n", "[{trending: {pages: 4}}, categories]", nil, "US")
+	var got []jobs.Progress
+	s.Progress = func(p jobs.Progress) { got = append(got, p) }
+	s.run(t, t.Context())
+	s.clock.Add(2 * time.Minute)
+	s.run(t, t.Context())
+	page := func(step string, pages int) jobs.Progress {
+		return jobs.Progress{Region: "US", Step: step, Pages: pages, Planned: 5, Outcome: jobs.Complete}
+	}
+	end := func(pages int, outcome jobs.Outcome) jobs.Progress {
+		return jobs.Progress{Region: "US", Pages: pages, Planned: 5, Done: true, Outcome: outcome}
+	}
+	want := []jobs.Progress{page("trending", 1), page("trending", 2), page("trending", 3), page("categories", 4), end(4, jobs.Stopped),
+		page("trending", 5), end(5, jobs.Complete)}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// TestAScheduleThatNeverComesFails: without a tick there is no pass to take.
+func TestAScheduleThatNeverComesFails(t *testing.T) {
+	s := newScene(t, plenty, "[trending]", nil, "US")
+	s.regions[0].Schedule = jobs.Schedule{}
+	report := s.run(t, t.Context())
+	if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "has not come in five years") || s.agree(t) != 0 {
+		t.Errorf("%s: %v; want failed without a call", report.Outcome, report.Err)
+	}
+}
+
+// TestAChannelsStepEndsWithItsPages: a full page of channels goes on with the
+// next, to the step's own limit, and a part of one ends it.
+func TestAChannelsStepEndsWithItsPages(t *testing.T) {
+	for _, c := range []struct{ channels, pages, calls int }{{49, 4, 1}, {50, 4, 1}, {51, 4, 2}, {120, 2, 2}, {120, 4, 3}} {
+		s := newScene(t, plenty, "[{channels: {pages: 4}}]", nil, "US")
+		s.regions[0].Steps[0].Pages = c.pages
+		page := catalog.Page{Region: "US", Tick: noon, Step: "trending"}
+		for i := range c.channels {
+			id := string(rune('A'+i%26)) + string(rune('a'+i/26))
+			page.Videos = append(page.Videos, catalog.Video{ID: "v" + id, ChannelID: "UC" + id})
+		}
+		if err := s.Catalog.Commit(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+		if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != quota.Units(c.calls) {
+			t.Errorf("%d channels, %d pages: %s (%v) with %d calls; want %d", c.channels, c.pages, report.Outcome, report.Err, s.agree(t), c.calls)
+		}
+	}
+}
+
+// TestACatalogueThatCannotBeReadFailsThePass before anything is paid for.
+func TestACatalogueThatCannotBeReadFailsThePass(t *testing.T) {
+	for _, fetch := range []string{"[trending]", "[channels]"} {
+		s := newScene(t, plenty, fetch, nil, "US")
+		s.Again = true
+		if err := os.Rename(s.path, filepath.Join(filepath.Dir(s.path), "moved.db")); err != nil {
+			t.Fatal(err)
+		}
+		if fetch == "[trending]" {
+			s.Catalog.Close()
+			if _, err := s.Run(t.Context(), s.regions); err == nil {
+				t.Error("a run without its catalogue begins; want an error")
+			}
+		} else if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || !errors.Is(report.Err, catalog.ErrReplaced) {
+			t.Errorf("%s: %v; want failed", report.Outcome, report.Err)
+		}
+		if s.agree(t) != 0 {
+			t.Errorf("%s: %d units were spent; want none", fetch, s.agree(t))
+		}
+	}
+}
