@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -44,10 +43,11 @@ func TestAgainstEveryLateness(t *testing.T) {
 		}
 		late := int(in.Jitter / time.Minute)
 		fits := true
-		peaks := make([]quota.Units, len(in.Budgets))
+		peaks, needs := make([]quota.Units, len(in.Budgets)), make([]quota.Units, len(in.Budgets))
 		forEveryLateness(dues, late, func(starts []due) {
 			for i := range in.Budgets {
 				peaks[i] = max(peaks[i], naivePeak(in, &in.Budgets[i], starts))
+				needs[i] = max(needs[i], peaks[i], naiveNeed(in, &in.Budgets[i], starts))
 			}
 			fits = fits && granted(t, in, starts)
 		})
@@ -59,6 +59,12 @@ func TestAgainstEveryLateness(t *testing.T) {
 			if b.PeakLate != peaks[i] {
 				t.Errorf("%s: peak late %d; over all lateness %d", describe(in, i), b.PeakLate, peaks[i])
 			}
+			if b.Need != needs[i] {
+				t.Errorf("%s: need %d; over all lateness %d", describe(in, i), b.Need, needs[i])
+			}
+			if want := max(0, b.Budget.Limit-b.PeakLate); b.Unused != want {
+				t.Errorf("%s: unused %d; want %d", describe(in, i), b.Unused, want)
+			}
 		}
 		if report.Fits != fits {
 			t.Errorf("fits: %t; over all lateness %t: %s", report.Fits, fits, describe(in, 0))
@@ -69,9 +75,19 @@ func TestAgainstEveryLateness(t *testing.T) {
 		if hasFloors(in) {
 			return
 		}
-		for i, want := range naiveRefused(in, dues) {
+		refused, used := naivePlay(in, dues)
+		for i, want := range refused {
 			if got := report.Regions[i].Refused; got != want {
 				t.Errorf("%s is refused %d calls; plain sums refuse %d: %s", in.Regions[i].Name, got, want, describe(in, 0))
+			}
+		}
+		for i := range report.Budgets {
+			b := &report.Budgets[i]
+			if b.Budget.Window.Estimate() {
+				continue // the mean takes what fades as half of what it was
+			}
+			if want := naiveUnusedMean(in, &in.Budgets[i], used[i]); b.UnusedMean != want {
+				t.Errorf("%s: unused on average %d; minute by minute %d", describe(in, i), b.UnusedMean, want)
 			}
 		}
 	})
@@ -151,8 +167,15 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 		b.Measure = quota.Calls
 	}
 	if !b.Window.Estimate() && len(b.Regions) == 0 && rapid.Bool().Draw(t, "floors") {
-		b.Floor = map[string]quota.Units{"IN": quota.Units(rapid.IntRange(1, int(b.Limit)-1).Draw(t, "floor"))}
-		if b.Window.Kind() == quota.KindDaily && rapid.Bool().Draw(t, "floors end") {
+		b.Floor = map[string]quota.Units{}
+		left := int(b.Limit) - 1
+		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"US", "IN", "BR", "JP"}), 1, 3, rapid.ID).Draw(t, "floors of") {
+			floor := rapid.IntRange(0, left).Draw(t, "floor")
+			if left -= floor; floor > 0 {
+				b.Floor[name] = quota.Units(floor)
+			}
+		}
+		if b.Window.Kind() == quota.KindDaily && len(b.Floor) > 0 && rapid.Bool().Draw(t, "floors end") {
 			b.FloorUntil = minutes(1, 10)
 		}
 	}
@@ -186,134 +209,6 @@ func forEveryLateness(dues []due, late int, do func(starts []due)) {
 		}
 	}
 	from(0)
-}
-
-// counted is what a start, or an entry, counts for a budget.
-type counted struct {
-	minute int
-	amount quota.Units
-}
-
-func amounts(in *plan.Input, b *quota.Budget, starts []due) []counted {
-	var all []counted
-	for _, e := range in.State.Entries["my-project"] {
-		if amount := map[quota.Measure]quota.Units{quota.ByUnits: e.Units, quota.Calls: e.Calls}[b.Measure]; covers(b, e.Method, e.Caller.Region) {
-			all = append(all, counted{int(e.At.Sub(in.From) / time.Minute), amount})
-		}
-	}
-	for _, s := range starts {
-		region, amount := in.Regions[s.region], quota.Units(0)
-		for _, step := range region.Steps {
-			if covers(b, step.Method(), region.Name) {
-				amount += quota.Units(step.Pages)
-			}
-		}
-		all = append(all, counted{s.minute, amount})
-	}
-	return all
-}
-
-// naivePeak is the most that a budget's window holds at any minute, by plain sums.
-func naivePeak(in *plan.Input, b *quota.Budget, starts []due) (most quota.Units) {
-	all := amounts(in, b, starts)
-	for now := 0; now <= int((in.To.Sub(in.From)+in.Jitter)/time.Minute)+1; now++ {
-		most = max(most, naiveUsed(in, b, all, now))
-	}
-	return most
-}
-
-func naiveUsed(in *plan.Input, b *quota.Budget, all []counted, now int) (used quota.Units) {
-	epoch := int(in.From.Unix() / 60) // in minutes
-	length := int(b.Window.Length() / time.Minute)
-	share := quota.Units(0)
-	for _, c := range all {
-		age := now - c.minute
-		switch {
-		case age < 0:
-		case b.Window.Kind() == quota.KindSliding:
-			if age < length {
-				used += c.amount
-			}
-		case b.Window.Kind() == quota.KindDaily:
-			margin := marginOf(in, b)
-			day := (epoch + now - margin) / 1440 // it opened a margin after its midnight
-			if epoch+c.minute >= day*1440-margin {
-				used += c.amount
-			}
-		default:
-			switch (epoch+now)/length - (epoch+c.minute)/length {
-			case 0:
-				used += c.amount
-			case 1:
-				share += c.amount * quota.Units(length-(epoch+now)%length)
-			}
-		}
-	}
-	if share > 0 {
-		used += (share + quota.Units(length) - 1) / quota.Units(length)
-	}
-	return used
-}
-
-// marginOf is the margin that a daily window was drawn with.
-func marginOf(in *plan.Input, b *quota.Budget) int {
-	d := b.Window.Day(in.From)
-	return int(d.Opens.Sub(d.Next) / 2 / time.Minute)
-}
-
-func hasFloors(in *plan.Input) bool {
-	return slices.ContainsFunc(in.Budgets, func(b quota.Budget) bool { return len(b.Floor) > 0 })
-}
-
-// naiveRefused plays what is due on the dot by plain sums, the longest-unfetched
-// region first, and returns how many calls of each region are refused or dropped.
-func naiveRefused(in *plan.Input, dues []due) []int {
-	refused, fetched := make([]int, len(in.Regions)), make([]int, len(in.Regions))
-	used := make([][]counted, len(in.Budgets))
-	for i := range used {
-		used[i] = amounts(in, &in.Budgets[i], nil)
-	}
-	for i := range in.Regions {
-		fetched[i] = math.MinInt
-		for _, e := range in.State.Entries["my-project"] {
-			if e.Caller.Region == in.Regions[i].Name {
-				fetched[i] = int(e.At.Sub(in.From) / time.Microsecond)
-			}
-		}
-	}
-	calls := 0
-	for order := slices.Clone(dues); len(order) > 0; order = order[1:] {
-		slices.SortStableFunc(order, func(a, b due) int {
-			return cmp.Or(cmp.Compare(a.minute, b.minute), cmp.Compare(fetched[a.region], fetched[b.region]))
-		})
-		now, region := order[0], in.Regions[order[0].region]
-		for _, step := range region.Steps {
-			for page := range step.Pages {
-				fits := true
-				for i := range in.Budgets {
-					b := &in.Budgets[i]
-					fits = fits && (!covers(b, step.Method(), region.Name) || naiveUsed(in, b, append(slices.Clone(used[i]), counted{now.minute, 1}), now.minute) <= b.Limit)
-				}
-				if !fits {
-					refused[now.region] += step.Pages - page
-					break
-				}
-				for i := range in.Budgets {
-					if covers(&in.Budgets[i], step.Method(), region.Name) {
-						used[i] = append(used[i], counted{now.minute, 1})
-					}
-				}
-				calls++
-				fetched[now.region] = now.minute*60_000_000 + calls
-			}
-		}
-	}
-	return refused
-}
-
-func covers(b *quota.Budget, method, region string) bool {
-	in := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
-	return in(b.Methods, method) && in(b.Regions, region)
 }
 
 // granted plays starts through the real guard, those of one instant in every

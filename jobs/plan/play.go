@@ -171,7 +171,11 @@ func (p *player) counts(budget int, at int64) float64 {
 	ends := at + w.Length().Microseconds()
 	switch w.Kind() {
 	case quota.KindDaily:
-		ends = q.day(at).opens
+		d := q.day(at)
+		if at >= d.next { // in the margin: it counts for the next day as well
+			d = q.day(d.opens)
+		}
+		ends = d.opens
 	case quota.KindCounter: // to the end of its period, and half of the next
 		length := w.Length().Microseconds()
 		ends = at - at%length + length + length/2

@@ -117,8 +117,7 @@ func (s *search) ticks(region int, spec string) []int64 {
 	return ticks
 }
 
-// find returns a variant that fits, and nil when none was found: of those that keep
-// nearly the most calls the one whose poorest region keeps most.
+// find returns the best of the variants that fit, and nil when none was found.
 func (s *search) find() (variant, error) {
 	s.began = s.measure(s.original)
 	if s.began.excess == 0 {
@@ -149,18 +148,8 @@ func (s *search) find() (variant, error) {
 		}
 		tried = append(tried, trial{variant: v, measured: s.measure(v), left: s.poorest()})
 	}
-	if len(tried) == 0 {
-		return nil, nil
-	}
-	most := slices.MaxFunc(tried, func(a, b trial) int { return cmp.Compare(a.calls, b.calls) }).calls
-	tried = slices.DeleteFunc(tried, func(t trial) bool { return float64(t.calls) < nearly*float64(most) })
-	return slices.MaxFunc(tried, func(a, b trial) int {
-		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.calls, b.calls), cmp.Compare(s.changed(b.variant), s.changed(a.variant)))
-	}).variant, nil
+	return s.best(tried), nil
 }
-
-// nearly is the part of the best that is as good: fairness counts more than the rest.
-const nearly = 0.8
 
 // together returns the variant in which all regions come less often, by as
 // many steps each, that is the first to fit; if none does, it is the original.
@@ -179,33 +168,6 @@ func (s *search) together() variant {
 		}
 	}
 	return s.original
-}
-
-// poorest returns the part of its calls that is left to the region that keeps
-// least, in the variant that was measured last.
-func (s *search) poorest() float64 {
-	least := 1.0
-	for i := range s.original {
-		if len(s.ticks(i, s.original[i].spec)) > 0 {
-			least = min(least, s.left(i))
-		}
-	}
-	return least
-}
-
-// changed returns in how many places a variant is not the original.
-func (s *search) changed(v variant) (n int) {
-	for i := range v {
-		if v[i].spec != s.original[i].spec {
-			n++
-		}
-		for j := range v[i].pages {
-			if v[i].pages[j] != s.original[i].pages[j] {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // shift moves the minutes of one region after the other to where they help
@@ -237,7 +199,9 @@ func (s *search) shift(excess float64) (variant, float64, error) {
 // region the largest part of its calls, of equals the region that stands later
 // in the file. So no region pays for all.
 func (s *search) lighten(v variant) (variant, error) {
-	if lightest, ok := s.lightest(v); ok && s.measure(lightest).excess > 0 {
+	lightest, ok := s.lightest(v)
+	fits := s.measure(lightest).excess == 0
+	if ok && !fits && !slices.ContainsFunc(v, counted) {
 		return nil, nil // what is tried has at least these ticks
 	}
 	now := s.measure(v)
@@ -256,6 +220,9 @@ func (s *search) lighten(v variant) (variant, error) {
 				tried, best = append(tried, t), max(best, t.rate)
 			}
 		}
+		if best == 0 && fits {
+			return lightest, nil
+		}
 		if best == 0 {
 			return nil, nil
 		}
@@ -266,25 +233,9 @@ func (s *search) lighten(v variant) (variant, error) {
 	return v, nil
 }
 
-// trial is a variant that one step leads to.
-type trial struct {
-	variant
-	measured
-	rate float64 // how much less it does not fit, for each call that it loses
-	left float64 // the part of its calls that the region keeps, or the poorest one
-}
-
-// left returns the part of its calls that a region keeps in the variant that
-// was measured last.
-func (s *search) left(region int) float64 {
-	pass := &s.demand.passes[region]
-	was := 0
-	for _, pages := range s.original[region].pages {
-		was += pages
-	}
-	was *= len(s.ticks(region, s.original[region].spec))
-	return float64(len(pass.ticks)*pass.calls) / float64(max(1, was))
-}
+// counted reports whether a region's ticks are counted from the epoch. Those of a
+// longer period are then not among those of a shorter one.
+func counted(c choice) bool { return read(c.spec).every > 0 }
 
 // steps returns what a region may be told next: to come less often, or to
 // fetch fewer pages of a step.

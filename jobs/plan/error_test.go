@@ -1,0 +1,176 @@
+package plan_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
+)
+
+// failing is a ledger that fails at one of its spends, or to set cooldowns.
+type failing struct {
+	quota.Ledger
+	spend    int // the spend that fails, from 1
+	answer   int // the spend whose answer is an error
+	cooldown bool
+	closed   *int
+}
+
+var errLedger = errors.New("the ledger fails")
+
+func (l *failing) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	l.spend--
+	l.answer--
+	if l.spend == 0 {
+		return nil, errLedger
+	}
+	answers, err := l.Ledger.Spend(ctx, batch)
+	if l.answer == 0 && err == nil {
+		answers[0].Err = errLedger
+	}
+	return answers, err
+}
+
+func (l *failing) SetCooldown(ctx context.Context, cooldown quota.Cooldown) error {
+	if l.cooldown {
+		return errLedger
+	}
+	return l.Ledger.SetCooldown(ctx, cooldown)
+}
+
+func (l *failing) Close() error {
+	*l.closed++
+	return l.Ledger.Close()
+}
+
+// TestAnErrorOfThePlayIsReturned: what was played until then is no report, and the ledger
+// is closed whatever happens.
+func TestAnErrorOfThePlayIsReturned(t *testing.T) {
+	for name, c := range map[string]struct {
+		ledger failing
+		change func(in *plan.Input)
+		want   error // nil: none
+		opened int
+	}{
+		"nothing fails":          {opened: 1},
+		"an entry":               {ledger: failing{spend: 1}, want: errLedger, opened: 1},
+		"the answer to an entry": {ledger: failing{answer: 2}, want: errLedger, opened: 1},
+		"a cooldown":             {ledger: failing{cooldown: true}, want: errLedger, opened: 1},
+		"the first call":         {ledger: failing{spend: 3}, want: errLedger, opened: 1},
+		"the last call":          {ledger: failing{spend: 2 + 2*4*3}, want: errLedger, opened: 1},
+		"no more calls":          {ledger: failing{spend: 2 + 2*4*3 + 1}, opened: 1},
+		"a price": {change: func(in *plan.Input) {
+			in.Price = func(string) (quota.Call, error) { return quota.Call{}, errLedger }
+		}, want: errLedger},
+		"a budget": {change: func(in *plan.Input) { in.Budgets[0].Limit = 0 }, want: errAny, opened: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed, opened := 0, 0
+			from := at(t, "2026-11-20T12:00:00Z")
+			entry := quota.Entry{At: from.Add(-time.Hour), Method: "videos.list", Units: 1, Calls: 1, Caller: quota.Caller{Region: "US"}}
+			later := entry
+			later.At = from.Add(-time.Minute)
+			in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {}}\n"), Price: prices,
+				Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}},
+				State: plan.State{Entries: map[string][]quota.Entry{"my-project": {entry, later}},
+					Cooldowns: []quota.Cooldown{{Account: "my-project", Until: from.Add(-time.Second)}}},
+				Open: func(now func() time.Time) quota.Ledger {
+					opened++
+					ledger := c.ledger
+					ledger.Ledger, ledger.closed = open(now), &closed
+					return &ledger
+				}}
+			if c.change != nil {
+				c.change(in)
+			}
+			report, err := plan.Play(t.Context(), in)
+			if c.want == nil && (err != nil || !report.Fits || report.Calls != 24) {
+				t.Errorf("%+v, %v; want 24 calls that fit", report, err)
+			}
+			if c.want != nil && (err == nil || report != nil || !strings.HasPrefix(err.Error(), "plan: ") || c.want != errAny && !errors.Is(err, c.want)) {
+				t.Errorf("%+v, %v; want %v alone", report, err, c.want)
+			}
+			if opened != c.opened || closed != opened {
+				t.Errorf("%d ledgers opened and %d closed; want %d", opened, closed, c.opened)
+			}
+		})
+	}
+}
+
+// errAny stands for any error.
+var errAny = errors.New("any")
+
+// TestAPlayEndsWithItsContext.
+func TestAPlayEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	from := at(t, "2026-11-20T12:00:00Z")
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@every 6h'\nfetch: [categories]\nregions: {US: {}}\n"), Price: prices, Open: open,
+		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}}
+	if report, err := plan.Play(ctx, in); !errors.Is(err, context.Canceled) || report != nil {
+		t.Errorf("%v, %v; want the context's error alone", report, err)
+	}
+}
+
+// TestAnErrorOfASuggestionIsReturned: one of a price, and one of the play by which what is
+// found is tried.
+func TestAnErrorOfASuggestionIsReturned(t *testing.T) {
+	from := at(t, "2026-11-20T00:30:00Z")
+	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@hourly'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 30, Window: quota.Sliding(24 * time.Hour)}}}
+	report := play(t, in)
+	closed := 0
+	in.Open = func(now func() time.Time) quota.Ledger { return &failing{Ledger: open(now), spend: 5, closed: &closed} }
+	if s, err := plan.Suggest(t.Context(), in, report); !errors.Is(err, errLedger) || s != nil {
+		t.Errorf("%+v, %v; want the error of the play alone", s, err)
+	}
+	in.Open = open
+	in.Price = func(string) (quota.Call, error) { return quota.Call{}, errLedger }
+	if s, err := plan.Suggest(t.Context(), in, report); !errors.Is(err, errLedger) || s != nil {
+		t.Errorf("%+v, %v; want the error of the price alone", s, err)
+	}
+}
+
+// TestUnusedOnAverage: what windows hold over the time that is played, by hand.
+func TestUnusedOnAverage(t *testing.T) {
+	regions := "schedule: '0 0 * * *'\nfetch: [{trending: {pages: 60}}]\nregions: {US: {}}\n"
+	for name, c := range map[string]struct {
+		window quota.Window
+		from   string
+		hours  int
+		held   time.Duration // how long before from an entry of 60 units was made
+		want   quota.Units   // of 1000
+	}{
+		"all day, from midnight":      {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940},
+		"half of the time":            {quota.Sliding(12 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 970},
+		"until the end of the play":   {quota.Sliding(24 * time.Hour), "2026-11-20T12:00:00Z", 24, 0, 970},
+		"with an entry of before":     {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 12 * time.Hour, 910},
+		"an entry that is gone":       {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 24, 24 * time.Hour, 940},
+		"by the day":                  {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T00:00:00Z", 24, 0, 940},
+		"at the day's margin":         {quota.Daily(time.UTC).WithMargin(time.Hour), "2026-11-20T00:00:00Z", 24, 0, 940}, // it counts for both days
+		"by the day, from its middle": {quota.Daily(time.UTC).WithMargin(0), "2026-11-20T12:00:00Z", 24, 6 * time.Hour, 940},
+		"an estimate":                 {quota.Counter(8 * time.Hour), "2026-11-20T00:00:00Z", 24, 0, 970}, // 8 h, and half of the next 8
+		"an estimate, of before":      {quota.Counter(8 * time.Hour), "2026-11-20T00:00:00Z", 24, time.Hour, 960},
+		"more than the limit":         {quota.Sliding(24 * time.Hour), "2026-11-20T00:00:00Z", 1, -1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := at(t, c.from)
+			in := &plan.Input{From: from, To: from.Add(time.Duration(c.hours) * time.Hour), Regions: parse(t, regions),
+				Budgets: []quota.Budget{{Account: "my-project", Name: "b", Limit: 1000, Window: c.window}}}
+			entry := quota.Entry{At: from.Add(-c.held), Method: "videos.list", Units: 60, Calls: 1}
+			if c.held < 0 {
+				entry.At, entry.Units = from.Add(-time.Second), 1500
+			}
+			if c.held != 0 {
+				in.State.Entries = map[string][]quota.Entry{"my-project": {entry}}
+			}
+			if got := play(t, in).Budgets[0].UnusedMean; got != c.want {
+				t.Errorf("%d unused on average; want %d", got, c.want)
+			}
+		})
+	}
+}

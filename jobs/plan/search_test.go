@@ -1,0 +1,185 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// fetch is a region with one step.
+func fetch(t testing.TB, name, spec string, pages int) jobs.Region {
+	t.Helper()
+	schedule, err := jobs.ParseSchedule(spec, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs.Region{Name: name, Schedule: schedule, Steps: []jobs.Step{{Kind: jobs.Trending, Pages: pages}}}
+}
+
+// input is two days of regions against one budget.
+func input(b quota.Budget, regions ...jobs.Region) *Input {
+	b.Account, b.Name = "a", "all"
+	from := time.Date(2026, 11, 20, 0, 30, 0, 0, time.UTC)
+	return &Input{Regions: regions, Budgets: []quota.Budget{b}, From: from, To: from.AddDate(0, 0, 2),
+		Price: func(method string) (quota.Call, error) {
+			return quota.Call{Account: "a", Method: method, Units: 1}, nil
+		},
+		Open: func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}
+}
+
+// TestASuggestionIsFoundWhereThereIsOne holds the search to brute force over every
+// lighter schedule and number of pages of two regions. It finds a variant if and
+// only if there is one. The variant fits, leaves each region a tick, and
+// keeps at least three fifths of the calls that the best one keeps.
+func TestASuggestionIsFoundWhereThereIsOne(t *testing.T) {
+	specs := []string{"0 */2 * * *", "15 9,12,15 * * *", "0 0 * * *", "@every 3h"}
+	found, none := 0, 0
+	for i, spec := range specs {
+		for _, other := range specs[i:] {
+			for _, limit := range []quota.Units{1, 2, 3, 7, 33} {
+				floor := map[bool]map[string]quota.Units{true: {"IN": 2}}[limit == 7]
+				in := input(quota.Budget{Limit: limit, Window: quota.Sliding(24 * time.Hour), Floor: floor}, fetch(t, "US", spec, 3), fetch(t, "IN", other, 2))
+				s, v, err := in.search(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.began.excess == 0 {
+					continue
+				}
+				most := bruteForce(s, spec, other)
+				name := fmt.Sprintf("%s and %s, limit %d", spec, other, limit)
+				if (v == nil) != (most < 0) {
+					t.Errorf("%s: found %v; the most calls of any variant that fits are %d", name, v, most)
+				}
+				if v == nil {
+					none++
+					continue
+				}
+				found++
+				if m := s.measure(v); m.excess != 0 || 5*m.calls < 3*most {
+					t.Errorf("%s: %v with %d calls, too many by %g; want one that fits, with three fifths of %d at least", name, v, m.calls, m.excess, most)
+				}
+			}
+		}
+	}
+	if found < 15 || none < 3 {
+		t.Errorf("%d found, %d not; try others", found, none)
+	}
+}
+
+// bruteForce returns the most calls of a variant that fits, and -1 if none does.
+func bruteForce(s *search, spec, other string) int {
+	most := -1
+	for _, us := range append(lighter(spec), spec) {
+		for _, in := range append(lighter(other), other) {
+			for pages := range 6 {
+				v := variant{{us, []int{1 + pages/2}}, {in, []int{1 + pages%2}}}
+				if m := s.measure(v); m.excess == 0 {
+					most = max(most, m.calls)
+				}
+			}
+		}
+	}
+	return most
+}
+
+// TestTheBestOfTwoSuggestions: what counts, and in which order.
+func TestTheBestOfTwoSuggestions(t *testing.T) {
+	original := choice{"0 * * * *", []int{4, 2}}
+	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}}, choice{"0 */2 * * *", []int{3, 1}}
+	s := &search{original: variant{original, original}}
+	some := func(calls int, left float64, choices ...choice) trial {
+		return trial{variant: choices, measured: measured{calls: calls}, left: left}
+	}
+	for name, c := range map[string]struct {
+		tried []trial
+		want  int
+	}{
+		"the poorest region keeps more":          {[]trial{some(100, 0.4, fewer, original), some(80, 0.5, original, both)}, 1},
+		"but not for more than a fifth of calls": {[]trial{some(100, 0.4, fewer, original), some(79, 0.5, original, both)}, 0},
+		"then the calls":                         {[]trial{some(90, 0.4, fewer, original), some(91, 0.4, original, both)}, 1},
+		"then fewer changes":                     {[]trial{some(90, 0.4, both, original), some(90, 0.4, original, seldom)}, 1},
+		"of pages as well":                       {[]trial{some(90, 0.4, fewer, original), some(90, 0.4, both, original)}, 0},
+	} {
+		want := c.tried[c.want].variant
+		for range 2 { // in either order
+			if got := s.best(slices.Clone(c.tried)); !slices.EqualFunc(got, want, equal) {
+				t.Errorf("%s: %v; want %v", name, got, want)
+			}
+			slices.Reverse(c.tried)
+		}
+	}
+	if s.best(nil) != nil {
+		t.Error("of none there is a best one")
+	}
+	for want, v := range []variant{{original, original}, {fewer, original}, {fewer, seldom}, {original, both}, {both, seldom}} {
+		if want = []int{0, 1, 2, 3, 4}[want]; s.changed(v) != want {
+			t.Errorf("%v has %d changes; want %d", v, s.changed(v), want)
+		}
+	}
+}
+
+func equal(a, b choice) bool { return a.spec == b.spec && slices.Equal(a.pages, b.pages) }
+
+// TestWhatIsLeftOfARegion is the part of its calls that a variant keeps, of the
+// poorest one if it is asked of all.
+func TestWhatIsLeftOfARegion(t *testing.T) {
+	in := input(quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 * * * *", 4), fetch(t, "IN", "0 * * * *", 2), fetch(t, "BR", "0 0 29 2 *", 2))
+	s, err := newSearch(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.measure(variant{{"0 */2 * * *", []int{3}}, {"0 */4 * * *", []int{2}}, s.original[2]})
+	if us, in := s.left(0), s.left(1); us != 0.375 || in != 0.25 || s.poorest() != 0.25 {
+		t.Errorf("left %g and %g, the poorest %g; want 3/8, 1/4 and 1/4", us, in, s.poorest())
+	}
+	if m := s.measure(s.original); m.calls != 48*6 || m.excess != 0 || s.poorest() != 1 {
+		t.Errorf("the original asks for %d calls and leaves %g; want %d and all", m.calls, s.poorest(), 48*6)
+	}
+	if m := s.measure(variant{s.original[0], {"0 0 29 2 *", []int{2}}, s.original[2]}); !math.IsInf(m.excess, 1) {
+		t.Errorf("a region without a tick: too much by %g; want that it is no good at all", m.excess)
+	}
+}
+
+// canceling is a context that is canceled when it was asked n times.
+type canceling struct {
+	context.Context
+	n int
+}
+
+func (c *canceling) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSuggestEndsWithItsContext: wherever it is when the context ends, it returns
+// that, and nothing that looks like a suggestion.
+func TestSuggestEndsWithItsContext(t *testing.T) {
+	in := input(quota.Budget{Limit: 20, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 */2 * * *", 3), fetch(t, "IN", "0 */3 * * *", 2))
+	report, err := Play(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n += 1 + n/3 {
+		s, err := Suggest(&canceling{t.Context(), n}, in, report)
+		if err == nil {
+			if n < 100 || s.Report == nil || !s.Report.Fits {
+				t.Errorf("a suggestion %+v after %d looks at the context; want one that fits, after a hundred at least", s, n)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) || s != nil {
+			t.Fatalf("ended after %d looks at the context: %v, %v; want the context's error alone", n, s, err)
+		}
+	}
+}
