@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -257,7 +258,7 @@ func TestAScheduleThatNeverComesFails(t *testing.T) {
 // TestAChannelsStepEndsWithItsPages: a full page of channels goes on with the
 // next, to the step's own limit, and a part of one ends it.
 func TestAChannelsStepEndsWithItsPages(t *testing.T) {
-	for _, c := range []struct{ channels, pages, calls int }{{49, 4, 1}, {50, 4, 1}, {51, 4, 2}, {120, 2, 2}, {120, 4, 3}} {
+	for _, c := range []struct{ channels, pages, calls, committed int }{{0, 4, 0, 1}, {49, 4, 1, 1}, {50, 4, 1, 2}, {51, 4, 2, 2}, {120, 2, 2, 2}, {120, 4, 3, 3}} {
 		s := newScene(t, plenty, "[{channels: {pages: 4}}]", nil, "US")
 		s.regions[0].Steps[0].Pages = c.pages
 		page := catalog.Page{Region: "US", Tick: noon, Step: "trending"}
@@ -270,6 +271,10 @@ func TestAChannelsStepEndsWithItsPages(t *testing.T) {
 		}
 		if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != quota.Units(c.calls) {
 			t.Errorf("%d channels, %d pages: %s (%v) with %d calls; want %d", c.channels, c.pages, report.Outcome, report.Err, s.agree(t), c.calls)
+		}
+		progress, err := s.Catalog.Pass(t.Context(), "US", s.regions[0].Schedule.Tick(noon))
+		if step := progress.Steps["channels"]; err != nil || step.Pages != c.committed || !step.Done {
+			t.Errorf("%d channels, %d pages: checkpoint %+v, %v; want %d pages, done", c.channels, c.pages, step, err, c.committed)
 		}
 	}
 }
@@ -293,5 +298,21 @@ func TestACatalogueThatCannotBeReadFailsThePass(t *testing.T) {
 		if s.agree(t) != 0 {
 			t.Errorf("%s: %d units were spent; want none", fetch, s.agree(t))
 		}
+	}
+}
+
+// TestAClaimThatFailsFailsThePass: it is not taken for one that finds no channel.
+func TestAClaimThatFailsFailsThePass(t *testing.T) {
+	s := newScene(t, plenty, "[channels]", nil, "US")
+	db, err := sql.Open("sqlite", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("DROP TABLE claims"); err != nil {
+		t.Fatal(err)
+	}
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed {
+		t.Errorf("%s: %v; want failed", report.Outcome, report.Err)
 	}
 }
