@@ -238,8 +238,9 @@ func TestWhoIsFirst(t *testing.T) {
 			return jobs.RegionReport{Outcome: jobs.Complete}
 		}, "@hourly", "US", "GB", "DE", "FR", "IN")
 		w.Order = func(_ context.Context, names []string) ([]string, error) {
-			slices.Reverse(names)
-			return names, nil
+			ordered := slices.Clone(names)
+			slices.Reverse(ordered)
+			return ordered, nil
 		}
 		b := serve(t, &scheduler.Options{Parallel: 2}, w)
 		pause(30 * time.Minute)
@@ -283,6 +284,21 @@ func TestReplace(t *testing.T) {
 		b.Replace(&scheduler.Work{Close: func() { closed = append(closed, "late") }})
 		if got := strings.Join(closed, ", "); got != "old 10m0s, new 1h40m0s, late" {
 			t.Errorf("closed: %s; want the old work when its last pass ended, the new one when told to stop", got)
+		}
+	})
+}
+
+// TestReplacedWorkWithoutAPassIsClosedAtOnce: no pass will end, to close it then.
+func TestReplacedWorkWithoutAPassIsClosedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := 0
+		idle := work(t, complete, "@hourly", "US")
+		idle.Close = func() { closed++ }
+		b := serve(t, nil, idle)
+		pause(time.Minute)
+		b.Replace(work(t, complete, "@hourly", "US"))
+		if pause(time.Minute); closed != 1 {
+			t.Errorf("the old work was closed %d times within a minute; want once", closed)
 		}
 	})
 }
