@@ -73,15 +73,6 @@ func (d *document) overlay(e *entry) {
 // budgetFields are the keys of a budget; its name is read first.
 func (d *document) budgetFields(e *entry) []strictyaml.Field {
 	b := &e.budget
-	words := func(list *[]string, read func(strictyaml.Node) string) func(strictyaml.Node) {
-		return func(n strictyaml.Node) {
-			*list = nil
-			n.Items(func(n strictyaml.Node) { *list = append(*list, read(n)) })
-			if n.Kind() == strictyaml.List && len(*list) == 0 {
-				n.Mistake("an empty list: name at least one, or remove the key to cover all")
-			}
-		}
-	}
 	method := func(n strictyaml.Node) string { return d.method(n) }
 	lane := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
 	fields := []strictyaml.Field{
@@ -112,6 +103,17 @@ func (d *document) budgetFields(e *entry) []strictyaml.Field {
 		}
 	}
 	return fields
+}
+
+// words returns what reads a list of at least one word.
+func words(list *[]string, read func(strictyaml.Node) string) func(strictyaml.Node) {
+	return func(n strictyaml.Node) {
+		*list = nil
+		n.Items(func(n strictyaml.Node) { *list = append(*list, read(n)) })
+		if n.Kind() == strictyaml.List && len(*list) == 0 {
+			n.Mistake("an empty list: name at least one, or remove the key to cover all")
+		}
+	}
 }
 
 // regionName is what jobs takes for a region.

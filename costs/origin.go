@@ -44,13 +44,17 @@ func originKey(line []string) string { return strings.Join(line, "\x00") }
 
 // note keeps where a line comes from.
 func (d *document) note(n strictyaml.Node, line ...string) {
-	var o Origin
+	o := origin(n)
 	if d.reading != nil {
-		o.Preset, o.Source = d.reading.Name, d.reading.source(line)
-	} else {
-		o.File, o.Line, _ = n.Place()
+		o = Origin{Preset: d.reading.Name, Source: d.reading.source(line)}
 	}
 	d.origins[originKey(line)] = o
+}
+
+// origin returns the place of a file's own line.
+func origin(n strictyaml.Node) (o Origin) {
+	o.File, o.Line, _ = n.Place()
+	return o
 }
 
 // at returns where a mistake with n is told that only shows later: a preset's

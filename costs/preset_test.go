@@ -375,8 +375,8 @@ func TestTheDocumentsExamplesAreWhole(t *testing.T) {
 	}
 	ours, _, _ := strings.Cut(string(data), "## Writing one")
 	examples := strings.Split(ours, "```yaml\n")[1:]
-	if len(examples) != 3 {
-		t.Errorf("%d examples; want 3", len(examples))
+	if len(examples) != 5 {
+		t.Errorf("%d examples; want 5", len(examples))
 	}
 	for _, example := range examples {
 		text, _, _ := strings.Cut(example, "```")

@@ -73,11 +73,11 @@ type document struct {
 	unlistedAt strictyaml.Node   // of the file's own
 	costsAt    map[string]strictyaml.Node
 	budgets    []budgetAt // one for each budget
-	allowed    map[string]strictyaml.Node
+	allowed    []allowedAt
 }
 
 func newDocument(node strictyaml.Node) *document {
-	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}, allowed: map[string]strictyaml.Node{}}
+	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}}
 	d.site = &site{costs: map[string]quota.Units{}}
 	d.origins = map[string]Origin{}
 	d.ResetMargin = quota.DefaultMargin
@@ -100,10 +100,7 @@ func (d *document) fields() []strictyaml.Field {
 		{Key: "account", Missing: "account: my-project, the upstream project whose quota it is", Read: d.readAccount},
 		{Key: "ledger", Read: d.readLedger},
 	}, d.lineFields(), []strictyaml.Field{
-		{Key: "when_ledger_down", Read: func(n strictyaml.Node) {
-			d.down = map[string]quota.Units{}
-			n.Entries(d.readDown)
-		}},
+		{Key: "when_ledger_down", Read: d.readDown},
 	})
 }
 
@@ -248,28 +245,6 @@ func (d *document) method(n strictyaml.Node, other ...string) string {
 	return n.Text(quota.MaxLabel)
 }
 
-func (d *document) readDown(key, value strictyaml.Node) {
-	rule := d.method(key, defaultRule)
-	var units quota.Units
-	switch value.Kind() {
-	case strictyaml.Text:
-		value.OneOf("policy", []string{"refuse"})
-	case strictyaml.Map:
-		value.Fields(allowFields(&units)...)
-	default:
-		value.Mistake("neither refuse nor an allowance: write refuse, or {allow: 50}")
-	}
-	if rule != "" {
-		d.down[rule], d.allowed[rule] = units, value
-	}
-}
-
-func allowFields(units *quota.Units) []strictyaml.Field {
-	return []strictyaml.Field{{Key: "allow", Missing: "allow: 50, in units", Read: func(n strictyaml.Node) {
-		*units = quota.Units(n.Int(1, int64(quota.MaxUnits)))
-	}}}
-}
-
 // finish checks what needs the whole document, and names it.
 func (d *document) finish(node strictyaml.Node) {
 	if d.preset && d.Preset == nil {
@@ -289,11 +264,7 @@ func (d *document) finish(node strictyaml.Node) {
 	if d.API != "" && len(d.site.patterns) > 0 {
 		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
 	}
-	for rule, units := range d.down {
-		if cost := d.site.costs[rule]; rule != defaultRule && units > 0 && cost > units {
-			d.allowed[rule].Mistake("%s costs %d, more than its allowance of %d units: write refuse, or at least %d", rule, cost, units, cost)
-		}
-	}
+	d.checkAllowances()
 	d.finishBudgets()
 	d.setMargins()
 	d.Costs = sortCosts(d.site.costs)

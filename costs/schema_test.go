@@ -40,10 +40,7 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 	var units quota.Units
 	var name, variant strictyaml.Node
 	budget := root.Definitions["budget"]
-	down := schema{}
-	if allowed, err := json.Marshal(root.Properties["when_ledger_down"].AdditionalProperties); err != nil || json.Unmarshal(allowed, &down) != nil {
-		t.Fatal("when_ledger_down has no form")
-	}
+	down := root.Properties["when_ledger_down"].OneOf[1].Items
 	without, with := &document{}, &document{preset: true}
 	whole := root
 	whole.Required = append(slices.Clone(root.Required), root.Else.Required...)
@@ -60,7 +57,8 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 		"a budget":                 {without.budgetFields(&entry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&entry{}), budget},
 		"a window":                 {windowFields(&window{}), budget.Properties["window"].OneOf[1]},
-		"when_ledger_down":         {allowFields(&units), down.OneOf[1]},
+		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
+		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
 	} {
 		var keys, required, properties []string
 		for _, field := range c.fields {

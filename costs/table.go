@@ -56,7 +56,8 @@ type Upstream struct {
 
 	NotModifiedUnits *quota.Units // see NotModified; nil: the full cost
 
-	down    map[string]quota.Units
+	Down []DownRule // the first that covers a call decides; none: refused
+
 	site    *site
 	origins map[string]Origin
 }
@@ -71,17 +72,6 @@ type Route struct {
 type MethodCost struct {
 	Method string
 	Units  quota.Units
-}
-
-// Allowance returns how many units may be sent without the ledger while it
-// cannot be asked, and the rule that says so: the method itself, or "default".
-// They are of the account, host and trailing 24 hours: what one method took
-// counts for the others. 0 is: refuse.
-func (u *Upstream) Allowance(method string) (units quota.Units, rule string) {
-	if units, ok := u.down[method]; ok {
-		return units, method
-	}
-	return u.down[defaultRule], defaultRule
 }
 
 // NotModified returns what a call of method costs that is answered with 304

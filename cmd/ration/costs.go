@@ -127,6 +127,18 @@ type (
 
 		from string
 	}
+	// downRule is one rule of when_ledger_down; the first that covers a call decides.
+	downRule struct {
+		Account string      `json:"account"`
+		Methods []string    `json:"methods"`
+		Lanes   []string    `json:"lanes"`
+		Jobs    []string    `json:"jobs"`
+		Regions []string    `json:"regions"`
+		Allow   quota.Units `json:"allow"` // 0: refused
+		From    origin      `json:"from"`
+
+		from, says string
+	}
 	inUse struct {
 		Account string  `json:"account"`
 		Variant *string `json:"variant"`
@@ -136,15 +148,16 @@ type (
 
 // list is all that costs.yaml and its presets say.
 type list struct {
-	Methods  []priced  `json:"methods"`
-	Budgets  []limited `json:"budgets"`
-	Routes   []routed  `json:"routes"`
-	Settings []setting `json:"settings"`
-	Presets  []inUse   `json:"presets"`
+	Methods  []priced   `json:"methods"`
+	Budgets  []limited  `json:"budgets"`
+	Routes   []routed   `json:"routes"`
+	Settings []setting  `json:"settings"`
+	Down     []downRule `json:"when_ledger_down"`
+	Presets  []inUse    `json:"presets"`
 }
 
 func newList(table *costs.Table) *list {
-	l := &list{Methods: []priced{}, Budgets: []limited{}, Routes: []routed{}, Settings: []setting{}, Presets: []inUse{}}
+	l := &list{Methods: []priced{}, Budgets: []limited{}, Routes: []routed{}, Settings: []setting{}, Down: []downRule{}, Presets: []inUse{}}
 	for _, u := range table.Upstreams() {
 		for _, c := range u.Costs {
 			from := u.Origin("costs", c.Method)
@@ -162,6 +175,9 @@ func newList(table *costs.Table) *list {
 			l.Routes = append(l.Routes, routed{Account: u.Account, Route: r.Pattern, Method: r.Method, From: newOrigin(from), from: from.String()})
 		}
 		l.Settings = append(l.Settings, settings(&u)...)
+		for _, rule := range u.Down {
+			l.Down = append(l.Down, newDownRule(&u, &rule))
+		}
 		if u.Preset != nil {
 			one := inUse{Account: u.Account, preset: newPreset(u.Preset)}
 			if u.Variant != "" {
@@ -171,6 +187,12 @@ func newList(table *costs.Table) *list {
 		}
 	}
 	return l
+}
+
+func newDownRule(u *costs.Upstream, r *costs.DownRule) downRule {
+	list := func(words []string) []string { return append([]string{}, words...) }
+	return downRule{Account: u.Account, Methods: list(r.Methods), Lanes: list(r.Lanes), Jobs: list(r.Jobs), Regions: list(r.Regions), Allow: r.Allow,
+		From: newOrigin(r.Origin), from: r.Origin.String(), says: r.String()}
 }
 
 // settings are what an upstream's lines say that stand alone.
@@ -223,6 +245,9 @@ func (a *app) priceList(table *costs.Table) error {
 	t = a.table("from", "account", "line", "says")
 	for _, s := range l.Settings {
 		t.row(s.from, safe(s.Account), s.Line, s.Value)
+	}
+	for _, r := range l.Down {
+		t.row(r.from, safe(r.Account), "when_ledger_down", safe(r.says))
 	}
 	for _, r := range l.Routes {
 		t.row(r.from, safe(r.Account), r.Route, r.Method)

@@ -223,24 +223,10 @@ func (a *app) openAllowance(l quota.Ledger, table *costs.Table) *allowance.Ledge
 	if err != nil {
 		return allowance.New(l, "", nil)
 	}
-	return allowance.New(l, filepath.Join(dir, "allowance"), &allowance.Options{Allow: policy(table), Now: a.ledgerClock()})
+	return allowance.New(l, filepath.Join(dir, "allowance"), &allowance.Options{Allow: table.Allowance, Now: a.ledgerClock()})
 }
 
 func (s *spending) Close() error { return s.allowance.Close() }
-
-// policy returns what may be sent of a method while the ledger is down.
-func policy(table *costs.Table) func(account, method string) quota.Units {
-	upstreams := table.Upstreams()
-	return func(account, method string) quota.Units {
-		for i := range upstreams {
-			if upstreams[i].Account == account {
-				units, _ := upstreams[i].Allowance(method)
-				return units
-			}
-		}
-		return 0
-	}
-}
 
 // fetching is all that a run needs.
 type fetching struct {

@@ -26,12 +26,13 @@ const window = 24 * time.Hour
 // Options are for New; nil is the default, which refuses every call while the
 // ledger is down.
 type Options struct {
-	// Allow returns how many units may be spent without the ledger before a
-	// call of this method is refused; 0 refuses it at once. There is one
-	// count for an account: with 40 units gone, a method that is allowed 50
-	// may spend 10 more, and one that is allowed 20 none. It must be safe for
-	// concurrent use. nil refuses everything.
-	Allow func(account, method string) quota.Units
+	// Allow returns how many units may be spent without the ledger before this
+	// call is refused; 0 refuses it at once. It may decide by the call's
+	// account, key, method, units and caller. There is one count for an account:
+	// with 40 units gone, a call that is allowed 50 may spend 10 more, and
+	// one that is allowed 20 none. It must be safe for concurrent use and give
+	// the same answer each time. nil refuses everything.
+	Allow func(quota.Call) quota.Units
 
 	// Now is a clock for tests; nil is time.Now. The breaker does not read it.
 	Now func() time.Time
@@ -51,7 +52,7 @@ type Options struct {
 type Ledger struct {
 	quota.Ledger // Entries, SetCooldown and ClearCooldown are its own
 
-	allow  func(account, method string) quota.Units
+	allow  func(quota.Call) quota.Units
 	files  *files
 	client uint64 // names the requests of batches that come without an id
 

@@ -54,7 +54,7 @@ func (f *faulty) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 }
 
 func allow(units quota.Units) *allowance.Options {
-	return &allowance.Options{Allow: func(string, string) quota.Units { return units }}
+	return &allowance.Options{Allow: func(quota.Call) quota.Units { return units }}
 }
 
 func spend(ctx context.Context, l quota.Ledger, method string, units quota.Units) (quota.Receipt, error) {
@@ -125,12 +125,43 @@ func TestWhichErrorsFallBack(t *testing.T) {
 	}
 }
 
+// An allowance is asked for with all that is known of a call.
+func TestAllowancesSeeTheCaller(t *testing.T) {
+	var seen []quota.Call
+	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{Allow: func(call quota.Call) quota.Units {
+		seen = append(seen, call)
+		if call.Caller.Lane == "backfill" || call.Caller.Job == "export" {
+			return 0
+		}
+		return 50
+	}})
+	for caller, want := range map[quota.Caller]error{
+		{Lane: "cron", Job: "trending", Region: "IN"}: nil,
+		{Lane: "backfill"}:                            quota.ErrLedgerDown,
+		{Lane: "cron", Job: "export"}:                 quota.ErrLedgerDown,
+	} {
+		seen = nil
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: "k", Requests: []quota.Request{{Method: "m", Units: 2, Caller: caller}}})
+		if err != nil || !errors.Is(answers[0].Err, want) || want == nil && answers[0].Err != nil {
+			t.Errorf("%+v: %v, %v; want %v", caller, answers, err, want)
+		}
+		for _, call := range seen {
+			if call != (quota.Call{Account: account, Key: "k", Method: "m", Units: 2, Caller: caller}) {
+				t.Errorf("asked for %+v", call)
+			}
+		}
+		if len(seen) == 0 {
+			t.Error("not asked for")
+		}
+	}
+}
+
 // One count for the account, and each method held to its own allowance; each
 // request of a batch on its own.
 func TestByMethod(t *testing.T) {
 	rules := map[string]quota.Units{"videos.list": 50, "channels.list": 20}
 	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{
-		Allow: func(_, method string) quota.Units { return rules[method] }})
+		Allow: func(call quota.Call) quota.Units { return rules[call.Method] }})
 	small := &quota.Charge{Budget: "small", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 5, Window: quota.Sliding(time.Hour)}
 	tests := []struct {
 		request quota.Request

@@ -26,7 +26,7 @@ func (l *Ledger) fallBack(ctx context.Context, batch *quota.Batch, down error) (
 			answers[i].Err = fmt.Errorf("allowance: %s is no call, and the ledger is down: %w; mend the ledger", r.Method, down)
 			continue
 		}
-		if !r.Force && l.allowed(batch.Account, r.Method) == 0 {
+		if !r.Force && l.allowed(batch, r) == 0 {
 			answers[i].Err = fmt.Errorf("allowance: %s has none while the ledger is down: %w; mend the ledger", r.Method, down)
 			continue
 		}
@@ -44,7 +44,7 @@ func (l *Ledger) fallBack(ctx context.Context, batch *quota.Batch, down error) (
 				answers[i].Receipt = have.receipt(batch, id)
 				continue
 			}
-			if allowed := l.allowed(batch.Account, r.Method); !r.Force && used+r.Units > allowed {
+			if allowed := l.allowed(batch, r); !r.Force && used+r.Units > allowed {
 				answers[i].Err = fmt.Errorf("allowance: %s needs %d units, %d of %d are left while the ledger is down: %w; mend the ledger",
 					r.Method, r.Units, max(0, allowed-used), allowed, down)
 				continue
@@ -70,11 +70,11 @@ func (l *Ledger) fallBack(ctx context.Context, batch *quota.Batch, down error) (
 	return answers, nil
 }
 
-func (l *Ledger) allowed(account, method string) quota.Units {
+func (l *Ledger) allowed(batch *quota.Batch, r *quota.Request) quota.Units {
 	if l.allow == nil {
 		return 0
 	}
-	return l.allow(account, method)
+	return l.allow(quota.Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller})
 }
 
 // ids returns the id of a batch's first request.

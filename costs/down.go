@@ -1,0 +1,199 @@
+package costs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// DownRule is one rule of when_ledger_down: how many units the calls that it
+// covers may spend while the ledger is down. An empty list covers all.
+type DownRule struct {
+	Methods []string
+	Lanes   []string
+	Jobs    []string
+	Regions []string
+	Allow   quota.Units // per account, host and trailing 24 hours; 0: refused
+	Origin  Origin
+}
+
+// Covers reports whether the rule decides about a call of a method by caller.
+func (r *DownRule) Covers(method string, caller quota.Caller) bool {
+	return covers(r.Methods, method) && covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)
+}
+
+// String returns the rule as a line of text: search.list: refuse, or
+// lanes backfill, jobs nightly: allow 50.
+func (r *DownRule) String() string {
+	var parts []string
+	add := func(before string, words []string) {
+		if len(words) > 0 {
+			parts = append(parts, before+strings.Join(words, " "))
+		}
+	}
+	add("", r.Methods)
+	add("lanes ", r.Lanes)
+	add("jobs ", r.Jobs)
+	add("regions ", r.Regions)
+	if len(parts) == 0 {
+		parts = []string{"all other calls"}
+	}
+	then := "refuse"
+	if r.Allow > 0 {
+		then = fmt.Sprintf("allow %d", r.Allow)
+	}
+	return strings.Join(parts, ", ") + ": " + then
+}
+
+func covers(list []string, word string) bool {
+	return len(list) == 0 || slices.Contains(list, word)
+}
+
+// Allowance returns how many units may be spent without the ledger before a
+// call is refused; 0 refuses it at once. What one method took counts for the
+// others of its account. Of several documents that price the call's method for
+// its account, the strictest decides; if none does, the strictest of all
+// documents of the account. It reads the call's account, method and caller.
+func (t *Table) Allowance(call quota.Call) quota.Units {
+	least := func(all bool) (units quota.Units, found bool) {
+		for i := range t.upstreams {
+			u := &t.upstreams[i]
+			if u.Account != call.Account || !all && u.price(call.Method) == 0 {
+				continue
+			}
+			if allowed := u.Allowance(call.Method, call.Caller); !found || allowed < units {
+				units, found = allowed, true
+			}
+		}
+		return units, found
+	}
+	if units, found := least(false); found {
+		return units
+	}
+	units, _ := least(true)
+	return units
+}
+
+// Allowance returns what the first rule in Down that covers a call allows, and
+// 0, which refuses it, when there is none. See Table.Allowance for several
+// documents of one account.
+func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
+	for i := range u.Down {
+		if u.Down[i].Covers(method, caller) {
+			return u.Down[i].Allow
+		}
+	}
+	return 0
+}
+
+// readDown reads when_ledger_down: a rule for each method and a default, or a
+// list of rules of which the first that covers a call decides.
+func (d *document) readDown(n strictyaml.Node) {
+	d.note(n, "when_ledger_down")
+	if n.Kind() == strictyaml.List {
+		d.readDownRules(n)
+		return
+	}
+	var last []DownRule
+	n.Entries(func(key, value strictyaml.Node) {
+		method := d.method(key, defaultRule)
+		rule := DownRule{Methods: []string{method}, Allow: readThen(value), Origin: origin(key)}
+		switch method {
+		case "":
+		case defaultRule:
+			rule.Methods = nil
+			last = append(last, rule)
+		default:
+			d.Down = append(d.Down, rule)
+			d.allowed = append(d.allowed, allowedAt{rule, value})
+		}
+	})
+	d.Down = append(d.Down, last...)
+}
+
+// readDownRules reads the list form.
+func (d *document) readDownRules(n strictyaml.Node) {
+	rules := 0
+	n.Items(func(n strictyaml.Node) {
+		rules++
+		rule, then := DownRule{Origin: origin(n)}, strictyaml.Node{}
+		n.Fields(d.downFields(&rule, &then)...)
+		if then == (strictyaml.Node{}) {
+			return // reported: the rule has no then
+		}
+		rule.Allow = readThen(then)
+		for i := range d.Down {
+			if d.Down[i].includes(&rule) {
+				n.Mistake("rule %q is never reached, since the rule in line %d decides its calls: write it before that one, or remove it", rule.String(), d.Down[i].Origin.Line)
+				return
+			}
+		}
+		d.Down = append(d.Down, rule)
+		d.allowed = append(d.allowed, allowedAt{rule, then})
+	})
+	if rules == 0 {
+		n.Mistake("no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all")
+	}
+}
+
+func (d *document) downFields(rule *DownRule, then *strictyaml.Node) []strictyaml.Field {
+	label := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
+	return []strictyaml.Field{
+		{Key: "methods", Read: words(&rule.Methods, func(n strictyaml.Node) string { return d.method(n) })},
+		{Key: "lanes", Read: words(&rule.Lanes, label)},
+		{Key: "jobs", Read: words(&rule.Jobs, label)},
+		{Key: "regions", Read: words(&rule.Regions, region)},
+		{Key: "then", Missing: "then: refuse, or then: {allow: 50}", Read: func(n strictyaml.Node) { *then = n }},
+	}
+}
+
+// includes reports whether r covers every call that other covers.
+func (r *DownRule) includes(other *DownRule) bool {
+	within := func(part, whole []string) bool {
+		if len(whole) == 0 || len(part) == 0 {
+			return len(whole) == 0
+		}
+		return !slices.ContainsFunc(part, func(word string) bool { return !slices.Contains(whole, word) })
+	}
+	return within(other.Methods, r.Methods) && within(other.Lanes, r.Lanes) && within(other.Jobs, r.Jobs) && within(other.Regions, r.Regions)
+}
+
+// readThen reads refuse, which is 0, or {allow: 50}.
+func readThen(n strictyaml.Node) (units quota.Units) {
+	switch n.Kind() {
+	case strictyaml.Text:
+		n.OneOf("policy", []string{"refuse"})
+	case strictyaml.Map:
+		n.Fields(allowFields(&units)...)
+	default:
+		n.Mistake("neither refuse nor an allowance: write refuse, or {allow: 50}")
+	}
+	return units
+}
+
+func allowFields(units *quota.Units) []strictyaml.Field {
+	return []strictyaml.Field{{Key: "allow", Missing: "allow: 50, in units", Read: func(n strictyaml.Node) {
+		*units = quota.Units(n.Int(1, int64(quota.MaxUnits)))
+	}}}
+}
+
+// allowedAt is a rule and where its allowance stands.
+type allowedAt struct {
+	rule DownRule
+	at   strictyaml.Node
+}
+
+// checkAllowances reports an allowance that could never pay for a method that
+// its rule names.
+func (d *document) checkAllowances() {
+	for _, allowed := range d.allowed {
+		for _, method := range allowed.rule.Methods {
+			if cost, units := d.site.costs[method], allowed.rule.Allow; units > 0 && cost > units {
+				allowed.at.Mistake("%s costs %d, more than its allowance of %d units: write refuse, or at least %d", method, cost, units, cost)
+			}
+		}
+	}
+}
