@@ -32,6 +32,9 @@ func (d *document) readBudgets(n strictyaml.Node) {
 		n.Fields(d.budgetFields(e)...)
 		e.at.entry = d.at(n)
 		if e.place >= 0 {
+			if d.reading == nil {
+				d.checkOverride(n, e, d.Budgets[e.place], d.budgets[e.place].keys)
+			}
 			d.Budgets[e.place], d.budgets[e.place] = e.budget, e.at
 			return
 		}

@@ -70,7 +70,7 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 		at.keys["floor"].Mistake("floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}")
 	}
 	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
-	if b.Window.Kind() == quota.KindDaily && b.Window.Horizon() > 2*24*time.Hour {
+	if monthly(b.Window) {
 		longest = maxUntilMonth
 	}
 	switch {

@@ -46,6 +46,11 @@ func (w *window) calendar() quota.Window {
 	return quota.Daily(w.zone).At(w.at)
 }
 
+// monthly reports whether a calendar window is one of months.
+func monthly(w quota.Window) bool {
+	return w.Kind() == quota.KindDaily && w.Horizon() > 2*24*time.Hour
+}
+
 func windowFields(w *window) []strictyaml.Field {
 	counter := strictyaml.Field{Key: "counter", Read: func(n strictyaml.Node) {
 		w.kinds++

@@ -1,0 +1,137 @@
+package costs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// override is an entry of budgets: that goes over a preset's budget of its name.
+type override struct {
+	*document
+	at        strictyaml.Node
+	inherited quota.Budget
+	had       map[string]strictyaml.Node // the preset's keys
+	own       map[string]bool            // the entry's keys
+	now       *quota.Budget              // both together
+}
+
+// checkOverride reports an entry whose keys change what an inherited key
+// means: a limit is a number of something, over some time, of some calls, and
+// the four are only understood together.
+func (d *document) checkOverride(at strictyaml.Node, e *entry, inherited quota.Budget, had map[string]strictyaml.Node) {
+	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
+	for key := range e.at.keys {
+		o.own[key] = at.Has(key)
+	}
+	if o.checkCount() {
+		o.checkLimit()
+		o.checkWhole()
+	}
+}
+
+// checkCount reports an amount that counts calls where the same line without
+// a preset counts units.
+func (o *override) checkCount() bool {
+	if o.own["count"] || o.inherited.Measure != quota.Calls {
+		return true
+	}
+	for _, key := range []string{"limit", "floor"} {
+		if o.own[key] {
+			o.mistake("%s %s counts units as it is written, and calls with count: calls of %s: write count: calls or count: units beside it", key, o.shown(o.now, key), o.of())
+			return false
+		}
+	}
+	return true
+}
+
+// checkLimit reports a key that changes what the inherited limit is a limit of.
+func (o *override) checkLimit() {
+	if o.own["limit"] || o.inherited.Limit == 0 {
+		return
+	}
+	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions"} {
+		if o.own[key] && o.changes(key) {
+			before := "none"
+			if o.set(key) {
+				before = o.shown(&o.inherited, key)
+			}
+			o.mistake("%s %s over the limit %d of %s, which is for %s %s: write the limit as well", key, o.shown(o.now, key), o.inherited.Limit, o.of(), key, before)
+			return
+		}
+	}
+}
+
+// checkWhole reports an entry that would be a whole budget by itself and would
+// cover other calls then, or keep nothing of it.
+func (o *override) checkWhole() {
+	if !o.own["limit"] || !o.own["window"] {
+		return
+	}
+	for _, key := range []string{"methods", "except", "lanes", "regions", "floor", "floor_until"} {
+		if !o.own[key] && o.set(key) {
+			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, or another name for a budget of your own",
+				o.now.Name, o.of(), key, o.shown(&o.inherited, key), key)
+			return
+		}
+	}
+}
+
+func (o *override) mistake(format string, args ...any) { o.at.Mistake(format, args...) }
+
+// of names what is inherited from.
+func (o *override) of() string { return fmt.Sprintf("preset %s, budget %q", o.Preset.Name, o.now.Name) }
+
+// set reports whether the preset has a key.
+func (o *override) set(key string) bool {
+	_, ok := o.had[key]
+	return ok
+}
+
+// changes reports whether a key has another value than the preset's, of a kind
+// that matters to the limit. Another zone or time of day begins the same
+// window elsewhere.
+func (o *override) changes(key string) bool {
+	a, b := o.inherited, o.now
+	switch key {
+	case "count":
+		return a.Measure != b.Measure
+	case "window":
+		return o.set(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.Length() != b.Window.Length() || monthly(a.Window) != monthly(b.Window))
+	}
+	before, after := slices.Sorted(slices.Values(list(&a, key))), slices.Sorted(slices.Values(list(b, key)))
+	return !slices.Equal(before, after)
+}
+
+// list returns the words of a key that narrows a budget.
+func list(b *quota.Budget, key string) []string {
+	switch key {
+	case "methods":
+		return b.Methods
+	case "except":
+		return b.Except
+	case "lanes":
+		return b.Lanes
+	}
+	return b.Regions
+}
+
+// shown returns the value of a budget's key as messages show it.
+func (o *override) shown(b *quota.Budget, key string) string {
+	switch key {
+	case "limit":
+		return fmt.Sprint(b.Limit)
+	case "count":
+		return b.Measure.String()
+	case "window":
+		return b.Window.String()
+	case "floor":
+		return fmt.Sprint(b.Floor)[len("map"):]
+	case "floor_until":
+		return quota.Human(b.FloorUntil)
+	}
+	return "[" + strings.Join(list(b, key), ", ") + "]"
+}
