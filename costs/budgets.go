@@ -135,7 +135,7 @@ func region(n strictyaml.Node) string {
 
 // join makes the table, and checks what the documents say together.
 func join(documents []*document) *Table {
-	t := &Table{sites: map[string]*site{}}
+	t := &Table{sites: map[string]*site{}, domains: map[string]*domain{}, unguarded: map[string]bool{}}
 	names, budgets := map[string]bool{}, map[[2]string]bool{}
 	for i, d := range documents {
 		if names[d.Name] && d.Name != "" {
@@ -163,9 +163,11 @@ func join(documents []*document) *Table {
 			for _, other := range documents {
 				if other.Account == d.Account {
 					other.checkLimit(&d.Budgets[j])
+					other.checkBatches(&d.Budgets[j], &d.budgets[j])
 				}
 			}
 		}
+		t.addDomains(d)
 		t.upstreams = append(t.upstreams, d.Upstream)
 	}
 	checkCoverages(documents)
@@ -203,14 +205,7 @@ func (d *document) checkLimit(b *quota.Budget) {
 	if b.Limit == 0 {
 		return // reported where it stands
 	}
-	coverage := b.Coverage()
-	var caller quota.Caller // one that b covers
-	if len(b.Lanes) > 0 {
-		caller.Lane = b.Lanes[0]
-	}
-	if len(b.Regions) > 0 {
-		caller.Region = b.Regions[0]
-	}
+	coverage, caller := b.Coverage(), covered(b)
 	kept := keptForOthers(b)
 	for method, at := range d.costsAt {
 		amount := coverage.Amount(d.site.costs[method])
@@ -226,4 +221,15 @@ func (d *document) checkLimit(b *quota.Budget) {
 	if coverage.Amount(d.Unlisted) > b.Limit && (len(b.Methods) == 0 || slices.ContainsFunc(b.Methods, unlisted)) {
 		d.unlistedAt.Mistake("unlisted costs %d, more than the limit %d of budget %q: lower the cost or raise the limit", d.Unlisted, b.Limit, b.Name)
 	}
+}
+
+// covered returns a caller that b covers.
+func covered(b *quota.Budget) (caller quota.Caller) {
+	if len(b.Lanes) > 0 {
+		caller.Lane = b.Lanes[0]
+	}
+	if len(b.Regions) > 0 {
+		caller.Region = b.Regions[0]
+	}
+	return caller
 }

@@ -3,6 +3,7 @@ package costs
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path"
 	"regexp"
@@ -228,14 +229,16 @@ func (s *site) misspelt(name string) bool {
 	return false
 }
 
-// pattern returns the most exact pattern that takes a request.
+// pattern returns the most exact pattern that takes a request. A HEAD costs
+// the upstream what its GET does, so a route for GET takes it unless there is one
+// for HEAD.
 func (s *site) pattern(verb, path string, loose bool) (found *pattern, name string) {
 	path, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return nil, ""
 	}
 	for _, p := range s.patterns {
-		if p.verb == "" || p.verb == verb {
+		if p.verb == "" || p.verb == verb || p.verb == http.MethodGet && verb == http.MethodHead {
 			if name, ok := p.takes(path, loose); ok {
 				return p, name
 			}

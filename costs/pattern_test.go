@@ -40,7 +40,7 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 		"GET /v1/items/a%20b":                     "items.get",
 		"GET /v1/items/7/parts":                   "kinds.list",
 		"GET /v1/items":                           "kinds.list",
-		"HEAD /v1/items/7":                        "call",
+		"HEAD /v1/items/7":                        "items.get",
 		"GET /v1/boxes/%C3%BC/x":                  "kinds.list",
 		"GET /api/users.list":                     "users.list",
 		"GET /api/users.info":                     "users.info",

@@ -66,10 +66,18 @@ var uses = map[string]struct {
 	"shopify-graphql plus":       {"preset: {name: shopify-graphql, variant: plus}\nhosts: [a.example]", map[string]string{}, 1},
 	"shopify-graphql enterprise": {"preset: {name: shopify-graphql, variant: enterprise}\nhosts: [a.example]", map[string]string{}, 1},
 	"salesforce": {"preset: salesforce\nhosts: [my.my.salesforce.com]\nbudgets: [{name: salesforce, limit: 115000}]", map[string]string{
-		"GET https://my.my.salesforce.com/services/data/v65.0/query?q=SELECT+Id": "call 1 salesforce",
-		"PATCH https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":    "call 1 salesforce",
-		"patch https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":    "-",
-	}, 1},
+		"GET https://my.my.salesforce.com/services/data/v65.0/query?q=SELECT+Id":        "call 1 salesforce",
+		"PATCH https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":           "call 1 salesforce",
+		"patch https://my.my.salesforce.com/services/data/v65.0/sobjects/x/1":           "-",
+		"POST https://my.my.salesforce.com/services/data/v65.0/composite":               "call 1 salesforce",
+		"POST https://my.my.salesforce.com/services/data/v65.0/composite/batch":         "composite.batch 25 salesforce",
+		"POST https://my.my.salesforce.com/services/data/v65.0/connect/batch":           "connect.batch 25 salesforce",
+		"POST https://my.my.salesforce.com/services/data/v65.0/graphql":                 "graphql 10 salesforce",
+		"POST https://my.my.salesforce.com/services/data/v65.0/Composite/Batch":         "-",
+		"POST https://my.my.salesforce.com/services/data/v65.0/composite//batch":        "-",
+		"POST https://my.my.salesforce.com/services/data/v65.0/composite/batch/":        "-",
+		"POST https://my.my.salesforce.com/services/data/v65.0/query?_HttpMethod=PATCH": "-",
+	}, 4},
 	"hubspot free":         {hubspotUse("free"), map[string]string{}, 1},
 	"hubspot professional": {hubspotUse("professional"), map[string]string{"POST https://api.hubapi.com/crm/v3/objects/contacts/batch/read": "call 1 hubspot-10s hubspot-day"}, 1},
 	"hubspot enterprise":   {hubspotUse("enterprise"), map[string]string{}, 1},
@@ -375,8 +383,8 @@ func TestTheDocumentsExamplesAreWhole(t *testing.T) {
 	}
 	ours, _, _ := strings.Cut(string(data), "## Writing one")
 	examples := strings.Split(ours, "```yaml\n")[1:]
-	if len(examples) != 5 {
-		t.Errorf("%d examples; want 5", len(examples))
+	if len(examples) != 6 {
+		t.Errorf("%d examples; want 6", len(examples))
 	}
 	for _, example := range examples {
 		text, _, _ := strings.Cut(example, "```")

@@ -15,6 +15,7 @@ type site struct {
 	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
+	batches  map[string]Batch
 }
 
 // cost returns what a method costs, and 0 when it must not be called.
@@ -32,8 +33,10 @@ func (s *site) cost(method string) quota.Units {
 // ErrNoRoute or ErrNoCost): the request must not be sent.
 //
 // A request is priced only if it is plain: every server, proxy and cache on
-// its way must read the same method in it. It does not look into bodies. It is
-// safe for concurrent use; a nil Table refuses.
+// its way must read the same method in it. It reads a body, of at most 1 MiB,
+// only where a request may hold several calls (see Upstream.Batches), and then
+// replaces req.Body with an equal one. It is safe for concurrent use with
+// different requests; a nil Table refuses.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "there is no table or no URL to price it by; load costs.yaml", kind: ErrNoRoute}
@@ -80,7 +83,18 @@ func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	if units == 0 {
 		return quota.Call{}, noCost(req, method)
 	}
+	if batch, ok := s.batches[method]; ok {
+		units = several(units, batch.calls(req))
+	}
 	return quota.Call{Account: s.account, Method: method, Units: units}, nil
+}
+
+// several returns what so many calls of a cost cost together.
+func several(units quota.Units, calls int64) quota.Units {
+	if int64(units) > int64(quota.MaxUnits)/calls {
+		return quota.MaxUnits // no limit pays for that by mistake
+	}
+	return units * quota.Units(calls)
 }
 
 func routeOf(routes []route, verb string) *route {
@@ -121,6 +135,11 @@ func (t *Table) whyNotPass(req *http.Request, hosts ...string) string {
 		if name := withoutPort(host); len(name) < len(host) && t.sites[name] != nil {
 			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"
 		}
+		if found := t.domainOf(host); found != nil {
+			if reason := found.whyNotPass(req); reason != "" {
+				return reason
+			}
+		}
 	}
 	// An opaque URL may name another host than the one that is dialled.
 	if opaque := req.URL.Opaque; opaque != "" && !strings.HasPrefix(opaque, "//"+req.URL.Host+"/") {
@@ -149,8 +168,9 @@ func odd(req *http.Request) string {
 }
 
 // overrides reports whether a header or query parameter of this name makes a
-// request another one on the way: those of common frameworks, and $httpMethod
-// and $httpHeaders (Google's system parameters, cloud.google.com/apis/docs/system-parameters).
+// request another one on the way: those of common frameworks, $httpMethod and
+// $httpHeaders (Google's system parameters, cloud.google.com/apis/docs/system-parameters),
+// and Salesforce's _HttpMethod.
 func overrides(name string) bool {
 	switch len(name) {
 	case 7:
@@ -158,7 +178,7 @@ func overrides(name string) bool {
 	case 10:
 		return strings.EqualFold(name, "httpMethod")
 	case 11:
-		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders")
+		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders") || strings.EqualFold(name, "_HttpMethod")
 	case 12:
 		return strings.EqualFold(name, "$httpHeaders")
 	case 13:

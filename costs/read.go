@@ -59,6 +59,9 @@ type document struct {
 	ledger  string
 	methods []string // the api's
 
+	domainsRead bool              // else they are those of the hosts
+	unguardedAt []strictyaml.Node // one for each of the file's own
+
 	preset  bool    // it names one
 	reading *Preset // whose lines are read now; nil: the file's own
 	layer   int     // how many lots of lines were read before
@@ -78,7 +81,7 @@ type document struct {
 
 func newDocument(node strictyaml.Node) *document {
 	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}}
-	d.site = &site{costs: map[string]quota.Units{}}
+	d.site = &site{costs: map[string]quota.Units{}, batches: map[string]Batch{}}
 	d.origins = map[string]Origin{}
 	d.ResetMargin = quota.DefaultMargin
 	return d
@@ -118,6 +121,8 @@ func (d *document) lineFields() []strictyaml.Field {
 			n.Items(d.readHost)
 			d.note(n, "hosts")
 		}},
+		{Key: "domains", Read: d.readDomains},
+		{Key: "unguarded", Read: d.readUnguarded},
 		{Key: "routes", Read: d.readRoutes},
 		{Key: "resets", Read: d.readResets},
 		{Key: "reset_margin", Read: d.readMargin},
@@ -132,6 +137,7 @@ func (d *document) lineFields() []strictyaml.Field {
 			d.note(n, "not_modified_units")
 		}},
 		{Key: "costs", Missing: d.needed("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},
+		{Key: "batches", Read: d.readBatches},
 		{Key: "budgets", Missing: d.needed("budgets: [{name: all, limit: 9500, window: 24h}]"), Read: d.readBudgets},
 	}
 }
@@ -264,6 +270,8 @@ func (d *document) finish(node strictyaml.Node) {
 	if d.API != "" && len(d.site.patterns) > 0 {
 		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
 	}
+	d.setDomains()
+	d.checkUnguarded()
 	d.checkAllowances()
 	d.finishBudgets()
 	d.setMargins()

@@ -41,6 +41,10 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 	var name, variant strictyaml.Node
 	budget := root.Definitions["budget"]
 	down := root.Properties["when_ledger_down"].OneOf[1].Items
+	batch := schema{}
+	if form, err := json.Marshal(root.Properties["batches"].AdditionalProperties); err != nil || json.Unmarshal(form, &batch) != nil {
+		t.Fatal("batches has no form")
+	}
 	without, with := &document{}, &document{preset: true}
 	whole := root
 	whole.Required = append(slices.Clone(root.Required), root.Else.Required...)
@@ -57,6 +61,7 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 		"a budget":                 {without.budgetFields(&entry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&entry{}), budget},
 		"a window":                 {windowFields(&window{}), budget.Properties["window"].OneOf[1]},
+		"a batch":                  {batchFields(&Batch{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
 	} {

@@ -6,8 +6,9 @@
 //	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
 //
 // Verbs and paths come from the upstream's discovery document. A request to a
-// guarded host that is not plainly one of the documented methods is refused;
-// one to any other host passes.
+// guarded host that is not plainly one of the documented methods is refused,
+// and so is one to another host in its domain that is not listed as unguarded.
+// One to any other host passes.
 package costs
 
 import (
@@ -30,21 +31,26 @@ import (
 type Table struct {
 	ledger    string
 	upstreams []Upstream
-	sites     map[string]*site // by canonical host
+	sites     map[string]*site   // by canonical host
+	domains   map[string]*domain // by name
+	unguarded map[string]bool    // hosts of the domains that pass
 }
 
 // Upstream is one document of costs.yaml. Its slices are to be read only.
 type Upstream struct {
-	Name     string
-	Account  string
-	API      string         // such as youtube/v3; empty: requests are priced by Routes
-	Hosts    []string       // in lower case
-	Routes   []Route        // the more exact first; without an API and without them, only methods by name are priced
-	Resets   *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
-	Unlisted quota.Units    // what a method without a cost costs; 0: it is refused
-	Costs    []MethodCost   // sorted by method
-	Budgets  []quota.Budget // in the order of the file, a preset's first
-	Feedback string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
+	Name      string
+	Account   string
+	API       string         // such as youtube/v3; empty: requests are priced by Routes
+	Hosts     []string       // in lower case
+	Domains   []string       // a request to a host there that is neither in Hosts nor in Unguarded is refused; with an API only if it could be one of the API's
+	Unguarded []string       // hosts of Domains with a quota of their own
+	Routes    []Route        // the more exact first; without an API and without them, only methods by name are priced
+	Resets    *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
+	Unlisted  quota.Units    // what a method without a cost costs; 0: it is refused
+	Costs     []MethodCost   // sorted by method
+	Batches   []Batch        // methods whose requests hold several calls, sorted
+	Budgets   []quota.Budget // in the order of the file, a preset's first
+	Feedback  string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
 
 	// ResetWindow is the upstream's own day or month as resets: says it, with
 	// its time of day and margin. Its Kind is 0 when that is not said.
@@ -172,7 +178,11 @@ func (u *Upstream) price(method string) quota.Units {
 	if method == "" || len(method) > quota.MaxLabel {
 		return 0
 	}
-	return u.site.cost(method)
+	batch, ok := u.site.batches[method]
+	if !ok {
+		return u.site.cost(method)
+	}
+	return several(u.site.cost(method), batch.Most)
 }
 
 func (t *Table) names() []string {

@@ -206,6 +206,12 @@ func settings(u *costs.Upstream) []setting {
 	}
 	add("api", u.API)
 	add("hosts", strings.Join(u.Hosts, ", "))
+	add("domains", strings.Join(u.Domains, ", "))
+	add("unguarded", strings.Join(u.Unguarded, ", "))
+	for i := range u.Batches {
+		from := u.Origin("batches", u.Batches[i].Method)
+		all = append(all, setting{Account: u.Account, Line: "batches", Value: u.Batches[i].String(), From: newOrigin(from), from: from.String()})
+	}
 	if u.ResetWindow.Kind() != 0 {
 		add("resets", u.ResetWindow.String())
 	}
@@ -244,7 +250,7 @@ func (a *app) priceList(table *costs.Table) error {
 	fmt.Fprintln(a.stdout)
 	t = a.table("from", "account", "line", "says")
 	for _, s := range l.Settings {
-		t.row(s.from, safe(s.Account), s.Line, s.Value)
+		t.row(s.from, safe(s.Account), s.Line, safe(s.Value))
 	}
 	for _, r := range l.Down {
 		t.row(r.from, safe(r.Account), "when_ledger_down", safe(r.says))

@@ -1,0 +1,148 @@
+package costs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Batch says how many calls one request of a method holds.
+type Batch struct {
+	Method string
+	List   string // the key of the body's JSON object whose list has a member for each call; empty: the body does not tell
+	Most   int64  // how many it is charged as when the body does not tell, or cannot be read
+}
+
+// String returns the batch as a line of text.
+func (b *Batch) String() string {
+	if b.List == "" {
+		return fmt.Sprintf("%s: %d calls each", b.Method, b.Most)
+	}
+	return fmt.Sprintf("%s: as many calls as its %s, %d if that cannot be read", b.Method, b.List, b.Most)
+}
+
+const (
+	maxBatch = 10_000  // the highest most
+	maxBody  = 1 << 20 // bytes that Price reads at most
+)
+
+// readBatches reads {composite.batch: {list: batchRequests, most: 25}}.
+func (d *document) readBatches(n strictyaml.Node) {
+	n.Entries(func(key, value strictyaml.Node) {
+		b := Batch{Method: d.method(key)}
+		value.Fields(batchFields(&b)...)
+		if b.Method != "" && b.Most > 0 {
+			d.site.batches[b.Method] = b
+			d.note(key, "batches", b.Method)
+		}
+	})
+	d.Batches = nil
+	for _, method := range slices.Sorted(maps.Keys(d.site.batches)) {
+		d.Batches = append(d.Batches, d.site.batches[method])
+	}
+}
+
+func batchFields(b *Batch) []strictyaml.Field {
+	return []strictyaml.Field{
+		{Key: "list", Read: func(n strictyaml.Node) { b.List = n.Text(maxText) }},
+		{Key: "most", Missing: "most: 25, the calls that one request may hold", Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
+	}
+}
+
+// checkBatches reports a budget that counts as one call what is several.
+func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
+	if b.Measure != quota.Calls {
+		return
+	}
+	coverage, caller := b.Coverage(), covered(b)
+	for _, batch := range d.Batches {
+		if coverage.Covers(batch.Method, caller) {
+			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
+		}
+	}
+}
+
+// calls returns how many calls a request of the method holds: as many as its
+// body lists, at least one, and Most when the body does not tell.
+func (b *Batch) calls(req *http.Request) int64 {
+	if b.List == "" {
+		return b.Most
+	}
+	body, ok := peek(req)
+	if !ok {
+		return b.Most
+	}
+	count, ok := members(body, b.List)
+	if !ok {
+		return b.Most
+	}
+	return max(count, 1)
+}
+
+// peek returns the body of a request, and puts it back. It is not ok for one
+// that is compressed, longer than maxBody, or of unknown length.
+func peek(req *http.Request) ([]byte, bool) {
+	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxBody || len(req.Header.Values("Content-Encoding")) > 0 {
+		return nil, false
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, req.ContentLength))
+	rest := io.Reader(req.Body)
+	if err != nil {
+		rest = failed{err}
+	}
+	req.Body = &unread{io.MultiReader(bytes.NewReader(body), rest), req.Body}
+	return body, err == nil && int64(len(body)) == req.ContentLength
+}
+
+// unread is a body of which a part was read and put back.
+type unread struct {
+	io.Reader
+	io.Closer
+}
+
+// failed is what is left of a body that could not be read.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// members counts the members of the lists under a key of a JSON object. A key
+// that is there twice counts twice, since parsers differ in which they take.
+// It is not ok for anything but one object with at least one such list.
+func members(body []byte, list string) (count int64, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return 0, false
+	}
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return 0, false
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return 0, false
+		}
+		if name, _ := key.(string); strings.EqualFold(name, list) {
+			var items []json.RawMessage
+			if err := json.Unmarshal(value, &items); err != nil || items == nil {
+				return 0, false
+			}
+			count, ok = count+int64(len(items)), true
+		}
+	}
+	if _, err := decoder.Token(); err != nil { // the end of the object
+		return 0, false
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return 0, false
+	}
+	return count, ok
+}

@@ -1,0 +1,210 @@
+package costs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+func salesforce(t testing.TB) *costs.Table { return use(t, uses["salesforce"].lines) }
+
+func post(t testing.TB, path, body string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequest("POST", "https://my.my.salesforce.com/services/data/v65.0/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// subrequests returns the body of a batch of n.
+func subrequests(n int) string {
+	return `{"haltOnError":false,"batchRequests":[` + strings.TrimSuffix(strings.Repeat(`{"method":"GET","url":"v65.0/limits"},`, n), ",") + `]}`
+}
+
+func TestABatchOf25SubrequestsIsPricedAsOne(t *testing.T) {
+	table := salesforce(t)
+	for name, c := range map[string]struct {
+		path, body string
+		want       quota.Units
+	}{
+		"one":                             {"composite/batch", subrequests(1), 1},
+		"three":                           {"composite/batch", subrequests(3), 3},
+		"25":                              {"composite/batch", subrequests(25), 25},
+		"more than there is":              {"composite/batch", subrequests(40), 40},
+		"none":                            {"composite/batch", subrequests(0), 1},
+		"no body":                         {"composite/batch", "", 25},
+		"XML":                             {"composite/batch", "<batch><batchRequests/></batch>", 25},
+		"not JSON":                        {"composite/batch", `{"batchRequests":[1,2`, 25},
+		"another key":                     {"composite/batch", `{"requests":[1]}`, 25},
+		"a list":                          {"composite/batch", `[{"batchRequests":[1]}]`, 25},
+		"not a list":                      {"composite/batch", `{"batchRequests":{"a":1}}`, 25},
+		"null":                            {"composite/batch", `{"batchRequests":null}`, 25},
+		"the key twice":                   {"composite/batch", `{"batchRequests":[1],"batchRequests":[1,2,3]}`, 4},
+		"the key in capitals and escaped": {"composite/batch", `{"\u0062atchRequests":[1,2],"BATCHREQUESTS":[1]}`, 3},
+		"the key deeper":                  {"composite/batch", `{"x":{"batchRequests":[1,2,3]},"batchRequests":[1]}`, 1},
+		"more behind it":                  {"composite/batch", subrequests(1) + subrequests(25), 25},
+		"a long one":                      {"composite/batch", `{"batchRequests":["` + strings.Repeat("x", 1<<20) + `"]}`, 25},
+		"connect":                         {"connect/batch", subrequests(2), 25},
+		"chatter":                         {"chatter/batch", subrequests(2), 25},
+		"GraphQL":                         {"graphql", `{"query":"{uiapi{query{Account{edges{node{Id}}}}}}"}`, 10},
+		"composite":                       {"composite", `{"compositeRequest":[{},{},{}]}`, 1},
+		"composite/graph":                 {"composite/graph", `{"graphs":[{"compositeRequest":[{},{}]}]}`, 1},
+		"composite/sobjects":              {"composite/sobjects", `{"records":[{},{},{}]}`, 1},
+		"composite/tree":                  {"composite/tree/Account", `{"records":[{},{},{}]}`, 1},
+	} {
+		req := post(t, c.path, c.body)
+		call, err := table.Price(req)
+		if err != nil || call.Units != c.want {
+			t.Errorf("%s: %+v, %v; want %d", name, call, err, c.want)
+		}
+		if c.body == "" {
+			continue
+		}
+		for _, again := range []quota.Units{c.want, c.want} { // what was read is there again
+			if call, err := table.Price(req); err != nil || call.Units != again {
+				t.Errorf("%s, again: %+v, %v", name, call, err)
+			}
+		}
+		if sent, err := io.ReadAll(req.Body); err != nil || string(sent) != c.body {
+			t.Errorf("%s: %d bytes of %d would be sent, %v", name, len(sent), len(c.body), err)
+		}
+	}
+}
+
+func TestABatchThatCannotBeReadCostsTheMost(t *testing.T) {
+	table, broken := salesforce(t), errors.New("broken")
+	for name, edit := range map[string]func(*http.Request){
+		"compressed":     func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") },
+		"unknown length": func(r *http.Request) { r.ContentLength = -1 },
+		"length 0":       func(r *http.Request) { r.ContentLength = 0 },
+		"too short":      func(r *http.Request) { r.ContentLength++ },
+		"broken": func(r *http.Request) {
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)))
+		},
+	} {
+		req := post(t, "composite/batch", subrequests(2))
+		edit(req)
+		if call, err := table.Price(req); err != nil || call.Units != 25 {
+			t.Errorf("%s: %+v, %v", name, call, err)
+		}
+		sent, err := io.ReadAll(req.Body)
+		if want := subrequests(2); name != "broken" && (err != nil || string(sent) != want) || name == "broken" && (string(sent) != "{" || !errors.Is(err, broken)) {
+			t.Errorf("%s: %q would be sent, %v", name, sent, err)
+		}
+	}
+	closed := &closing{Reader: strings.NewReader(subrequests(2))}
+	req := post(t, "composite/batch", subrequests(2))
+	req.Body = closed
+	if call, err := table.Price(req); err != nil || call.Units != 2 || closed.closed {
+		t.Errorf("%+v, %v, closed %v", call, err, closed.closed)
+	}
+	if req.Body.Close(); !closed.closed {
+		t.Error("closing the body does not close what it stands for")
+	}
+}
+
+type closing struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closing) Close() error { c.closed = true; return nil }
+
+// The transport charges what the body holds, and sends the body as it was.
+func TestATransportSendsABatchAsItWas(t *testing.T) {
+	var sent []byte
+	base := roundTrip(func(req *http.Request) (*http.Response, error) {
+		sent, _ = io.ReadAll(req.Body)
+		return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+	})
+	table := salesforce(t)
+	ledger := memledger.Open(nil)
+	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, Base: base}}
+	resp, err := client.Do(post(t, "composite/batch", subrequests(7)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	balances, err := guard.Balances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if balances[0].Used != 7 || !bytes.Equal(sent, []byte(subrequests(7))) {
+		t.Errorf("%d units charged, %s sent", balances[0].Used, sent)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// Every preset prices a request that holds several calls as its upstream
+// counts it, or refuses it.
+func TestBodiesThatHoldSeveralCalls(t *testing.T) {
+	for _, c := range []struct{ preset, verb, url, want string }{
+		{"youtube/2026-06", "POST", "https://www.googleapis.com/batch/youtube/v3", "refused"},
+		{"youtube/2026-06", "POST", "https://youtube.googleapis.com/batch", "refused"},
+		{"youtube/legacy", "POST", "https://youtube.googleapis.com/batch/youtube/v3", "refused"},
+		{"github-rest", "POST", "https://api.github.com/graphql", "refused"},
+		{"shopify-graphql standard", "POST", "https://my-shop.myshopify.com/admin/api/2026-10/graphql.json", "100"}, // settled by the answer
+		{"salesforce", "POST", "https://my.my.salesforce.com/services/data/v65.0/composite/batch", "25"},
+		{"hubspot free", "POST", "https://api.hubapi.com/crm/v3/objects/contacts/batch/read", "1"},
+		{"slack", "POST", "https://slack.com/api/chat.postMessage", "1"},
+	} {
+		found, err := use(t, uses[c.preset].lines).Explain(c.verb, c.url)
+		got := fmt.Sprint(found.Call.Units)
+		if _, refused := errors.AsType[*costs.PriceError](err); refused {
+			got = "refused"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s: %s, %v; want %s", c.preset, c.url, got, err, c.want)
+		}
+	}
+}
+
+func TestMistakesInBatchesAreNamedAllAtOnce(t *testing.T) {
+	const budgets = "budgets:\n"
+	expect(t, []mistake{
+		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets, `12:11: unknown method of youtube/v3 "serach.list": write search.list`},
+		{budgets, "batches: {search.list: {list: x}}\n" + budgets, `12:24: missing key "most": write most: 25, the calls that one request may hold`},
+		{budgets, "batches: {search.list: {most: 0}}\n" + budgets, `12:31: most is 0: write an integer from 1 to 10000`},
+		{budgets, "batches: {search.list: 25}\n" + budgets, `12:24: search.list is 25: write a map, key: value`},
+	})
+	_, err := costs.Parse("costs.yaml", []byte(strings.Replace(valid, "    limit: 500", "    count: calls\n    limit: 500", 1)+"batches: {search.list: {most: 2}}\n"))
+	const want = `costs.yaml:14:5: budget "search" counts calls, and a request of search.list, which batches has, holds several: write count: units, or except: [search.list]`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+// A method named by hand, and one without a body, cost the most; a price that
+// no integer holds is one that no budget pays.
+func TestBatchesByNameCostTheMost(t *testing.T) {
+	if call, err := salesforce(t).Call("", "composite.batch"); err != nil || call.Units != 25 {
+		t.Errorf("%+v, %v", call, err)
+	}
+	huge := use(t, "costs: {get: 2147483647}\nbatches: {get: {most: 10000}}\nbudgets: [{name: all, limit: 2147483647, window: 1h}]")
+	if call, err := huge.Call("", "get"); err != nil || call.Units != quota.MaxUnits {
+		t.Errorf("%+v, %v", call, err)
+	}
+	own := use(t, "preset: salesforce\nhosts: [my.my.salesforce.com]\nbatches: {composite.batch: {list: batchRequests, most: 5}}\nbudgets: [{name: salesforce, limit: 9}]")
+	for method, want := range map[string]quota.Units{"composite.batch": 5, "graphql": 10} {
+		if call, err := own.Call("", method); err != nil || call.Units != want {
+			t.Errorf("over the preset's: %s: %+v, %v", method, call, err)
+		}
+	}
+}

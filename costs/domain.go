@@ -1,0 +1,190 @@
+package costs
+
+import (
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+)
+
+// domain is a name under which hosts that are not in costs.yaml may reach a
+// guarded quota as well: team.slack.com beside slack.com.
+type domain struct {
+	name  string
+	hosts []string // the guarded ones, for messages
+	apis  []*api   // only what could be theirs is refused; nil: everything
+}
+
+// googleDomains are where Google serves the APIs of its discovery documents,
+// each under many hosts: content.googleapis.com/youtube/v3 is YouTube, too.
+func googleDomains() []string { return []string{"googleapis.com", "clients6.google.com"} }
+
+// setDomains gives the document the domains of its hosts, unless it says them.
+func (d *document) setDomains() {
+	if d.domainsRead {
+		return
+	}
+	if d.API != "" {
+		d.Domains = googleDomains()
+		return
+	}
+	for _, host := range d.Hosts {
+		if name := domainOf(withoutPort(host)); name != "" && !slices.Contains(d.Domains, name) {
+			d.Domains = append(d.Domains, name)
+		}
+	}
+}
+
+// domainOf returns the part of a host that one owner registers, such as
+// hubapi.com of api.hubapi.com; the host itself if it is all that this owner
+// has, as with a shop of myshopify.com; and "" for an address or a name
+// without dots.
+func domainOf(host string) string {
+	if !strings.Contains(host, ".") || address(host) {
+		return ""
+	}
+	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return registered
+	}
+	return host
+}
+
+// address reports whether a host is an IP address.
+func address(host string) bool {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
+}
+
+// readDomain reads the name of a domain or host without its port, and "" when
+// it is not one.
+func readDomain(n strictyaml.Node) string {
+	text := n.Text(maxText)
+	if text == "" {
+		return ""
+	}
+	name, ok := canonicalHost("", text)
+	if suffix, public := publicsuffix.PublicSuffix(name); !ok || !strings.Contains(name, ".") || address(name) || withoutPort(text) != text || strings.HasPrefix(name, ".") || suffix == name && public {
+		n.Mistake("%q is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard", text)
+		return ""
+	}
+	return name
+}
+
+func (d *document) readDomains(n strictyaml.Node) {
+	d.Domains, d.domainsRead = nil, true
+	n.Items(func(n strictyaml.Node) {
+		if name := readDomain(n); name != "" && !slices.Contains(d.Domains, name) {
+			d.Domains = append(d.Domains, name)
+		}
+	})
+	d.note(n, "domains")
+}
+
+func (d *document) readUnguarded(n strictyaml.Node) {
+	d.Unguarded, d.unguardedAt = nil, nil
+	n.Items(func(n strictyaml.Node) {
+		name := readDomain(n)
+		switch {
+		case name == "":
+		case slices.Contains(d.Unguarded, name):
+			n.Mistake("host %s is there twice: remove one", name)
+		default:
+			d.Unguarded = append(d.Unguarded, name)
+			if d.reading == nil {
+				d.unguardedAt = append(d.unguardedAt, n)
+			}
+		}
+	})
+	d.note(n, "unguarded")
+}
+
+// checkUnguarded reports hosts whose line says nothing.
+func (d *document) checkUnguarded() {
+	for i, n := range d.unguardedAt {
+		host := d.Unguarded[i]
+		switch {
+		case slices.Contains(d.Hosts, host):
+			n.Mistake("host %s is in hosts as well: remove it here or there", host)
+		case !slices.ContainsFunc(d.Domains, func(domain string) bool { return within(host, domain) }):
+			n.Mistake("host %s is in none of the guarded domains (%s), so its requests pass: remove it", host, strings.Join(d.Domains, ", "))
+		}
+	}
+}
+
+// within reports whether a host is a domain or below it.
+func within(host, domain string) bool {
+	return host == domain || strings.HasSuffix(host, "."+domain)
+}
+
+// addDomains makes the table refuse requests to other hosts of the document's
+// domains.
+func (t *Table) addDomains(d *document) {
+	for _, name := range d.Domains {
+		if len(d.Hosts) == 0 {
+			return
+		}
+		known := t.domains[name]
+		if known == nil {
+			known = &domain{name: name}
+			t.domains[name] = known
+			if d.site.api != nil {
+				known.apis = []*api{d.site.api}
+			}
+		} else if known.apis != nil && d.site.api != nil {
+			known.apis = append(known.apis, d.site.api)
+		} else {
+			known.apis = nil
+		}
+		known.hosts = append(known.hosts, d.Hosts...)
+	}
+	for _, host := range d.Unguarded {
+		t.unguarded[host] = true
+	}
+}
+
+// domainOf returns the guarded domain of a canonical host, and nil when there
+// is none or the host is listed as unguarded.
+func (t *Table) domainOf(host string) *domain {
+	name := withoutPort(host)
+	if len(t.domains) == 0 || t.unguarded[name] {
+		return nil
+	}
+	for rest, more := name, true; more; _, rest, more = strings.Cut(rest, ".") {
+		if found := t.domains[rest]; found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// whyNotPass says why a request to a host of the domain must not pass
+// unguarded, and "" when it may.
+func (dom *domain) whyNotPass(req *http.Request) string {
+	if dom.apis != nil && req.URL.Opaque == "" && !slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
+		return ""
+	}
+	return "the host is in the guarded domain " + dom.name + ", but not in hosts in costs.yaml; write " + dom.hosts[0] + ", or add the host to hosts or, if it has a quota of its own, to unguarded"
+}
+
+// mayServe reports whether some server could read a path as one of the API's,
+// or as a batch, which may hold its calls.
+func (a *api) mayServe(u *url.URL) bool {
+	reading := u.EscapedPath()
+	for range maxDecodings {
+		path := strings.ToLower(cleaned(reading))
+		if path == "/batch" || strings.Contains(path+"/", "/"+a.name+"/") || strings.Contains(path, "/"+a.name+":") {
+			return true
+		}
+		decoded, err := url.PathUnescape(reading)
+		if err != nil || decoded == reading {
+			return false
+		}
+		reading = decoded
+	}
+	return true // encoded more often than anybody means it
+}

@@ -1,0 +1,176 @@
+package costs_test
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+)
+
+// aliases are, for each preset as it is used, hosts and paths that may reach
+// its quota without being in hosts, and ones that do not.
+var aliases = map[string]struct{ refused, passes []string }{
+	"youtube/2026-06": {
+		[]string{"content.googleapis.com/youtube/v3/search", "CONTENT.GoogleAPIs.com.:443/youtube/v3/search", "content.googleapis.com:8443/youtube/v3/search", "googleapis.com/youtube/v3/videos",
+			"youtube.us-east1.rep.googleapis.com/youtube/v3/search", "content.googleapis.com/upload/youtube/v3/videos", "content.googleapis.com/youtube/v3/videos:batchGetStats", "content.googleapis.com/batch/youtube/v3",
+			"content.googleapis.com/batch", "content.googleapis.com//youtube/v3/search", "content.googleapis.com/x/../youtube/v3/search", "content.googleapis.com/%79outube/v3/search", "content.googleapis.com/youtube%252Fv3/search",
+			"content.googleapis.com/YouTube/V3/search", "content.googleapis.com/youtube;a/v3/search", "content.googleapis.com/youtube/v3", "youtube.clients6.google.com/youtube/v3/search", "clients6.google.com/youtube/v3/search"},
+		[]string{"storage.googleapis.com/bucket/youtube", "oauth2.googleapis.com/token", "content.googleapis.com/drive/v3/files", "content.googleapis.com/youtubeAnalytics/v2/reports", "www.google.com/youtube/v3/search", "notgoogleapis.com/youtube/v3/search"},
+	},
+	"github-rest": {
+		[]string{"www.github.com/repos", "api.github.com:8443/repos", "GITHUB-api.github.com/repos", "x.api.github.com/repos"},
+		[]string{"github.com/login/oauth/access_token", "codeload.github.com/o/r/zip/main", "raw.githubusercontent.com/o/r/main/x", "notgithub.com/"},
+	},
+	"shopify-graphql standard": {
+		[]string{"other-shop.myshopify.com/admin/api/2026-10/graphql.json", "www.my-shop.myshopify.com/admin/api/2026-10/graphql.json"},
+		[]string{"cdn.shopify.com/x.png"},
+	},
+	"salesforce": {
+		[]string{"na1.salesforce.com/services/data/v65.0/query", "my.lightning.force.com/services/data/v65.0/query", "my--c.vf.force.com/services/data/v65.0/query", "other.my.salesforce.com/services/data", "salesforce.com/services/data"},
+		[]string{"login.salesforce.com/services/oauth2/token", "test.salesforce.com/services/oauth2/token", "notsalesforce.com/"},
+	},
+	"hubspot free": {
+		[]string{"api-na2.hubapi.com/crm/v3/objects/contacts", "hubapi.com/crm/v3/objects/contacts", "api.hubspot.com/crm/v3/objects/contacts", "API-AP1.HUBAPI.COM./crm"},
+		[]string{"api.hsforms.com/submissions/v3", "hubapi.com.example/crm"},
+	},
+	"slack": {
+		[]string{"team.slack.com/api/chat.postMessage", "TEAM.SLACK.COM/api/chat.postMessage", "team.enterprise.slack.com/api/chat.postMessage", "app.slack.com/api/chat.postMessage"},
+		[]string{"files.slack.com/files-pri/x", "hooks.slack.com/services/x", "slack.com.example/api/chat.postMessage", "notslack.com/api/chat.postMessage"},
+	},
+}
+
+func TestAliasesThatReachTheSameQuotaPassUnguarded(t *testing.T) {
+	for _, p := range costs.Presets() {
+		if !slices.ContainsFunc(names(aliases), func(use string) bool { return strings.HasPrefix(use, p.Name) }) && p.Name != "youtube/legacy" {
+			t.Errorf("preset %s has no test of its aliases", p.Name)
+		}
+	}
+	for name, c := range aliases {
+		table := use(t, uses[name].lines)
+		for _, alias := range c.refused {
+			if found, err := table.Explain("GET", "https://"+alias); !errors.Is(err, costs.ErrNoRoute) {
+				t.Errorf("%s: %s: %+v, %v; want it refused", name, alias, found, err)
+			}
+		}
+		for _, alias := range c.passes {
+			if found, err := table.Explain("GET", "https://"+alias); err != nil || found.Guarded {
+				t.Errorf("%s: %s: %+v, %v; want it to pass", name, alias, found, err)
+			}
+		}
+	}
+	for name, request := range map[string]string{"hubspot free": "https://api-eu1.hubapi.com/crm/v3/objects/contacts", "slack": "https://www.slack.com/api/conversations.list", "github-rest": "https://uploads.github.com/repos/o/r/releases/1/assets"} {
+		if found, err := use(t, uses[name].lines).Explain("GET", request); err != nil || !found.Guarded || found.Call.Units == 0 {
+			t.Errorf("%s: %+v, %v; want a price", request, found, err)
+		}
+	}
+	if _, err := load(t).Explain("GET", "https://content.googleapis.com/youtube/v3/search"); !errors.Is(err, costs.ErrNoRoute) {
+		t.Errorf("the shipped file: %v", err)
+	}
+}
+
+func names[V any](m map[string]V) (all []string) {
+	for name := range m {
+		all = append(all, name)
+	}
+	return all
+}
+
+const ownHosts = `hosts: [%s]
+routes: {"/{path...}": call}
+costs: {call: 1}
+budgets: [{name: all, limit: 10, window: 1h}]
+`
+
+func TestUnknownHostsOfAGuardedDomainAreRefusedUnlessListed(t *testing.T) {
+	for _, c := range []struct{ hosts, lines, refused, passes string }{
+		{"api.example.com", "", "eu.api.example.com www.example.com example.com a.b.example.com api.example.com:8443", "example.org notexample.com example.com.org com"},
+		{"api.example.com", "unguarded: [www.example.com]", "cdn.example.com x.www.example.com", "www.example.com WWW.Example.com. www.example.com:8443"},
+		{"api.example.com", "domains: [api.example.com]", "eu.api.example.com", "www.example.com example.com"},
+		{"api.example.com", "domains: [example.com, example.net]", "www.example.com a.example.net example.net", "example.org"},
+		{"api.example.com", "domains: []", "", "eu.api.example.com www.example.com"},
+		{"api.example.co.uk", "", "www.example.co.uk", "other.co.uk"},
+		{"me.github.io", "", "x.me.github.io", "you.github.io"},
+		{"a.example.com, b.example.org", "", "c.example.com c.example.org", "a.example.net"},
+		{"localhost", "", "", "x.localhost example.com"},
+		{"127.0.0.1", "", "", "127.0.0.2 0.0.1 1.127.0.0.1.example"},
+		{"\"[::1]\"", "", "", "[::2]"},
+		{"api.example.com:8443", "", "api.example.com", "example.org"},
+	} {
+		table := use(t, strings.Replace(ownHosts, "%s", c.hosts, 1)+c.lines)
+		for _, host := range strings.Fields(c.refused) {
+			for name, req := range map[string]*http.Request{
+				"URL":                   {Method: "GET", URL: &url.URL{Scheme: "https", Host: host, Path: "/x"}},
+				"Host header":           {Method: "GET", Host: host, URL: &url.URL{Scheme: "https", Host: "203.0.113.1", Path: "/x"}},
+				"URL with another Host": {Method: "GET", Host: "example.edu", URL: &url.URL{Scheme: "https", Host: host, Path: "/x"}},
+				"opaque URL":            {Method: "GET", URL: &url.URL{Scheme: "https", Host: host, Opaque: "//" + host + "/x"}},
+			} {
+				if call, err := table.Price(req); !errors.Is(err, costs.ErrNoRoute) {
+					t.Errorf("hosts: %s, %s: %s in %s: %+v, %v", c.hosts, c.lines, host, name, call, err)
+				}
+			}
+		}
+		for _, host := range strings.Fields(c.passes) {
+			if _, err := table.Price(get(t, "https://"+host+"/x")); !errors.Is(err, quota.ErrUnguarded) {
+				t.Errorf("hosts: %s, %s: %s: %v; want it to pass", c.hosts, c.lines, host, err)
+			}
+		}
+	}
+}
+
+// A host of one document may be in the domain of another, whose unguarded
+// hosts hold for the whole file.
+func TestDomainsOfSeveralDocuments(t *testing.T) {
+	doc := func(name, hosts, lines string) string {
+		return "version: 1\naccount: " + name + "\n" + strings.Replace(ownHosts, "%s", hosts, 1) + lines
+	}
+	table := parse(t, doc("a", "api.example.com", "unguarded: [www.example.com]\n")+"---\n"+doc("b", "b.example.com", "")+"---\nversion: 1\naccount: y\npreset: youtube/legacy\n---\n"+
+		"version: 1\naccount: d\n"+strings.Replace(ownHosts, "%s", "drive.googleapis.com", 1)+"domains: [googleapis.com]\n")
+	for host, want := range map[string]error{"api.example.com": nil, "b.example.com": nil, "www.example.com": quota.ErrUnguarded, "c.example.com": costs.ErrNoRoute,
+		"drive.googleapis.com": nil, "storage.googleapis.com": costs.ErrNoRoute} {
+		if _, err := table.Price(get(t, "https://"+host+"/x")); !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", host, err, want)
+		}
+	}
+}
+
+func TestMistakesInDomainsAreNamedAllAtOnce(t *testing.T) {
+	const hosts = "hosts: [youtube.googleapis.com]"
+	const form = ` is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard`
+	expect(t, []mistake{
+		{hosts, hosts + "\ndomains: [com, co.uk, localhost, 10.0.0.1, \"a.b:80\", https://a.b, \"*.a.b\", .a.b]", `7:11: "com"` + form + "\n" + `7:16: "co.uk"` + form + "\n" + `7:23: "localhost"` + form + "\n" +
+			`7:34: "10.0.0.1"` + form + "\n" + `7:44: "a.b:80"` + form + "\n" + `7:54: "https://a.b"` + form + "\n" + `7:67: "*.a.b"` + form + "\n" + `7:76: ".a.b"` + form},
+		{hosts, hosts + "\nunguarded: [youtube.googleapis.com]", "7:13: host youtube.googleapis.com is in hosts as well: remove it here or there"},
+		{hosts, hosts + "\nunguarded: [a.example.com]", "7:13: host a.example.com is in none of the guarded domains (googleapis.com, clients6.google.com), so its requests pass: remove it"},
+		{hosts, hosts + "\nunguarded: [a.googleapis.com, A.googleapis.com]", "7:31: host a.googleapis.com is there twice: remove one"},
+	})
+}
+
+func TestHeadSlipsPastGetRoutes(t *testing.T) {
+	table := use(t, `hosts: [api.example.com]
+routes:
+  GET /v1/items/{id}: items.get
+  GET /v1/reports: reports.get
+  HEAD /v1/reports: reports.head
+  GET /v1/{path...}: read
+  POST /v1/{path...}: write
+  /{path...}: call
+costs: {items.get: 50, reports.get: 60, reports.head: 2, read: 5, write: 9, call: 1}
+budgets: [{name: all, limit: 100, window: 1h}]`)
+	for request, want := range map[string]string{"HEAD /v1/items/7": "items.get", "HEAD /v1/reports": "reports.head", "HEAD /v1/x": "read", "HEAD /x": "call", "OPTIONS /v1/items/7": "call", "POST /v1/items/7": "write"} {
+		verb, path, _ := strings.Cut(request, " ")
+		if found, err := table.Explain(verb, "https://api.example.com"+path); err != nil || found.Call.Method != want {
+			t.Errorf("%s: %+v, %v; want %s", request, found, err, want)
+		}
+	}
+	for _, request := range []string{"head /v1/items/7", "Head /v1/items/7"} {
+		verb, path, _ := strings.Cut(request, " ")
+		if found, err := table.Explain(verb, "https://api.example.com"+path); !errors.Is(err, costs.ErrNoRoute) {
+			t.Errorf("%s: %+v, %v", request, found, err)
+		}
+	}
+}
