@@ -286,7 +286,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		if err != nil {
 			return nil, err
 		}
-		if found, err := table.Explain(http.MethodGet, client.BaseURL()+"youtube/v3/videos"); err == nil && !found.Guarded {
+		if u, err := url.Parse(client.BaseURL()); err == nil && table.UpstreamOf(u) == nil {
 			return nil, &configError{fmt.Errorf("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", client.BaseURL())}
 		}
 		return &jobs.Runner{Catalog: f.catalog, Client: client, Meter: meter, Now: a.now}, nil
