@@ -17,6 +17,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const shipped = "../costs.yaml"
@@ -50,6 +52,7 @@ func TestTheShippedFile(t *testing.T) {
 		{Account: "my-project", Name: "youtube", Limit: 9500, Window: quota.Sliding(24 * time.Hour)},
 		{Account: "my-project", Name: "youtube-day", Limit: 9500, Window: quota.Daily(pacific)},
 		{Account: "my-project", Name: "youtube-search", Limit: 4000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}},
+		{Account: "my-project", Name: "youtube-search-burst", Limit: 1500, Window: quota.Sliding(10 * time.Minute), Methods: []string{"search.list"}},
 	}
 	sameWindow := cmp.Comparer(func(a, b quota.Window) bool { return a.String() == b.String() })
 	if diff := cmp.Diff(want, table.Budgets(), sameWindow); diff != "" {
@@ -69,6 +72,52 @@ func TestTheShippedFile(t *testing.T) {
 	}
 	if len(u.Costs) != 47 || u.Costs[0] != (costs.MethodCost{Method: "activities.list", Units: 1}) {
 		t.Errorf("%d costs, the first %v", len(u.Costs), u.Costs[0])
+	}
+}
+
+// The incident that ration is there to prevent is a day's searches within ten
+// minutes: the shipped budgets used to grant forty in one second. A pass of all
+// eight regions at once must still fit.
+func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
+	table := load(t)
+	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), table.Budgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := table.Call("", "search.list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	search := func() (granted int) {
+		for {
+			_, err := guard.Spend(t.Context(), call)
+			if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+				if refused.Budget != "youtube-search-burst" || refused.RetryAfter > 10*time.Minute {
+					t.Errorf("refused by %v", refused)
+				}
+				return granted
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			granted++
+		}
+	}
+	if granted := search(); granted != 15 {
+		t.Errorf("%d searches are granted at once; want 15, room for the eight of a pass", granted)
+	}
+	total := 0
+	for minute := range 10 {
+		clock.Set(time.Date(2026, 11, 20, 9, minute, 59, 999_000_000, time.UTC))
+		total += search()
+	}
+	if total != 0 {
+		t.Errorf("%d more within the ten minutes", total)
+	}
+	clock.Set(time.Date(2026, 11, 20, 9, 10, 0, 1_000_000, time.UTC))
+	if granted := search(); granted != 15 {
+		t.Errorf("%d searches ten minutes later", granted)
 	}
 }
 

@@ -89,6 +89,7 @@ func TestShippedSchedule(t *testing.T) {
 youtube 3680 31T18:49 3795 5705 0 false
 youtube-day 3680 01T06:49 3680 5820 0 false
 youtube-search 3200 31T18:49 3300 700 0 false
+youtube-search-burst 200 31T00:07 300 1200 0 false
 `
 	if got.String() != want {
 		t.Errorf("got:\n%swant:\n%s", got.String(), want)
