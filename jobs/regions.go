@@ -126,7 +126,7 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.schedule(n) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
 	)
-	if region.Schedule.IsZero() && r.spec == (strictyaml.Node{}) {
+	if own := value.Has("schedule"); !own && r.spec == (strictyaml.Node{}) {
 		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", name)
 	}
 	if fetch == (strictyaml.Node{}) {

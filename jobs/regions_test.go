@@ -160,6 +160,32 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 	}
 }
 
+// A mistake used to come with others that it caused, in front of it.
+func TestOneMistakeInRegionsIsSeveralLines(t *testing.T) {
+	const rest = "fetch: [channels]\nregions: {US: {}, IN: {}}\n"
+	for text, want := range map[string]string{
+		"schedule: */6 * * * *\n" + rest:                                                 `2:11: a text that begins with * goes in quotes: write "*/6 * * * *"`,
+		"fetch: [channels]\nregions: {US: {schedule: */6 * * * *}}\n":                    `3:26: a text that begins with * goes in quotes: write "*/6 * * * *"`,
+		"fetch: [channels]\nregions: {US: {schedule: 0,30 * * * *}}\n":                   `3:26: 0,30 * * * * has a comma, which ends the value between braces: write "0,30 * * * *"`,
+		"fetch: [channels]\nregions: {US: {schedule: 7}}\n":                              "3:26: schedule is 7: write it in quotes if a text is meant",
+		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n":             `3:9: unknown step "chanels": write channels`,
+		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories`,
+		"schedule: 0 0 * * *\nfetch: [search]\nregions: {US: {}, IN: {}}\n":              "3:9: search needs queries: write search: {queries: [music]}",
+		"schedule: 0 0 * * *\nfetch: []\nregions: {US: {}, IN: {}}\n":                    "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
+		"max_wait: 1w\nschedule: 0 0 * * *\n" + rest:                                     `2:11: max_wait is "1w": write a duration from 0s to 1h, such as 10m or 30s`,
+	} {
+		if _, err := jobs.Parse("regions.yaml", []byte("version: 1\n"+text), nil); err == nil || err.Error() != "regions.yaml:"+want {
+			t.Errorf("%q:\ngot  %v\nwant regions.yaml:%s", text, err, want)
+		}
+	}
+	for text, want := range map[string]time.Duration{"5": 5 * time.Second, "5s": 5 * time.Second, "0.01d": 864 * time.Second} {
+		config, err := jobs.Parse("regions.yaml", []byte("version: 1\nmax_wait: "+text+"\nmax_total_wait: 1d\nschedule: 0 0 * * *\n"+rest), nil)
+		if err != nil || config.MaxWait != want || config.MaxTotalWait != 24*time.Hour {
+			t.Errorf("max_wait: %s: %+v, %v", text, config, err)
+		}
+	}
+}
+
 // TestRegionsSchema keeps the schema that editors use and the parser together:
 // each key of one is known to the other.
 func TestRegionsSchema(t *testing.T) {

@@ -89,16 +89,19 @@ func (n Node) Mistake(format string, args ...any) {
 
 // Fields reads a map whose keys are known: the Read of each field whose key
 // is there, in the order of fields. It reports unknown, repeated and missing
-// keys.
+// keys; where a key is unknown no other is missing, since it may be meant.
 func (n Node) Fields(fields ...Field) {
 	known := make([]string, len(fields))
 	for i := range fields {
 		known[i] = fields[i].Key
 	}
 	values := make(map[string]Node, len(fields))
+	unknown := false
 	ok := n.pairs(func(key, value Node) {
 		if name := key.OneOf("key", known); name != "" {
 			values[name] = value
+		} else {
+			unknown = true
 		}
 	})
 	if !ok {
@@ -107,7 +110,7 @@ func (n Node) Fields(fields ...Field) {
 	for _, field := range fields {
 		if value, ok := values[field.Key]; ok {
 			field.Read(value)
-		} else if field.Missing != "" {
+		} else if field.Missing != "" && !unknown {
 			n.Mistake("missing key %q: write %s", field.Key, field.Missing)
 		}
 	}
@@ -158,6 +161,14 @@ func (n Node) Items(each func(Node)) {
 	for _, item := range list.Values {
 		each(Node{file: n.file, node: item, name: "an item of " + n.name})
 	}
+}
+
+// Len returns how many items a list has, and 0 for what is none.
+func (n Node) Len() int {
+	if list, ok := n.node.(*ast.SequenceNode); ok {
+		return len(list.Values)
+	}
+	return 0
 }
 
 // Text reads a text of one line and at most so many bytes, without control

@@ -60,6 +60,7 @@ func Parse(name string, data []byte) *File {
 		return f
 	}
 	documents, scalars := f.checkTokens(tokens)
+	f.checkCommas(tokens)
 	if len(f.mistakes) > 0 {
 		return f
 	}
@@ -182,7 +183,7 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 		}
 		content, header = false, nil
 	}
-	for _, tk := range tokens {
+	for i, tk := range tokens {
 		if tk.Position.Line != line {
 			line, entries = tk.Position.Line, 0
 		}
@@ -202,6 +203,8 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 			depth--
 		case token.SequenceEntryType:
 			entries++
+		case token.AliasType:
+			f.checkAlias(tokens, i)
 		case token.StringType, token.SingleQuoteType, token.DoubleQuoteType, token.IntegerType, token.FloatType, token.BoolType, token.NullType,
 			token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.InfinityType, token.NanType:
 			scalars++
@@ -224,8 +227,6 @@ func unread(tk *token.Token) string {
 	switch tk.Type {
 	case token.AnchorType:
 		return "an anchor (&): write the value out where it is used"
-	case token.AliasType:
-		return "an alias (*): write the value out; a text that begins with * goes in quotes"
 	case token.MergeKeyType:
 		return "a merge key (<<): write the keys out"
 	case token.TagType:

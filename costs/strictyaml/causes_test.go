@@ -1,0 +1,34 @@
+package strictyaml_test
+
+import "testing"
+
+// Each of these used to be several lines, of which the first was not the cause.
+func TestOneCauseIsSeveralMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"{count: 9,500}":                        "1:9: 9,500 has a comma, which ends the number between braces: write 9500",
+		"{count: 1,009,500, name: x}":           "1:9: 1,009,500 has a comma, which ends the number between braces: write 1009500",
+		"{name: x, count: 9,500}":               "1:18: 9,500 has a comma, which ends the number between braces: write 9500",
+		"{count: 9,5OO}":                        `1:9: 9,5OO has a comma, which ends the value between braces: write "9,5OO"`,
+		"count: 1\ncosts: {a: 1,000}\n":         "2:12: 1,000 has a comma, which ends the number between braces: write 1000",
+		"items: [{a: 1,0}]\ncount: 1\n":         "1:13: 1,0 has a comma, which ends the number between braces: write 10",
+		"{count: 1, name: 0,30 * * * *}":        `1:18: 0,30 * * * * has a comma, which ends the value between braces: write "0,30 * * * *"`,
+		"count: 9,500\n":                        `1:8: count is "9,500": write an integer from 1 to 100`,
+		"count: 1\nname: */6 * * * *\n":         `2:7: a text that begins with * goes in quotes: write "*/6 * * * *"`,
+		"count: 1\nname: * * * * * # all\n":     `2:7: a text that begins with * goes in quotes: write "* * * * *"`,
+		"{count: 1, name: */6 * * * *}":         `1:18: a text that begins with * goes in quotes: write "*/6 * * * *"`,
+		"count: 1\nitems: [*, */2]\n":           "2:9: a text that begins with * goes in quotes: write \"*\"\nf.yaml:2:12: a text that begins with * goes in quotes: write \"*/2\"",
+		"items:\n  - */6 * * * *\n  - *a\n":     "2:5: a text that begins with * goes in quotes: write \"*/6 * * * *\"\nf.yaml:3:5: an alias (*): write the value out; a text that begins with * goes in quotes",
+		"cuont: 1\n":                            `1:1: unknown key "cuont": write count`,
+		"{name all, color: red}":                `1:2: unknown key "name all": write one of count, name, color, every, wait, zone, items, costs`,
+		"count: 1\ncosts: {a: 1, b: 2,c: 10}\n": "2:23: c is 10: write an integer from 1 to 9",
+	} {
+		if _, err := read(text); err == nil || err.Error() != "f.yaml:"+want {
+			t.Errorf("%q:\ngot  %v\nwant f.yaml:%s", text, err, want)
+		}
+	}
+	for _, text := range []string{"{count: 1,name: x}", "{count: 1,\n name: x}", "{count: 1, items: [1a,2b]}", "{count: 1, costs: {a: 1,b: 2,}}", "{count: 1, name: \"9,500\"}"} {
+		if _, err := read(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
