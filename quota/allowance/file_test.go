@@ -199,6 +199,76 @@ func TestLockHeldAndDeleted(t *testing.T) {
 	unrecorded(t, l, 5)
 }
 
+// A process that has the deleted lock file open, or waits for it, is not let in
+// beside the one that holds the new file.
+func TestADeletedLockFileAdmitsTwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	l := allowance.New(failing(errDown), dir, allow(50))
+	grant1 := func(l *allowance.Ledger) {
+		t.Helper()
+		if _, err := spend(t.Context(), l, "m", 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shutOut := func(l *allowance.Ledger, meanwhile func()) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		refused := make(chan error)
+		go func() {
+			_, err := spend(ctx, l, "m", 1)
+			refused <- err
+		}()
+		meanwhile()
+		if err := <-refused; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v; want it to wait for the other process", err)
+		}
+	}
+	locked := func() *filelock.Lock {
+		t.Helper()
+		lock, err := filelock.Open(file(t, dir) + ".lock")
+		if err != nil || lock.Lock(t.Context()) != nil {
+			t.Fatal(err)
+		}
+		return lock
+	}
+	remove := func() {
+		t.Helper()
+		if err := os.Remove(file(t, dir) + ".lock"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant1(l) // it keeps the lock file open
+	remove()
+	other := locked()
+	shutOut(l, func() {})
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	grant1(l)
+
+	remove()
+	grant1(l)
+	if _, err := os.Stat(file(t, dir) + ".lock"); err != nil {
+		t.Errorf("it was granted under a lock that no other process can find: %v", err)
+	}
+
+	before := locked() // l waits for this one
+	var after *filelock.Lock
+	shutOut(l, func() {
+		remove()
+		after = locked()
+		if err := before.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := after.Close(); err != nil {
+		t.Fatal(err)
+	}
+	grant1(l)
+	unrecorded(t, l, 4)
+}
+
 // Old lines leave the file when they are most of it, and no earlier than a
 // day after they stopped counting, with their corrections.
 func TestCompaction(t *testing.T) {

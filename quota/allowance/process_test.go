@@ -22,6 +22,10 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
+		if os.Getenv(fullEnv) != "" {
+			spendOnFullDisk(dir)
+			return
+		}
 		spendAndTell(dir)
 		return
 	}
