@@ -2,6 +2,7 @@ package costs
 
 import (
 	"net/http"
+	"net/netip"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +40,9 @@ func canonicalHost(scheme, host string) (string, bool) {
 	if port == "443" && scheme != "http" || port == "80" && scheme != "https" {
 		port = ""
 	}
+	if strings.ContainsAny(name, "[]") && !bracketed(name) {
+		return "", false // net/http would dial what is between the brackets
+	}
 	name = strings.TrimRight(strings.ToLower(name), ".")
 	if port != "" {
 		name += ":" + port
@@ -64,6 +68,14 @@ func ascii(s string) bool {
 		}
 	}
 	return true
+}
+
+// bracketed reports whether a name is an IPv6 address in brackets.
+func bracketed(name string) bool {
+	inner, ok := strings.CutPrefix(name, "[")
+	inner, closed := strings.CutSuffix(inner, "]")
+	address, err := netip.ParseAddr(inner)
+	return ok && closed && err == nil && address.Is6()
 }
 
 // withoutPort returns host without its :port.

@@ -82,6 +82,9 @@ func TestRequestsThatHideTheirHostOrPathAreRefused(t *testing.T) {
 		"another port":       func(r *http.Request) { r.URL.Host = "youtube.googleapis.com:8443" },
 		"the other own port": func(r *http.Request) { r.URL.Host = "youtube.googleapis.com:80" },
 		"wide letters":       func(r *http.Request) { r.URL.Host = "ｙoutube.googleapis.com" },
+		"brackets":           func(r *http.Request) { r.URL.Host = "[youtube.googleapis.com]" }, // net/http dials what is in them
+		"brackets and port":  func(r *http.Request) { r.URL.Host = "[youtube.googleapis.com]:443" },
+		"half a bracket":     func(r *http.Request) { r.URL.Host = "youtube.googleapis.com]" },
 		"user in host":       func(r *http.Request) { r.URL.Host = "x@youtube.googleapis.com" },
 		"wrong RawPath":      func(r *http.Request) { r.URL.RawPath = "/youtube/v3/%73earch" },
 		"relative":           func(r *http.Request) { r.URL.Path = "youtube/v3/search" },
