@@ -43,6 +43,7 @@ type lane struct{ waiting []*caller }
 // caller is one Spend that shares a batch.
 type caller struct {
 	requests []quota.Request
+	history  time.Duration
 	answers  []quota.Answer
 	err      error
 	since    time.Time
@@ -66,7 +67,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := laneName{batch.Account, batch.Key}
-	me := &caller{requests: batch.Requests, ready: make(chan struct{}, 1)}
+	me := &caller{requests: batch.Requests, history: batch.History, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -147,11 +148,12 @@ func (c *Combiner) leave(me *caller) {
 func (c *Combiner) lead(name laneName, me *caller) {
 	runtime.Gosched()
 	callers := c.gather(name, me)
-	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, Requests: me.requests}
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Requests: me.requests}
 	if len(callers) > 1 {
 		batch.Requests = nil
 		for _, caller := range callers {
 			batch.Requests = append(batch.Requests, caller.requests...)
+			batch.History = max(batch.History, caller.history)
 		}
 	}
 	batch.Seq = c.take(len(batch.Requests))
@@ -235,9 +237,15 @@ func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 }
 
 func (c *Combiner) refund(me *caller) {
-	for _, answer := range me.answers {
+	for i, answer := range me.answers {
 		if answer.Err == nil {
+			r := &me.requests[i]
+			answer.Receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
 			c.giveUp(answer.Receipt)
 		}
 	}
 }
+
+// Names reports whether the combiner gave a batch its id, so that nothing but
+// the combiner's core can send it again.
+func (c *Combiner) Names(batch *quota.Batch) bool { return batch.Client == c.client }

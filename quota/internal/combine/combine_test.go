@@ -184,3 +184,56 @@ func TestALeaderMayLeave(t *testing.T) {
 		}
 	})
 }
+
+// TestHistoryOfCombinedCallersIsForgotten: a batch asks for the longest history
+// of its callers.
+func TestHistoryOfCombinedCallersIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		var asked []time.Duration
+		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
+			asked = append(asked, b.History)
+			time.Sleep(10 * time.Millisecond)
+			return ledger.Spend(ctx, b)
+		}, nil, time.Second)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				b := batch("a")
+				b.History = []time.Duration{time.Minute, 0, 3 * time.Hour, time.Hour, 0}[i]
+				if _, err := c.Spend(t.Context(), b); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(asked) != 2 || asked[0] != time.Minute || asked[1] != 3*time.Hour {
+			t.Errorf("asked for %v; want one minute, then three hours", asked)
+		}
+	})
+}
+
+// TestLeaverIsNotPaidBackByCounters: a log without entries learns from the
+// receipt what to take back.
+func TestLeaverIsNotPaidBackByCounters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
+			time.Sleep(900 * time.Millisecond)
+			return ledger.Spend(ctx, b)
+		}, func(r quota.Receipt) { ledger.Refund(context.Background(), r) }, time.Second)
+		b := batch("a")
+		b.Requests[0].Charges[0].Window = quota.Counter(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := c.Spend(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		s, err := ledger.Standings(t.Context(), "a", "", b.Requests[0].Charges)
+		if err != nil || s[0].Used != 0 {
+			t.Errorf("%+v, %v; want nothing charged for a caller that left", s, err)
+		}
+	})
+}
