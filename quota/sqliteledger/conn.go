@@ -205,7 +205,7 @@ func (c *conn) start() { c.err, c.entries, c.records = nil, c.entries[:0], c.rec
 
 // flush inserts what was left to be inserted together.
 func (c *conn) flush() {
-	c.rows("entry-insert", 8, c.entries)
+	c.rows("entry-insert", 9, c.entries)
 	c.rows("record-insert", 3, c.records)
 	c.entries, c.records = c.entries[:0], c.records[:0]
 }

@@ -31,7 +31,7 @@ func (l *Ledger) Plans() (map[string][]string, error) {
 			t.text["explain-"+name] = "EXPLAIN QUERY PLAN " + text
 			t.each("explain-"+name, func(row []driver.Value) {
 				plans[name] = append(plans[name], row[3].(string))
-			}, nil, nil, nil, nil, nil, nil, nil, nil)
+			}, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 			delete(t.text, "explain-"+name)
 		}
 	})
@@ -52,13 +52,14 @@ func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 		for i := range n {
 			t.now = from + int64(i)*1e6
 			if i == 0 {
-				_ = t.judge(g.name).Admit(book{t, g}, r)
+				_ = t.judge(g.name).Admit(&book{t, g}, r)
 			}
-			t.add(g, entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller})
+			t.add(g, &entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller})
 			if len(t.entries) > 4096 {
 				t.flush()
 			}
 		}
+		t.save(g)
 	})
 }
 

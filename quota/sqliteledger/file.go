@@ -15,7 +15,7 @@ import (
 // What the header of a ledger's file says.
 const (
 	applicationID = 0x7261746e
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // marker is the content of the lock file once there is a ledger. A ledger
@@ -78,6 +78,8 @@ func (l *Ledger) tryUse() error {
 		err = l.misconfigured("it is the database of another program", "name another file")
 	case version > schemaVersion:
 		err = l.misconfigured("a newer version of this program wrote it", "upgrade this one")
+	case version < schemaVersion:
+		err = l.migrate(c)
 	}
 	if err != nil {
 		c.close()

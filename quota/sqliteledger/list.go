@@ -15,14 +15,49 @@ import (
 // list is the running total of what one coverage of a log counts.
 type list struct {
 	coverage *quota.Coverage
+	key      string // of the coverage
 	kind     string // which statements are its: "entry" for the log itself, else "record"
-	id       int64  // of the log itself, else of the list; 0 before it is written
-	horizon  int64
+	row      int64  // in lists, 0 before it is written
+	id       int64  // of the log itself, else the row
+	use      decide.Use
+	changed  bool // use is to be written
 	newest   point
 	trimAt   int64 // nothing need be trimmed before
 
 	stretches []stretch // what is known of the rest
-	turn      int
+	asked     int       // how many questions stretches have answered
+	tail      stretch   // the newest records of this handle; no points: none
+}
+
+// turn begins another generation of the list's use when the present one is
+// over, and returns the longest horizon in use.
+func (l *list) turn(now int64) int64 {
+	if l.use.Turn(now) {
+		l.changed = true
+	}
+	return l.use.Horizon()
+}
+
+// push notes a record that was added. What an empty window then holds is
+// answered from the tail, without a look into the file.
+func (l *list) push(p point) {
+	const most = 256
+	switch n := len(l.tail.points); {
+	case n == 0 && l.newest == point{}:
+		l.tail.before = point{stamp: math.MinInt64}
+	case n == 0:
+		l.tail.before = l.newest
+	case n == 2*most:
+		l.tail.before = l.tail.points[most-1]
+		l.tail.points = append(l.tail.points[:0], l.tail.points[most:]...)
+	}
+	l.tail.points = append(l.tail.points, p)
+	l.newest = p
+}
+
+// forget drops what is known of the records but the newest.
+func (l *list) forget() {
+	l.stretches, l.tail, l.trimAt = nil, stretch{}, 0
 }
 
 // point is a running total and the stamp that it was reached at.
@@ -114,30 +149,31 @@ func (v view) Reach(total int64) int64 {
 const trimChunk = 512
 
 // trim deletes what no window can see any more, but for the newest of it,
-// which holds the total to subtract. It waits until a sixteenth of the horizon
+// which holds the total to subtract. It waits until a sixteenth of what is kept
 // is due, since every deletion writes a page of its own.
-func (v view) trim() {
+func (v view) trim(horizon int64) {
 	if v.now < v.trimAt {
 		return
 	}
 	oldest := v.after(math.MinInt64)
-	if v.trimAt = v.due(oldest); v.now < v.trimAt {
+	if v.trimAt = v.due(oldest, horizon); v.now < v.trimAt {
 		return
 	}
-	floor := v.before(v.now - decide.Retain(v.horizon) + 1)
+	floor := v.before(v.now - decide.Retain(horizon) + 1)
 	if v.exec(v.kind+"-trim", v.id, floor.stamp, int64(trimChunk)) < trimChunk {
-		v.trimAt = v.due(floor)
+		v.trimAt = v.due(floor, horizon)
 	}
 }
 
 // due returns when a record is worth deleting: when the one after it can be
 // subtracted instead, and a little later.
-func (v view) due(p point) int64 {
+func (v view) due(p point, horizon int64) int64 {
 	next := v.after(p.stamp)
 	if next.stamp == 0 {
 		next.stamp = v.now
 	}
-	return next.stamp + decide.Retain(v.horizon) + v.horizon/16
+	kept := decide.Retain(horizon)
+	return next.stamp + kept + kept/16
 }
 
 // computed is a list of a coverage that the ledger keeps none of, read from

@@ -10,23 +10,29 @@ ROLLBACK
 PRAGMA data_version
 
 -- log
-SELECT g.log, g.horizon, e.stamp, e.total
-FROM logs g LEFT JOIN entries e
+SELECT g.log, g.horizon, g.newest, e.stamp, e.total
+FROM account_logs g LEFT JOIN entries e
   ON e.log = g.log AND e.stamp = (SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1)
 WHERE g.account = ?1 AND g.key = ?2
 -- log-insert
-INSERT INTO logs (account, key, horizon, due) VALUES (?1, ?2, ?3, ?4) RETURNING log
--- log-horizon
-UPDATE logs SET horizon = ?2 WHERE log = ?1
+INSERT INTO account_logs (account, key, horizon, due) VALUES (?1, ?2, ?3, ?4) RETURNING log
+-- log-save
+UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
+-- keys
+SELECT key FROM account_logs WHERE account = ?1 AND key > ?2 ORDER BY key LIMIT ?3
 
 -- lists
-SELECT s.list, s.coverage, s.horizon, r.stamp, r.total
+SELECT s.list, s.coverage, s.since, s.asked, s.before, r.stamp, r.total
 FROM lists s LEFT JOIN records r
   ON r.list = s.list AND r.stamp = (SELECT stamp FROM records WHERE list = s.list ORDER BY stamp DESC LIMIT 1)
 WHERE s.log = ?1
 -- list-insert
-INSERT INTO lists (log, coverage, horizon) VALUES (?1, ?2, ?3)
-ON CONFLICT (log, coverage) DO UPDATE SET horizon = excluded.horizon RETURNING list
+INSERT INTO lists (log, coverage, since, asked, before) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (log, coverage) DO UPDATE SET since = excluded.since, asked = excluded.asked, before = excluded.before RETURNING list
+-- list-save
+UPDATE lists SET since = ?2, asked = ?3, before = ?4 WHERE list = ?1
+-- list-drop
+DELETE FROM lists WHERE list = ?1
 -- list-clear
 DELETE FROM records WHERE list = ?1
 -- list-fill
@@ -41,8 +47,17 @@ SELECT stamp, IIF(?3, calls, units) FROM entries
 WHERE log = ?1 AND stamp >= ?2 AND label IN (SELECT value FROM json_each(?4))
 ORDER BY stamp
 
+-- counters
+SELECT counter, coverage, length, start, present, past, asked FROM counters WHERE log = ?1
+-- counter-insert
+INSERT INTO counters (log, coverage, length, start, present, past, asked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING counter
+-- counter-save
+UPDATE counters SET start = ?2, present = ?3, past = ?4, asked = ?5 WHERE counter = ?1
+-- counter-drop
+DELETE FROM counters WHERE counter = ?1
+
 -- entry-insert
-INSERT INTO entries (log, stamp, total, units, calls, label, client, seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO entries (log, stamp, total, units, calls, label, client, seq, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- record-insert
 INSERT INTO records (list, stamp, total) VALUES (?, ?, ?)
 
@@ -60,19 +75,27 @@ DELETE FROM entries WHERE log = ?1 AND stamp IN (SELECT stamp FROM entries WHERE
 DELETE FROM records WHERE list = ?1 AND stamp IN (SELECT stamp FROM records WHERE list = ?1 AND stamp < ?2 ORDER BY stamp LIMIT ?3)
 
 -- entry
-SELECT e.units, e.calls, e.client, e.seq, e.label, t.method, t.lane, t.job, t.region
-FROM entries e LEFT JOIN labels t ON t.label = e.label WHERE e.log = ?1 AND e.stamp = ?2
+SELECT e.units, e.calls, e.client, e.seq, e.kind, t.method, t.lane, t.job, t.region
+FROM entries e CROSS JOIN labels t ON t.label = e.label WHERE e.log = ?1 AND e.stamp = ?2
 -- entry-newer
 SELECT COUNT(*) FROM (SELECT 1 FROM entries WHERE log = ?1 AND stamp > ?2 LIMIT ?3)
 -- entry-settle
-UPDATE entries SET units = ?3, calls = ?4 WHERE log = ?1 AND stamp = ?2
+UPDATE entries SET units = ?3, calls = ?4, kind = ?5 WHERE log = ?1 AND stamp = ?2
 -- entry-shift
 UPDATE entries SET total = total + ?3 WHERE log = ?1 AND stamp >= ?2
 -- record-shift
 UPDATE records SET total = total + ?3 WHERE list = ?1 AND stamp >= ?2
+-- entries-ahead
+SELECT COUNT(*) FROM entries WHERE log = ?1 AND stamp > ?2
+-- entries-aside
+UPDATE entries SET stamp = stamp - 0x4000000000000000 WHERE log = ?1 AND stamp > ?2
+-- entries-restamp
+UPDATE entries SET stamp = ?2 + r.place
+FROM (SELECT stamp AS was, ROW_NUMBER() OVER (ORDER BY stamp) AS place FROM entries WHERE log = ?1 AND stamp < 0) r
+WHERE log = ?1 AND stamp = r.was
 -- page
-SELECT e.stamp, e.client, e.seq, e.units, e.calls, t.method, t.lane, t.job, t.region
-FROM entries e LEFT JOIN labels t ON t.label = e.label
+SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
+FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp LIMIT ?4
 
 -- label
@@ -84,7 +107,7 @@ UPDATE labels SET used = ?2 WHERE label = ?1
 -- labels
 SELECT label, method, lane, job, region FROM labels
 -- label-sweep
-DELETE FROM labels WHERE used < ?1 - 3 * (SELECT MAX(horizon) FROM logs)
+DELETE FROM labels WHERE used < ?1 - 3 * (SELECT MAX(horizon) FROM account_logs)
 
 -- cooldowns
 SELECT budget, until, reason FROM cooldowns WHERE account = ?1
@@ -105,17 +128,20 @@ ON CONFLICT (log, client) DO UPDATE SET seq = excluded.seq, stamp = excluded.sta
 DELETE FROM clients WHERE log = ?1 AND client IN (SELECT client FROM clients WHERE log = ?1 ORDER BY stamp DESC LIMIT -1 OFFSET ?2)
 
 -- idle
-SELECT g.log, g.horizon, (SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1)
-FROM logs g WHERE g.due < ?1 ORDER BY g.due LIMIT ?2
+SELECT g.log, g.horizon, MAX(g.newest, IFNULL((SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1), 0)),
+  IFNULL((SELECT MAX(length) FROM counters WHERE log = g.log), 0), EXISTS (SELECT 1 FROM clients WHERE log = g.log)
+FROM account_logs g WHERE g.due < ?1 ORDER BY g.due LIMIT ?2
 -- idle-later
-UPDATE logs SET due = ?2 WHERE log = ?1
+UPDATE account_logs SET due = ?2 WHERE log = ?1
 -- drop-records
 DELETE FROM records WHERE list IN (SELECT list FROM lists WHERE log = ?1)
 -- drop-lists
 DELETE FROM lists WHERE log = ?1
+-- drop-counters
+DELETE FROM counters WHERE log = ?1
 -- drop-clients
 DELETE FROM clients WHERE log = ?1
 -- drop-entries
 DELETE FROM entries WHERE log = ?1
 -- drop-log
-DELETE FROM logs WHERE log = ?1
+DELETE FROM account_logs WHERE log = ?1

@@ -17,7 +17,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		g := t.load(logName{account, key})
 		judge := t.judge(g.name)
 		for i, charge := range charges {
-			standings[i] = judge.Standing(onlooker{book{t, g}}, charge)
+			standings[i] = judge.Standing(&onlooker{book{t, g}}, charge)
 		}
 	})
 	if err != nil {
@@ -30,16 +30,25 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 type onlooker struct{ book }
 
 // List implements decide.Log.
-func (o onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+func (o *onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	g, horizon := o.of, window.Horizon().Microseconds()
+	if window.Estimate() {
+		length := window.Length().Microseconds()
+		if c := g.find(coverage, length); c != nil {
+			return &c.Counter
+		}
+		c := &decide.Counter{Length: length}
+		o.count(g, c, coverage)
+		return c
+	}
 	l := g.lists[coverage.Key()]
 	switch {
-	case g.id() == 0:
+	case g.id == 0:
 		return computed(nil)
-	case l == g.all, l != nil && l.horizon >= horizon:
+	case l == g.all, l != nil && l.use.Horizon() >= horizon:
 		return view{o.tx, l}
 	}
-	return o.compute(g.id(), coverage, o.now-decide.Retain(horizon))
+	return o.compute(g.id, coverage, o.now-decide.Retain(horizon))
 }
 
 // pageSize is how many entries are read in one transaction.
@@ -84,13 +93,39 @@ func (l *Ledger) page(ctx context.Context, name logName, from, until int64) ([]q
 		if row == nil {
 			return
 		}
-		id, oldest := integer(row[0]), integer(row[2])-decide.Retain(integer(row[1]))+1
+		id, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
 		t.each("page", func(row []driver.Value) {
 			page = append(page, quota.Entry{At: decide.Instant(integer(row[0])),
 				ID:    quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))},
-				Units: quota.Units(integer(row[3])), Calls: quota.Units(integer(row[4])), Method: text(row[5]),
-				Caller: quota.Caller{Lane: text(row[6]), Job: text(row[7]), Region: text(row[8])}})
+				Units: quota.Units(integer(row[3])), Calls: quota.Units(integer(row[4])), Kind: quota.EntryKind(integer(row[5])), Method: text(row[6]),
+				Caller: quota.Caller{Lane: text(row[7]), Job: text(row[8]), Region: text(row[9])}})
 		}, id, max(from, oldest), until, int64(pageSize))
 	})
 	return page, err
+}
+
+// Keys implements quota.Ledger.
+func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for last := ""; ; { // the account's own log, which is no key's
+			var page []string
+			err := l.read(ctx, func(t *tx) {
+				page = page[:0]
+				t.each("keys", func(row []driver.Value) { page = append(page, text(row[0])) }, account, last, int64(pageSize))
+			})
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, key := range page {
+				if !yield(key, nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
+			last = page[len(page)-1]
+		}
+	}
 }

@@ -152,14 +152,14 @@ func TestIdleKeysGo(t *testing.T) {
 		clock.Add(2 * time.Second)
 	}
 	spend(t, l, 1, each)
-	for _, table := range []string{"logs", "lists", "clients"} {
+	for _, table := range []string{"account_logs", "lists", "counters", "clients"} {
 		if rows := count(t, l, table); rows > 250 {
 			t.Errorf("%d %s; want those of the last minutes", rows, table)
 		}
 	}
 	for _, orphans := range []string{
-		"entries WHERE log NOT IN (SELECT log FROM logs)", "lists WHERE log NOT IN (SELECT log FROM logs)",
-		"clients WHERE log NOT IN (SELECT log FROM logs)", "records WHERE list NOT IN (SELECT list FROM lists)",
+		"entries WHERE log NOT IN (SELECT log FROM account_logs)", "lists WHERE log NOT IN (SELECT log FROM account_logs)",
+		"clients WHERE log NOT IN (SELECT log FROM account_logs)", "records WHERE list NOT IN (SELECT list FROM lists)",
 	} {
 		if rows := count(t, l, orphans); rows > 0 {
 			t.Errorf("%d %s", rows, orphans)

@@ -1,18 +1,19 @@
--- The ledger's tables, version 1. Instants are microseconds since the Unix
--- epoch; stamps are unique and rising within a log. Totals are running totals
--- and do not fall as stamps rise, so that what a window holds is the
--- difference of two of them.
+-- The ledger's tables, version 2; migrate.sql makes them of those of version 1.
+-- Instants and durations are microseconds, instants since the Unix epoch. Stamps
+-- are unique and rising within a log. Totals are running totals and do not
+-- fall as stamps rise, so that what a window holds is the difference of two.
 
 -- A log of all calls of one account, or of one key of it.
-CREATE TABLE logs (
+CREATE TABLE account_logs (
   log     INTEGER PRIMARY KEY,
   account TEXT    NOT NULL,
   key     TEXT    NOT NULL,
-  horizon INTEGER NOT NULL, -- the longest that an entry can matter
+  horizon INTEGER NOT NULL, -- how far back its entries matter; 0: to no window
   due     INTEGER,          -- of a key's log: when to look whether it is idle
+  newest  INTEGER NOT NULL DEFAULT 0, -- a stamp as late as any without an entry
   UNIQUE (account, key)
 ) STRICT;
-CREATE INDEX logs_due ON logs (due) WHERE due IS NOT NULL;
+CREATE INDEX logs_due ON account_logs (due) WHERE due IS NOT NULL;
 
 -- What entries have in common.
 CREATE TABLE labels (
@@ -36,16 +37,22 @@ CREATE TABLE entries (
   label  INTEGER NOT NULL,
   client INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
+  kind   INTEGER NOT NULL DEFAULT 0, -- a quota.EntryKind
   PRIMARY KEY (log, stamp)
 ) STRICT, WITHOUT ROWID;
 
--- One list for each coverage that a log was asked for, but for the units of
--- all calls: that is the log itself.
+-- One list for each coverage that a log was asked for, and how far back it was
+-- asked lately: a decide.Use. The list of the empty coverage is the log itself,
+-- and that of 'history' says for how long entries are to be listed; these two
+-- have no records. A list that is no longer in use has zeros, and goes with
+-- the last of its records.
 CREATE TABLE lists (
   list     INTEGER PRIMARY KEY,
   log      INTEGER NOT NULL,
   coverage TEXT    NOT NULL, -- a quota.Coverage's key
-  horizon  INTEGER NOT NULL,
+  asked    INTEGER NOT NULL,
+  since    INTEGER NOT NULL DEFAULT 0,
+  before   INTEGER NOT NULL DEFAULT 0,
   UNIQUE (log, coverage)
 ) STRICT;
 
@@ -55,6 +62,19 @@ CREATE TABLE records (
   total INTEGER NOT NULL,
   PRIMARY KEY (list, stamp)
 ) STRICT, WITHOUT ROWID;
+
+-- The two counts of a counter window: a decide.Counter.
+CREATE TABLE counters (
+  counter  INTEGER PRIMARY KEY,
+  log      INTEGER NOT NULL,
+  coverage TEXT    NOT NULL,
+  length   INTEGER NOT NULL,
+  start    INTEGER NOT NULL, -- of the present period
+  present  INTEGER NOT NULL,
+  past     INTEGER NOT NULL,
+  asked    INTEGER NOT NULL, -- when it was asked last, within an hour
+  UNIQUE (log, coverage, length)
+) STRICT;
 
 CREATE TABLE cooldowns (
   account TEXT    NOT NULL,
@@ -75,4 +95,4 @@ CREATE TABLE clients (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x7261746e; -- "ratn"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

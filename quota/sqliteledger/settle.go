@@ -24,7 +24,9 @@ func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units, calls int64) error {
 	stays := false
 	err := l.write(ctx, func(t *tx) {
-		stays = !t.correct(t.log(logName{receipt.Account, receipt.Key}), receipt, units, calls)
+		g := t.log(logName{receipt.Account, receipt.Key})
+		stays = !t.correct(g, receipt, units, calls)
+		t.save(g)
 	})
 	if err == nil && stays {
 		return quota.ErrStays
@@ -35,35 +37,62 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units, call
 // correct changes the entry of a receipt, and reports false when it must stay.
 func (t *tx) correct(g *log, receipt quota.Receipt, units, calls int64) bool {
 	stamp := receipt.At.UnixMicro()
-	if g.id() == 0 || !g.holds(stamp) {
-		return true // it has left the log, and with it every window
-	}
-	row := t.one("entry", g.id(), stamp)
-	if row == nil || uint64(integer(row[2])) != receipt.ID.Client || uint64(integer(row[3])) != receipt.ID.Seq {
+	before, found := t.recorded(g, receipt.ID, stamp)
+	if !found {
+		if was := receipt.Recorded; was != nil && g.id != 0 && !g.keeps() {
+			g.recount(stamp, wasRecorded(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
+		}
 		return true
 	}
-	oldUnits, oldCalls := integer(row[0]), integer(row[1])
-	e := entry{units: units - oldUnits, id: receipt.ID, method: text(row[5]),
-		caller: quota.Caller{Lane: text(row[6]), Job: text(row[7]), Region: text(row[8])}}
-	if units == oldUnits && calls == oldCalls {
+	now := before
+	now.units, now.calls, now.kind = units, calls, quota.EntryCall
+	if calls == 0 {
+		now.kind = quota.EntryRefunded
+	}
+	if now == before {
 		return true
 	}
-	if row := t.one("entry-newer", g.id(), stamp, int64(quota.MaxSettle+1)); row != nil && integer(row[0]) > quota.MaxSettle {
-		if e.units < 0 || calls < oldCalls {
+	if row := t.one("entry-newer", g.id, stamp, int64(quota.MaxSettle+1)); row != nil && integer(row[0]) > quota.MaxSettle {
+		if now.units < before.units || now.calls < before.calls {
 			return false
 		}
-		if e.units > 0 {
-			t.add(g, e)
+		if now.units > before.units {
+			now.units, now.calls, now.kind = now.units-before.units, 0, quota.EntryAddition
+			t.add(g, &now)
 		}
 		return true
 	}
-	t.exec("entry-settle", g.id(), stamp, units, calls)
+	t.exec("entry-settle", g.id, stamp, now.units, now.calls, int64(now.kind))
 	for _, l := range g.lists {
-		if l.coverage.Covers(e.method, e.caller) {
-			t.shift(l, stamp, amount(l.coverage, units, calls)-amount(l.coverage, oldUnits, oldCalls))
+		if l.coverage.Covers(now.method, now.caller) {
+			t.shift(l, stamp, amount(l.coverage, now.units, now.calls)-amount(l.coverage, before.units, before.calls))
 		}
 	}
+	g.recount(stamp, &before, &now)
 	return true
+}
+
+// recorded returns the entry of an id and a stamp, and false when there is none,
+// or it has left the log and with it every window.
+func (t *tx) recorded(g *log, id quota.ID, stamp int64) (e entry, ok bool) {
+	if g.id == 0 || !g.holds(stamp) {
+		return entry{}, false
+	}
+	row := t.one("entry", g.id, stamp)
+	if row == nil || uint64(integer(row[2])) != id.Client || uint64(integer(row[3])) != id.Seq {
+		return entry{}, false
+	}
+	return entry{units: integer(row[0]), calls: integer(row[1]), kind: quota.EntryKind(integer(row[4])), id: id, method: text(row[5]),
+		caller: quota.Caller{Lane: text(row[6]), Job: text(row[7]), Region: text(row[8])}}, true
+}
+
+// wasRecorded returns what a receipt says as an entry.
+func wasRecorded(was *quota.Recorded) *entry {
+	e := &entry{units: int64(was.Units), calls: 1}
+	if was.Refunded {
+		e.calls = 0
+	}
+	return e
 }
 
 // shift adds delta to all totals from a stamp on.
@@ -79,17 +108,17 @@ func (t *tx) shift(l *list, stamp, delta int64) {
 // ones wait for their trimming.
 func (g *log) holds(stamp int64) bool { return stamp > g.floor() }
 
-func (g *log) floor() int64 { return g.all.newest.stamp - decide.Retain(g.all.horizon) }
+func (g *log) floor() int64 { return g.all.newest.stamp - decide.Retain(g.horizon) }
 
 // SetCooldown implements quota.Ledger.
 func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if err := (&quota.Batch{Account: c.Account, Key: c.Budget}).Check(); err != nil {
 		return err
 	}
-	c = decide.Cooled(c)
 	return l.write(ctx, func(t *tx) {
+		kept := decide.Cooled(c, t.now)
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		t.exec("cooldown-set", c.Account, c.Budget, c.Until.UnixMicro(), c.Reason)
+		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason)
 		l.forget()
 	})
 }

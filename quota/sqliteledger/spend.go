@@ -17,31 +17,7 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return answers, nil
 	}
 	err := l.write(ctx, func(t *tx) {
-		g := t.log(logName{batch.Account, batch.Key})
-		memory, granted := t.remembered(g, batch), false
-		for i := range batch.Requests {
-			if t.err != nil {
-				return
-			}
-			id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
-			stamp, have := memory.stamp(uint64(i))
-			if !have {
-				r := &batch.Requests[i]
-				if err := t.judge(g.name).Admit(book{t, g}, r); err != nil {
-					answers[i] = quota.Answer{Err: err}
-					continue
-				}
-				stamp = t.add(g, entry{units: int64(r.Units), calls: decide.Calls(r), id: id, method: r.Method, caller: r.Caller})
-				memory.add(uint64(i), stamp)
-				granted = true
-			}
-			answers[i] = quota.Answer{Receipt: quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}}
-		}
-		if granted {
-			t.remember(g, batch.Client, memory)
-			t.trim(g)
-		}
-		g.refusing = !granted
+		t.decide(t.log(logName{batch.Account, batch.Key}), batch, answers)
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
@@ -50,6 +26,48 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, err
 	}
 	return answers, nil
+}
+
+// decide answers a batch, and records what it grants.
+func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
+	book, judge, memory := &book{t, g}, t.judge(g.name), t.remembered(g, batch)
+	held, granted := make([]quota.Held, 0, countCharges(batch)), false
+	t.askHistory(g, batch.History)
+	for i := range batch.Requests {
+		if t.err != nil {
+			return
+		}
+		answers[i] = quota.Answer{}
+		id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
+		stamp, have := memory.stamp(uint64(i))
+		if !have {
+			r := &batch.Requests[i]
+			if answers[i].Err = judge.Admit(book, r); answers[i].Err != nil {
+				continue
+			}
+			stamp = t.add(g, &entry{units: int64(r.Units), calls: int64(r.Count()), kind: r.Kind, id: id, method: r.Method, caller: r.Caller})
+			memory.add(uint64(i), stamp)
+			granted = true
+			n := len(held)
+			held = judge.Held(book, r, stamp, held)
+			answers[i].Held = held[n:len(held):len(held)]
+		}
+		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}
+	}
+	if granted {
+		t.remember(g, batch.Client, memory)
+		t.turn(g)
+		t.trim(g)
+	}
+	g.refusing = !granted
+	t.save(g)
+}
+
+func countCharges(batch *quota.Batch) (n int) {
+	for i := range batch.Requests {
+		n += len(batch.Requests[i].Charges)
+	}
+	return n
 }
 
 // errUnknown says that what is in memory does not tell.
@@ -69,7 +87,7 @@ func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota
 	if g == nil || !g.refusing || l.conn == nil {
 		return false
 	}
-	if before, known := g.clients[batch.Client]; !known || before != nil && before.seq == batch.Seq {
+	if before, known := g.clients[batch.Client]; !l.combiner.Names(batch) && (!known || before != nil && before.seq == batch.Seq) {
 		return false
 	}
 	l.conn.start()
@@ -77,8 +95,9 @@ func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota
 		return false
 	}
 	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), fromMemory: true}
+	book, judge := &book{t, g}, t.judge(g.name)
 	for i := range batch.Requests {
-		answers[i].Err = t.judge(g.name).Admit(book{t, g}, &batch.Requests[i])
+		answers[i].Err = judge.Admit(book, &batch.Requests[i])
 		if answers[i].Err == nil || t.err != nil {
 			clear(answers)
 			return false
@@ -108,6 +127,9 @@ type run struct {
 }
 
 func (m *batchMemory) stamp(i uint64) (int64, bool) {
+	if m == nil {
+		return 0, false
+	}
 	for _, r := range m.runs {
 		if i >= r.first && i < r.first+r.count {
 			return r.stamp + int64(i-r.first), true
@@ -117,6 +139,9 @@ func (m *batchMemory) stamp(i uint64) (int64, bool) {
 }
 
 func (m *batchMemory) add(i uint64, stamp int64) {
+	if m == nil {
+		return
+	}
 	if n := len(m.runs); n > 0 {
 		if last := &m.runs[n-1]; i == last.first+last.count && stamp == last.stamp+int64(last.count) {
 			last.count++
@@ -150,8 +175,12 @@ func decodeRuns(b []byte) []run {
 	return runs
 }
 
-// remembered returns the memory of a batch, empty when it is a new one.
+// remembered returns the memory of a batch, empty when it is a new one, and nil
+// for one that cannot come again.
 func (t *tx) remembered(g *log, batch *quota.Batch) *batchMemory {
+	if t.ledger.combiner.Names(batch) {
+		return nil
+	}
 	have, ok := g.clients[batch.Client]
 	if !ok {
 		have = t.recall(g, batch.Client)
@@ -164,10 +193,10 @@ func (t *tx) remembered(g *log, batch *quota.Batch) *batchMemory {
 }
 
 func (t *tx) recall(g *log, client uint64) *batchMemory {
-	if g.id() == 0 {
+	if g.id == 0 {
 		return nil
 	}
-	row := t.one("client", g.id(), int64(client))
+	row := t.one("client", g.id, int64(client))
 	if row == nil {
 		return nil
 	}
@@ -176,10 +205,13 @@ func (t *tx) recall(g *log, client uint64) *batchMemory {
 }
 
 func (t *tx) remember(g *log, client uint64, memory *batchMemory) {
-	if g.clients[client] == nil && client%sweepEvery == 0 {
-		t.exec("client-sweep", g.id(), int64(maxClients))
+	if memory == nil {
+		return
 	}
-	t.exec("client-set", g.id(), int64(client), int64(memory.seq), g.all.newest.stamp, memory.encode())
+	if g.clients[client] == nil && client%sweepEvery == 0 {
+		t.exec("client-sweep", g.id, int64(maxClients))
+	}
+	t.exec("client-set", g.id, int64(client), int64(memory.seq), g.newest, memory.encode())
 	g.know(client, memory)
 }
 

@@ -17,6 +17,33 @@ type stretch struct {
 
 func (s *stretch) last() point { return s.points[len(s.points)-1] }
 
+// holds reports whether the first record stamped at or after an instant is in
+// the stretch.
+func (s *stretch) holds(at int64) bool {
+	return len(s.points) > 0 && at > s.before.stamp && at <= s.last().stamp
+}
+
+// reach returns the first record at which the total is at least so much, if it
+// is in the stretch.
+func (s *stretch) reach(total int64) (point, bool) {
+	if len(s.points) == 0 || total <= s.before.total || total > s.last().total {
+		return point{}, false
+	}
+	return s.points[sort.Search(len(s.points)-1, func(i int) bool { return s.points[i].total >= total })], true
+}
+
+// shift adds delta to the totals from a stamp on.
+func (s *stretch) shift(stamp, delta int64) {
+	if s.before.stamp >= stamp {
+		s.before.total += delta
+	}
+	for i := range s.points {
+		if s.points[i].stamp >= stamp {
+			s.points[i].total += delta
+		}
+	}
+}
+
 // Stretches of a list: several windows begin at several places.
 const (
 	maxStretches = 4
@@ -27,14 +54,17 @@ const (
 // stretch returns the stretch that an instant, no later than the newest
 // record, lies in, read from the file when it is not known.
 func (v view) stretch(at int64) *stretch {
-	v.turn++
+	if v.tail.holds(at) {
+		return &v.tail
+	}
+	v.asked++
 	var oldest, behind *stretch
 	for i := range v.stretches {
 		s := &v.stretches[i]
 		switch {
-		case at > s.before.stamp && at <= s.last().stamp:
+		case s.holds(at):
 			s.hits++
-			s.turn = v.turn
+			s.turn = v.asked
 			return s
 		case at > s.before.stamp && (behind == nil || s.last().stamp > behind.last().stamp):
 			behind = s
@@ -52,7 +82,7 @@ func (v view) stretch(at int64) *stretch {
 		oldest = &v.stretches[len(v.stretches)-1]
 	}
 	*oldest = v.readStretch(at, size, oldest.points[:0])
-	oldest.turn = v.turn
+	oldest.turn = v.asked
 	if len(oldest.points) == 0 { // an error, or a file that is not as this program left it
 		v.stretches = nil
 		return &stretch{points: []point{v.newest}}
@@ -90,11 +120,11 @@ func (v view) extend(s *stretch, total int64) {
 // least so much.
 func (l *list) reached(total int64) (point, bool) {
 	for i := range l.stretches {
-		if s := &l.stretches[i]; total > s.before.total && total <= s.last().total {
-			return s.points[sort.Search(len(s.points)-1, func(i int) bool { return s.points[i].total >= total })], true
+		if p, ok := l.stretches[i].reach(total); ok {
+			return p, true
 		}
 	}
-	return point{}, false
+	return l.tail.reach(total)
 }
 
 // behind returns the known stretch that ends least before a total.
@@ -111,15 +141,8 @@ func (l *list) behind(total int64) *stretch {
 // shift adds delta to the known totals from a stamp on.
 func (l *list) shift(stamp, delta int64) {
 	l.newest.total += delta
+	l.tail.shift(stamp, delta)
 	for i := range l.stretches {
-		s := &l.stretches[i]
-		if s.before.stamp >= stamp {
-			s.before.total += delta
-		}
-		for j := range s.points {
-			if s.points[j].stamp >= stamp {
-				s.points[j].total += delta
-			}
-		}
+		l.stretches[i].shift(stamp, delta)
 	}
 }

@@ -101,4 +101,12 @@ func (r *relay) ClearCooldown(ctx context.Context, account, budget string) error
 	return r.next().ClearCooldown(ctx, account, budget)
 }
 
+func (r *relay) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
+	return r.next().Keys(ctx, account)
+}
+
+func (r *relay) Restamp(ctx context.Context, account, key string) (int, error) {
+	return r.next().Restamp(ctx, account, key)
+}
+
 func (r *relay) Close() error { return nil }

@@ -1,0 +1,123 @@
+package sqliteledger
+
+import (
+	"database/sql/driver"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// counter is what one counter window counts, of one coverage.
+type counter struct {
+	decide.Counter
+	coverage *quota.Coverage
+	key      string // of the coverage
+	row      int64  // 0 before it is written
+	asked    int64  // when it was last, within an hour
+	changed  bool
+}
+
+func (t *tx) loadCounter(g *log, row []driver.Value) {
+	key := text(row[1])
+	g.counters = append(g.counters, &counter{row: integer(row[0]), key: key, coverage: t.coverage(key), asked: integer(row[6]),
+		Counter: decide.Counter{Length: integer(row[2]), Start: integer(row[3]), Present: integer(row[4]), Past: integer(row[5])}})
+}
+
+// counter returns the counter of a coverage and a length, filled from the log
+// when it is new.
+func (t *tx) counter(g *log, coverage *quota.Coverage, length int64) *counter {
+	c := g.find(coverage, length)
+	switch {
+	case c == nil && t.fromMemory:
+		t.fail(errUnknown)
+		return &counter{Counter: decide.Counter{Length: length}}
+	case c == nil:
+		c = &counter{coverage: coverage, key: coverage.Key(), Counter: decide.Counter{Length: length}, asked: t.now, changed: true}
+		t.count(g, &c.Counter, coverage)
+		g.counters = append(g.counters, c)
+		t.turn(g)
+	case t.now-c.asked > hour && !t.fromMemory:
+		c.asked, c.changed = t.now, true
+	}
+	return c
+}
+
+// find returns the counter of a coverage and a length, or nil.
+func (g *log) find(coverage *quota.Coverage, length int64) *counter {
+	key := coverage.Key()
+	for _, c := range g.counters {
+		if c.Length == length && c.key == key {
+			return c
+		}
+	}
+	return nil
+}
+
+// count adds to a counter what the entries say.
+func (t *tx) count(g *log, c *decide.Counter, coverage *quota.Coverage) {
+	if g.id == 0 || g.all.newest.stamp == 0 {
+		return
+	}
+	t.flush()
+	labels := t.covered(coverage)
+	t.each("list-compute", func(row []driver.Value) {
+		c.Add(integer(row[0]), integer(row[1]))
+	}, g.id, g.all.newest.stamp-2*c.Length, coverage.Measure == quota.Calls, labels)
+}
+
+// turnCounters drops the counters that are no longer in use, and returns how
+// far back the entries must reach for the others too, since they are settled by their
+// entries. Counters alone keep none.
+func (t *tx) turnCounters(g *log, horizon int64) int64 {
+	entries, inUse := horizon > 0, g.counters[:0]
+	for _, c := range g.counters {
+		if c.Idle(t.now) && decide.Stale(c.asked, 2*c.Length, t.now) {
+			if c.row != 0 {
+				t.exec("counter-drop", c.row)
+			}
+			continue
+		}
+		inUse = append(inUse, c)
+		if entries {
+			horizon = max(horizon, 2*c.Length)
+		}
+	}
+	clear(g.counters[len(inUse):])
+	g.counters = inUse
+	return horizon
+}
+
+func (t *tx) saveCounter(g *log, c *counter) {
+	switch {
+	case !c.changed:
+		return
+	case c.row != 0:
+		t.exec("counter-save", c.row, c.Start, c.Present, c.Past, c.asked)
+	default:
+		if row := t.one("counter-insert", g.id, c.key, c.Length, c.Start, c.Present, c.Past, c.asked); row != nil {
+			c.row = integer(row[0])
+		}
+	}
+	c.changed = false
+}
+
+// feed counts an entry in every counter that covers it.
+func (g *log) feed(stamp int64, e *entry) {
+	for _, c := range g.counters {
+		if c.coverage.Covers(e.method, e.caller) {
+			c.Add(stamp, amount(c.coverage, e.units, e.calls))
+			c.changed = true
+		}
+	}
+}
+
+// recount corrects every counter that covers an entry by what it counted
+// before and counts now.
+func (g *log) recount(stamp int64, before, now *entry) {
+	for _, c := range g.counters {
+		if c.coverage.Covers(now.method, now.caller) {
+			c.Correct(stamp, amount(c.coverage, now.units, now.calls)-amount(c.coverage, before.units, before.calls))
+			c.changed = true
+		}
+	}
+}

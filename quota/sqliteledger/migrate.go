@@ -1,0 +1,40 @@
+package sqliteledger
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/ration-dev/ration/quota/internal/filelock"
+)
+
+//go:embed migrate.sql
+var migration string
+
+// migrate gives a file of an older version the tables of the present one, in
+// one transaction: whoever dies in the middle leaves the old file. It takes its
+// turn among the processes that have the file open.
+func (l *Ledger) migrate(c *conn) error {
+	if l.lock == nil { // else the caller has the turn
+		lock, err := filelock.Open(l.lockPath())
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errBusy)
+		defer cancel()
+		if err := lock.Lock(ctx); err != nil {
+			return err
+		}
+		defer lock.Unlock()
+	}
+	if c.script("BEGIN IMMEDIATE"); c.err != nil {
+		return c.err
+	}
+	if version := integer(c.value("PRAGMA user_version")); version < schemaVersion { // nobody was quicker
+		c.script(migration)
+		c.script(fmt.Sprint("UPDATE lists SET since = ", l.now().UnixMicro()))
+	}
+	c.script("COMMIT")
+	return c.err
+}

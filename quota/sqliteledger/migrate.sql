@@ -1,0 +1,32 @@
+-- The tables of version 1 become those of version 2, in one transaction.
+
+-- A process of the first release may have the file open. All that it does begins
+-- by reading logs, which fails from now on with a name that says why. A later
+-- migration must drop this view before it renames anything.
+ALTER TABLE logs RENAME TO account_logs;
+CREATE VIEW logs AS SELECT * FROM "a newer version of this program has upgraded the file: restart this one";
+ALTER TABLE account_logs ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
+
+-- The first release told no more of an entry's kind than this.
+ALTER TABLE entries ADD COLUMN kind INTEGER NOT NULL DEFAULT 0;
+UPDATE entries SET kind = IIF(units = 0, 1, 2) WHERE calls = 0;
+
+-- What it asked is in use for one more generation.
+ALTER TABLE lists RENAME COLUMN horizon TO asked;
+ALTER TABLE lists ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE lists ADD COLUMN before INTEGER NOT NULL DEFAULT 0;
+INSERT INTO lists (log, coverage, asked) SELECT log, '', horizon FROM account_logs;
+
+CREATE TABLE counters (
+  counter  INTEGER PRIMARY KEY,
+  log      INTEGER NOT NULL,
+  coverage TEXT    NOT NULL,
+  length   INTEGER NOT NULL,
+  start    INTEGER NOT NULL,
+  present  INTEGER NOT NULL,
+  past     INTEGER NOT NULL,
+  asked    INTEGER NOT NULL,
+  UNIQUE (log, coverage, length)
+) STRICT;
+
+PRAGMA user_version = 2;

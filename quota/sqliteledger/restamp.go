@@ -1,0 +1,74 @@
+package sqliteledger
+
+import (
+	"context"
+
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// Restamp implements quota.Ledger.
+func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) {
+	changed := int64(0)
+	err := l.write(ctx, func(t *tx) {
+		if g := t.log(logName{account, key}); g.id != 0 {
+			changed = t.restamp(g)
+			t.save(g)
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(changed), nil
+}
+
+// restamp gives the entries and the counts that are ahead of now a stamp that
+// is not, and returns how many there were.
+func (t *tx) restamp(g *log) int64 {
+	changed := t.restampEntries(g)
+	for _, c := range g.counters {
+		switch {
+		case changed > 0 && g.keeps():
+			c.Counter, c.changed = decide.Counter{Length: c.Length}, true
+			t.count(g, &c.Counter, c.coverage)
+		case c.Restamp(t.now):
+			c.changed = true
+			changed++
+		}
+		c.asked = min(c.asked, t.now)
+	}
+	for _, l := range g.lists {
+		l.use.Since, l.changed = min(l.use.Since, t.now), true
+	}
+	g.history.use.Since = min(g.history.use.Since, t.now)
+	g.newest, g.changed = min(g.newest, max(t.now, g.all.newest.stamp)), true
+	g.refusing = false
+	if g.name.key != "" {
+		t.exec("idle-later", g.id, t.now+g.idleAfter())
+	}
+	return changed
+}
+
+// restampEntries moves the entries that are stamped ahead of now to the
+// microseconds up to now, or right behind the one before them.
+func (t *tx) restampEntries(g *log) int64 {
+	row := t.one("entries-ahead", g.id, t.now)
+	if row == nil || integer(row[0]) == 0 {
+		return 0
+	}
+	n := integer(row[0])
+	before := view{t, g.all}.before(t.now + 1).stamp
+	before = max(before, t.now-n)
+	if before+n == g.all.newest.stamp {
+		return 0 // they are there already
+	}
+	t.exec("entries-aside", g.id, t.now)
+	t.exec("entries-restamp", g.id, before)
+	g.all.newest.stamp = before + n
+	g.all.forget()
+	for _, l := range g.lists {
+		if l != g.all {
+			t.fill(g, l)
+		}
+	}
+	return n
+}
