@@ -1,10 +1,6 @@
 -- The tables of version 1 become those of version 2, in one transaction.
 
--- A process of the first release may have the file open. All that it does begins
--- by reading logs, which fails from now on with a name that says why. A later
--- migration must drop this view before it renames anything.
 ALTER TABLE logs RENAME TO account_logs;
-CREATE VIEW logs AS SELECT * FROM "a newer version of this program has upgraded the file: restart this one";
 ALTER TABLE account_logs ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
 
 -- The first release told no more of an entry's kind than this.
@@ -28,5 +24,10 @@ CREATE TABLE counters (
   asked    INTEGER NOT NULL,
   UNIQUE (log, coverage, length)
 ) STRICT;
+
+-- A process of the first release may have the file open. All that it does to a
+-- log begins by reading logs, which fails from now on with a name that says why.
+-- A later migration must drop this view before it renames anything.
+CREATE VIEW logs AS SELECT * FROM "a newer version of this program has upgraded the file: restart this one";
 
 PRAGMA user_version = 2;

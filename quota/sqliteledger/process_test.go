@@ -43,6 +43,11 @@ func act(role, path string) error {
 	role, client, _ := strings.Cut(role, " ")
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 	switch role {
+	case "die": // in the middle of a migration
+		o.Now = func() time.Time {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
 	case "stop": // stops with the lock held, in the middle of a transaction
 		goOn := make(chan os.Signal, 1)
 		signal.Notify(goOn, syscall.SIGCONT)
@@ -167,32 +172,40 @@ func start(t testing.TB, role, path string, stdin ...*os.File) (*exec.Cmd, *bufi
 // first of them on a file that is not there yet.
 func TestEightProcesses(t *testing.T) {
 	path := fresh(t)
-	cmds, outs := make([]*exec.Cmd, 8), make([]*bufio.Scanner, 8)
+	granted := 0
+	for _, mine := range spenders(t, path, 8) {
+		granted += mine
+	}
+	l := open(t, path, nil)
+	if n := used(t, l, shared); granted != 20_000 || n != 20_000 {
+		t.Errorf("granted %d, recorded %d; want 20000", granted, n)
+	}
+}
+
+// spenders starts so many processes that spend until the budget is full, and
+// returns what each was granted.
+func spenders(t *testing.T, path string, n int) (granted []int) {
+	t.Helper()
+	cmds, outs := make([]*exec.Cmd, n), make([]*bufio.Scanner, n)
 	for i := range cmds {
 		cmds[i], outs[i] = start(t, "spend", path)
 	}
-	granted := 0
-	var each []int
 	for i, out := range outs {
-		mine, lines := 0, 0
+		mine := 0
 		for out.Scan() {
 			units, _, _ := strings.Cut(out.Text(), " ")
 			n, err := strconv.Atoi(units)
 			if err != nil {
 				t.Errorf("process %d: %s", i, out.Text())
 			}
-			mine, lines = mine+n, lines+1
+			mine += n
 		}
 		if err := cmds[i].Wait(); err != nil {
 			t.Errorf("process %d: %v", i, err)
 		}
-		granted, each = granted+mine, append(each, lines)
+		granted = append(granted, mine)
 	}
-	l := open(t, path, nil)
-	if n := used(t, l, shared); granted != 20_000 || n != 20_000 {
-		t.Errorf("granted %d, recorded %d; want 20000", granted, n)
-	}
-	t.Logf("calls granted to each: %v", each)
+	return granted
 }
 
 // TestKilledWhileSpending: what was granted before the kill is in the ledger,
