@@ -1,0 +1,197 @@
+package sqliteledger_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestCombinedGrantsSayTheSame: each says what its windows held right after it,
+// whoever shared its transaction.
+func TestCombinedGrantsSayTheSame(t *testing.T) {
+	const callers, each = 64, 20
+	l := open(t, fresh(t), &sqliteledger.Options{Sync: sqliteledger.Normal})
+	day, list := charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour)), charge("list", quota.MaxLimit, hour, "videos.list")
+	estimate := charge("estimate", quota.MaxLimit, quota.Counter(24*365*time.Hour))
+	var mu sync.Mutex
+	byUsed := map[quota.Units]quota.Answer{}
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				answers, err := l.Spend(t.Context(), one(1, day, list, estimate))
+				if err != nil || answers[0].Err != nil || len(answers[0].Held) != 3 {
+					t.Error(answers, err)
+					return
+				}
+				held := answers[0].Held
+				mu.Lock()
+				if _, twice := byUsed[held[0].Used]; twice || held[0].Used != held[1].Used || held[0].Used != held[2].Used {
+					t.Errorf("%+v; want its own place in every window", held)
+				}
+				byUsed[held[0].Used] = answers[0]
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	first := byUsed[1].Receipt.At
+	for i := quota.Units(1); i <= callers*each; i++ {
+		answer, ok := byUsed[i]
+		if !ok {
+			t.Fatalf("no grant says %d used", i)
+		}
+		if free := answer.Receipt.At.Add(answer.Held[1].FreesIn); !free.Equal(first.Add(time.Hour)) {
+			t.Fatalf("grant %d: the hour frees at %s; want an hour after %s", i, free, first)
+		}
+	}
+}
+
+// TestShortWindowAfterAPause: what a window holds is known from the newest
+// records or from the file, wherever it begins.
+func TestShortWindowAfterAPause(t *testing.T) {
+	l, clock := timed(t)
+	second := charge("second", 1000, quota.Sliding(time.Second))
+	list := charge("list", 1000, quota.Sliding(10*time.Second), "videos.list")
+	model := map[*quota.Charge][]time.Time{}
+	for i := range 1500 { // beyond what a handle knows of the newest
+		clock.Add(time.Duration(1+i%7*i%11*20) * time.Millisecond)
+		if i%400 == 399 {
+			clock.Add(time.Minute)
+		}
+		answers, err := l.Spend(t.Context(), one(1, second, list))
+		if err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+		for j, c := range []*quota.Charge{second, list} {
+			model[c] = append(model[c], clock.Now())
+			for !model[c][0].Add(c.Window.Length()).After(clock.Now()) {
+				model[c] = model[c][1:]
+			}
+			held := answers[0].Held[j]
+			frees := model[c][0].Add(c.Window.Length()).Sub(clock.Now())
+			if held.Used != quota.Units(len(model[c])) || held.FreesIn != frees {
+				t.Fatalf("call %d: %s says %+v; want %d used, the first back in %s", i, c.Budget, held, len(model[c]), frees)
+			}
+		}
+	}
+}
+
+// TestEntriesLoseTheirLabels: a log that nobody uses keeps what its entries are
+// for as long as they are shown.
+func TestEntriesLoseTheirLabels(t *testing.T) {
+	l, clock := timed(t)
+	second := charge("second", 1000, quota.Sliding(time.Second))
+	idle := one(1, second)
+	idle.Account, idle.Requests[0].Caller.Job = "idle", "once"
+	if _, err := l.Spend(t.Context(), idle); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		clock.Add(time.Hour)
+		batch := one(1, second)
+		for j := range 20 {
+			r := batch.Requests[0]
+			r.Caller.Job = fmt.Sprint("job ", i, " ", j)
+			batch.Requests = append(batch.Requests, r)
+		}
+		if _, err := l.Spend(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range l.Entries(t.Context(), quota.Query{Account: "idle"}) {
+			if err != nil || e.Method != "videos.list" || e.Caller.Job != "once" {
+				t.Fatalf("after %d hours: %+v, %v; want its method and job", i+1, e, err)
+			}
+		}
+	}
+	if rows := count(t, l, "labels"); rows > 30*20+256 {
+		t.Errorf("%d labels; want those of the last day", rows)
+	}
+}
+
+// TestKeysInOnePage: there are more than one page holds, and some go meanwhile.
+func TestKeysInOnePage(t *testing.T) {
+	const n = 1203
+	l, clock := timed(t)
+	each := charge("each", 10, quota.Counter(time.Minute))
+	visit := func(key string) {
+		batch := one(1, each)
+		batch.Key = key
+		if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+	}
+	for i := range n {
+		visit(fmt.Sprint("client ", i))
+	}
+	seen := map[string]int{}
+	for key, err := range l.Keys(t.Context(), "my-project") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[key]++
+	}
+	if len(seen) != n {
+		t.Errorf("%d keys; want %d", len(seen), n)
+	}
+	for key, times := range seen {
+		if times != 1 {
+			t.Errorf("%q %d times", key, times)
+		}
+	}
+	clock.Add(time.Hour)
+	listed := 0
+	for _, err := range l.Keys(t.Context(), "my-project") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if listed++; listed < 200 {
+			visit(fmt.Sprint("zebra ", listed)) // which drops four of the others
+		}
+	}
+	if listed < 500 || listed > n {
+		t.Errorf("%d keys listed while they went; want the first page at least", listed)
+	}
+}
+
+// TestRestampLosesEntries: hundreds that were stamped ahead, among them some that
+// are not, keep their order, their windows and their lists, for every handle.
+func TestRestampLosesEntries(t *testing.T) {
+	l, clock := timed(t)
+	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
+	day, list := charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour)), charge("list", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list")
+	estimate := charge("estimate", quota.MaxLimit, quota.Counter(time.Hour))
+	grants(t, l, 10, day, list, estimate)
+	clock.Add(12 * time.Hour)
+	grants(t, l, 700, day, list, estimate)
+	clock.Add(-12*time.Hour + 100*time.Microsecond) // there is less room than entries
+	if n, err := open(t, l.Path(), o).Restamp(t.Context(), "my-project", ""); n != 700 || err != nil {
+		t.Fatalf("restamped %d, %v; want 700", n, err)
+	}
+	clock.Add(time.Millisecond)
+	for _, l := range []*sqliteledger.Ledger{l, open(t, l.Path(), o)} {
+		log := collect(t, l)
+		for i := range log {
+			if want := noon.Add(time.Duration(i) * time.Microsecond); !log[i].At.Equal(want) {
+				t.Fatalf("entry %d is stamped %s; want %s", i, log[i].At, want)
+			}
+		}
+		for _, c := range []*quota.Charge{day, list, estimate} {
+			if n := used(t, l, c); n != 710 {
+				t.Errorf("%s holds %d; want 710", c.Budget, n)
+			}
+		}
+		if n, err := l.Restamp(t.Context(), "my-project", ""); n != 0 || err != nil {
+			t.Errorf("restamped %d, %v; want none again", n, err)
+		}
+	}
+	clock.Set(noon.Add(24*time.Hour + 4*time.Microsecond))
+	grants(t, l, 1, day, list)
+	if n, m := used(t, l, day), used(t, l, list); n != 706 || m != 706 {
+		t.Errorf("%d and %d used; want all but the first five, and one", n, m)
+	}
+}

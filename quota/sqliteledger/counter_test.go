@@ -1,0 +1,346 @@
+package sqliteledger_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// size returns how large a ledger's file is once it is closed.
+func size(t *testing.T, spend func(open func() *sqliteledger.Ledger)) int64 {
+	t.Helper()
+	path := fresh(t)
+	handles := []*sqliteledger.Ledger{open(t, path, nil)}
+	spend(func() *sqliteledger.Ledger {
+		l := open(t, path, &sqliteledger.Options{Sync: sqliteledger.Normal})
+		handles = append(handles, l)
+		return l
+	})
+	for _, table := range []string{"entries", "records", "labels", "clients"} {
+		if rows := count(t, handles[0], table); rows > 0 {
+			t.Errorf("%d %s; want none", rows, table)
+		}
+	}
+	for _, l := range handles {
+		l.Close()
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// TestTenThousandCounterCallsCost313KB: they cost no more than one does, with a
+// key and without, by one handle and by many, whatever jobs make them.
+func TestTenThousandCounterCallsCost313KB(t *testing.T) {
+	each := charge("each", quota.MaxLimit, quota.Counter(10*time.Minute))
+	calls := charge("calls", quota.MaxLimit, quota.Counter(time.Hour), "videos.list")
+	calls.Coverage = quota.NewCoverage(quota.Coverage{Methods: []string{"videos.list"}, Measure: quota.Calls})
+	for _, key := range []string{"", "203.0.113.9"} {
+		call := func(l *sqliteledger.Ledger, n, in int) {
+			t.Helper()
+			batch := one(3, each, calls)
+			batch.Key = key
+			for len(batch.Requests) < in {
+				r := batch.Requests[0]
+				r.Caller.Job = fmt.Sprint("job ", n, len(batch.Requests))
+				batch.Requests = append(batch.Requests, r)
+			}
+			answers, err := l.Spend(t.Context(), batch)
+			for i := range batch.Requests {
+				if err != nil || answers[i].Err != nil {
+					t.Fatal(answers, err)
+				}
+			}
+		}
+		single := size(t, func(open func() *sqliteledger.Ledger) { call(open(), 0, 1) })
+		many := size(t, func(open func() *sqliteledger.Ledger) {
+			for range 20 {
+				l := open()
+				for i := range 25 {
+					call(l, i, 20)
+				}
+			}
+		})
+		if many > single {
+			t.Errorf("key %q: 10,000 calls leave %d bytes, one leaves %d", key, many, single)
+		}
+	}
+}
+
+// grants spends one unit n times in one batch.
+func grants(t *testing.T, l quota.Ledger, n int, charges ...*quota.Charge) {
+	t.Helper()
+	batch := one(1, charges...)
+	for len(batch.Requests) < n {
+		batch.Requests = append(batch.Requests, batch.Requests[0])
+	}
+	answers, err := l.Spend(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range answers {
+		if answer.Err != nil {
+			t.Fatal(answer.Err)
+		}
+	}
+}
+
+// TestSecondBudgetKeepsADay: a window of a second at a hundred calls a second
+// keeps what Retention says and little more.
+func TestSecondBudgetKeepsADay(t *testing.T) {
+	const perSecond, minutes = 100, 12
+	l, clock := timed(t)
+	second, list := charge("second", 2*perSecond, quota.Sliding(time.Second)), charge("list", 2*perSecond, quota.Sliding(time.Second), "videos.list")
+	for range minutes * 60 {
+		grants(t, l, perSecond, second, list)
+		clock.Add(time.Second)
+	}
+	most := int64(quota.Retention(time.Second)/time.Second) * perSecond * 9 / 8
+	for _, table := range []string{"entries", "records"} {
+		if rows := count(t, l, table); rows > most {
+			t.Errorf("%d %s after %d minutes; want at most %d", rows, table, minutes, most)
+		}
+	}
+	if n := used(t, l, second); n != perSecond-1 {
+		t.Errorf("%d used a second later; want all but the first", n)
+	}
+}
+
+// unused returns a ledger with a list that is in use no more, of n records.
+func unused(t *testing.T, n int) (l *sqliteledger.Ledger, clock *ledgertest.Clock, day, list *quota.Charge) {
+	l, clock = timed(t)
+	day, list = charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour)), charge("list", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list")
+	grants(t, l, 1, day, list)
+	for range 7 { // to four times the window
+		clock.Add(12 * time.Hour)
+		grants(t, l, 1, day)
+	}
+	grants(t, l, n, day)
+	if rows := count(t, l, "records"); rows < int64(n) {
+		t.Fatalf("%d records; want %d at least", rows, n)
+	}
+	clock.Add(12 * time.Hour)
+	return l, clock, day, list
+}
+
+// TestUnusedListStays: a coverage that is asked no more goes, in steps.
+func TestUnusedListStays(t *testing.T) {
+	const n = 2000
+	l, _, day, list := unused(t, n)
+	least := count(t, l, "records")
+	for range 6 {
+		grants(t, l, 1, day)
+		rows := count(t, l, "records")
+		if rows < least-512 {
+			t.Fatalf("a spend deleted %d records; want 512 at most", least-rows)
+		}
+		least = rows
+	}
+	if lists := count(t, l, "lists"); least > 0 || lists != 1 {
+		t.Errorf("%d records and %d lists; want the log's own", least, lists)
+	}
+	if got := used(t, l, list); got != n+1+6 {
+		t.Errorf("%d used; want %d", got, n+1+6)
+	}
+}
+
+// TestUnusedListComesBack in the middle of being deleted, by another handle.
+func TestUnusedListComesBack(t *testing.T) {
+	const n = 2000
+	l, clock, day, list := unused(t, n)
+	grants(t, l, 1, day)
+	if rows := count(t, l, "records"); rows == 0 || rows > n {
+		t.Fatalf("%d records; want some to be left", rows)
+	}
+	other := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal})
+	for _, l := range []*sqliteledger.Ledger{other, l, other, l, l} {
+		grants(t, l, 1, day, list)
+	}
+	if got := used(t, l, list); got != n+1+1+5 {
+		t.Errorf("%d used; want %d", got, n+1+1+5)
+	}
+}
+
+// TestCountersOfAnExactLogKeepEntries: when the exact window is asked no more,
+// the log goes back to counts alone, and its entries go.
+func TestCountersOfAnExactLogKeepEntries(t *testing.T) {
+	l, clock := timed(t)
+	each, second := charge("each", 1000, quota.Counter(time.Hour)), charge("second", 100, quota.Sliding(time.Second))
+	for range 10 {
+		spend(t, l, 1, each, second)
+	}
+	for range 60 {
+		clock.Add(time.Hour)
+		spend(t, l, 1, each)
+	}
+	for _, table := range []string{"entries", "records"} {
+		if rows := count(t, l, table); rows != 0 {
+			t.Errorf("%d %s; want none", rows, table)
+		}
+	}
+	if n := used(t, l, each); n != 1+1 {
+		t.Errorf("%d used; want one of this hour and one of the hour before", n)
+	}
+	other := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal})
+	clock.Add(-90 * time.Second) // the newest stamp is known without an entry
+	r, newest := spend(t, other, 1, each, second), clock.Now().Add(90*time.Second)
+	if !r.At.Equal(newest.Add(time.Microsecond)) {
+		t.Errorf("stamped %s; want a microsecond after %s", r.At, newest)
+	}
+	if n, m := used(t, l, second), used(t, l, each); n != 1 || m != 3 {
+		t.Errorf("%d and %d used; want 1 and 3", n, m)
+	}
+	if err := l.Settle(t.Context(), r, 5); err != nil {
+		t.Fatal(err)
+	}
+	if n, m := used(t, other, second), used(t, other, each); n != 5 || m != 7 {
+		t.Errorf("%d and %d used; want 5 and 7", n, m)
+	}
+}
+
+// TestUnaskedCounterStays: one that nobody asks goes, once nothing that it
+// counted matters.
+func TestUnaskedCounterStays(t *testing.T) {
+	l, clock := timed(t)
+	once, each := charge("once", 1000, quota.Counter(time.Minute), "videos.list"), charge("each", 1000, quota.Counter(time.Hour))
+	spend(t, l, 1, once, each)
+	for range 25 {
+		clock.Add(time.Hour)
+		if rows := count(t, l, "counters"); rows != 2 {
+			t.Fatalf("%d counters; want both for a day", rows)
+		}
+		if answers, err := l.Spend(t.Context(), &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "search.list", Units: 1, Charges: []*quota.Charge{each}}}}); err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+	}
+	if rows := count(t, l, "counters"); rows != 1 {
+		t.Errorf("%d counters; want the one that is asked", rows)
+	}
+}
+
+// TestIdleCountersStay: the logs of clients that have left go though they have
+// no entries, and those of the others keep what they count.
+func TestIdleCountersStay(t *testing.T) {
+	l, clock := timed(t)
+	each := charge("each", 1_000_000, quota.Counter(time.Minute))
+	for i := range 1000 {
+		for _, key := range []string{fmt.Sprint("client ", i), "regular"} {
+			batch := one(1, each)
+			batch.Key = key
+			if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+				t.Fatal(err, answers)
+			}
+		}
+		clock.Add(2 * time.Second)
+	}
+	for _, table := range []string{"account_logs", "counters"} {
+		if rows := count(t, l, table); rows > 250 {
+			t.Errorf("%d %s; want those of the last minutes", rows, table)
+		}
+	}
+	if rows := count(t, l, "counters WHERE log NOT IN (SELECT log FROM account_logs)"); rows > 0 {
+		t.Errorf("%d counters of no log", rows)
+	}
+	s, err := l.Standings(t.Context(), "my-project", "regular", []*quota.Charge{each})
+	if err != nil || s[0].Used < 30 || s[0].Used > 60 {
+		t.Errorf("%+v, %v; want the regular client's minute", s, err)
+	}
+}
+
+// TestIdleKeyForgetsItsClients: a batch may come again for ten minutes, also to
+// a log that nothing else needs.
+func TestIdleKeyForgetsItsClients(t *testing.T) {
+	l, clock := timed(t)
+	second := charge("second", 1000, quota.Sliding(time.Second))
+	batch := one(1, second)
+	batch.Key, batch.Client, batch.Seq = "k", 7, 1
+	first, err := l.Spend(t.Context(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visit := func(n int) {
+		for i := range n {
+			other := one(1, second)
+			other.Key = fmt.Sprint(clock.Now(), i)
+			if _, err := l.Spend(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	clock.Add(10*time.Minute - time.Second)
+	visit(10)
+	again, err := l.Spend(t.Context(), batch)
+	if err != nil || again[0].Receipt != first[0].Receipt {
+		t.Errorf("%+v, %v; want the first answer, %+v", again, err, first)
+	}
+	clock.Add(11 * time.Minute)
+	visit(20)
+	if rows := count(t, l, "clients"); rows != 0 {
+		t.Errorf("%d clients are remembered", rows)
+	}
+}
+
+// TestRefusalOfACounterTakesATurn: memory tells it, and writes nothing.
+func TestRefusalOfACounterTakesATurn(t *testing.T) {
+	l, clock := timed(t)
+	each, day := charge("each", 3, quota.Counter(time.Minute)), charge("day", 1000, quota.Sliding(24*time.Hour))
+	for _, charges := range [][]*quota.Charge{{each}, {each, day}} {
+		clock.Add(2 * time.Minute)
+		spend(t, l, 3, charges...)
+		refuse := func() {
+			t.Helper()
+			if answers, err := l.Spend(t.Context(), one(1, charges...)); err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+				t.Fatal(answers, err)
+			}
+		}
+		refuse()
+		before, err := l.Commits()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			refuse()
+			clock.Add(time.Millisecond)
+		}
+		if after, err := l.Commits(); after != before || err != nil {
+			t.Errorf("%d commits, %v; want none for a refusal", after-before, err)
+		}
+	}
+}
+
+// TestWindowRefusedForDaysIsUnused: it is in use as long as it is asked, though
+// every answer comes from memory.
+func TestWindowRefusedForDaysIsUnused(t *testing.T) {
+	l, clock := timed(t)
+	list := charge("list", 10, quota.Sliding(time.Hour), "videos.list")
+	spend(t, l, 4, list)
+	if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: "my-project", Budget: "list", For: 200 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for range 199 * 2 {
+		clock.Add(30 * time.Minute)
+		if answers, err := l.Spend(t.Context(), one(1, list)); err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+			t.Fatal(answers, err)
+		}
+	}
+	before, err := l.Commits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(time.Hour)
+	spend(t, l, 10, list)
+	if n := used(t, l, list); n != 10 {
+		t.Errorf("%d used; want 10", n)
+	}
+	if after, err := l.Commits(); after != before+1 || err != nil {
+		t.Errorf("%d commits, %v; want one", after-before, err)
+	}
+}
