@@ -19,6 +19,7 @@ type counter struct {
 
 func (t *tx) loadCounter(g *log, row []driver.Value) {
 	key := text(row[1])
+	g.newest = max(g.newest, integer(row[7]))
 	g.counters = append(g.counters, &counter{row: integer(row[0]), key: key, coverage: t.coverage(key), asked: integer(row[6]),
 		Counter: decide.Counter{Length: integer(row[2]), Start: integer(row[3]), Present: integer(row[4]), Past: integer(row[5])}})
 }
@@ -75,6 +76,7 @@ func (t *tx) turnCounters(g *log, horizon int64) int64 {
 			if c.row != 0 {
 				t.exec("counter-drop", c.row)
 			}
+			g.changed = true // the newest stamp may have been in its row
 			continue
 		}
 		inUse = append(inUse, c)
@@ -92,23 +94,25 @@ func (t *tx) saveCounter(g *log, c *counter) {
 	case !c.changed:
 		return
 	case c.row != 0:
-		t.exec("counter-save", c.row, c.Start, c.Present, c.Past, c.asked)
+		t.exec("counter-save", c.row, c.Start, c.Present, c.Past, c.asked, g.newest)
 	default:
-		if row := t.one("counter-insert", g.id, c.key, c.Length, c.Start, c.Present, c.Past, c.asked); row != nil {
+		if row := t.one("counter-insert", g.id, c.key, c.Length, c.Start, c.Present, c.Past, c.asked, g.newest); row != nil {
 			c.row = integer(row[0])
 		}
 	}
 	c.changed = false
 }
 
-// feed counts an entry in every counter that covers it.
-func (g *log) feed(stamp int64, e *entry) {
+// feed counts an entry in every counter that covers it, and reports whether any
+// does.
+func (g *log) feed(stamp int64, e *entry) (fed bool) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(e.method, e.caller) {
 			c.Add(stamp, amount(c.coverage, e.units, e.calls))
-			c.changed = true
+			c.changed, fed = true, true
 		}
 	}
+	return fed
 }
 
 // recount corrects every counter that covers an entry by what it counted

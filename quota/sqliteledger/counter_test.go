@@ -224,6 +224,10 @@ func TestUnaskedCounterStays(t *testing.T) {
 	if rows := count(t, l, "counters"); rows != 1 {
 		t.Errorf("%d counters; want the one that is asked", rows)
 	}
+	spend(t, l, 7, once, each) // by the handle that dropped it
+	if n := used(t, open(t, l.Path(), &sqliteledger.Options{Now: clock.Now}), once); n != 7 {
+		t.Errorf("%d used; want 7, for every handle", n)
+	}
 }
 
 // TestIdleCountersStay: the logs of clients that have left go though they have
@@ -342,5 +346,56 @@ func TestWindowRefusedForDaysIsUnused(t *testing.T) {
 	}
 	if after, err := l.Commits(); after != before+1 || err != nil {
 		t.Errorf("%d commits, %v; want one", after-before, err)
+	}
+}
+
+// TestCountersForgetTheNewestStamp: stamps rise also after a clock has stepped
+// back, in a log without entries, whatever the newest call was counted by.
+func TestCountersForgetTheNewestStamp(t *testing.T) {
+	l, clock := timed(t)
+	short, long := charge("short", 1000, quota.Counter(time.Minute)), charge("long", 1000, quota.Counter(48*time.Hour), "search.list")
+	call := func(want time.Time, charges ...*quota.Charge) {
+		t.Helper()
+		l := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal})
+		if r := spend(t, l, 1, charges...); !r.At.Equal(want) {
+			t.Fatalf("stamped %s; want %s", r.At, want)
+		}
+		if rows := count(t, l, "entries"); rows > 0 {
+			t.Fatalf("%d entries; want none", rows)
+		}
+		l.Close()
+	}
+	call(noon, short, long) // counted by short alone
+	clock.Add(-time.Minute)
+	call(noon.Add(time.Microsecond), short)
+	clock.Add(4 * 24 * time.Hour)
+	call(clock.Now(), long) // counted by short, which is asked no more
+	clock.Add(25 * time.Hour)
+	newest := clock.Now()
+	call(newest, long) // and by nothing, once it was dropped
+	clock.Add(-time.Minute)
+	call(newest.Add(time.Microsecond), long)
+}
+
+// TestRefusalChangesTheFile: what is refused is not written, nor that it was
+// asked, as long as that was known within the hour.
+func TestRefusalChangesTheFile(t *testing.T) {
+	l, clock := timed(t)
+	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
+	each, day, list := charge("each", 3, quota.Counter(time.Hour)), charge("day", 3, quota.Sliding(24*time.Hour)), charge("list", 3, hour, "videos.list")
+	spend(t, l, 3, each, day, list)
+	before, err := l.Commits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		clock.Add(time.Minute)
+		other := open(t, l.Path(), o)
+		if answers, err := other.Spend(t.Context(), one(1, each, day, list)); err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+			t.Fatal(answers, err)
+		}
+	}
+	if after, err := l.Commits(); after != before || err != nil {
+		t.Errorf("%d commits, %v; want none for a refusal", after-before, err)
 	}
 }

@@ -26,9 +26,9 @@ func (t *tx) add(g *log, e *entry) int64 {
 	}
 	stamp := max(t.now, g.newest+1)
 	g.newest = stamp
-	g.feed(stamp, e)
+	fed := g.feed(stamp, e)
 	if !g.keeps() {
-		g.changed = true
+		g.changed = g.changed || !fed // a counter writes the stamp too
 		return stamp
 	}
 	label := t.label(label{e.method, e.caller})

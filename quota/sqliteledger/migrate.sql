@@ -22,6 +22,7 @@ CREATE TABLE counters (
   present  INTEGER NOT NULL,
   past     INTEGER NOT NULL,
   asked    INTEGER NOT NULL,
+  newest   INTEGER NOT NULL,
   UNIQUE (log, coverage, length)
 ) STRICT;
 

@@ -48,11 +48,11 @@ WHERE log = ?1 AND stamp >= ?2 AND label IN (SELECT value FROM json_each(?4))
 ORDER BY stamp
 
 -- counters
-SELECT counter, coverage, length, start, present, past, asked FROM counters WHERE log = ?1
+SELECT counter, coverage, length, start, present, past, asked, newest FROM counters WHERE log = ?1
 -- counter-insert
-INSERT INTO counters (log, coverage, length, start, present, past, asked) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) RETURNING counter
+INSERT INTO counters (log, coverage, length, start, present, past, asked, newest) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING counter
 -- counter-save
-UPDATE counters SET start = ?2, present = ?3, past = ?4, asked = ?5 WHERE counter = ?1
+UPDATE counters SET start = ?2, present = ?3, past = ?4, asked = ?5, newest = ?6 WHERE counter = ?1
 -- counter-drop
 DELETE FROM counters WHERE counter = ?1
 
@@ -128,7 +128,8 @@ ON CONFLICT (log, client) DO UPDATE SET seq = excluded.seq, stamp = excluded.sta
 DELETE FROM clients WHERE log = ?1 AND client IN (SELECT client FROM clients WHERE log = ?1 ORDER BY stamp DESC LIMIT -1 OFFSET ?2)
 
 -- idle
-SELECT g.log, g.horizon, MAX(g.newest, IFNULL((SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1), 0)),
+SELECT g.log, g.horizon,
+  MAX(g.newest, IFNULL((SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1), 0), IFNULL((SELECT MAX(newest) FROM counters WHERE log = g.log), 0)),
   IFNULL((SELECT MAX(length) FROM counters WHERE log = g.log), 0), EXISTS (SELECT 1 FROM clients WHERE log = g.log)
 FROM account_logs g WHERE g.due < ?1 ORDER BY g.due LIMIT ?2
 -- idle-later

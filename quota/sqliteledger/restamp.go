@@ -28,13 +28,12 @@ func (t *tx) restamp(g *log) int64 {
 	for _, c := range g.counters {
 		switch {
 		case changed > 0 && g.keeps():
-			c.Counter, c.changed = decide.Counter{Length: c.Length}, true
+			c.Counter = decide.Counter{Length: c.Length}
 			t.count(g, &c.Counter, c.coverage)
 		case c.Restamp(t.now):
-			c.changed = true
 			changed++
 		}
-		c.asked = min(c.asked, t.now)
+		c.asked, c.changed = min(c.asked, t.now), true // the newest stamp too
 	}
 	for _, l := range g.lists {
 		l.use.Since, l.changed = min(l.use.Since, t.now), true

@@ -10,7 +10,7 @@ CREATE TABLE account_logs (
   key     TEXT    NOT NULL,
   horizon INTEGER NOT NULL, -- how far back its entries matter; 0: to no window
   due     INTEGER,          -- of a key's log: when to look whether it is idle
-  newest  INTEGER NOT NULL DEFAULT 0, -- a stamp as late as any without an entry
+  newest  INTEGER NOT NULL DEFAULT 0, -- a stamp as late as any that neither an entry nor a counter has
   UNIQUE (account, key)
 ) STRICT;
 CREATE INDEX logs_due ON account_logs (due) WHERE due IS NOT NULL;
@@ -73,6 +73,7 @@ CREATE TABLE counters (
   present  INTEGER NOT NULL,
   past     INTEGER NOT NULL,
   asked    INTEGER NOT NULL, -- when it was asked last, within an hour
+  newest   INTEGER NOT NULL, -- the stamp at which it was written last
   UNIQUE (log, coverage, length)
 ) STRICT;
 

@@ -7,6 +7,11 @@
 // which processes take turns: SQLite's own waiting lets one process keep the others out
 // (measured 2026-11-20 with 8 processes: the slowest got 0 to 19 % of what the
 // fastest got). All four are readable by their owner only.
+//
+// A file that an older version wrote is upgraded when it is opened, in one
+// transaction. A process of that older version that still has it open gets
+// quota.ErrLedgerConfig from then on and must be restarted. A file of a newer
+// version is refused with ErrLedgerConfig.
 package sqliteledger
 
 import (
@@ -56,7 +61,11 @@ type Options struct {
 // patience is how long a caller without a deadline waits for its turn.
 const patience = time.Second
 
-// Ledger is a quota.Ledger in a file. It is safe for concurrent use.
+// Ledger is a quota.Ledger in a file. It is safe for concurrent use. An entry
+// takes some 30 bytes, and some 15 for each further coverage that counts it; a log
+// that is asked Counter windows alone keeps no entries. What is no longer kept
+// is deleted as calls are granted, at most 512 rows of a list at a time; the
+// file does not shrink, its free pages are used again.
 type Ledger struct {
 	path     string // absolute
 	sync     Sync

@@ -153,6 +153,20 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 }
 
+// BenchmarkCounter is a call on a counter window, which keeps no log, beside one on
+// an exact window.
+func BenchmarkCounter(b *testing.B) {
+	exact, counter := charge("exact", quota.MaxLimit, hour), charge("counter", quota.MaxLimit, quota.Counter(time.Hour))
+	for _, goroutines := range []int{0, 64} {
+		b.Run(fmt.Sprint("goroutines=", max(1, goroutines)), func(b *testing.B) {
+			o := &sqliteledger.Options{Sync: sqliteledger.Normal}
+			ledgertest.Compare(b,
+				ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, exact)},
+				ledgertest.Work{Goroutines: goroutines, Do: spending(b, open(b, fresh(b), o), 1, counter)})
+		})
+	}
+}
+
 // BenchmarkCold opens a ledger, spends once and closes it, beside the least
 // that a program does to insert one row by database/sql.
 func BenchmarkCold(b *testing.B) {
