@@ -81,6 +81,30 @@ func TestShortWindowAfterAPause(t *testing.T) {
 	}
 }
 
+// TestEdgeOfWhatAHandleKnows: windows begin where the newest records that a
+// handle remembers do, before, and behind.
+func TestEdgeOfWhatAHandleKnows(t *testing.T) {
+	l, clock := timed(t)
+	var charges []*quota.Charge
+	for _, calls := range []int{1, 2, 255, 256, 257, 300, 511, 512, 513} {
+		charges = append(charges, charge(fmt.Sprint(calls), quota.MaxLimit, quota.Sliding(time.Duration(calls)*time.Millisecond)))
+	}
+	for i := range 1200 {
+		clock.Add(time.Millisecond)
+		answers, err := l.Spend(t.Context(), one(3, charges...))
+		if err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+		for j, c := range charges {
+			calls := min(time.Duration(i+1), c.Window.Length()/time.Millisecond)
+			held, frees := answers[0].Held[j], c.Window.Length()-(calls-1)*time.Millisecond
+			if held.Used != 3*quota.Units(calls) || held.FreesIn != frees {
+				t.Fatalf("call %d: the window of %s calls says %+v; want %d used, the first back in %s", i, c.Budget, held, 3*calls, frees)
+			}
+		}
+	}
+}
+
 // TestEntriesLoseTheirLabels: a log that nobody uses keeps what its entries are
 // for as long as they are shown.
 func TestEntriesLoseTheirLabels(t *testing.T) {

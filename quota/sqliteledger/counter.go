@@ -54,7 +54,8 @@ func (g *log) find(coverage *quota.Coverage, length int64) *counter {
 	return nil
 }
 
-// count adds to a counter what the entries say.
+// count adds to a counter what the entries say. It looks back far enough for a
+// clock that steps back from the newest entry, which another coverage may count.
 func (t *tx) count(g *log, c *decide.Counter, coverage *quota.Coverage) {
 	if g.id == 0 || g.all.newest.stamp == 0 {
 		return
@@ -63,7 +64,7 @@ func (t *tx) count(g *log, c *decide.Counter, coverage *quota.Coverage) {
 	labels := t.covered(coverage)
 	t.each("list-compute", func(row []driver.Value) {
 		c.Add(integer(row[0]), integer(row[1]))
-	}, g.id, g.all.newest.stamp-2*c.Length, coverage.Measure == quota.Calls, labels)
+	}, g.id, g.all.newest.stamp-decide.Retain(2*c.Length), coverage.Measure == quota.Calls, labels)
 }
 
 // turnCounters drops the counters that are no longer in use, and returns how

@@ -349,6 +349,34 @@ func TestWindowRefusedForDaysIsUnused(t *testing.T) {
 	}
 }
 
+// TestCounterFilledFromTooLate: one that is filled from the log right after the
+// end of a period is right when the clock steps back into it.
+func TestCounterFilledFromTooLate(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		l, clock := timed(t)
+		day, list := charge("day", 1000, quota.Sliding(24*time.Hour)), charge("list", 1000, quota.Counter(10*time.Minute), "videos.list")
+		clock.Set(noon.Add(-10 * time.Minute))
+		spend(t, l, 8, day)
+		clock.Set(noon)
+		spend(t, l, 4, day)
+		clock.Set(noon.Add(10*time.Minute + time.Second))
+		other := quota.Request{Method: "search.list", Units: 1, Charges: []*quota.Charge{day}}
+		if asked {
+			other.Charges = append(other.Charges, list)
+		}
+		if answers, err := l.Spend(t.Context(), &quota.Batch{Account: "my-project", Requests: []quota.Request{other}}); err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+		if n := used(t, l, list); n != 4 {
+			t.Errorf("%d used; want 4 of the period before", n)
+		}
+		clock.Add(-time.Minute)
+		if n := used(t, l, list); n != 4+1 { // 59 of 600 seconds of 8
+			t.Errorf("%d used after a minute's step back, the counter asked %t; want 4, and 1 that still shows", n, asked)
+		}
+	}
+}
+
 // TestCountersForgetTheNewestStamp: stamps rise also after a clock has stepped
 // back, in a log without entries, whatever the newest call was counted by.
 func TestCountersForgetTheNewestStamp(t *testing.T) {
