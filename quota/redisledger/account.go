@@ -24,9 +24,8 @@ type account struct {
 	shapes map[shapeKey]*shape // good for one head
 	days   map[quota.Window]decide.Day
 
-	unkeyed names           // of the account's own log
-	newest  int64           // stamp that a batch of this process has in that log, µs
-	firsts  map[int64]int64 // place in that log of the first record that a sliding window of so many µs sees
+	unkeyed names // of the account's own log
+	newest  int64 // stamp that a batch of this process has in that log, µs
 }
 
 // item is a coverage that the store keeps a list or a counter for.
@@ -54,8 +53,9 @@ const (
 	lifeBytes = 8
 	maxLabels = 4096 // that are remembered in the process
 
-	leastKept = int64(60e6)  // of a keyed log that nobody asks for, µs
-	slack     = int64(120e6) // by which clocks may step back, µs
+	kept      = int64(26 * 3600e6) // of an account's own log at least, µs
+	leastKept = int64(60e6)        // of a keyed log that nobody asks for, µs
+	slack     = int64(120e6)       // by which clocks may step back, µs
 )
 
 func (l *Ledger) account(name string) *account {
@@ -132,7 +132,7 @@ func (i *item) isLog() bool { return i.key == itemKey{} }
 
 // horizon returns how long a log keeps its entries, in microseconds.
 func (a *account) horizon(keyed bool) int64 {
-	longest := decide.Kept
+	longest := kept
 	if keyed {
 		longest = leastKept
 	}

@@ -15,9 +15,6 @@ import (
 //go:embed lua/layout.lua
 var layoutLua string
 
-//go:embed lua/single.lua
-var singleLua string
-
 //go:embed lua/core.lua
 var coreLua string
 
@@ -56,7 +53,7 @@ type script struct {
 
 var (
 	learnScript     = newScript(baseLua+learnLua, false)
-	spendScript     = newScript(layoutLua+singleLua+coreLua+plainLua+commonLua+floorsLua+spendLua, true)
+	spendScript     = newScript(layoutLua+coreLua+plainLua+commonLua+floorsLua+spendLua, true)
 	settleScript    = newScript(baseLua+settleLua, true)
 	standingsScript = newScript(baseLua+standingsLua, false)
 	entriesScript   = newScript(baseLua+entriesLua, false)

@@ -19,7 +19,6 @@ type plan struct {
 	now  int64
 
 	groups  []group
-	short   bool // the batch has the short form
 	head    string
 	keys    []string
 	args    []any
@@ -42,10 +41,8 @@ type shapeKey struct {
 	n     int
 }
 
-const (
-	maxShapes  = 4096 // that are remembered in the process
-	maxWindows = 64   // of a batch in the short form
-)
+// maxShapes are remembered in the process.
+const maxShapes = 4096
 
 // shape returns what is known of a request, or nil when the store must be asked.
 func (a *account) shape(r *quota.Request) *shape {
@@ -113,10 +110,6 @@ func (p *plan) make() *wants {
 	}
 	p.groups = groups
 	b := append(make([]byte, 0, 128), p.head...)
-	if p.short = p.single(&s); p.short {
-		p.finish(p.packSingle(b), &s)
-		return nil
-	}
 	b = number(b, int64(p.wireMode()|p.keyed()), 1)
 	b = number(b, int64(p.batch.Client), 6)
 	b = number(b, int64(p.batch.Seq), 7)
@@ -158,43 +151,6 @@ func (p *plan) keyed() mode {
 	return 0
 }
 
-// single reports whether the batch has the short form: calls that are the same, of the account's own log, charged to
-// sliding windows over all of it.
-func (p *plan) single(s *sources) bool {
-	if len(p.groups) != 1 || len(p.charges) == 0 || len(p.charges) > maxWindows || len(s.keys) > 0 || p.batch.Key != "" ||
-		p.wireMode() != fresh || p.groups[0].request.Force {
-		return false
-	}
-	return !slices.ContainsFunc(p.charges, func(c *quota.Charge) bool { return c.Window.Kind() != quota.KindSliding || len(c.Floors) > 0 })
-}
-
-func (p *plan) packSingle(b []byte) []byte {
-	g := &p.groups[0]
-	b = number(number(number(b, int64(shortForm), 1), int64(g.request.Units), 4), int64(g.times), 2)
-	b = number(b, int64(len(p.charges)), 1)
-	for _, c := range p.charges {
-		length := c.Window.Length().Microseconds()
-		b = number(number(number(b, length, 7), limitOf(c), 6), p.firsts[length], 4)
-	}
-	b = number(number(b, g.number, 2), int64(p.batch.Client), 6)
-	return number(number(b, int64(p.batch.Seq)+int64(g.place), 7), p.horizon(false), 7)
-}
-
-// hear notes where the windows of a batch in the short form begin.
-func (p *plan) hear(a *packed) {
-	if len(a.rest) != 4*len(p.charges) || !p.short {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.firsts == nil || len(p.firsts) > maxWindows {
-		p.firsts = map[int64]int64{}
-	}
-	for _, c := range p.charges {
-		p.firsts[c.Window.Length().Microseconds()] = a.number(4)
-	}
-}
-
 // finish makes keys and arguments of a packed batch.
 func (p *plan) finish(b []byte, s *sources) {
 	p.keys = append(append(p.keys[:0], p.meta, p.log), s.keys...)
@@ -226,7 +182,7 @@ type group struct {
 func (g *group) takes(r *quota.Request, place int) bool {
 	f := g.request
 	return place == g.place+g.times && g.times < 1<<16-1 && r.Units == f.Units && r.Force == f.Force &&
-		r.NoCall == f.NoCall && r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
+		r.Kind == f.Kind && r.Calls == f.Calls && r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
 }
 
 // What stands for every source, and for every charge.
@@ -242,7 +198,7 @@ func (p *plan) packGroup(b []byte, g *group, s *sources) []byte {
 	}
 	b = number(number(b, g.number, 2), units, 4)
 	place := int64(g.place)
-	if g.request.NoCall {
+	if g.request.Kind != quota.EntryCall {
 		place |= 1 << 31
 	}
 	b = number(number(b, place, 4), int64(g.times), 2)

@@ -37,8 +37,7 @@ const (
 	named
 	resent
 	watched
-	shortForm // a fresh one, see plan.single
-	again
+	again = 5
 
 	keyed = 8 // more, when the log has a key
 )
@@ -251,7 +250,6 @@ func (p *plan) read(a *packed, answers []quota.Answer) bool {
 			}
 		}
 	}
-	p.hear(a)
 	return !a.bad && a.rest == ""
 }
 

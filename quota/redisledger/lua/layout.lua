@@ -24,9 +24,8 @@
 -- What costs time in a script is calling the server (half a microsecond to one, more
 -- when a number must become text: hence '0' and '-1'), struct (a third), each KEY and
 -- ARGV, each number answered, and making functions (a tenth each, in every run). So
--- single.lua decides what is most common with no function and no table, plain.lua what
--- is common with hardly any, it calls core only when it must search, and only what it
--- leaves undecided meets common.lua.
+-- plain.lua decides what is common in one straight line, calls core only when it must
+-- search, and only what it leaves undecided meets common.lua.
 
 local call, pack, unpacked = redis.call, struct.pack, struct.unpack
 
@@ -36,4 +35,4 @@ local BLOCK = 1099511627776 -- 2^40
 local SEQ = 4294967296 -- 2^32
 local SLACK = 120000000 -- entries stay two minutes longer: a clock may step back by that
 local SLIDING, DAILY, COUNTER, FLOORED = 1, 2, 3, 16
-local FRESH, NAMED, RESENT, WATCHED, SINGLE, AGAIN, KEYED = 0, 1, 2, 3, 4, 5, 8 -- see spend.lua
+local FRESH, NAMED, RESENT, WATCHED, AGAIN, KEYED = 0, 1, 2, 3, 5, 8 -- see spend.lua

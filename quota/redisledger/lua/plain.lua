@@ -4,7 +4,7 @@
 -- means, decides the whole batch again. Functions and numbers are handed in
 -- because a local is the quickest that Lua knows.
 
-local function plain(call, pack, unpacked, keys, head, mode, batch, time, hinted, begins, base, counts)
+local function plain(call, pack, unpacked, keys, head, mode, batch, time, begins, base, counts)
   -- The first charge follows, or if there is none a group of as many bytes.
   local client, seq, horizon, ncharges, ngroups, kind, source, length, limit, where =
     unpacked('>I6I7I7I2I2BBI7I6', batch, 14)
@@ -205,10 +205,6 @@ local function plain(call, pack, unpacked, keys, head, mode, batch, time, hinted
     end
   end
   answer = answer or table.concat(several)
-  if hinted then
-    for n = 1, ncharges do charges[n] = pack('>I4', charges[n].place or 0) end
-    answer = answer .. table.concat(charges)
-  end
   if count == 0 then return answer end
 
   if count > 1000 then return end
@@ -237,5 +233,11 @@ local function plain(call, pack, unpacked, keys, head, mode, batch, time, hinted
   return answer
 end
 
-local decided = plainly and plain(call, pack, unpacked, KEYS, head, mode, batch, time, hinted, begins, base, amount)
+local stored, batch, time = call('HGET', KEYS[1], 'head'), ARGV[1], ARGV[2]
+local head, mode = unpacked('>c12B', batch)
+local have, begins, base, amount = stored, nil, nil, nil
+if stored and #stored == 29 then have, begins, base, amount = unpacked('>c12I7I6I4', stored) end
+if have ~= head then return '\1' end
+if mode >= KEYED then mode, begins = mode - KEYED, nil end
+local decided = plain(call, pack, unpacked, KEYS, head, mode, batch, time, begins, base, amount)
 if decided then return decided end

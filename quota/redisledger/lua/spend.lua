@@ -10,9 +10,6 @@
 --     bits: every one that is there), those sources 1 each, those charges 2 each
 --   the names of the charges' budgets 2 + n each
 --   when it is sent again how many requests the batch had 4, since 7, and which try it is 2
--- and of what is most common, a group with sliding windows on the log and nothing beside,
---   head 12, mode 1, units 4, how many 2 and windows 1, of each its length 7, limit 6 and the
---   place of its first record, if known, 4; label 2, client 6, the first's seq 7, horizon 7
 -- Answer, packed: 1: other head, ask again; 2, now 7: other days; 3: a batch that came too
 -- late; 4: ask again; 5, a later try 2: that one was decided; 0, now 7, then of as many requests as it says (4) each
 --   0, the first's stamp 7, the others' a microsecond apart
@@ -22,7 +19,6 @@
 --   4, charge 2, used 7, kept for others 7, retry at 7, whether it is a cooldown 1 and its reason
 --     2 + n, and how many charges have floors that end 2: of each its number 2, and what it
 --     holds and keeps today and of the next day 7 each; for a request that has charges with floors
--- and of the short form perhaps the place of each window's first record (4)
 --
 -- Exactly once. A batch whose answer was lost is sent again, and the first copy may
 -- still be on its way. The modes:
@@ -34,7 +30,6 @@
 --          batch's records, from the newest back to since, a stamp that the batch's must be
 --          above and no older than an hour; a page at a time, and what was found stands in the
 --          slot. Then it is decided as a named one.
---   single  fresh, in the short form. single.lua makes it the long form of a fresh one
 --   named  the id is the caller's, who alone knows whether it came before. What is granted
 --          stands in the slot.
 --   again  named, and its answer was lost. It stands in the slot, refused too.
@@ -46,8 +41,7 @@
 
 local meta = KEYS[1]
 local real, now = not time, clock(time or '')
-local client, seq, horizon, ncharges, ngroups
-client, seq, horizon, ncharges, ngroups, where = unpacked('>I6I7I7I2I2', batch, 14)
+local client, seq, horizon, ncharges, ngroups, where = unpacked('>I6I7I7I2I2', batch, 14)
 local charges
 charges, where = new_charges(batch, where, ncharges, now)
 if not charges then return pack('>BI7', 2, now) end
