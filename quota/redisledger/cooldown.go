@@ -3,6 +3,7 @@ package redisledger
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -16,27 +17,33 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if len(reason) > maxReason {
 		reason = strings.ToValidUTF8(reason[:maxReason], "")
 	}
-	return l.cool(ctx, c.Account, c.Budget, min(max(1, ceil(c.Until)), 1<<53-1), reason)
+	if c.For > 0 {
+		return l.cool(ctx, c.Account, c.Budget, int64((c.For-1)/time.Microsecond)+1, 0, reason)
+	}
+	return l.cool(ctx, c.Account, c.Budget, 0, min(max(1, ceil(c.Until)), 1<<53-1), reason)
 }
 
 // ClearCooldown implements quota.Ledger. It goes through when ctx is done.
 func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
-	return l.cool(ctx, account, budget, 0, "")
+	return l.cool(ctx, account, budget, 0, 0, "")
 }
 
-func (l *Ledger) cool(ctx context.Context, account, budget string, until int64, reason string) error {
+// cool sets a cooldown for so many µs from the store's now on, or else until an instant, or
+// else lifts it.
+func (l *Ledger) cool(ctx context.Context, account, budget string, long, until int64, reason string) error {
 	if err := (&quota.Batch{Account: account, Key: budget}).Check(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &operation{ledger: l, ctx: ctx}
+	now, _ := l.clock(0)
 	real := int64(1)
 	if l.now != nil {
 		real = 0
 	}
-	arg := number(number(nil, until, 7), real, 1)
+	arg := number(number(number(nil, long, 7), until, 7), real, 1)
 	n := l.names(account, "")
-	_, err := op.ask(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason})
+	_, err := op.ask(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason, now})
 	return err
 }

@@ -73,7 +73,7 @@ func (p *plan) readEndings(a *packed, request *quota.Request) (all []ending) {
 }
 
 // refusalBeside reads why requests were refused that have charges with floors.
-func (p *plan) refusalBeside(a *packed, request *quota.Request) quota.RefusedError {
+func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quota.RefusedError {
 	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
 	endings := p.readEndings(a, request)
@@ -92,6 +92,9 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request) quota.RefusedErr
 	for i := range endings {
 		e := &endings[i]
 		own := e.fit(p.now)
+		if ahead > 0 {
+			own.RetryAt = min(own.RetryAt, p.now+e.charge.Window.Horizon().Microseconds())
+		}
 		if int64(e.order) == n {
 			fit = own
 		}
@@ -99,7 +102,9 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request) quota.RefusedErr
 			n, at, fit, order, cool = int64(e.order), own.RetryAt, own, 2*e.order, false
 		}
 	}
-	at = allFit(endings, at)
+	if ahead == 0 {
+		at = allFit(endings, at)
+	}
 	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
 		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
 	if cool {

@@ -97,14 +97,16 @@ func (g *game) play(batch *quota.Batch) {
 		g.seq += uint64(len(batch.Requests))
 	}
 	g.last = batch
-	for _, answer := range g.send() {
+	for i, answer := range g.send(false) {
 		if answer.Err == nil && !g.unnamed {
+			r := &batch.Requests[i]
+			answer.Receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
 			g.receipts = append(g.receipts, answer.Receipt)
 		}
 	}
 }
 
-func (g *game) send() []quota.Answer {
+func (g *game) send(resent bool) []quota.Answer {
 	var answers [2][]quota.Answer
 	for i, l := range g.ledgers {
 		var err error
@@ -118,6 +120,9 @@ func (g *game) send() []quota.Answer {
 			mem.ID, red.ID = quota.ID{}, quota.ID{}
 		}
 		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), mem, red)
+		if !resent {
+			g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), answers[0][i].Held, answers[1][i].Held)
+		}
 		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), describe(answers[0][i].Err), describe(answers[1][i].Err))
 	}
 	return answers[0]
@@ -137,7 +142,10 @@ func (g *game) spend(t *rapid.T) {
 	for range rapid.IntRange(1, 5).Draw(t, "requests") {
 		r := quota.Request{Method: rapid.SampledFrom(gameMethods).Draw(t, "method"), Caller: rapid.SampledFrom(gameCallers).Draw(t, "caller"),
 			Units: quota.Units(units.Draw(t, "units")), Force: rapid.IntRange(0, 9).Draw(t, "force") == 0}
-		r.NoCall = r.Force && rapid.Bool().Draw(t, "no call")
+		if r.Force && rapid.Bool().Draw(t, "not a call") {
+			r.Kind = rapid.SampledFrom([]quota.EntryKind{quota.EntryNote, quota.EntryCorrection}).Draw(t, "kind")
+			r.Calls = quota.Units(rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, int64(quota.MaxUnits))).Draw(t, "calls"))
+		}
 		for _, c := range g.beside[r.Caller.Region] {
 			if c.Coverage.Covers(r.Method, r.Caller) {
 				r.Charges = append(r.Charges, c)
@@ -157,7 +165,7 @@ func (g *game) resend(t *rapid.T) {
 		t.Skip("it has no id")
 	}
 	g.unnamed = false
-	g.send()
+	g.send(true)
 }
 
 func (g *game) correct(t *rapid.T) {

@@ -31,16 +31,23 @@ func escape(s, more string) string {
 type names struct {
 	meta, cooldowns string // of the account
 	log             string
+	named           string // where the key of the log stands, if that is not in its name
 }
+
+const (
+	longestName = 48 // of a key that stands in the name of its log; longer ones are hashed
+	nameSuffix  = ":name"
+)
 
 func (l *Ledger) names(account, key string) names {
 	base := l.prefix + ":{" + escape(account, "") + "}:"
 	n := names{meta: base + "meta", cooldowns: base + "cool", log: base + "log"}
 	if key != "" {
 		n.log = base + "k:" + escape(key, "")
-		if len(key) > 48 {
+		if len(key) > longestName {
 			sum := sha256.Sum256([]byte(key))
 			n.log = base + "h:" + hex.EncodeToString(sum[:16])
+			n.named = n.log + nameSuffix
 		}
 	}
 	return n

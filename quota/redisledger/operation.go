@@ -42,6 +42,9 @@ var standingsLua string
 //go:embed lua/entries.lua
 var entriesLua string
 
+//go:embed lua/restamp.lua
+var restampLua string
+
 //go:embed lua/cooldown.lua
 var cooldownLua string
 
@@ -57,6 +60,7 @@ var (
 	settleScript    = newScript(baseLua+settleLua, true)
 	standingsScript = newScript(baseLua+standingsLua, false)
 	entriesScript   = newScript(baseLua+entriesLua, false)
+	restampScript   = newScript(baseLua+restampLua, true)
 	cooldownScript  = newScript(baseLua+cooldownLua, true)
 
 	baseLua = layoutLua + coreLua + commonLua

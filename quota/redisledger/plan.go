@@ -11,14 +11,17 @@ type plan struct {
 	names
 	*account
 	batch  *quota.Batch
+	scope  int   // of its log
 	places []int // of the requests to send
 	mode   mode
 	try    int64 // how often its answer was lost
 
 	time string // injected
-	now  int64
+	now  int64  // a guess at the store's, then the store's, µs
+	at   int64  // this process' clock, µs
 
 	groups  []group
+	keeps   bool // the log keeps entries
 	head    string
 	keys    []string
 	args    []any
@@ -29,8 +32,11 @@ type plan struct {
 // shape is all of a request but its units, with what an account knows of it.
 type shape struct {
 	*labelled
+	feeds   []int
 	charges []*quota.Charge
-	items   [][]int // that answer each charge, and then its floors
+	asks    [][]asked // of each charge: its own, and then those of its floors
+	items   [][]int   // that answer them
+	round   int       // of the scope, when it was last marked as asked
 }
 
 // shapeKey finds a shape again. The address is of the first charge in the caller's
@@ -45,33 +51,50 @@ type shapeKey struct {
 const maxShapes = 4096
 
 // shape returns what is known of a request, or nil when the store must be asked.
-func (a *account) shape(r *quota.Request) *shape {
+func (a *account) shape(scope int, r *quota.Request) *shape {
+	of := &a.scopes[scope]
 	key := shapeKey{label: label{r.Method, r.Caller}, n: len(r.Charges)}
 	if key.n > 0 {
 		key.first = &r.Charges[0]
 	}
-	if s := a.shapes[key]; s != nil && slices.Equal(s.charges, r.Charges) {
-		return s
+	s := of.shapes[key]
+	if s == nil || !slices.Equal(s.charges, r.Charges) {
+		if s = a.newShape(scope, key.label, r.Charges); s == nil {
+			return nil
+		}
+		if len(of.shapes) >= maxShapes {
+			clear(of.shapes)
+		}
+		of.shapes[key] = s
 	}
-	known := a.labels[key.label]
+	if s.round != of.round {
+		s.round = of.round
+		for _, asks := range s.asks {
+			for _, q := range asks {
+				of.mark(q)
+			}
+		}
+	}
+	return s
+}
+
+func (a *account) newShape(scope int, l label, charges []*quota.Charge) *shape {
+	known := a.labels[l]
 	if known == nil {
 		return nil
 	}
-	s := &shape{labelled: known, charges: slices.Clone(r.Charges), items: make([][]int, len(r.Charges))}
-	for i, c := range r.Charges {
-		for _, q := range asks(c) {
-			item := a.find(q)
+	s := &shape{labelled: known, charges: slices.Clone(charges), asks: make([][]asked, len(charges)), items: make([][]int, len(charges))}
+	for i, c := range charges {
+		s.asks[i] = asks(c)
+		for _, q := range s.asks[i] {
+			item := a.scopes[scope].find(q)
 			if item < 0 {
 				return nil
 			}
 			s.items[i] = append(s.items[i], item)
 		}
 	}
-	a.feeds(key.label)
-	if len(a.shapes) >= maxShapes {
-		clear(a.shapes)
-	}
-	a.shapes[key] = s
+	s.feeds = a.feeds(scope, l)
 	return s
 }
 
@@ -83,15 +106,27 @@ func (p *plan) make() *wants {
 	if a.head == "" {
 		return a.missing(p)
 	}
+	if w := a.due(p.at); w != nil {
+		return w
+	}
+	if p.batch.History > 0 {
+		q := listed(p.batch.History)
+		if a.scopes[p.scope].find(q) < 0 {
+			return a.missing(p)
+		}
+		a.scopes[p.scope].mark(q)
+	}
 	p.head, p.charges, p.numbers = a.head, p.charges[:0], nil
-	s := sources{account: a, names: p.names}
+	of := &a.scopes[p.scope]
+	p.keeps = of.keeps
+	s := sources{items: of.items, names: p.names}
 	var charges []byte
 	groups := p.groups[:0]
 	var last *group
 	for _, place := range p.places {
 		r := &p.batch.Requests[place]
 		if last == nil || !last.takes(r, place) {
-			known := a.shape(r)
+			known := a.shape(p.scope, r)
 			if known == nil {
 				return a.missing(p)
 			}
@@ -110,10 +145,10 @@ func (p *plan) make() *wants {
 	}
 	p.groups = groups
 	b := append(make([]byte, 0, 128), p.head...)
-	b = number(b, int64(p.wireMode()|p.keyed()), 1)
+	b = number(b, int64(p.wireMode()|p.more()), 1)
 	b = number(b, int64(p.batch.Client), 6)
 	b = number(b, int64(p.batch.Seq), 7)
-	b = number(b, a.horizon(p.batch.Key != ""), 7)
+	b = number(b, of.horizon, 7)
 	b = number(number(b, int64(len(p.charges)), 2), int64(len(groups)), 2)
 	b = append(append(b, charges...), s.packed...)
 	for i := range groups {
@@ -143,12 +178,15 @@ func (p *plan) lost(try int64) {
 	}
 }
 
-// keyed is what a key adds to the mode.
-func (p *plan) keyed() mode {
-	if p.batch.Key != "" {
-		return keyed
+// more is what the log adds to the mode.
+func (p *plan) more() (m mode) {
+	if !p.keeps {
+		m |= counting
 	}
-	return 0
+	if p.named != "" {
+		m |= longKey
+	}
+	return m
 }
 
 // finish makes keys and arguments of a packed batch.
@@ -165,7 +203,11 @@ func (p *plan) finish(b []byte, s *sources) {
 		b = number(number(number(b, int64(len(p.batch.Requests)), 4), since, 7), p.try, 2)
 	}
 	p.args = append(p.args[:0], b)
-	if p.time != "" {
+	switch {
+	case p.named != "":
+		p.keys = append(p.keys, p.named)
+		p.args = append(p.args, p.time, p.batch.Key)
+	case p.time != "":
 		p.args = append(p.args, p.time)
 	}
 }
@@ -223,6 +265,9 @@ func (p *plan) packGroup(b []byte, g *group, s *sources) []byte {
 			b = number(b, int64(n), 2)
 		}
 	}
+	if g.request.Kind != quota.EntryCall {
+		b = number(append(b, byte(g.request.Kind)), int64(g.request.Calls), 4)
+	}
 	return b
 }
 
@@ -251,7 +296,7 @@ func (p *plan) numberOf(c *quota.Charge) (int, bool) {
 
 // sources numbers the items that a script is given; 0 is the log.
 type sources struct {
-	*account
+	items []item
 	names
 	places []int // in items, by number from 1 on
 	keys   []string

@@ -62,29 +62,33 @@ func ended(ctx context.Context, err error) error {
 func (a *account) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := sources{account: a, names: n}
-	args := []any{a.head, now, a.horizonArg(key), nil}
+	of := &a.scopes[scopeOf(key)]
+	s := sources{items: of.items, names: n}
+	args := []any{a.head, now, of.horizonArg(), nil}
 	var packed []byte
 	for _, c := range charges {
-		def := ""
-		q := asked{c.Coverage, c.Window}
-		if q.key() != (itemKey{}) {
+		def, q := "", ask(c.Coverage, c.Window)
+		if q.key != listed(0).key {
 			def = define(c.Coverage)
 		}
+		place := of.find(q)
+		if place >= 0 {
+			of.mark(q)
+		}
 		args = append(args, def)
-		packed = packCharge(packed, a, c, []int64{s.number(a.find(q))}, at)
+		packed = packCharge(packed, a, c, []int64{s.number(place)}, at)
 	}
 	args[3] = packNames(packed, charges)
 	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args
 }
 
 func readStandings(r *reply, account string, n int) []quota.Standing {
-	at := instant(r.number())
+	at, ahead := instant(r.number()), time.Duration(r.number())*time.Microsecond
 	standings := make([]quota.Standing, n)
 	for i := range standings {
-		used, since, free, till := r.number(), r.number(), r.number(), r.number()
+		used, over, since, free, till := r.number(), r.number(), r.number(), r.number(), r.number()
 		budget, reason := r.text(), r.text()
-		s := quota.Standing{At: at, Used: quota.Units(used)}
+		s := quota.Standing{At: at, Used: quota.Units(used), Over: quota.Units(over), Ahead: ahead}
 		if since > 0 {
 			s.Since = instant(since)
 		}
@@ -102,8 +106,12 @@ func readStandings(r *reply, account string, n int) []quota.Standing {
 // pageSize is how many entries one script reads, in a tenth of a millisecond or two.
 const pageSize = 250
 
-// recordBytes is how long a record of the log is, see core.lua.
-const recordBytes = 29
+// recordBytes is how long a record of the log is, and of what is not a plain call perhaps
+// longer by tailBytes, see layout.lua.
+const (
+	recordBytes = 29
+	tailBytes   = 5
+)
 
 // Entries implements quota.Ledger. Of an id's Seq the store keeps the low 32 bits.
 // Calls whose label is not known any more are of the method "other".
@@ -113,7 +121,6 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 			yield(quota.Entry{}, err)
 			return
 		}
-		n := l.names(query.Account, query.Key)
 		from, before := int64(0), int64(1<<53-1)
 		if !query.Since.IsZero() {
 			from = max(0, ceil(query.Since))
@@ -122,7 +129,7 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 			before = max(0, ceil(query.Until))
 		}
 		for {
-			page, err := l.page(ctx, n, from, before)
+			page, err := l.page(ctx, query, from, before)
 			if err != nil {
 				yield(quota.Entry{}, err)
 				return
@@ -149,31 +156,82 @@ func ceil(t time.Time) int64 {
 	return micros
 }
 
-func (l *Ledger) page(ctx context.Context, n names, from, before int64) ([]quota.Entry, error) {
+func (l *Ledger) page(ctx context.Context, query quota.Query, from, before int64) ([]quota.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	op := &operation{ledger: l, ctx: within}
+	op, n := &operation{ledger: l, ctx: within}, l.names(query.Account, query.Key)
 	arg := number(number(number(nil, from, 7), before, 7), pageSize, 4)
-	reply, err := op.ask(&entriesScript, []string{n.meta, n.log}, []any{string(arg)})
+	reply, err := l.inform(op, query.Account, func(a *account) (*script, []string, []any) {
+		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.scopes[scopeOf(query.Key)].horizonArg(), string(arg)}
+	})
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
 	var page []quota.Entry
 	for reply.more() {
-		record, words := reply.text(), reply.text()
-		if reply.bad || len(record) != recordBytes {
+		entry, ok := readEntry(reply.text(), reply.text())
+		if reply.bad || !ok {
 			return nil, l.failed(errGarbled, config, false)
 		}
-		label, amount := parseLabel(words), value(record[13:17])
-		page = append(page, quota.Entry{
-			At:     instant(value(record[:7])),
-			ID:     quota.ID{Client: uint64(value(record[19:25])), Seq: uint64(value(record[25:]))},
-			Method: label.method, Caller: label.caller,
-			Units: quota.Units(amount & (1<<31 - 1)), Calls: quota.Units(1 - amount>>31),
-		})
+		page = append(page, entry)
 	}
 	return page, nil
+}
+
+// readEntry reads a record of the log, and its label's words.
+func readEntry(record, words string) (quota.Entry, bool) {
+	if len(record) != recordBytes && len(record) != recordBytes+tailBytes {
+		return quota.Entry{}, false
+	}
+	label, amount := parseLabel(words), value(record[13:17])
+	e := quota.Entry{
+		At:     instant(value(record[:7])),
+		ID:     quota.ID{Client: uint64(value(record[19:25])), Seq: uint64(value(record[25:29]))},
+		Method: label.method, Caller: label.caller,
+		Units: quota.Units(amount & (1<<31 - 1)),
+	}
+	switch {
+	case amount < 1<<31:
+		e.Calls = 1
+	case len(record) > recordBytes:
+		e.Kind, e.Calls = quota.EntryKind(record[33]), quota.Units(value(record[29:33]))
+	case e.Units == 0:
+		e.Kind = quota.EntryRefunded
+	default:
+		e.Kind = quota.EntryAddition
+	}
+	return e, true
+}
+
+// inform runs a script that is told what this process knows of an account, and
+// answers first whether that is still so. The account is learned when it is
+// not; make is called with its lock held.
+func (l *Ledger) inform(op *operation, account string, make func(*account) (*script, []string, []any)) (*reply, error) {
+	a := l.account(account)
+	for range maxRounds {
+		if a.unknown() {
+			if err := l.learn(op, account, nil); err != nil {
+				return nil, err
+			}
+		}
+		a.mu.Lock()
+		head := a.head
+		s, keys, args := make(a)
+		a.mu.Unlock()
+		reply, err := op.ask(s, keys, args)
+		if err != nil {
+			return nil, err
+		}
+		switch code := reply.number(); {
+		case reply.bad || code > otherHead:
+			return nil, l.failed(errGarbled, config, op.doubt)
+		case code == answered:
+			return reply, nil
+		}
+		a.forget(head)
+	}
+	return nil, l.failed(errForgets, down, op.doubt)
 }

@@ -20,32 +20,35 @@ func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return l.correct(ctx, receipt, 0, 0)
 }
 
+// correction is a settle or refund as settle.lua takes it.
+type correction struct {
+	names
+	*account
+	receipt quota.Receipt
+	units   quota.Units
+	calls   int64
+	scope   int
+	ledger  *Ledger
+	once    bool // it must not be sent again when its answer was lost
+}
+
 func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota.Units, calls int64) error {
-	stamp := receipt.At.UnixMicro()
-	if receipt.Account == "" || stamp < 1 || receipt.ID.Client >= 1<<48 {
+	if receipt.Account == "" || receipt.At.UnixMicro() < 1 || receipt.ID.Client >= 1<<48 {
 		return nil // no entry of ours
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &operation{ledger: l, ctx: ctx}
-	what := number(number(nil, stamp, 7), int64(receipt.ID.Client), 6)
-	what = number(number(what, int64(receipt.ID.Seq&(1<<32-1)), 4), int64(units), 4)
-	what = number(number(what, calls, 1), quota.MaxSettle, 4)
-	a, n := l.account(receipt.Account), l.names(receipt.Account, receipt.Key)
+	c := correction{names: l.names(receipt.Account, receipt.Key), account: l.account(receipt.Account), ledger: l, receipt: receipt,
+		units: units, calls: calls, scope: scopeOf(receipt.Key)}
 	for round := range maxRounds {
-		if round > 0 || a.unknown() {
+		if round > 0 || c.unknown() {
 			if err := l.learn(op, receipt.Account, nil); err != nil {
 				return err
 			}
 		}
-		now, _ := l.clock(0)
-		a.mu.Lock()
-		head := a.head
-		keys := append([]string{n.meta, n.log}, a.sourceKeys(n)...)
-		args := []any{head, now, a.horizonArg(receipt.Key), string(what)}
-		a.mu.Unlock()
-		reply, err := op.ask(&settleScript, keys, args)
-		if err != nil {
+		reply, err := c.send(op)
+		if err != nil || reply == nil {
 			return err
 		}
 		switch code := reply.number(); {
@@ -62,18 +65,50 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 	return l.failed(errForgets, down, op.doubt)
 }
 
-// unknown reports whether nothing is known of the account, or it was never learned.
-func (a *account) unknown() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.head == ""
+// send sends the correction until it is answered. It returns nil when there is
+// nothing to correct.
+func (c *correction) send(op *operation) (*reply, error) {
+	keys, args := c.make()
+	if keys == nil {
+		return nil, nil
+	}
+	for {
+		value, err := op.try(&settleScript, keys, args)
+		if err == nil {
+			return newReply(value), nil
+		}
+		lost, err := op.after(&settleScript, err)
+		if err != nil {
+			return nil, err
+		}
+		if lost && c.once {
+			return nil, op.ledger.failed(errNoEntries, unknown, true)
+		}
+	}
 }
 
-// sourceKeys returns the keys of all items in a log.
-func (a *account) sourceKeys(n names) []string {
-	keys := make([]string, len(a.items))
-	for i := range a.items {
-		keys[i] = n.source(a.items[i].id)
+// make packs the correction for what is known of the account now.
+func (c *correction) make() (keys []string, args []any) {
+	r := &c.receipt
+	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)
+	what = number(number(what, int64(r.ID.Seq&(1<<32-1)), 4), int64(c.units), 4)
+	what = append(number(number(what, c.calls, 1), quota.MaxSettle, 4), flag(c.scope))
+	now, _ := c.ledger.clock(0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := &c.scopes[c.scope]
+	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
+	args = []any{c.account.head, now, of.horizonArg(), string(what)}
+	if c.once = false; of.keeps {
+		return keys, args
 	}
-	return keys
+	if r.Recorded == nil {
+		return nil, nil
+	}
+	was, counted := *r.Recorded, int64(1)
+	if was.Refunded {
+		was.Units, counted = 0, 0
+	}
+	c.once = c.units < was.Units || c.calls < counted
+	return keys, append(args, string(number(number(nil, int64(was.Units), 4), counted, 1)), label{was.Method, was.Caller}.pack())
 }

@@ -2,6 +2,7 @@ package redisledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	logFull   = 3 // of settle
 	searching = 4 // of spend: the log is not searched to its end yet
 	outdone   = 5 // of spend: a later try of the batch was decided
+	dropped   = 6 // of spend: the log has dropped what it is searched for
 )
 
 // What spend.lua answers of some requests.
@@ -26,7 +28,9 @@ const (
 	runSpent
 	runCooled
 	runFull
-	runKept // for a request that has charges with floors
+	runKept  // for a request that has charges with floors
+	runKnown // granted before
+	runAhead // not an answer: the next one is of a log whose newest stamp is far ahead
 )
 
 // mode is how spend.lua knows a batch again, see there.
@@ -39,7 +43,8 @@ const (
 	watched
 	again = 5
 
-	keyed = 8 // more, when the log has a key
+	counting = 8  // more, when the log keeps no entries
+	longKey  = 16 // more, when the log's key has a name of its own
 )
 
 // maxRounds bounds how often one operation learns, or is told of another day.
@@ -50,6 +55,9 @@ const (
 	maxSeq       = 1 << 53
 	mostRequests = 1<<16 - 1
 )
+
+// errNoEntries is why a lost answer stays lost.
+var errNoEntries = errors.New("the log keeps no entries to look the calls up in")
 
 var errFull = fmt.Errorf("%w: the log holds more units than can be added up", quota.ErrBadCall)
 
@@ -77,7 +85,7 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return nil, fmt.Errorf("%w: a batch of %d requests; send at most %d at once", quota.ErrBadCall, len(batch.Requests), mostRequests)
 	}
 	answers := make([]quota.Answer, len(batch.Requests))
-	p := plan{batch: batch, account: l.account(batch.Account), mode: as, places: make([]int, 0, len(batch.Requests))}
+	p := plan{batch: batch, account: l.account(batch.Account), scope: scopeOf(batch.Key), mode: as, places: make([]int, 0, len(batch.Requests))}
 	for i := range batch.Requests {
 		if answers[i].Err = batch.Requests[i].Check(batch.Account); answers[i].Err == nil {
 			p.places = append(p.places, i)
@@ -108,12 +116,16 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 	var told int64
 	for rounds := 0; rounds < maxRounds; rounds++ {
 		p.time, p.now = l.clock(told)
+		p.at = l.elapsed()
 		w := p.make()
 		if w != nil {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
 				return nil, err
 			}
 			continue
+		}
+		if p.mode == resent && !p.keeps {
+			return nil, l.failed(errNoEntries, unknown, true)
 		}
 		value, err := op.try(&spendScript, p.keys, p.args)
 		if err != nil {
@@ -134,7 +146,7 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 			p.now = answer.number(7)
 		}
 		switch {
-		case answer.bad || code > outdone:
+		case answer.bad || code > dropped:
 			return nil, l.failed(errGarbled, unknown, true)
 		case code == answered:
 			return answer, nil
@@ -146,20 +158,13 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 			rounds-- // a page of the log was searched; the deadline ends it
 		case code == outdone:
 			p.lost(answer.number(2) + 1)
+		case code == dropped:
+			return nil, l.failed(errNoEntries, unknown, true)
 		default:
 			told = p.now
 		}
 	}
 	return nil, l.failed(errForgets, down, op.doubt)
-}
-
-// forget makes what is known of a head be learned anew.
-func (a *account) forget(head string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.head == head {
-		a.head, a.items, a.places = "", nil, nil
-	}
 }
 
 // packCharge packs one charge as new_charges in common.lua reads it, with the sources
@@ -170,8 +175,11 @@ func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, now int6
 		kind += 16
 	}
 	b = append(b, kind, byte(sources[0]))
-	b = number(b, c.Window.Length().Microseconds(), 7)
-	b = number(b, limitOf(c), 6)
+	length := c.Window.Length()
+	if c.Window.Kind() == quota.KindDaily {
+		length = c.Window.Horizon()
+	}
+	b = number(number(b, length.Microseconds(), 7), limitOf(c), 6)
 	if c.Window.Kind() == quota.KindDaily {
 		day := a.day(c.Window, now)
 		for _, at := range []int64{day.Start, day.Since, day.Opens, day.Next, day.Reopens} {
@@ -196,79 +204,6 @@ func packNames(b []byte, charges []*quota.Charge) []byte {
 		b = append(number(b, int64(len(c.Budget)), 2), c.Budget...)
 	}
 	return b
-}
-
-// packed reads an answer of spend.lua. What is not there makes it bad.
-type packed struct {
-	rest string
-	bad  bool
-}
-
-func (a *packed) text(bytes int64) string {
-	if bytes > int64(len(a.rest)) {
-		a.bad, a.rest = true, ""
-		return ""
-	}
-	text := a.rest[:bytes]
-	a.rest = a.rest[bytes:]
-	return text
-}
-
-func (a *packed) number(bytes int64) int64 { return value(a.text(bytes)) }
-
-// read reads the answers to the requests that were sent.
-func (p *plan) read(a *packed, answers []quota.Answer) bool {
-	places := p.places
-	for len(places) > 0 {
-		code, n := a.number(1), a.number(4)
-		if a.bad || n < 1 || n > int64(len(places)) || code > runKept {
-			return false
-		}
-		run := places[:n]
-		places = places[n:]
-		switch code {
-		case runGranted:
-			stamp := a.number(7)
-			for i, place := range run {
-				answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
-					ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: instant(stamp + int64(i))}
-			}
-		case runFull:
-			for _, place := range run {
-				answers[place].Err = errFull
-			}
-		default:
-			var refusal quota.RefusedError
-			if request := &p.batch.Requests[run[0]]; code == runKept {
-				refusal = p.refusalBeside(a, request)
-			} else {
-				refusal = p.refusal(a, request, code == runCooled)
-			}
-			for _, place := range run {
-				own := refusal
-				answers[place].Err = &own
-			}
-		}
-	}
-	return !a.bad && a.rest == ""
-}
-
-// refusal reads why requests were refused that are the same as this one.
-func (p *plan) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
-	n, used, at := a.number(2), a.number(7), a.number(7)
-	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
-		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
-	if cool {
-		refused.Reason, refused.Detail = quota.ReasonCooldown, a.text(a.number(2))
-	}
-	if n > int64(len(p.charges)) {
-		a.bad = true
-	} else if n > 0 {
-		c := p.charges[n-1]
-		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
-		refused.Remaining, refused.Needed = max(0, c.Limit-quota.Units(used)), c.Coverage.Amount(request.Units)
-	}
-	return refused
 }
 
 func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

@@ -2,6 +2,8 @@
 
 local locate, fits_at, new_list, size, at, reach, seek = core()
 local floor, max, min, fmod = math.floor, math.max, math.min, math.fmod
+local FORMAT = 'ration ledger, version 2' -- what meta's items begin with, see items_of
+local DAY = 86400000000
 local PAGE = 250 -- records that one script reads at most, in a tenth of a millisecond or two
 local OTHER = 65535 -- the label of all calls that found no number left
 
@@ -19,30 +21,18 @@ local function clock(given)
   return (unpacked('>I7', given))
 end
 
--- head_of returns meta's head, which clients know, and what stands behind it.
+-- head_of returns meta's head, which clients know.
 local function head_of(meta)
-  local stored = call('HGET', meta, 'head') or ''
-  return string.sub(stored, 1, 12), string.sub(stored, 13)
+  return string.sub(call('HGET', meta, 'head') or '', 1, 12)
 end
 
 -- turn gives meta a head that it has never had, so that nothing sent before can
 -- be decided any more. Its last byte says whether there are cooldowns or slots to look at.
 local function turn(meta, look)
-  local head, oldest = head_of(meta)
   local version = call('HINCRBY', meta, 'version', 1)
-  head = string.sub(head, 1, 8) .. pack('>I3B', version % 16777216, look)
-  call('HSET', meta, 'head', head .. oldest)
+  local head = string.sub(head_of(meta), 1, 8) .. pack('>I3B', version % 16777216, look)
+  call('HSET', meta, 'head', head)
   return head
-end
-
--- note tells meta of the oldest record of the account's own log. A meta that was lost is
--- left to learn.lua: half of one would be taken for whole.
-local function note(meta, key)
-  local head = head_of(meta)
-  if head == '' then return end
-  local stamp, total, amount = unpacked('>I7I6I4', call('LINDEX', key, '0'))
-  amount = amount % NOCALL
-  call('HSET', meta, 'head', head .. pack('>I7I6I4', stamp, (total - amount) % WRAP, amount))
 end
 
 -- guard makes all clients know that there are cooldowns or slots to look at,
@@ -64,7 +54,7 @@ end
 -- product returns floor(a*b/c) and whether something was left over, for whole
 -- numbers below 2^48 with a quotient below 2^53: long division, four bits at a time.
 local function product(a, b, c)
-  if a * b < 9007199254740992 then
+  if a * b < EXACT then
     local rest = fmod(a * b, c)
     return (a * b - rest) / c, rest > 0
   end
@@ -120,8 +110,14 @@ local function estimate(counter, now, limit, amount)
   return used, ends + length - showing(limit - amount, present, length)
 end
 
+-- hidden returns how much of the period before an estimate takes for gone.
+local function hidden(counter, now)
+  local start, _, before = periods(counter, now)
+  return before - share(before, start + counter.length - max(now, start), counter.length)
+end
+
 -- new_charges reads so many charges from a place on: kind (16 more with floors), source,
--- length, limit, of a daily window its five instants, and of floors how many 1, how long
+-- length (the horizon of a daily window), limit, of a daily window its five instants, and of floors how many 1, how long
 -- before a day's end they end 7, and of each its source 1 and units 6. It returns nil when a day is no longer, or not
 -- yet, its window's: the client must send other instants.
 local function new_charges(packed, where, many, now)
@@ -176,6 +172,34 @@ local function ask(charge, now, amount)
   local short = used + amount - charge.limit
   if short <= 0 then return used, 0 end
   return used, fits_at(charge, short, amount)
+end
+
+-- frees returns when the next units of a window return that holds some, and 0 for
+-- one that holds none.
+local function frees(charge, now, used)
+  local list = charge.list
+  if used <= 0 then return 0 end
+  if charge.kind == COUNTER then return select(2, estimate(list, now, used - 1, 0)) end
+  if charge.kind == SLIDING then
+    charge.frees = charge.frees or reach(list, charge.place, charge.before, 1) + charge.length
+    return charge.frees
+  end
+  -- What was spent around the boundary counts into the next day too.
+  local next = list.stamp < charge.next and 0 or (list.total - locate(list, charge.next)) % WRAP
+  return next < used and charge.opens or charge.reopens
+end
+
+-- ahead returns how far a log's newest stamp is ahead of now, and 0 when it is no
+-- further than a clock that stepped back explains.
+local function ahead(log, now)
+  return log.stamp - now > SLACK and log.stamp - now or 0
+end
+
+-- latest returns an instant, or the last that an answer may name when the log's
+-- newest stamp is far ahead.
+local function latest(instant, charge, far, now)
+  if far == 0 or instant == 0 then return instant end
+  return min(instant, now + (charge.kind == COUNTER and 2 or 1) * charge.length)
 end
 
 -- cooldowns returns those that hold now, by budget: until when, and why. The
@@ -239,18 +263,41 @@ local function new_labels(meta)
   end
 end
 
--- items_of reads what meta says of coverages: an id (the end of the key), the kind
--- (0 a list, 1 a counter), the horizon and the definition of each.
+-- items_of reads what meta says of coverages. Of each: an id, which is the end of its
+-- key; flags: 1 a counter, else a list, 2 of the account's own log, 4 of those with keys; the
+-- horizon; the generation in which it is used (see decide.Use in Go): when it began,
+-- and the longest horizons asked in it and in the one before; and the definition. The
+-- first release wrote no FORMAT, of flags only the first, and no generation.
 local function items_of(packed)
-  local items, where = {}, 1
+  local items, where, first = {}, 25, string.sub(packed, 1, 24) ~= FORMAT
+  if first then where = 1 end
   while where <= #packed do
-    local item = {from = where}
-    item.id, item.kind, item.horizon, item.def, where = unpacked('>c12BI7I4c0', packed, where)
-    item.upto = where - 1
+    local item = {}
+    if first then
+      item.id, item.flags, item.horizon, item.def, where = unpacked('>c12BI7I4c0', packed, where)
+      item.flags, item.since, item.asked, item.before = item.flags + 6, 0, item.horizon, 0
+    else
+      item.id, item.flags, item.horizon, item.since, item.asked, item.before, item.def, where = unpacked('>c12BI7I7I7I7I4c0', packed, where)
+    end
+    item.counter = item.flags % 2 == 1
     items[#items + 1] = item
   end
   return items
 end
+
+-- of_scope reports whether an item is of a scope: 2 the account's own log, 4 those with keys.
+local function of_scope(item, scope) return item.flags % (2 * scope) >= scope end
+
+-- calls_of returns how many calls a record of the log counts, and of what kind it
+-- is, which is 0 for a call.
+local function calls_of(record, raw)
+  if raw < NOCALL then return 1, 0 end
+  if #record < 34 then return 0, 1 end
+  return unpacked('>I4B', record, 30)
+end
+
+-- keep returns how long what matters for a horizon stays: quota.Retention.
+local function keep(horizon) return horizon + max(floor(horizon / 8), SLACK) end
 
 -- gather feeds what a coverage counts in the log since an instant to add(stamp, amount),
 -- what is pending too.
@@ -258,10 +305,7 @@ local function gather(log, labels, def, since, add)
   local c = coverage(def)
   local function count(packed)
     local stamp, _, raw, label = unpacked('>I7I6I4I2', packed)
-    if covers(c, labels(label, stamp)) then
-      local units = raw % NOCALL
-      add(stamp, amount_of(c.calls, units, raw < NOCALL and 1 or 0))
-    end
+    if label ~= 0 and covers(c, labels(label, stamp)) then add(stamp, amount_of(c.calls, raw % NOCALL, (calls_of(packed, raw)))) end
   end
   local _, place = locate(log, max(since, 1))
   local stored = size(log) - log.count
@@ -288,20 +332,22 @@ end
 local function fill(source, log, labels, def, now)
   if source.counter then
     source.changed = true
-    local since = now - 2 * source.length - SLACK
+    local since = now - keep(2 * source.length)
     gather(log, labels, def, since, function(stamp, amount) tick(source, stamp, amount) end)
     return
   end
-  gather(log, labels, def, now - source.horizon - SLACK, function(stamp, amount) push(source, stamp, amount) end)
+  gather(log, labels, def, now - keep(source.horizon), function(stamp, amount) push(source, stamp, amount) end)
   if source.count == 0 then push(source, 0, 0) end
 end
 
--- full reports whether one more amount would make the log hold more than its
--- totals can tell apart. It looks only when the total enters another block of 2^40.
-local function full(log, amount)
-  if floor((log.total + amount) / BLOCK) == floor(log.total / BLOCK) or size(log) == 0 then return false end
-  local _, total, counted = at(log, 0)
-  return (log.total - total + counted) % WRAP + amount > WRAP - 2 * BLOCK
+-- full reports whether one more amount would make a list hold more than its totals
+-- can tell apart, or a counter more than it can count. It looks only when the total
+-- enters another block of 2^40.
+local function full(list, amount)
+  if list.counter then return list.present + amount >= WRAP / 2 end
+  if floor((list.total + amount) / BLOCK) == floor(list.total / BLOCK) or size(list) == 0 then return false end
+  local _, total, counted = at(list, 0)
+  return (list.total - total + counted) % WRAP + amount > WRAP - 2 * BLOCK
 end
 
 -- lives renews a key's life: two horizons and some minutes, on real time.
@@ -309,24 +355,48 @@ local function lives(key, horizon)
   call('PEXPIRE', key, string.format('%.0f', floor(2 * horizon / 1000) + 300000))
 end
 
+-- extend is lives for meta, which must outlast all logs of its account.
+local function extend(meta, horizon)
+  local life = floor(2 * max(horizon, DAY) / 1000) + 300000
+  if call('PTTL', meta) < life then call('PEXPIRE', meta, string.format('%.0f', life)) end
+end
+
+-- begins reports whether a new sixteenth of the horizon has begun since the list's
+-- last record: often enough to renew a key's life, and to trim what nobody asks for.
+local function begins(list)
+  local part = max(floor(list.horizon / 16), 1000000)
+  return not list.stored or floor(list.was / part) ~= floor(list.stamp / part)
+end
+
 -- store writes what is pending and drops what no window can see any more. It
--- reports whether a new sixteenth of the horizon has begun: often enough to
--- renew a key's life, and to trim what nobody asks for; and whether another record is
--- the first now.
+-- reports whether the key's life was due.
 local function store(list, now, real)
   if list.count == 0 then return false end
-  local part = max(floor(list.horizon / 16), 1000000)
-  local begins = not list.stored or floor(list.was / part) ~= floor(list.stamp / part)
-  local edge, cut = now - list.horizon - SLACK, 0
-  if list.stored and (begins or list.first) and at(list, 0) <= edge and list.stamp > edge then
+  local due, edge, cut = begins(list), now - keep(list.horizon), 0
+  if list.stored and (due or list.first) and at(list, 0) <= edge and list.stamp > edge then
     if list.was <= edge then cut = size(list) - list.count else cut = select(2, locate(list, edge + 1)) end
   end
   for n = 1, list.count, 1000 do
     call('RPUSH', list.key, unpack(list.pending, n, min(n + 999, list.count)))
   end
   if cut > 0 then call('LTRIM', list.key, string.format('%.0f', cut), '-1') end
-  if begins and real then lives(list.key, list.horizon) end
-  return begins, cut > 0 or not list.stored
+  if due and real then lives(list.key, list.horizon) end
+  return due
+end
+
+-- store_newest writes the newest stamp of a log that keeps no entries, and drops
+-- those that it kept. It reports whether the key's life was due.
+local function store_newest(log, real)
+  local due, record = begins(log), pack('>I7I6I4I2I6I4', log.stamp, log.total, NOCALL, 0, 0, 0)
+  if log.newest then
+    call('LSET', log.key, '0', record)
+  else
+    if log.stored then call('DEL', log.key) end
+    call('RPUSH', log.key, record)
+    due = true
+  end
+  if due and real then lives(log.key, log.horizon) end
+  return due
 end
 
 local function store_counter(counter, real)

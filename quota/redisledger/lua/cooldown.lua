@@ -1,8 +1,10 @@
--- Sets a cooldown that is later than the one that holds, or with 0 lifts it.
--- KEYS: cooldowns, meta. ARGV: until (7) and whether real time counts (1), budget, reason.
+-- Sets a cooldown that is later than the one that holds, or with neither for nor until lifts it.
+-- KEYS: cooldowns, meta. ARGV: for (7), until (7; not read with for) and whether real time
+-- counts (1), budget, reason, the time of a test.
 
 local cool, budget = KEYS[1], ARGV[2]
-local till, real = unpacked('>I7B', ARGV[1])
+local long, till, real = unpacked('>I7I7B', ARGV[1])
+if long > 0 then till = min(clock(ARGV[4]) + long, EXACT - 1) end
 if till == 0 then
   call('HDEL', cool, budget)
   return 0

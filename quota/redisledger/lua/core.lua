@@ -7,7 +7,7 @@ local function core()
     local last = call('LINDEX', key, '-1')
     if not last then return {key = key, horizon = horizon, stamp = 0, total = 0, was = 0, count = 0, pending = {}} end
     local stamp, total = unpacked('>I7I6', last)
-    return {key = key, horizon = horizon, stamp = stamp, total = total, was = stamp, count = 0, pending = {}, stored = true}
+    return {key = key, horizon = horizon, stamp = stamp, total = total, was = stamp, last = last, count = 0, pending = {}, stored = true}
   end
 
   local function size(list)
@@ -62,22 +62,23 @@ local function core()
     return high
   end
 
-  -- locate returns the total before an instant and the place of the first record
-  -- at or after it. It begins where that would be if calls came evenly.
+  -- locate returns the total before an instant, and the place of the first record
+  -- at or after it, with its stamp and amount if it is there. It begins where
+  -- that would be if calls came evenly.
   local function locate(list, instant)
     if list.stamp < instant then return list.total, size(list) end
     local stamp, total, amount = at(list, 0)
-    if stamp >= instant then return (total - amount) % WRAP, 0 end
+    if stamp >= instant then return (total - amount) % WRAP, 0, stamp, amount end
     local low, high = 0, size(list) - 1
     if stamp == 0 then -- the list began with nothing
       low = 1
       stamp, total, amount = at(list, 1)
-      if stamp >= instant then return (total - amount) % WRAP, 1 end
+      if stamp >= instant then return (total - amount) % WRAP, 1, stamp, amount end
     end
     local guess = low + floor((instant - stamp) / (list.stamp - stamp) * (high - low))
     high = seek(list, low, high, guess, instant)
     stamp, total, amount = at(list, high)
-    return (total - amount) % WRAP, high
+    return (total - amount) % WRAP, high, stamp, amount
   end
 
   -- reach returns the stamp of the first record from place on at which the total

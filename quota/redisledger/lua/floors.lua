@@ -111,8 +111,17 @@ local function floors(read)
     return pack('>I2I7I7I7I7', number, holds(charge), keeps(charge), tomorrow(charge))
   end
 
-  -- judge_beside is judge (see spend.lua) for requests that have charges with floors.
-  local function judge_beside(units, charges, mine, cooled, now)
+  -- taken returns what a window that holds so much keeps. Around the boundary of a day a call
+  -- must fit the next one too, so that its floors may keep more than those of the day.
+  local function taken(charge, used, now)
+    if charge.ends == 0 or now < charge.next - charge.ends then return keeps(charge) end
+    if now < charge.next then return 0 end
+    local next, kept = tomorrow(charge)
+    return max(0, next + kept - used)
+  end
+
+  -- judge is that of spend.lua for requests that have charges with floors.
+  local function judge(units, charges, mine, cooled, now, far)
     local quick = next(cooled) == nil
     local best, later, ending = {at = 0, number = 0, used = 0, kept = 0, cooled = 0, reason = ''}, false, {}
     for _, n in ipairs(mine) do
@@ -121,6 +130,7 @@ local function floors(read)
       if amount > c.limit then bad('units') end
       local used, kept, again = 0, 0, 0
       if c.floors then used, kept, again = beside(c, now, amount, quick) else used, again = ask(c, now, amount) end
+      if not (c.floors and c.ends > 0) then again = latest(again, c, far, now) end
       if c.floors and c.ends > 0 then
         later = later or again > 0
         ending[#ending + 1] = n
@@ -140,5 +150,5 @@ local function floors(read)
       .. best.reason .. pack('>I2', #ending) .. table.concat(ending)
   end
 
-  return judge_beside
+  return {judge = judge, taken = taken}
 end

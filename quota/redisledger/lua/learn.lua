@@ -1,73 +1,141 @@
--- Gives numbers to labels and takes up coverages. Without any it only reads.
+-- Gives numbers to labels, takes up coverages and drops those that are no longer in use.
 -- KEYS: meta, the account's log, its cooldowns.
--- ARGV: the time of a test, twelve random bytes, the coverages (see items_of), and labels,
--- each with two random bytes before it.
+-- ARGV: the time of a test, and, unless it is only to be read: twelve random bytes, the coverages
+-- that are asked for (id 12, flags 1, horizon 7 and definition 4 + n of each, see items_of), and
+-- labels, each with two random bytes before it.
 -- Answer: head, coverages, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
 --   head    eight random bytes that name this life of meta, three that are another version
 --           whenever the coverages or the next change, which is 1 when there are cooldowns
---           or slots to look at; what clients know is good for one head. Behind it, when
---           the account's own log is there, what is known of its first record: stamp 7, the
---           total before it 6, what it counts 4
+--           or slots to look at; what clients know is good for one head
 --   version counts the heads of this life, so that none comes again
 --   guard   until when it is 1 at least, see guard in common.lua
---   items   the coverages
+--   items   the coverages, see items_of in common.lua
 --   labels  how many labels have a number; n<words> the number, l<number> the words
 --   from    records of the log stamped before carry numbers of an earlier life
 -- Numbers are random, not counted: after a failover that lost the newest, a client's
 -- number is one that nobody knows, not somebody else's.
 --
 -- A label is method, lane, job and region, each with a byte of its length before it.
+--
+-- The first release understands items only as it wrote them itself. From the moment
+-- that they begin with FORMAT it fails to read them, and stops with an error: it
+-- would read records as whole that have a tail, and log calls where no log is kept.
 
 local meta, log = KEYS[1], KEYS[2]
 local MOST, LABELS = 128, 65000
-if #ARGV[2] ~= 12 then bad('head') end
 local head, items = unpack(call('HMGET', meta, 'head', 'items'))
-if #ARGV == 3 and ARGV[3] == '' then return {string.sub(head or '', 1, 12), items or ''} end
+if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or ''} end
+if #ARGV[2] ~= 12 then bad('head') end
+local now = clock(ARGV[1])
 
 if not head then
   local last, from = call('LINDEX', log, '-1'), 0
   if last then from = unpacked('>I7', last) + 1 end
-  head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), ''
+  head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), FORMAT
   call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
-  if last then note(meta, log) end
 end
 head = string.sub(head, 1, 12)
+if string.sub(items, 1, 23) == string.sub(FORMAT, 1, 23) and string.sub(items, 1, 24) ~= FORMAT then
+  return {head, items} -- of a later release
+end
+
+local function in_use(item) return max(item.asked, item.before) end
+
+-- turn_use begins another generation of an item when the present one is over, and ask notes
+-- that a horizon is asked, as decide.Use does.
+local function turn_use(item)
+  local length = max(2 * in_use(item), DAY)
+  if in_use(item) == 0 or now < item.since + length then return end
+  if now >= item.since + 2 * length then item.asked = 0 end
+  item.since, item.before, item.asked = now, item.asked, 0
+end
+
+local function ask(item, horizon)
+  turn_use(item)
+  if horizon <= item.asked then return end
+  if in_use(item) == 0 then item.since = now end
+  item.asked = horizon
+end
+
+-- seen is what clients go by.
+local function seen(list)
+  local parts = {}
+  for n, item in ipairs(list) do parts[n] = pack('>c12BI7', item.id, item.flags, item.horizon) end
+  return table.concat(parts)
+end
+
+local kept = items_of(items)
+if string.sub(items, 1, 24) ~= FORMAT then
+  for _, item in ipairs(kept) do item.since = now end
+end
+local before = seen(kept)
+
+-- add takes up a coverage of a scope. There are no more than MOST in each; whoever still asks
+-- for the one that goes fills it again, so the log must go on to reach as far.
+local function add(want, scope)
+  local many, longest, oldest = 0, 0, nil
+  for n, item in ipairs(kept) do
+    if of_scope(item, scope) then many, longest = many + 1, max(longest, item.horizon) end
+  end
+  if many >= MOST then
+    for n, item in ipairs(kept) do
+      if not oldest and of_scope(item, scope) and item.horizon < longest then oldest = n end
+    end
+    for n, item in ipairs(kept) do
+      if not oldest and of_scope(item, scope) then oldest = n end
+    end
+    table.remove(kept, oldest)
+  end
+  kept[#kept + 1] = want
+end
 
 -- A list whose horizon grows begins anew under another id, filled from the log.
-local kept, changed, parts = items_of(items), false, {}
-for _, want in ipairs(items_of(ARGV[3])) do
-  if want.kind > 1 or want.horizon < 1000 then bad('coverage') end
+local wants, where = {}, 1
+while where <= #ARGV[3] do
+  local want = {before = 0, asked = 0, since = now}
+  want.id, want.flags, want.horizon, want.def, where = unpacked('>c12BI7I4c0', ARGV[3], where)
+  local scope, counter = want.flags >= 4 and 4 or 2, want.flags % 2 == 1
+  if want.flags ~= scope + (counter and 1 or 0) or want.horizon < 1 then bad('coverage') end
+  want.counter = counter
   local known = false
   for n = #kept, 1, -1 do
     local have = kept[n]
-    if have.kind == want.kind and have.def == want.def and (have.kind == 0 or have.horizon == want.horizon) then
-      if have.horizon >= want.horizon then known = true else table.remove(kept, n) end
+    if of_scope(have, scope) and have.counter == counter and have.def == want.def and (not counter or have.horizon == want.horizon) then
+      if have.horizon >= want.horizon then
+        known = true
+        ask(have, want.horizon)
+      else
+        want.since, want.asked, want.before = have.since, have.asked, have.before
+        have.flags = have.flags - scope
+        if have.flags < 2 then table.remove(kept, n) end
+      end
     end
   end
   if not known then
-    if #kept >= MOST then -- whoever still asks for it fills it again, so the log must go on to reach as far
-      local longest = 0
-      for _, item in ipairs(kept) do longest = max(longest, item.horizon) end
-      local oldest = 1
-      while oldest < #kept and kept[oldest].horizon == longest do oldest = oldest + 1 end
-      table.remove(kept, oldest)
-    end
-    kept[#kept + 1] = want
-    changed = true
+    ask(want, want.horizon)
+    add(want, scope)
   end
 end
-local longest = 0
+
+local longest, parts = 0, {FORMAT}
+for n = #kept, 1, -1 do
+  local item = kept[n]
+  turn_use(item)
+  if in_use(item) == 0 then
+    table.remove(kept, n)
+  elseif not item.counter then
+    item.horizon = min(item.horizon, in_use(item))
+  end
+end
 for n, item in ipairs(kept) do
-  parts[n] = pack('>c12BI7I4', item.id, item.kind, item.horizon, #item.def) .. item.def
+  parts[n + 1] = pack('>c12BI7I7I7I7I4', item.id, item.flags, item.horizon, item.since, item.asked, item.before, #item.def) .. item.def
   longest = max(longest, item.horizon)
 end
-if changed then
-  items = table.concat(parts)
-  call('HSET', meta, 'items', items)
-  head = turn(meta, string.byte(head, 12))
-end
+local written = table.concat(parts)
+if written ~= items then call('HSET', meta, 'items', written) end
+if seen(kept) ~= before or string.sub(items, 1, 24) ~= FORMAT then head = turn(meta, string.byte(head, 12)) end
 
 -- free returns a number that no label has, from a random one on, or the number of all others.
 local function free(random)
@@ -79,7 +147,7 @@ local function free(random)
   return OTHER
 end
 
-local answer = {head, items}
+local answer = {head, written}
 for n = 4, #ARGV do
   local random, label = unpacked('>I2', ARGV[n]), string.sub(ARGV[n], 3)
   local number = tonumber(call('HGET', meta, 'n' .. label) or '0')
@@ -92,5 +160,5 @@ for n = 4, #ARGV do
   end
   answer[#answer + 1] = number
 end
-if ARGV[1] == '' then lives(meta, max(longest, 93600000000)) end
+if ARGV[1] == '' then extend(meta, longest) end
 return answer

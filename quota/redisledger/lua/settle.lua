@@ -1,48 +1,75 @@
--- Sets what one entry counts. Whatever is done again leaves the same behind.
--- KEYS: meta, the log, then all sources, as in items_of(meta.items).
--- ARGV: head, the time of a test, the log's horizon (7), the entry's stamp (7), client (6), seq
--- (4), units (4) and calls (1), how many newer entries at most (4).
+-- Sets what one entry counts. Whatever is done again leaves the same behind, unless the
+-- log keeps no entries: its counters change by the difference.
+-- KEYS: meta, the log, then all sources of its scope, as in items_of(meta.items).
+-- ARGV: head, the time of a test, the log's horizon 7, the entry's stamp 7, client 6, seq 4, units 4
+-- and calls 1, how many newer entries at most 4, the scope 1; and of a log that keeps no entries what
+-- is recorded: units 4 and calls 1, and the label's words.
 -- Answer: 0 done, or nothing to do; 1 other head; 2 too late, it stays; 3 the log is full.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return 1 end
 local real, now = ARGV[2] == '', clock(ARGV[2])
 local log = new_list(KEYS[2], (unpacked('>I7', ARGV[3])))
-local stamp, client, seq, units, calls, most = unpacked('>I7I6I4I4BI4', ARGV[4])
+local stamp, client, seq, units, calls, most, scope = unpacked('>I7I6I4I4BI4B', ARGV[4])
 if units >= NOCALL or calls > 1 then bad('units') end
-if not log.stored or stamp < 1 or log.stamp < stamp then return 0 end
+
+-- All is read before anything is written. What is not there yet will be filled from the log.
+local sources, items = {}, {}
+for _, item in ipairs(items_of(call('HGET', meta, 'items') or '')) do
+  if of_scope(item, scope) then items[#items + 1] = item end
+end
+local function read(words)
+  for n, item in ipairs(items) do
+    local key = KEYS[n + 2]
+    local source = item.counter and new_counter(key, item.horizon / 2) or new_list(key, item.horizon)
+    local c = coverage(item.def)
+    source.calls, source.covered = c.calls, covers(c, words)
+    if source.stored then sources[#sources + 1] = source end
+  end
+end
+
+-- correct_counter adds delta to the period of the stamp, if it is still counted.
+local function correct_counter(counter, delta)
+  local start = stamp - stamp % counter.length
+  if start == counter.start then
+    counter.present, counter.changed = max(0, counter.present + delta), true
+  elseif start == counter.start - counter.length then
+    counter.before, counter.changed = max(0, counter.before + delta), true
+  end
+  store_counter(counter, real)
+end
+
+if ARGV[5] then
+  local was, counted = unpacked('>I4B', ARGV[5])
+  read(ARGV[6])
+  for _, source in ipairs(sources) do
+    if source.counter and source.covered then
+      correct_counter(source, amount_of(source.calls, units - was, calls - counted))
+    end
+  end
+  return 0
+end
+if not log.stored or stamp < 1 or log.stamp < stamp or stamp <= log.stamp - keep(log.horizon) then return 0 end
 local _, place = locate(log, stamp)
 local packed = call('LINDEX', log.key, place)
 local at_stamp, _, raw, label, by, number = unpacked('>I7I6I4I2I6I4', packed)
 if at_stamp ~= stamp or by ~= client or number ~= seq then return 0 end
-local was, counted = raw % NOCALL, raw < NOCALL and 1 or 0
+local was, counted = raw % NOCALL, (calls_of(packed, raw))
 local more, times = units - was, calls - counted
-local items = items_of(call('HGET', meta, 'items') or '')
 local words = new_labels(meta)(label, stamp)
-
--- All is read before anything is written. What is not there yet will be filled from the log.
-local sources = {}
-for n, item in ipairs(items) do
-  local key = KEYS[n + 2]
-  local source = item.kind == 0 and new_list(key, item.horizon) or new_counter(key, item.horizon / 2)
-  local c = coverage(item.def)
-  source.calls, source.covered = c.calls, covers(c, words)
-  if source.stored then sources[#sources + 1] = source end
-end
+read(words)
 
 -- add records units that an entry far from the tail turned out to cost, as an
--- entry of no call, unless it is there: the answer to the first try may have been lost.
-local own = log.key == string.gsub(meta, 'meta$', 'log')
+-- addition, unless it is there: the answer to the first try may have been lost.
 local function add()
   for _, record in ipairs(call('LRANGE', log.key, -most - 1, -1)) do
     local _, _, amount, _, who, which = unpacked('>I7I6I4I2I6I4', record)
-    if amount == NOCALL + more and who == client and which == seq then return end
+    if amount == NOCALL + more and #record == 29 and who == client and which == seq then return end
   end
   local new = max(now, log.stamp + 1)
   push(log, new, more)
   log.pending[1] = pack('>I7I6I4I2I6I4', new, log.total, NOCALL + more, label, client, seq)
-  local _, other = store(log, now, real)
-  if other and own then note(meta, log.key) end
+  store(log, now, real)
   for _, source in ipairs(sources) do
     local amount = amount_of(source.calls, more, 0)
     if source.covered and source.counter then
@@ -63,13 +90,14 @@ local function correct(list, delta, first, from)
   local records = call('LRANGE', list.key, from, -1)
   local when, total, amount = unpacked('>I7I6I4', records[1])
   if when ~= stamp then return end
-  local rest = string.sub(records[1], 18)
-  records[1] = pack('>I7I6I4', when, (total + delta) % WRAP, first(amount)) .. rest
+  records[1] = pack('>I7I6I4', when, (total + delta) % WRAP, first(amount)) .. string.sub(records[1], 18, 29)
   if delta ~= 0 then
-    local form = rest == '' and '>c7I6c4' or '>c7I6c16'
+    local short = string.sub(records[1], 18) == '' and '>c7I6c4' or '>c7I6c16'
     for n = 2, #records do
-      local before, sum, after = unpacked(form, records[n])
-      records[n] = pack(form, before, (sum + delta) % WRAP, after)
+      local record = records[n]
+      local before, sum, after = unpacked(short, record)
+      records[n] = pack(short, before, (sum + delta) % WRAP, after)
+      if #record > 29 then records[n] = records[n] .. string.sub(record, 30) end
     end
   end
   call('LSET', list.key, from, records[1])
@@ -91,15 +119,8 @@ for _, source in ipairs(sources) do
   if not source.counter then
     if delta ~= 0 then correct(source, delta, function(amount) return amount + delta end) end
   elseif source.covered and (words or delta > 0) then
-    local start = stamp - stamp % source.length
-    if start == source.start then
-      source.present, source.changed = source.present + delta, true
-    elseif start == source.start - source.length then
-      source.before, source.changed = source.before + delta, true
-    end
-    store_counter(source, real)
+    correct_counter(source, delta)
   end
 end
 correct(log, more, function() return units + (1 - calls) * NOCALL end, place)
-if place == 0 and own then note(meta, log.key) end
 return 0

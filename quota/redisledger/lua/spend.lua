@@ -1,24 +1,29 @@
 -- Decides one batch. Nothing is written before all is decided.
 -- KEYS: meta, the log, sources, then, unless the batch is fresh, cooldowns and the
--- client's slot.
--- ARGV: the batch, the time of a test if it has one. Source 0 is the log. A batch is
+-- client's slot, and for a long key where its name stands.
+-- ARGV: the batch, the time of a test or nothing, and a long key. Source 0 is the log. A batch is
 --   head 12, mode 1, client 6, seq 7, the log's horizon 7, how many charges 2 and groups 2,
 --   the charges, see new_charges in common.lua
 --   the sources: kind 1, calls 1, horizon 7 (a counter's is its length)
 --   groups of requests that differ in nothing: label 2, units 4 (top bit: forced), place of the
---     first in the batch 4 (top bit: no calls), how many 2, how many sources count it 1 and charges it has 2 (all
---     bits: every one that is there), those sources 1 each, those charges 2 each
+--     first in the batch 4 (top bit: a note or correction), how many 2, how many sources count it 1 and
+--     charges it has 2 (all bits: every one that is there), those sources 1 each, those charges 2 each,
+--     of a note or correction what it is 1 and how many calls it counts 4
 --   the names of the charges' budgets 2 + n each
 --   when it is sent again how many requests the batch had 4, since 7, and which try it is 2
 -- Answer, packed: 1: other head, ask again; 2, now 7: other days; 3: a batch that came too
--- late; 4: ask again; 5, a later try 2: that one was decided; 0, now 7, then of as many requests as it says (4) each
---   0, the first's stamp 7, the others' a microsecond apart
+-- late; 4: ask again; 5, a later try 2: that one was decided; 6: the log has dropped what it is
+-- searched for; 0, now 7, then of as many requests as it says (4) each
+--   0, the first's stamp 7, the others' a microsecond apart; then how each charge stands after the
+--     first, see stands
 --   1, charge 2, used 7, retry at 7
 --   2, the same and the reason 2 + n, for a cooldown
 --   3: the log is full
 --   4, charge 2, used 7, kept for others 7, retry at 7, whether it is a cooldown 1 and its reason
 --     2 + n, and how many charges have floors that end 2: of each its number 2, and what it
 --     holds and keeps today and of the next day 7 each; for a request that has charges with floors
+--   5, the stamp 7: it was granted before
+-- and before any of these perhaps 6, how far the log's newest stamp is ahead 7.
 --
 -- Exactly once. A batch whose answer was lost is sent again, and the first copy may
 -- still be on its way. The modes:
@@ -35,7 +40,8 @@
 --   again  named, and its answer was lost. It stands in the slot, refused too.
 -- A try may come late that another was sent after: the slot tells the number of the last
 -- that was decided, and those before it are not decided any more.
--- Of a log with a key the mode is 8 more.
+-- Of a log that keeps no entries the mode is 8 more, and never resent: there is nothing to
+-- search. The horizon is then that of its longest counter. Of a long key it is 16 more.
 -- A slot is seq 7, the stamp before which is still to be searched 7 (0: nothing is), the try 2, and
 -- of each grant its place 4 and stamp 7.
 
@@ -45,12 +51,12 @@ local client, seq, horizon, ncharges, ngroups, where = unpacked('>I6I7I7I2I2', b
 local charges
 charges, where = new_charges(batch, where, ncharges, now)
 if not charges then return pack('>BI7', 2, now) end
-if mode > WATCHED and mode ~= AGAIN then bad('mode') end
+if mode > WATCHED and mode ~= AGAIN or counting and mode == RESENT then bad('mode') end
 
 local guarded = string.byte(head, 12) == 1
-local nsources, cool, slot = #KEYS - 2, nil, nil
+local nsources, cool, slot = nkeys - 2, nil, nil
 if guarded or mode ~= FRESH then
-  nsources, cool, slot = #KEYS - 4, KEYS[#KEYS - 1], KEYS[#KEYS]
+  nsources, cool, slot = nkeys - 4, KEYS[nkeys - 1], KEYS[nkeys]
 end
 if mode == WATCHED then mode = FRESH end
 
@@ -70,42 +76,49 @@ for n = 1, ngroups do
   local g = {}
   local nfeeds, nmine
   g.label, g.units, g.place, g.times, nfeeds, nmine, where = unpacked('>I2I4I4I2BI2', batch, where)
-  g.calls = g.place < NOCALL and 1 or 0
-  g.place = g.place % NOCALL
-  if g.calls == 0 and g.units < NOCALL then bad('no call') end
   if g.units < 1 or g.label < 1 or g.times < 1 then bad('group') end
   g.feeds = numbers('>B', nfeeds, {255, nsources})
   g.charges = numbers('>I2', nmine, {65535, ncharges})
+  g.calls = 1
+  if g.place >= NOCALL then
+    g.kind, g.calls, where = unpacked('>BI4', batch, where)
+    if g.units < NOCALL or g.kind < 1 or g.calls >= NOCALL then bad('kind') end
+    g.place = g.place - NOCALL
+  end
   groups[n] = g
 end
 for _, c in ipairs(charges) do c.budget, where = unpacked('>I2c0', batch, where) end
 local many, since, try = 0, 0, 0
 if mode == RESENT or mode == AGAIN then
   many, since, try = unpacked('>I4I7I2', batch, where)
-  since = max(since, now - 3600000000) -- no copy takes so long
+  since = max(min(since, now - SLACK), now - 3600000000) -- no copy takes so long, and a restamp sets back to now at most
 end
 if mode == AGAIN then mode = NAMED end
 
 local log = new_list(KEYS[2], horizon)
+log.newest = log.stored and unpacked('>I2', log.last, 18) == 0 -- and nothing else
 local before, previous = {}, slot and call('GET', slot) or false
 
 -- search reads the page of the log before an instant, and reports whether it was
 -- the last. The records of one batch stand together, so it need not go on before them.
+-- It returns nil when the log has kept none since.
 local function search(upto)
   local _, stop = locate(log, upto)
   local from, searched = max(0, stop - PAGE), 0
-  local found, begins = {}, false
+  local found, first_of_others, dropped = {}, false, false
   if stop > 0 then
     for n, record in ipairs(call('LRANGE', log.key, from, stop - 1)) do
-      local stamp, _, _, _, by, number = unpacked('>I7I6I4I2I6I4', record)
+      local stamp, _, _, label, by, number = unpacked('>I7I6I4I2I6I4', record)
       local place = (number - seq) % SEQ
       local ours = by == client and place < many
       if ours then found[#found + 1] = pack('>I4I7', place, stamp) end
       if n == 1 and from > 0 and stamp > since then searched = stamp end
-      if n == 1 then begins = not ours end
+      if n == 1 then first_of_others = not ours end
+      if label == 0 and stamp > since then dropped = true end
     end
-    if begins and (#found > 0 or #previous > 16) then searched = 0 end
+    if first_of_others and (#found > 0 or #previous > 16) then searched = 0 end
   end
+  if dropped and #found == 0 and #previous <= 16 then return nil end
   previous = pack('>I7I7I2', seq, searched, try) .. string.sub(previous, 17) .. table.concat(found)
   if real then call('SET', slot, previous, 'PX', '600000') else call('SET', slot, previous) end
   return searched == 0
@@ -121,7 +134,9 @@ if previous or mode == RESENT then
     previous, last, upto = '', seq, log.stamp + 1
   end
   if last == seq then
-    if upto > 0 and not search(upto) then return '\4' end
+    local searched = upto == 0 or search(upto)
+    if searched == nil then return '\6' end
+    if not searched then return '\4' end
     for where = 17, #previous, 11 do
       local place, stamp = unpacked('>I4I7', previous, where)
       before[place] = stamp
@@ -160,46 +175,73 @@ for _, c in ipairs(charges) do
 end
 local cooled = cool and cooldowns(cool, charges, now) or {}
 
-local beside -- made when it is needed
+-- Room for others is judged by functions that are made when it is needed.
+local beside
+for _, c in ipairs(charges) do
+  if c.floors and not beside then
+    beside = floors(function(source)
+      local list = sources[source]
+      if not list or list.counter or not found(list) then bad('floor') end
+      return list
+    end)
+  end
+end
 
 -- judge returns why a request is refused, or nil. Of several reasons it is
 -- the one that ends last, the first of those.
 local function judge(units, mine)
-  local latest, why = 0, nil
+  local till, why, far = 0, nil, ahead(log, now)
   for _, n in ipairs(mine) do
-    if charges[n].floors then
-      beside = beside or floors(function(source)
-        local list = sources[source]
-        if not list or list.counter or not found(list) then bad('floor') end
-        return list
-      end)
-      return beside(units, charges, mine, cooled, now)
-    end
+    if charges[n].floors then return beside.judge(units, charges, mine, cooled, now, far) end
   end
   for _, n in ipairs(mine) do
     local c = charges[n]
     local amount = amount_of(c.list.calls, units, 1)
     if amount > c.limit then bad('units') end
     local used, again = ask(c, now, amount)
-    if again > latest then latest, why = again, pack('>BI4I2I7I7', 1, 1, n, used, again) end
+    again = latest(again, c, far, now)
+    if again > till then till, why = again, pack('>BI4I2I7I7', 1, 1, n, used, again) end
     local cool = cooled[c.budget]
-    if cool and c.budget ~= '' and cool.till > latest then
-      latest, why = cool.till, pack('>BI4I2I7I7I2', 2, 1, n, used, cool.till, #cool.reason) .. cool.reason
+    if cool and c.budget ~= '' and cool.till > till then
+      till, why = cool.till, pack('>BI4I2I7I7I2', 2, 1, n, used, cool.till, #cool.reason) .. cool.reason
     end
   end
   local all = cooled['']
-  if all and all.till > latest then why = pack('>BI4I2I7I7I2', 2, 1, 0, 0, all.till, #all.reason) .. all.reason end
+  if all and all.till > till then why = pack('>BI4I2I7I7I2', 2, 1, 0, 0, all.till, #all.reason) .. all.reason end
   return why
 end
 
-local function record(units, calls, label, number, feeds)
+-- stands says what each charge's window holds after a grant: used 7 and when it
+-- frees 7, with floors what it keeps 7; of a counter start, present and before 7 each.
+local function stands(mine)
+  local said = {}
+  for i, n in ipairs(mine) do
+    local c = charges[n]
+    if c.kind == COUNTER then
+      said[i] = pack('>I7I7I7', periods(c.list, now))
+    else
+      local used = holds(c)
+      said[i] = pack('>I7I7', used, frees(c, now, used))
+      if c.floors then said[i] = said[i] .. pack('>I7', beside.taken(c, used, now)) end
+    end
+  end
+  return table.concat(said)
+end
+
+local function record(g, units, number)
   local stamp = max(now, log.stamp + 1)
-  push(log, stamp, units)
-  if calls == 0 then log.pending[log.count] = pack('>I7I6I4', stamp, log.total, NOCALL + units) end
-  log.pending[log.count] = log.pending[log.count] .. pack('>I2I6I4', label, client, number % SEQ)
-  for _, n in ipairs(feeds) do
+  if counting then
+    log.stamp = stamp
+  else
+    push(log, stamp, units)
+    local packed = log.pending[log.count]
+    if g.kind then packed = pack('>I7I6I4', stamp, log.total, NOCALL + units) end
+    packed = packed .. pack('>I2I6I4', g.label, client, number % SEQ)
+    log.pending[log.count] = g.kind and packed .. pack('>I4B', g.calls, g.kind) or packed
+  end
+  for _, n in ipairs(g.feeds) do
     local source = sources[n]
-    local amount = amount_of(source.calls, units, calls)
+    local amount = amount_of(source.calls, units, g.calls)
     if not (source.stored or source.filled) then -- it is filled when somebody asks for it
     elseif source.counter then
       tick(source, stamp, amount)
@@ -210,24 +252,40 @@ local function record(units, calls, label, number, feeds)
   return stamp
 end
 
+-- overflows reports whether a request would count more than the ledger can add up.
+local function overflows(g, units)
+  if not counting and full(log, units) then return true end
+  for _, n in ipairs(g.feeds) do
+    local source = sources[n]
+    if (source.stored or source.filled) and full(source, amount_of(source.calls, units, g.calls)) then return true end
+  end
+  return false
+end
+
 local answer, granted = {pack('>BI7', 0, now)}, {}
 local function decide(g, place)
   local units = g.units % NOCALL
-  if before[place] then return pack('>BI4I7', 0, 1, before[place]) end
+  if before[place] then return pack('>BI4I7', 5, 1, before[place]) end
+  local far = ahead(log, now)
+  local said = far > 0 and pack('>BI4I7', 6, 1, far) or ''
   local why = g.units < NOCALL and judge(units, g.charges)
-  if why then return why end
-  if full(log, units) then return pack('>BI4', 3, 1) end
-  local stamp = record(units, g.calls, g.label, seq + place, g.feeds)
+  if why then return said .. why end
+  if overflows(g, units) then return pack('>BI4', 3, 1) end
+  local stamp = record(g, units, seq + place)
   granted[#granted + 1] = pack('>I4I7', place, stamp)
-  return pack('>BI4I7', 0, 1, stamp)
+  return said .. pack('>BI4I7', 0, 1, stamp) .. stands(g.charges)
 end
 for _, g in ipairs(groups) do
   for place = g.place, g.place + g.times - 1 do answer[#answer + 1] = decide(g, place) end
 end
 
-local renewed, other = store(log, now, real)
-if renewed and real then lives(meta, max(log.horizon, 93600000000)) end
-if other and not keyed then note(meta, log.key) end
+local due
+if not counting then due = store(log, now, real) elseif #granted > 0 then due = store_newest(log, real) end
+if due and real then extend(meta, log.horizon) end
+if due and long then
+  call('SET', KEYS[#KEYS], ARGV[3])
+  if real then lives(KEYS[#KEYS], log.horizon) end
+end
 for n = 1, nsources do
   local source = rawget(sources, n)
   if not source then -- nobody asked

@@ -2,8 +2,8 @@
 -- KEYS: meta, cooldowns, the log, then one source a charge that has one of its own.
 -- ARGV: head, the time of a test, the log's horizon (7), the charges, whose source is a
 -- number in KEYS or 0, and their names, then one definition a charge (empty: the source is the log).
--- Answer: 1 other head; 2, now: other days; 0, now, then of each charge used, since and when the
--- next units return (0: never), until when a cooldown holds, of which budget and why.
+-- Answer: 1 other head; 2, now: other days; 0, now, how far the log's newest stamp is ahead, then of
+-- each charge used, how much more an estimate may hide, since and when the next units return (0: never), until when a cooldown holds, of which budget and why.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return {1} end
@@ -32,16 +32,7 @@ local function source(c, def)
   return made
 end
 
--- frees returns when the next units return, if some are used.
-local function frees(c, used)
-  if used <= 0 then return 0 end
-  if c.kind == DAILY then return c.opens end
-  if c.kind == SLIDING then return reach(c.list, c.place, c.before, 1) + c.length end
-  local _, at_last = estimate(c.list, now, used - 1, 0)
-  return at_last
-end
-
-local answer = {0, now}
+local answer, far = {0, now, ahead(log, now)}, ahead(log, now)
 for i, c in ipairs(charges) do
   c.list = source(c, ARGV[4 + i])
   local used = c.kind == COUNTER and estimate(c.list, now, WRAP, 0) or holds(c)
@@ -51,7 +42,9 @@ for i, c in ipairs(charges) do
     if cool and cool.till > till then till, budget, reason = cool.till, name, cool.reason end
   end
   local since = c.kind == COUNTER and 0 or c.since
-  for _, value in ipairs({used, since, frees(c, used), till, budget, reason}) do
+  local over = c.kind == COUNTER and hidden(c.list, now) or 0
+  local free = latest(frees(c, now, used), c, far, now)
+  for _, value in ipairs({used, over, since, free, till, budget, reason}) do
     answer[#answer + 1] = value
   end
 end

@@ -1,0 +1,141 @@
+package redisledger
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// packed reads an answer of spend.lua. What is not there makes it bad.
+type packed struct {
+	rest string
+	bad  bool
+}
+
+func (a *packed) text(bytes int64) string {
+	if bytes > int64(len(a.rest)) {
+		a.bad, a.rest = true, ""
+		return ""
+	}
+	text := a.rest[:bytes]
+	a.rest = a.rest[bytes:]
+	return text
+}
+
+func (a *packed) number(bytes int64) int64 { return value(a.text(bytes)) }
+
+// read reads the answers to the requests that were sent.
+func (p *plan) read(a *packed, answers []quota.Answer) bool {
+	places, ahead := p.places, int64(0)
+	for len(places) > 0 {
+		code, n := a.number(1), a.number(4)
+		if a.bad || n < 1 || n > int64(len(places)) || code > runAhead {
+			return false
+		}
+		if code == runAhead {
+			ahead = a.number(7)
+			continue
+		}
+		run := places[:n]
+		places = places[n:]
+		switch code {
+		case runGranted, runKnown:
+			p.readGrants(a, run, answers, ahead, code == runKnown)
+		case runFull:
+			for _, place := range run {
+				answers[place].Err = errFull
+			}
+		default:
+			var refusal quota.RefusedError
+			if request := &p.batch.Requests[run[0]]; code == runKept {
+				refusal = p.refusalBeside(a, request, ahead)
+			} else {
+				refusal = p.refusal(a, request, code == runCooled)
+			}
+			refusal.Ahead = time.Duration(ahead) * time.Microsecond
+			for _, place := range run {
+				own := refusal
+				answers[place].Err = &own
+			}
+		}
+		ahead = 0
+	}
+	return !a.bad && a.rest == ""
+}
+
+// readGrants reads the grants of requests that are the same.
+func (p *plan) readGrants(a *packed, run []int, answers []quota.Answer, ahead int64, known bool) {
+	stamp := a.number(7)
+	for i, place := range run {
+		answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
+			ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: instant(stamp + int64(i))}
+	}
+	if known {
+		return
+	}
+	request := &p.batch.Requests[run[0]]
+	charges := request.Charges
+	all := make([]quota.Held, len(run)*len(charges))
+	for n, c := range charges {
+		each := int64(0) // what one more of the run adds
+		if len(run) > 1 && c.Coverage.Covers(request.Method, request.Caller) {
+			each = int64(c.Coverage.Amount(request.Units))
+		}
+		latest := int64(1<<63 - 1)
+		if ahead > 0 {
+			latest = p.now + c.Window.Horizon().Microseconds()
+		}
+		stands := p.readStand(a, c)
+		for i := range run {
+			used, kept, free := stands(each * int64(i))
+			held := &all[i*len(charges)+n]
+			held.Used, held.Kept = quota.Units(used), quota.Units(kept)
+			if free > 0 {
+				held.FreesIn = time.Duration(min(free, latest)-stamp-int64(i)) * time.Microsecond
+			}
+		}
+	}
+	for i, place := range run {
+		answers[place].Held = all[i*len(charges) : (i+1)*len(charges) : (i+1)*len(charges)]
+	}
+}
+
+// readStand reads how a charge's window stands after the first grant of a run, and returns a
+// function that says it after some more amount: what is used and kept, and
+// when the window frees, 0 for never.
+func (p *plan) readStand(a *packed, c *quota.Charge) func(more int64) (used, kept, free int64) {
+	if c.Window.Estimate() {
+		counter := decide.Counter{Length: c.Window.Length().Microseconds(), Start: a.number(7), Present: a.number(7), Past: a.number(7)}
+		q := decide.Question{Now: p.now, Window: &c.Window}
+		return func(more int64) (used, kept, free int64) {
+			list := counter
+			list.Present += more
+			used, _ = q.Used(&list)
+			return used, 0, q.NextFree(&list, used, false)
+		}
+	}
+	used, free, kept := a.number(7), a.number(7), int64(0)
+	if len(c.Floors) > 0 {
+		kept = a.number(7)
+	}
+	return func(more int64) (int64, int64, int64) { return used + more, kept, free }
+}
+
+// refusal reads why requests were refused that are the same as this one.
+func (p *plan) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
+	n, used, at := a.number(2), a.number(7), a.number(7)
+	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
+		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+	if cool {
+		refused.Reason, refused.Detail = quota.ReasonCooldown, a.text(a.number(2))
+	}
+	if n > int64(len(p.charges)) {
+		a.bad = true
+	} else if n > 0 {
+		c := p.charges[n-1]
+		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.Remaining, refused.Needed = max(0, c.Limit-quota.Units(used)), c.Coverage.Amount(request.Units)
+	}
+	return refused
+}

@@ -1,0 +1,219 @@
+package redisledger
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// wants is what a batch needs that is not known yet, or what the store is to be
+// told that it is still asked.
+type wants struct {
+	labels    []label
+	coverages [2][]asked
+	items     int  // that the whole batch asks, those that are known included
+	all       bool // that was asked since the store was told
+}
+
+// mostItems is how many the store remembers of each scope, see learn.lua.
+const mostItems = 128
+
+// missing returns what of a batch is not known.
+func (a *account) missing(p *plan) *wants {
+	if len(a.labels) > maxLabels {
+		clear(a.labels)
+	}
+	w, s := &wants{}, &a.scopes[p.scope]
+	labels, keys, all := map[label]bool{}, map[itemKey]asked{}, map[itemKey]bool{}
+	want := func(q asked) {
+		all[q.key] = true
+		if have, ok := keys[q.key]; s.find(q) < 0 && (!ok || have.horizon < q.horizon) {
+			keys[q.key] = q
+		}
+	}
+	if p.batch.History > 0 {
+		want(listed(p.batch.History))
+	}
+	for _, place := range p.places {
+		r := &p.batch.Requests[place]
+		if l := (label{r.Method, r.Caller}); a.labels[l] == nil && !labels[l] {
+			labels[l] = true
+			w.labels = append(w.labels, l)
+		}
+		for _, c := range r.Charges {
+			for _, q := range asks(c) {
+				want(q)
+			}
+		}
+	}
+	for _, q := range keys {
+		w.coverages[p.scope] = append(w.coverages[p.scope], q)
+	}
+	w.items = len(all)
+	return w
+}
+
+// due returns what is to be told to the store now and then, and nil when it is not time.
+func (a *account) due(at int64) *wants {
+	if since := at - a.learned; since >= 0 && since < learnEvery {
+		return nil
+	}
+	w := &wants{all: true}
+	for i := range a.scopes {
+		for _, q := range a.scopes[i].asked {
+			w.coverages[i] = append(w.coverages[i], q)
+		}
+	}
+	return w
+}
+
+// learn asks the store for its head, coverages and numbers of labels, and has
+// it take up those that are wanted. A nil w creates nothing.
+func (l *Ledger) learn(op *operation, name string, w *wants) error {
+	n := l.names(name, "")
+	now, _ := l.clock(0)
+	args := []any{now}
+	if w != nil {
+		if w.items > mostItems {
+			return fmt.Errorf("%w: one batch asks %d coverages, the ledger remembers %d; ask fewer at once", quota.ErrBadCall, w.items, mostItems)
+		}
+		args = append(args, random(headBytes), w.pack())
+		for _, l := range w.labels {
+			args = append(args, random(2)+l.pack())
+		}
+	}
+	reply, err := op.ask(&learnScript, []string{n.meta, n.log, n.cooldowns}, args)
+	if err != nil {
+		return err
+	}
+	a := l.account(name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.apply(reply, w); err != nil {
+		return fmt.Errorf("%w: redis at %s: %w", quota.ErrLedgerConfig, l.where, err)
+	}
+	if w != nil && (w.all || a.learned == 0) {
+		a.learned = l.elapsed()
+		a.told()
+	}
+	return nil
+}
+
+// elapsed returns this process' clock, which only tells how long ago something was.
+func (l *Ledger) elapsed() int64 {
+	if l.now != nil {
+		return l.now().UnixMicro()
+	}
+	return l.host().UnixMicro()
+}
+
+// pack packs the coverages.
+func (w *wants) pack() string {
+	var b []byte
+	for scope, coverages := range w.coverages {
+		for _, q := range coverages {
+			def, flags := define(q.coverage), flag(scope)
+			if q.key.length > 0 {
+				flags++
+			}
+			b = append(append(b, hex.EncodeToString([]byte(random(idBytes/2)))...), flags)
+			b = append(number(number(b, q.horizon, 7), int64(len(def)), 4), def...)
+		}
+	}
+	return string(b)
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails since Go 1.24
+	return string(b)
+}
+
+// apply takes in what learn.lua answered.
+func (a *account) apply(reply *reply, w *wants) error {
+	head, packed := reply.text(), reply.text()
+	if reply.bad || (head != "" && len(head) != headBytes) {
+		return errGarbled
+	}
+	if head != a.head {
+		items, err := parseItems(packed)
+		if err != nil {
+			return err
+		}
+		a.renew(head, items)
+	}
+	if w == nil {
+		return nil
+	}
+	for _, l := range w.labels {
+		a.labels[l] = &labelled{number: reply.number()}
+	}
+	if reply.bad {
+		a.use("", "", [2][]item{})
+		return errGarbled
+	}
+	return nil
+}
+
+// What meta's items begin with, see learn.lua. The first release wrote nothing.
+const (
+	formatName = "ration ledger, version "
+	format     = formatName + "2"
+)
+
+// errNewer means that a later release has written what this one cannot read.
+var errNewer = errors.New("the account was written by a later version of ration; update this one")
+
+// parseItems reads the coverages of both scopes.
+func parseItems(packed string) (items [2][]item, err error) {
+	rest, is := strings.CutPrefix(packed, format)
+	uses := 21 // bytes that say when an item is in use
+	switch {
+	case !is && strings.HasPrefix(packed, formatName):
+		return items, errNewer
+	case !is:
+		uses = 0
+	}
+	for rest != "" {
+		fixed := idBytes + 8 + uses + 4
+		if len(rest) < fixed {
+			return items, errGarbled
+		}
+		flags, horizon, n := rest[idBytes], value(rest[idBytes+1:idBytes+8]), value(rest[fixed-4:fixed])
+		if n > int64(len(rest)-fixed) {
+			return items, errGarbled
+		}
+		coverage, err := parseDefinition(rest[fixed : fixed+int(n)])
+		if err != nil {
+			return items, err
+		}
+		it := item{id: rest[:idBytes], horizon: horizon, coverage: coverage, key: itemKey{coverage: coverage.Key()}}
+		if flags&1 == 1 {
+			it.key.length = horizon / 2
+		}
+		for scope := range items {
+			if flags&flag(scope) > 0 || !is {
+				items[scope] = append(items[scope], it)
+			}
+		}
+		rest = rest[fixed+int(n):]
+	}
+	return items, nil
+}
+
+// renew replaces the coverages, and forgets the labels of another life of meta.
+func (a *account) renew(head string, items [2][]item) {
+	life := head[:len(head)*lifeBytes/headBytes]
+	if life != a.life {
+		clear(a.labels)
+		a.newest = 0
+	}
+	for l, have := range a.labels {
+		a.labels[l] = &labelled{number: have.number}
+	}
+	a.use(head, life, items)
+}
