@@ -227,8 +227,15 @@ func (a *account) day(w quota.Window, now int64) decide.Day {
 	return day
 }
 
-// horizonArg returns the horizon of a scope as scripts take it.
-func (s *scope) horizonArg() string { return string(number(nil, s.horizon, 7)) }
+// horizonArg returns the horizon of a scope as scripts take it. When nothing is
+// known of the account, nothing is too old.
+func (a *account) horizonArg(scope int) string {
+	horizon := a.scopes[scope].horizon
+	if a.head == "" {
+		horizon = int64(2 * quota.MaxHistory / time.Microsecond)
+	}
+	return string(number(nil, horizon, 7))
+}
 
 // sourceKeys returns the keys of all items in a log.
 func (s *scope) sourceKeys(n names) []string {

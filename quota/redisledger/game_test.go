@@ -24,6 +24,9 @@ type game struct {
 	last     *quota.Batch
 	unnamed  bool // the ledgers name the batch
 	receipts []quota.Receipt
+
+	windows []quota.Window // that budgets may have, unless there are none
+	wrongBy time.Duration  // at most: beyond that ledgers differ in what they drop
 }
 
 var (
@@ -42,6 +45,9 @@ func (g *game) begin() {
 	}
 	windows := []quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(time.Hour), quota.Sliding(time.Minute), quota.Daily(pacific),
 		quota.Counter(7 * time.Minute), quota.Counter(9 * time.Hour)}
+	if g.windows != nil {
+		windows = g.windows
+	}
 	coverages := []quota.Coverage{{}, {Measure: quota.Calls}, {Methods: gameMethods[:2]}, {Except: gameMethods[1:2]},
 		{Lanes: []string{"cron"}, Regions: []string{"IN", "US"}}}
 	limits := rapid.OneOf(rapid.Int64Range(1, 50), rapid.Int64Range(1, int64(quota.MaxUnits)*4), rapid.Int64Range(1, int64(quota.MaxLimit)))
@@ -187,8 +193,12 @@ func (g *game) cool(t *rapid.T) {
 	budget := rapid.SampledFrom([]string{"", "b0", "b1"}).Draw(t, "budget")
 	until := g.clock.Now().Add(time.Duration(rapid.OneOf(rapid.Int64Range(-60e6, 600e6), rapid.Int64Range(0, 100*3600e6)).Draw(t, "until")) * time.Microsecond)
 	lift := rapid.Bool().Draw(t, "lift")
+	c := quota.Cooldown{Account: account, Budget: budget, Until: until, Reason: "said so"}
+	if rapid.Bool().Draw(t, "for") {
+		c.For = until.Sub(g.clock.Now())
+	}
 	for _, l := range g.ledgers {
-		err := l.SetCooldown(context.Background(), quota.Cooldown{Account: account, Budget: budget, Until: until, Reason: "said so"})
+		err := l.SetCooldown(context.Background(), c)
 		if lift {
 			err = l.ClearCooldown(context.Background(), account, budget)
 		}
@@ -201,6 +211,26 @@ func (g *game) cool(t *rapid.T) {
 func (g *game) advance(t *rapid.T) {
 	most := rapid.SampledFrom([]int64{10, 1e6, 60e6, 3600e6, 20 * 3600e6}).Draw(t, "at most")
 	g.clock.Add(time.Duration(rapid.Int64Range(1, most).Draw(t, "advance")) * time.Microsecond)
+}
+
+// wrong sets the clock forward, and back after a spend.
+func (g *game) wrong(t *rapid.T) {
+	now := g.clock.Now()
+	g.clock.Add(time.Duration(rapid.Int64Range(1, g.wrongBy.Microseconds()).Draw(t, "wrong")) * time.Microsecond)
+	g.spend(t)
+	g.clock.Set(now)
+}
+
+func (g *game) restamp(t *rapid.T) {
+	key := rapid.SampledFrom(gameKeys).Draw(t, "key")
+	var changed [2]int
+	for i, l := range g.ledgers {
+		var err error
+		if changed[i], err = l.Restamp(context.Background(), account, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.same("restamped", changed[0], changed[1])
 }
 
 func (g *game) compare(*rapid.T) {

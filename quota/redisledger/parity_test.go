@@ -36,6 +36,37 @@ func TestSameAsInMemory(t *testing.T) {
 	})
 }
 
+// TestClockWrongSameAsInMemory is the same with a clock that is wrong for a while, by less than
+// any of the windows has to spare, and logs that are restamped.
+func TestClockWrongSameAsInMemory(t *testing.T) {
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clockWrong(t, 170*time.Minute, quota.Sliding(24*time.Hour), quota.Sliding(30*time.Hour), quota.Daily(pacific), quota.Counter(13*time.Hour))
+}
+
+// TestCountersSameAsInMemory is so with estimates alone, of logs that keep no entries.
+func TestCountersSameAsInMemory(t *testing.T) {
+	clockWrong(t, 20*time.Hour, quota.Counter(time.Second), quota.Counter(7*time.Minute), quota.Counter(9*time.Hour))
+}
+
+func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
+	server := redistest.Start(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		clock := &ledgertest.Clock{}
+		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
+		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, windows: windows, wrongBy: by,
+			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
+		defer g.ledgers[1].Close()
+		g.begin()
+		rt.Repeat(map[string]func(*rapid.T){
+			"spend": g.spend, "resend": g.resend, "correct": g.correct, "cool": g.cool, "advance": g.advance, "": g.compare,
+			"wrong": g.wrong, "restamp": g.restamp,
+		})
+	})
+}
+
 // TestPlainSameAsInMemory is sliding budgets over all calls, decided by the shortest
 // way through the script: small limits, met exactly, by runs of calls that are the same, while
 // the windows move over the log.

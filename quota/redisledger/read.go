@@ -64,7 +64,7 @@ func (a *account) question(n names, key string, charges []*quota.Charge, now str
 	defer a.mu.Unlock()
 	of := &a.scopes[scopeOf(key)]
 	s := sources{items: of.items, names: n}
-	args := []any{a.head, now, of.horizonArg(), nil}
+	args := []any{a.head, now, a.horizonArg(scopeOf(key)), nil}
 	var packed []byte
 	for _, c := range charges {
 		def, q := "", ask(c.Coverage, c.Window)
@@ -165,7 +165,7 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, from, before int64
 	op, n := &operation{ledger: l, ctx: within}, l.names(query.Account, query.Key)
 	arg := number(number(number(nil, from, 7), before, 7), pageSize, 4)
 	reply, err := l.inform(op, query.Account, func(a *account) (*script, []string, []any) {
-		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.scopes[scopeOf(query.Key)].horizonArg(), string(arg)}
+		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.horizonArg(scopeOf(query.Key)), string(arg)}
 	})
 	if err != nil {
 		return nil, ended(ctx, err)

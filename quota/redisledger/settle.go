@@ -98,7 +98,7 @@ func (c *correction) make() (keys []string, args []any) {
 	defer c.mu.Unlock()
 	of := &c.scopes[c.scope]
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
-	args = []any{c.account.head, now, of.horizonArg(), string(what)}
+	args = []any{c.account.head, now, c.horizonArg(c.scope), string(what)}
 	if c.once = false; of.keeps {
 		return keys, args
 	}

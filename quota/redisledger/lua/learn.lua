@@ -30,10 +30,20 @@ if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or ''} end
 if #ARGV[2] ~= 12 then bad('head') end
 local now = clock(ARGV[1])
 
+-- A meta that was lost knew how far back the log must reach; until all have asked again it goes
+-- on to reach as far as it does.
+local EVERYTHING = string.rep('\0', 17) -- defines the coverage of the log itself
 if not head then
   local last, from = call('LINDEX', log, '-1'), 0
-  if last then from = unpacked('>I7', last) + 1 end
   head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), FORMAT
+  if last then
+    local first, _, _, label = unpacked('>I7I6I4I2', call('LINDEX', log, '0'))
+    from = unpacked('>I7', last) + 1
+    local reach = min(max(now - first, 0), 34560000000000)
+    if label > 0 and reach > 0 then
+      items = items .. pack('>c12BI7I7I7I7I4', string.rep('0', 12), 2, reach, now, reach, 0, #EVERYTHING) .. EVERYTHING
+    end
+  end
   call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
 end
 head = string.sub(head, 1, 12)
