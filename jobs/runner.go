@@ -302,7 +302,7 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 	switch {
 	case !ok:
 		return page, err
-	case answer.NotFound(): // a region without a chart; to ask again is of no use
+	case answer.NotFound() && answer.After == 0: // a region without a chart; another call would find none either
 		return catalog.Page{Done: true}, nil
 	case answer.KeyRefused():
 		err = fmt.Errorf("%w: %w", ErrKey, err)
@@ -312,11 +312,11 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 		err = &NoQuotaError{Method: step.Method(), Bucket: answer.Bucket, Err: err}
 		p.none.Store(step.Method(), err)
 		return page, err
-	case answer.Class != feedback.Exhausted && answer.Class != feedback.SlowDown:
+	case !answer.Stops():
 		return page, err
 	}
 	page, err = p.call(ctx, step, at)
-	if again, ok := errors.AsType[*youtube.APIError](err); ok && (again.Class == feedback.Exhausted || again.Class == feedback.SlowDown) {
+	if again, ok := errors.AsType[*youtube.APIError](err); ok && again.Stops() {
 		err = &UpstreamError{RetryAt: p.now().Add(again.After).UTC(), Err: err}
 	}
 	return page, err

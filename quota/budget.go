@@ -42,6 +42,55 @@ func (b *Budget) Coverage() *Coverage {
 	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions})
 }
 
+// CoverageAmong returns the coverage with which a Guard of these budgets charges
+// b, one of them: b.Coverage(), and of the notes of what others have spent (see
+// Verdict.LeftOf) only those that count for b. A note about one budget counts
+// for the others of its account that cover every call it may stand for, over a
+// window that is more than half as long. It would otherwise hold against a
+// minute's budget what others spent all day.
+func (b *Budget) CoverageAmong(budgets []Budget) *Coverage {
+	c := Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions}
+	if len(b.Lanes) > 0 || len(b.Regions) > 0 {
+		return NewCoverage(c)
+	}
+	for i := range budgets {
+		of := &budgets[i]
+		if of.Account != b.Account || of.Measure != b.Measure || len(of.Lanes) > 0 || len(of.Regions) > 0 || of.Window.Estimate() {
+			continue
+		}
+		switch counts := b.Name == of.Name || b.coversAllOf(of) && 2*b.Window.Horizon() > of.Window.Horizon(); {
+		case counts && len(b.Methods) > 0:
+			c.Methods = append(slices.Clip(c.Methods), othersMethod(of.Name))
+		case !counts && len(b.Methods) == 0:
+			c.Except = append(slices.Clip(c.Except), othersMethod(of.Name))
+		}
+	}
+	return NewCoverage(c)
+}
+
+// coversAllOf reports whether b covers every call that another budget covers,
+// both of them those of any lane and region.
+func (b *Budget) coversAllOf(other *Budget) bool {
+	for _, method := range b.Except {
+		in := len(other.Methods) == 0 || slices.Contains(other.Methods, method)
+		if in && !slices.Contains(other.Except, method) {
+			return false
+		}
+	}
+	if len(b.Methods) == 0 {
+		return true
+	}
+	for _, method := range other.Methods {
+		if !slices.Contains(b.Methods, method) && !slices.Contains(other.Except, method) {
+			return false
+		}
+	}
+	return len(other.Methods) > 0
+}
+
+// othersMethod is the method of a note of what others have spent of a budget.
+func othersMethod(budget string) string { return cut("others: "+budget, MaxLabel) }
+
 func (b *Budget) check() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -105,9 +154,10 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	}
 }
 
-// charge returns b as a call of a region is charged to it.
-func (b *Budget) charge(region string) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window}
+// charge returns b as a call of a region is charged to it, with its coverage
+// among the budgets of its guard.
+func (b *Budget) charge(region string, coverage *Coverage) *Charge {
+	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {
 			c.Floors = append(c.Floors, Floor{Coverage: b.coverageOf(other), Units: b.Floor[other]})

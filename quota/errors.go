@@ -32,6 +32,13 @@ var (
 	// charged before: a further chunk of a resumable upload. Transport passes
 	// it through.
 	ErrPaid = errors.New("quota: charged with an earlier request")
+	// ErrRedirect means that a request was not sent because it follows a
+	// redirect to where it must not go: to a host that is not guarded, or from
+	// https to http.
+	ErrRedirect = errors.New("quota: redirect refused")
+	// ErrGuardedTwice means that a request was not sent because Transports are
+	// chained so that it would be charged twice.
+	ErrGuardedTwice = errors.New("quota: guarded twice")
 	// ErrBadCall means that a call cannot be charged as it is: no account, no
 	// units, too many, or a name that is too long.
 	ErrBadCall = errors.New("quota: bad call")

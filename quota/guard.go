@@ -27,6 +27,8 @@ type Guard struct {
 	asked    sync.Pool // of *asked
 	line     line
 	refusals memory
+	others   otherSpenders
+	reported sync.Map // what firstTime was asked for; few: budgets and methods
 }
 
 // guarded is a budget with what a ledger needs of it, made once.
@@ -99,11 +101,11 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		} else {
 			names[name] = true
 		}
-		own := map[string]*Charge{}
+		own, coverage := map[string]*Charge{}, b.CoverageAmong(g.budgets)
 		for region := range b.Floor {
-			own[region] = b.charge(region)
+			own[region] = b.charge(region, coverage)
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge(""), own})
+		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge("", coverage), own})
 	}
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}

@@ -1,153 +1,225 @@
 package quota
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
 
 // Transport is an http.RoundTripper that charges every request before it is
 // sent. A request that the budgets cannot pay never reaches Base: RoundTrip
-// returns a *RefusedError, which errors.AsType finds through http.Client. A
-// redirect is a request of its own. It is safe for concurrent use; do not copy
-// it, and do not change its fields once it is used.
+// returns a *RefusedError, which errors.AsType finds through http.Client. It is
+// safe for concurrent use; do not copy it, and do not change its fields once it
+// is used.
+//
+// Each hop of a redirect is a request of its own, charged like the first. A
+// redirect from a guarded host to one that is not, or from https to http, is
+// refused with ErrRedirect. To another guarded host go only headers that carry
+// no credentials. Loopback addresses count as https.
 type Transport struct {
 	Guard *Guard                            // nil refuses every request
 	Price func(*http.Request) (Call, error) // nil refuses every request; ErrUnguarded and ErrPaid pass it through
-	Base  http.RoundTripper                 // nil is http.DefaultTransport; see RoundTrip for one that wraps it
+	Base  http.RoundTripper                 // nil is http.DefaultTransport; see RoundTrip for refunds
 
 	// MaxWait is the longest wait of one request for its units. 0 never
 	// waits. A longer wait is a refusal, at once.
 	MaxWait time.Duration
-	// MaxTotalWait bounds the waits of all requests together, roughly: those
-	// under way at once may each take what is left. 0 does not bound them.
+	// MaxTotalWait is an approximate upper bound of the waits of all requests
+	// together: requests in flight at the same time may each take what is left
+	// of it. 0 sets no bound.
 	MaxTotalWait time.Duration
 
-	// Retries is how often a request is sent again whose answer is transient,
-	// as Feedback says. Each time is charged like the first, waits its turn
-	// like the first, and is not made when the budgets or MaxWait do not allow it;
-	// the last answer is then returned. Only requests without a body whose verb
-	// may be repeated (GET, HEAD, OPTIONS, TRACE) are. All retries of a
-	// Transport are at most ten, and one for every ten requests: an upstream
-	// that is out of order does not get to spend the quota. 0 never retries.
+	// Retries is how often a request is sent again when its answer is transient,
+	// as Feedback says. Each attempt is charged and waits like the first. When
+	// the budgets or MaxWait do not allow it, the last answer is returned. Only
+	// requests without a body and with a repeatable verb (GET, HEAD, OPTIONS,
+	// TRACE) are retried. A Transport makes at most ten retries, and one more for
+	// every ten requests, so that a failing upstream cannot drain the quota. 0
+	// never retries.
 	Retries int
 
 	// Feedback reads from an answer what it says about the quota. It may read the
 	// body if it puts an equal one back. nil reads nothing.
 	Feedback func(Call, *http.Response) Verdict
-	// Report is told of what cannot be returned: a settle, a refund, or a cooldown that
-	// did not reach the ledger. nil drops it; the units stay charged.
+	// Report is called with what RoundTrip cannot return: a settle, a refund, a
+	// cooldown or a note that did not reach the ledger, and, once a process and
+	// budget or method, a *LimitError or *CostError about an answer. It may be
+	// called from another goroutine. nil drops it.
 	Report func(Call, error)
-	// Charged is told of every change in what a call was charged, with the
+	// Charged is called whenever the amount charged for a call changes, with the
 	// caller from its context: 1 call and its price when it is granted, the
-	// difference when it is settled, -1 and its price when it is refunded.
-	// nil is told nothing.
+	// difference when it is settled, -1 and its price when it is refunded. nil
+	// disables the callback.
 	Charged func(call Call, calls int, units Units)
 
-	left    lefts
+	stops   stopList
 	waited  atomic.Int64 // time.Duration
-	sent    atomic.Int64 // requests, retries aside
+	sent    atomic.Int64 // requests, without retries
 	retried atomic.Int64
 }
 
-// Verdict is what an upstream's answer says about its quota. The zero Verdict
-// is: nothing.
-type Verdict struct {
-	Settled bool  // Units is what the call really cost
-	Units   Units // read when Settled
-
-	Until  time.Time // not zero: a cooldown until then
-	Budget string    // of this budget; empty: of the whole account
-	Reason string    // in the upstream's words; who asked is added
-
-	// LeftOf, when not empty, is a budget of which the upstream says that only
-	// Left is left. When the ledger believes that more is, somebody else has spent
-	// the difference: it is entered as a note. More than the ledger believes is
-	// not taken. A budget whose window is an estimate is left alone.
-	LeftOf string
-	Left   Units
-
-	// Never means that no wait lifts what Reason says: a limit of 0. It is
-	// neither cooled nor retried.
-	Never bool
-
-	Transient bool          // the same request may succeed a moment later
-	After     time.Duration // how long that is; 0 leaves it to the transport
-}
-
-var errNoGuard = errors.New("quota: transport without a Guard or a Price refuses every request; set both")
+var (
+	errNoGuard    = errors.New("quota: transport without a Guard or a Price refuses every request; set both")
+	errNoResponse = errors.New("quota: the transport's Base returned neither an answer nor an error; its RoundTrip must return one of them")
+)
 
 // RoundTrip charges req and sends it. It closes the request's body whenever it
-// returns an error, and returns no response with one. The units come back
-// when the request provably never left: no connection was made. (A Base that
-// wraps net/http's transport has a method Unwrap() http.RoundTripper, so that
-// its connections are known to be reported.) After anything later they stay charged. A request that net/http sent a second
-// time on a fresh connection is charged a second time.
+// returns an error, and returns no response with one.
+//
+// The units come back only on proof that nothing was sent: the caller's context
+// had ended before, or net/http's own transport asked for a connection and got
+// none. A Base that is not an *http.Transport proves this with a method
+// Unwrap() http.RoundTripper, by which it promises that every request goes to
+// what Unwrap returns, once, and nowhere else; the error must then be the one
+// with which connecting failed. After any other error the units stay charged.
+//
+// When net/http sends a request again by itself, because a reused connection
+// died, the further attempt is charged before it is sent. If it is refused,
+// RoundTrip returns the refusal.
+//
+// One request is charged to one account once. A Transport whose Base leads to
+// another Transport that prices the same request for the same account, or back
+// to itself, returns ErrGuardedTwice; Transports of different accounts may be
+// chained.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Guard == nil || t.Price == nil {
-		closeBody(req)
-		return nil, errNoGuard
+		return refuse(req, errNoGuard)
 	}
 	call, err := t.Price(req)
-	if errors.Is(err, ErrUnguarded) || errors.Is(err, ErrPaid) {
-		return t.base().RoundTrip(req)
+	passes := errors.Is(err, ErrUnguarded) || errors.Is(err, ErrPaid)
+	if err != nil && !passes {
+		return refuse(req, err)
 	}
-	if err != nil {
-		closeBody(req)
-		return nil, err
+	link := chain{transport: t, outer: chainFrom(req.Context())}
+	if !passes {
+		link.account = call.Account
 	}
-	ctx := req.Context()
-	call.Caller = call.Caller.or(CallerFrom(ctx))
-	grant, err := t.wait(ctx, call)
+	if err := link.check(req, t.base()); err != nil {
+		return refuse(req, err)
+	}
+	safe, err := t.checkRedirect(req, errors.Is(err, ErrUnguarded))
 	if err != nil {
-		closeBody(req)
-		return nil, err
+		return refuse(req, err)
+	}
+	if passes {
+		return restored(req)(t.base().RoundTrip(safe.WithContext(link.into(req.Context()))))
+	}
+	call.Caller = call.Caller.or(CallerFrom(req.Context()))
+	return restored(req)(t.guarded(safe.WithContext(link.into(req.Context())), call))
+}
+
+// refuse returns err for a request that is not sent.
+func refuse(req *http.Request, err error) (*http.Response, error) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+	return nil, err
+}
+
+// restored returns a function that names the caller's own request as the one
+// that an answer is to, so that a request derived from it does not look like
+// the same one guarded twice.
+func restored(req *http.Request) func(*http.Response, error) (*http.Response, error) {
+	return func(resp *http.Response, err error) (*http.Response, error) {
+		if resp != nil {
+			resp.Request = req
+		}
+		return resp, err
+	}
+}
+
+// guarded sends a request with its price, and again when its answer is
+// transient.
+func (t *Transport) guarded(req *http.Request, call Call) (*http.Response, error) {
+	grant, probe, err := t.pay(req.Context(), call)
+	if err != nil {
+		return refuse(req, err)
 	}
 	t.sent.Add(1)
-	resp, verdict, err := t.send(req, call, grant)
+	resp, verdict, err := t.send(req, call, grant, probe)
 	for attempt := 1; err == nil && verdict.Transient && !verdict.Never && t.mayRetry(req, attempt); attempt++ {
-		if !t.pause(ctx, attempt, verdict) {
+		if !t.pause(req.Context(), attempt, verdict) {
 			break
 		}
-		grant, refused := t.wait(ctx, call)
+		grant, probe, refused := t.pay(req.Context(), call)
 		if refused != nil {
 			break
 		}
 		t.retried.Add(1)
 		discard(resp)
-		resp, verdict, err = t.send(req, call, grant)
+		resp, verdict, err = t.send(req, call, grant, probe)
 	}
 	return resp, err
 }
 
-// send sends a request that is paid for, and sees to what came of it.
-func (t *Transport) send(req *http.Request, call Call, grant *Grant) (*http.Response, Verdict, error) {
-	ctx := req.Context()
+// pay charges a request, after it has waited for its turn and for its units.
+// The caller passes the probe, which may be nil, to send.
+func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *probe, error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	began := time.Now()
+	probe := t.stops.enter(ctx, t.Guard, call, t.longest())
+	t.waited.Add(int64(time.Since(began)))
+	grant, err := t.wait(ctx, call)
+	if err == nil && ctx.Err() != nil {
+		if !t.done(call, grant.Refund(ctx)) {
+			t.charged(call, 1, call.Units)
+		}
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		t.stops.leave(probe)
+		return nil, nil, err
+	}
+	return grant, probe, nil
+}
+
+// send sends a request that is paid for, and applies what its answer says.
+func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *probe) (*http.Response, Verdict, error) {
+	defer t.stops.leave(probe)
 	t.charged(call, 1, call.Units)
-	wire := &wire{}
-	resp, err := t.base().RoundTrip(req.WithContext(wire.watch(ctx)))
-	if err != nil && wire.neverLeft(err, t.base()) {
-		if t.done(call, grant.Refund(ctx)) {
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(req.Context())
+	sends := &sends{grants: []*Grant{grant}, cancel: cancel, charge: func() (*Grant, error) {
+		again, err := t.Guard.Spend(ctx, call)
+		if err == nil {
+			t.charged(call, 1, call.Units)
+		}
+		return again, err
+	}}
+	resp, err := t.base().RoundTrip(req.WithContext(sends.watch(ctx)))
+	if err == nil && resp == nil {
+		err = errNoResponse
+	}
+	if err != nil {
+		if unsent := sends.unsent(err, t.base()); unsent != nil && t.done(call, unsent.Refund(ctx)) {
 			t.charged(call, -1, -call.Units)
 		}
 	}
-	t.chargeResent(ctx, call, wire)
-	if err != nil {
-		return nil, Verdict{}, err
+	for range sends.uncharged() {
+		if _, err := t.Guard.Record(ctx, call); t.done(call, err) {
+			t.charged(call, 1, call.Units)
+		}
 	}
+	if err != nil {
+		cancel(err)
+		if resp != nil && resp.Body != nil {
+			resp.Body.Close()
+		}
+		return nil, Verdict{}, cmp.Or(sends.refusal(), err)
+	}
+	resp.Request, resp.Body = req, released(resp, req.Context(), cancel)
 	if t.Feedback == nil {
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.heed(ctx, call, grant, &verdict)
+	t.apply(req.Context(), call, sends.last(), &verdict, began)
 	return resp, verdict, nil
 }
 
@@ -189,10 +261,9 @@ func (t *Transport) mayRetry(req *http.Request, attempt int) bool {
 	return false
 }
 
-// pause waits before a retry: as long as the upstream says, else some 100 ms,
-// doubled each time and spread, so that many callers do not come back at once.
-// It reports whether the retry is to be made; a pause beyond MaxWait or what is
-// left of MaxTotalWait, or that would outlast the context's deadline, is not waited.
+// pause waits before a retry: as long as the upstream says, or about 100 ms,
+// doubled each time, with jitter. It returns false, at once, if the pause would
+// exceed MaxWait, what is left of MaxTotalWait, or the context's deadline.
 func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 	d := v.After
 	if d <= 0 {
@@ -206,41 +277,32 @@ func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 	return sleep(ctx, d, nil) == nil
 }
 
-// discard ends an answer that nobody will see, so that its connection can
-// serve the next request.
+// How long discard waits for the rest of a body, and how long that may still
+// take in the background.
+const (
+	discardWait = 100 * time.Millisecond
+	discardEnd  = time.Second
+)
+
+// discard reads the rest of an answer that the caller never gets, so that its
+// connection can serve the next request, and closes it.
 func discard(resp *http.Response) {
-	if resp.Body != nil {
+	if resp.Body == nil {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		end := time.AfterFunc(discardEnd, func() { resp.Body.Close() })
 		io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-		resp.Body.Close()
-	}
-}
-
-// heed does what the upstream's answer asks for. Without its cooldown, which
-// did not reach the ledger, nothing is transient: a retry would not wait.
-func (t *Transport) heed(ctx context.Context, call Call, grant *Grant, v *Verdict) {
-	if v.Settled && v.Units != call.Units && t.done(call, grant.Settle(ctx, v.Units)) {
-		t.charged(call, 0, v.Units-call.Units)
-	}
-	if v.LeftOf != "" {
-		t.done(call, t.left.lower(ctx, t.Guard, call, *v))
-	}
-	if !v.Until.IsZero() && !v.Never {
-		v.Transient = t.done(call, t.Guard.Cool(ctx, Cooldown{Account: call.Account, Budget: v.Budget, Until: v.Until, Reason: sourced(v.Reason, call.Caller)})) && v.Transient
-	}
-}
-
-// chargeResent charges what net/http sent again by itself: it resends an
-// idempotent request whose reused connection died (measured on Go 1.26.8: one
-// RoundTrip, two requests at the upstream, no error).
-func (t *Transport) chargeResent(ctx context.Context, call Call, w *wire) {
-	for range max(0, w.sent.Load()-1) {
-		if _, err := t.Guard.Record(ctx, call); t.done(call, err) {
-			t.charged(call, 1, call.Units)
+		if end.Stop() {
+			resp.Body.Close()
 		}
-	}
+	}()
+	sleep(context.Background(), discardWait, done)
 }
 
-// done reports whether err is nil, and Reports it otherwise.
+// done reports whether err is nil, and calls Report if it is not.
 func (t *Transport) done(call Call, err error) bool {
 	if err != nil && t.Report != nil {
 		t.Report(call, err)
@@ -251,63 +313,5 @@ func (t *Transport) done(call Call, err error) bool {
 func (t *Transport) charged(call Call, calls int, units Units) {
 	if t.Charged != nil {
 		t.Charged(call, calls, units)
-	}
-}
-
-// wire watches what of one round trip reaches a connection.
-type wire struct {
-	trace     httptrace.ClientTrace
-	connected atomic.Bool
-	sent      atomic.Int32 // how often request headers were written
-}
-
-// watch returns a context under which w watches.
-func (w *wire) watch(ctx context.Context) context.Context {
-	w.trace.GotConn = func(httptrace.GotConnInfo) { w.connected.Store(true) }
-	w.trace.WroteHeaders = func() { w.sent.Add(1) }
-	return httptrace.WithClientTrace(ctx, &w.trace)
-}
-
-// neverLeft reports whether a failed round trip provably sent nothing. A
-// transport other than net/http's may not report its connections, so there
-// the error itself must be one of dialling or of the TLS handshake. One that
-// only wraps net/http's has a method Unwrap() http.RoundTripper to say so.
-func (w *wire) neverLeft(err error, base http.RoundTripper) bool {
-	if w.connected.Load() || w.sent.Load() > 0 {
-		return false
-	}
-	if reports(base) {
-		return true
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[tls.RecordHeaderError](err)
-	return ok
-}
-
-// reports reports whether a transport is net/http's, or wraps it.
-func reports(base http.RoundTripper) bool {
-	for {
-		switch t := base.(type) {
-		case *http.Transport:
-			return true
-		case interface{ Unwrap() http.RoundTripper }:
-			base = t.Unwrap()
-		default:
-			return false
-		}
-	}
-}
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
 	}
 }

@@ -279,12 +279,12 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if err != nil {
 		return failed(err)
 	}
-	if at := held[0].At; length > 0 {
-		until = at.Add(length)
-	} else if !until.After(at) {
-		return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
+	if at := held[0].At; length == 0 {
+		if length = until.Sub(at); length <= 0 {
+			return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
+		}
 	}
-	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, Until: until, Reason: reason}); err != nil {
+	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, For: length, Reason: reason}); err != nil {
 		return failed(err)
 	}
 	if err := s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget)); err != nil {

@@ -80,10 +80,10 @@ budgets: [{name: all, limit: 10, window: 24h}]
 			t.Errorf("%s, not modified: %+v; want %+v", host, got, want)
 		}
 	}
-	if got := said(call, answer("api.example.com:8443", 200)); !got.Until.Equal(now.Add(90 * time.Second)) {
+	if got := said(call, answer("api.example.com:8443", 200)); got.For != 90*time.Second {
 		t.Errorf("the other upstream: %+v; want a cooldown of 90 s", got)
 	}
-	if got := said(call, answer("youtube.googleapis.com", 429)); !got.Until.Equal(now.Add(7*time.Second)) || got.Reason != "429 Too Many Requests" {
+	if got := said(call, answer("youtube.googleapis.com", 429)); got.For != 7*time.Second || got.Reason != "429 Too Many Requests" {
 		t.Errorf("too fast: %+v", got)
 	}
 	if got := said(quota.Call{Account: "two"}, answer("x", 429)); got != (quota.Verdict{}) {
@@ -132,7 +132,7 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := said(quota.Call{Account: "one", Method: c.method, Units: 1}, &http.Response{StatusCode: c.status, Header: c.header, Body: io.NopCloser(strings.NewReader(c.body))})
-		if got.Budget != c.budget || got.Until.IsZero() != (c.left != "") || got.LeftOf != c.left {
+		if got.Budget != c.budget || (got.For == 0) != (c.left != "") || got.LeftOf != c.left {
 			t.Errorf("%.40q, %s %d: %+v; want a cooldown of %q, or what is left of %q", c.lines, c.method, c.status, got, c.budget, c.left)
 		}
 	}

@@ -269,6 +269,9 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		if err != nil {
 			return nil, &configError{err}
 		}
+		if key != "" && !quota.Confidential(u) {
+			return nil, &configError{fmt.Errorf("endpoint %s: the API key would go over plain http; use https, or a loopback address", redact(endpoint))}
+		}
 		hosts = []string{u.Host}
 		endpoint = strings.TrimRight(endpoint, "/") + "/"
 	}
@@ -300,9 +303,18 @@ func (f *fetching) Close() {
 		f.catalog.Close()
 	}
 	if f.spending != nil {
+		if f.guard != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+			defer cancel()
+			f.guard.Drain(ctx)
+		}
 		f.spending.Close()
 	}
 }
+
+// drainTime is how long a command that ends waits for what the upstream's
+// answers said about its quota to reach the ledger.
+const drainTime = 5 * time.Second
 
 // youtubeOf returns the upstream that the jobs fetch from.
 func youtubeOf(table *costs.Table) (*costs.Upstream, error) {
@@ -326,10 +338,20 @@ func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Reque
 	}
 }
 
-// unsettled tells of a correction that did not reach the ledger: its units
-// stay charged.
+// unsettled reports a correction that did not reach the ledger, whose units
+// stay charged, and, always, what an answer says against costs.yaml.
 func (a *app) unsettled(call quota.Call, err error) {
-	if a.verbose {
+	if disagrees(err) {
+		fmt.Fprintf(a.stderr, "ration: %v\n", err)
+	} else if a.verbose {
 		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
 	}
+}
+
+// disagrees reports whether an answer gives another limit or cost than
+// costs.yaml.
+func disagrees(err error) bool {
+	_, limit := errors.AsType[*quota.LimitError](err)
+	_, cost := errors.AsType[*quota.CostError](err)
+	return limit || cost
 }

@@ -138,7 +138,7 @@ func (a *app) reconcile(ctx context.Context, name, account string, used quota.Un
 		return err
 	}
 	defer s.Close()
-	c := &correction{spending: s, budget: budget, coverage: budget.Coverage(), Account: budget.Account, Budget: budget.Name,
+	c := &correction{spending: s, budget: budget, coverage: budget.CoverageAmong(table.Budgets()), Account: budget.Account, Budget: budget.Name,
 		Measure: budget.Measure.String(), Limit: budget.Limit, Also: []string{}}
 	err = s.guard.Correct(ctx, c.Account, func() error {
 		before, err := c.balance(ctx)
@@ -232,11 +232,12 @@ func betweenDays(b *quota.Budget, at time.Time) error {
 
 // choose sets what is entered: something that the budget covers.
 func (c *correction) choose() error {
+	coverage := c.budget.Coverage()
 	c.call = quota.Call{Account: c.Account, Method: reconciled, Caller: quota.Caller{Lane: manualLane, Job: reconciled}}
-	if len(c.coverage.Methods) > 0 {
-		c.call.Method = c.coverage.Methods[0]
+	if len(coverage.Methods) > 0 {
+		c.call.Method = coverage.Methods[0]
 	}
-	if lanes := c.coverage.Lanes; len(lanes) > 0 && !slices.Contains(lanes, manualLane) {
+	if lanes := coverage.Lanes; len(lanes) > 0 && !slices.Contains(lanes, manualLane) {
 		c.call.Caller.Lane = lanes[0]
 	}
 	if len(c.coverage.Regions) > 0 {

@@ -186,6 +186,10 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 		log := s.log
 		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
 		f.unsettled = func(call quota.Call, err error) {
+			if disagrees(err) {
+				log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
+				return
+			}
 			log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
 		}
 		p := &passes{daemon: s, fetching: f, log: log}

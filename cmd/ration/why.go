@@ -116,7 +116,7 @@ func (e *explanation) explain(ctx context.Context, s *spending, table *costs.Tab
 		}
 	}
 	if budget != nil && r.Ledger == s.ledger.name {
-		if err := e.spenders(ctx, s, budget); err != nil {
+		if err := e.spenders(ctx, s, budget, budget.CoverageAmong(table.Budgets())); err != nil {
 			return err
 		}
 	}
@@ -128,14 +128,14 @@ func (e *explanation) explain(ctx context.Context, s *spending, table *costs.Tab
 }
 
 // spenders adds up who had spent the budget's window at the instant of the refusal.
-func (e *explanation) spenders(ctx context.Context, s *spending, budget *quota.Budget) error {
+func (e *explanation) spenders(ctx context.Context, s *spending, budget *quota.Budget, coverage *quota.Coverage) error {
 	at, window := e.Refusal.At, budget.Window
 	since := at.Add(-window.Horizon() + time.Microsecond)
 	if window.Kind() == quota.KindDaily {
 		since = window.Day(at).Since
 	}
 	e.Window, e.Since, e.estimate = new(window.String()), instant(since), window.Estimate()
-	coverage, groups := budget.Coverage(), map[spender]quota.Units{}
+	groups := map[spender]quota.Units{}
 	for entry, err := range s.ledger.Entries(ctx, quota.Query{Account: budget.Account, Since: since, Until: at.Add(time.Microsecond)}) {
 		if err != nil {
 			return err

@@ -135,7 +135,7 @@ func (d *demand) atWorst() []string {
 
 // held returns the entries that count for a budget, with what they count for.
 func (in *Input) held(b *quota.Budget, count func(e *quota.Entry, amount int64)) {
-	coverage := b.Coverage()
+	coverage := b.CoverageAmong(in.Budgets)
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]

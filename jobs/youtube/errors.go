@@ -26,7 +26,7 @@ type APIError struct {
 	Message string
 	Class   feedback.Class
 	Bucket  string        // whose limit it is, when it is about one
-	After   time.Duration // when to come back, of a SlowDown
+	After   time.Duration // how long to wait, for a SlowDown or when the answer says so
 	Err     error
 }
 
@@ -50,6 +50,12 @@ func (e *APIError) Unwrap() error { return e.Err }
 // without a chart, for example. To ask again is of no use.
 func (e *APIError) NotFound() bool {
 	return e.Status == http.StatusNotFound || e.Reason == "videoChartNotFound"
+}
+
+// Stops reports whether the upstream said to stop calling for a time: for its
+// quota, or by a Retry-After on any error.
+func (e *APIError) Stops() bool {
+	return e.Class == feedback.Exhausted || e.Class == feedback.SlowDown || e.After > 0
 }
 
 // keyRefused are the reasons, of any age, by which Google refuses a key itself

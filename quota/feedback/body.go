@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"html"
 	"io"
@@ -33,51 +32,6 @@ func (d *dialect) looksInto(resp *http.Response) bool {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))
 }
-
-// peek returns the beginning of a response's body, a byte more than most when
-// there is more, and puts back one that reads the same: those bytes, and then
-// what follows, or the error that did.
-func peek(resp *http.Response, most int64) []byte {
-	if resp.Body == nil {
-		return nil
-	}
-	body := resp.Body
-	begin, err := io.ReadAll(io.LimitReader(body, most+1))
-	rest := io.Reader(body)
-	if err != nil {
-		rest = failed{err}
-	}
-	resp.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(begin), rest), body}
-	if int64(len(begin)) > most {
-		return nil // what is cut is no JSON
-	}
-	return begin
-}
-
-// unpacked returns a body that a caller asked for in gzip, which net/http then
-// leaves as it is; nil when it has more than most bytes, or cannot be read.
-func unpacked(resp *http.Response, body []byte, most int64) []byte {
-	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") || len(body) == 0 {
-		return body
-	}
-	packed, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil
-	}
-	plain, err := io.ReadAll(io.LimitReader(packed, most+1))
-	if err != nil || int64(len(plain)) > most {
-		return nil
-	}
-	return plain
-}
-
-// failed is a reader that has failed for good.
-type failed struct{ err error }
-
-func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
 // parse returns a body's JSON, its numbers as they are written, or nil.
 func parse(body []byte) any {

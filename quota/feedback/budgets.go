@@ -119,8 +119,15 @@ const nearReset = 2 * quota.DefaultMargin
 // of requests instead of units. Near its reset the answer may be of the window that ended.
 func speaksOf(b *quota.Budget, l limit) bool {
 	switch {
-	case b.Window.Estimate(), l.left >= b.Limit, l.reset != unknownReset && l.reset <= nearReset, l.max >= 0 && l.max < b.Limit:
+	case b.Window.Estimate(), l.left >= b.Limit, l.reset != unknownReset && l.reset <= nearReset, l.max >= 0 && differs(b, l):
 		return false
 	}
 	return named(b, l.bucket) || about(b, l)
+}
+
+// differs reports whether a limit cannot be the one that a budget keeps to: it
+// is lower, or so much higher that another one is probably meant, unless the
+// budget's name says that it is this one.
+func differs(b *quota.Budget, l limit) bool {
+	return l.max < b.Limit || l.max > 2*b.Limit && !named(b, l.bucket)
 }

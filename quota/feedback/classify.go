@@ -46,8 +46,8 @@ type Answer struct {
 
 	// RetryAfter is how long to wait. For SlowDown it is always set, from a
 	// second to 10 minutes for a minute's limit and a day for others, and a
-	// minute when the answer does not say. For Transient it is what the
-	// answer says, or 0. For others it is 0.
+	// minute when the answer does not say. For Transient and Permanent it is
+	// what the answer says, or 0. For others it is 0.
 	RetryAfter time.Duration
 	Limit      quota.Units // the upstream's own limit; 0 when it does not say, and for Never
 }
@@ -75,10 +75,10 @@ func Classify(status int, header http.Header, body []byte) Answer {
 	if len(body) > maxBody {
 		body = nil
 	}
-	return newError(status, parse(body)).classify(header)
+	return newError(status, parse(body)).classify(ParseRetryAfter(header))
 }
 
-func (e *apiError) classify(header http.Header) Answer {
+func (e *apiError) classify(after time.Duration, said bool) Answer {
 	answer := Answer{Class: Permanent, Reason: e.text()}
 	found, period := e.limit()
 	switch {
@@ -100,11 +100,10 @@ func (e *apiError) classify(header http.Header) Answer {
 	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
 		answer.Class = Transient
 	}
-	after, said := ParseRetryAfter(header)
 	switch answer.Class {
 	case Exhausted, SlowDown, Never:
 		answer.Bucket, answer.Limit = found.bucket(e), found.limit
-	case Transient:
+	case Transient, Permanent:
 		answer.RetryAfter = after
 	}
 	if answer.Class == SlowDown {

@@ -72,7 +72,7 @@ func github() dialect {
 // shopify is as of shopify.dev/docs/api/usage/limits.
 func shopify() dialect {
 	return dialect{
-		headers: []headers{{bucket: "rest", pair: "X-Shopify-Shop-Api-Call-Limit"}},
+		headers: []headers{{bucket: "rest", pair: "X-Shopify-Shop-Api-Call-Limit", leaky: true}},
 		texts:   []string{"errors.*.extensions.code", "errors.*.message"},
 		words:   []word{{text: "throttled", class: SlowDown}},
 		cost:    []string{"extensions.cost.actualQueryCost"},
@@ -239,7 +239,7 @@ func githubGraphQL(a *answer) {
 	for _, v := range at(a.json, "data.rateLimit") {
 		l := limit{bucket: "graphql", max: quantity(v, "limit"), left: quantity(v, "remaining"), reset: unknownReset}
 		if text, ok := field[string](v, "resetAt"); ok {
-			l.reset = rfc3339.read(text, a.date)
+			l.reset = rfc3339.read(text, a.now)
 		}
 		a.limits = append(a.limits, l)
 	}
@@ -250,7 +250,7 @@ func githubGraphQL(a *answer) {
 func shopifyThrottle(a *answer) {
 	for _, cost := range at(a.json, "extensions.cost") {
 		status, _ := field[map[string]any](cost, "throttleStatus")
-		l := limit{bucket: "graphql", max: quantity(status, "maximumAvailable"), left: quantity(status, "currentlyAvailable"), reset: unknownReset}
+		l := limit{bucket: "graphql", max: quantity(status, "maximumAvailable"), left: quantity(status, "currentlyAvailable"), reset: unknownReset, leaky: true}
 		rate, ok := number(status["restoreRate"])
 		if asked := quantity(cost, "requestedQueryCost"); ok && rate > 0 && l.left >= 0 {
 			l.reset = seconds(float64(max(asked, 1)-l.left) / rate)

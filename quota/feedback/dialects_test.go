@@ -22,15 +22,24 @@ const (
 // epoch writes an instant so long after noon as GitHub does.
 func epoch(after time.Duration) string { return fmt.Sprint(at(noon).Add(after).Unix()) }
 
-// stop is a verdict that lasts so long from noon on; a slow one is retried.
+// stop is a verdict with a cooldown; a slow one is retried.
 func stop(budget string, wait time.Duration, reason string) quota.Verdict {
-	return quota.Verdict{Budget: budget, Until: at(noon).Add(wait), Reason: reason}
+	return quota.Verdict{Budget: budget, For: wait, Reason: reason}
 }
 
 func slow(budget string, wait time.Duration, reason string) quota.Verdict {
 	v := stop(budget, wait, reason)
 	v.Transient, v.After = true, time.Microsecond
 	return v
+}
+
+// limited adds that the upstream's own limit is far from a budget's.
+func limited(budget string, limit quota.Units) quota.Verdict {
+	return quota.Verdict{LimitOf: budget, Limit: limit}
+}
+
+func guessed(units quota.Units) quota.Verdict {
+	return quota.Verdict{Settled: true, Undocumented: true, Units: units}
 }
 
 func settled(units quota.Units) quota.Verdict { return quota.Verdict{Settled: true, Units: units} }
@@ -110,7 +119,7 @@ var dialectTests = []struct {
 	{"openai", "fine", nil, 200, asJSON + "X-RateLimit-Remaining-Tokens: 1000\nX-RateLimit-Reset-Tokens: 6m0s", `{"usage":{"prompt_tokens":9,"completion_tokens":12,"total_tokens":21}}`, settled(21)},
 	{"openai", "fine, and the last", []quota.Budget{{Account: "my-project", Name: "rpm", Limit: 60, Window: quota.Sliding(time.Hour), Measure: quota.Calls}, hour("tpm", 1000)}, 200,
 		asJSON + "X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 6m0s\nX-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 120ms", `{"usage":{"total_tokens":21}}`,
-		quota.Verdict{Settled: true, Units: 21, Budget: "rpm", Until: at(noon).Add(6 * time.Minute), Reason: "200, nothing left of requests"}},
+		quota.Verdict{Settled: true, Units: 21, Budget: "rpm", For: 6 * time.Minute, Reason: "200, nothing left of requests"}},
 	{"openai", "too fast", nil, 429, asJSON + "X-RateLimit-Limit-Tokens: 1000\nX-RateLimit-Remaining-Tokens: 10\nX-RateLimit-Reset-Tokens: 7.66s", `{"error":{"type":"tokens","code":"rate_limit_exceeded"}}`, slow("", 7660*time.Millisecond, "429 rate_limit_exceeded tokens")},
 	{"openai", "no money", nil, 429, asJSON + "Retry-After: 20", `{"error":{"type":"insufficient_quota","code":"insufficient_quota"}}`, quota.Verdict{Never: true, Reason: "429 insufficient_quota"}},
 	{"openai", "a stream", nil, 200, dated + "Content-Type: text/event-stream", `{"usage":{"total_tokens":21}}`, quota.Verdict{}},
@@ -121,10 +130,10 @@ var dialectTests = []struct {
 	{"anthropic", "overloaded", nil, 529, asJSON, `{"error":{"type":"overloaded_error"}}`, transient(0)},
 
 	{"generic", "too fast", nil, 429, dated + "Retry-After: Fri, 20 Nov 2026 12:01:30 GMT", "", slow("", 90*time.Second, "429 Too Many Requests")},
-	{"generic", "busy", nil, 503, dated + "Retry-After: 7", "", transient(7 * time.Second)},
+	{"generic", "busy", nil, 503, dated + "Retry-After: 7", "", slow("", 7*time.Second, "503 Service Unavailable")},
 	{"generic", "forbidden", nil, 403, dated, "", quota.Verdict{}},
 	{"generic", "forbidden for a while", nil, 403, dated + "Retry-After: 7", "", slow("", 7*time.Second, "403 Forbidden")},
-	{"generic", "longer than the window", []quota.Budget{minutely}, 429, dated + "Retry-After: 3600", "", slow("minute", time.Minute, "429 Too Many Requests")},
+	{"generic", "longer than the window", []quota.Budget{minutely}, 429, dated + "Retry-After: 3600", "", slow("minute", time.Hour, "429 Too Many Requests")},
 	{"generic", "no longer than another window", []quota.Budget{minutely, hour("other", 10)}, 429, dated + "RateLimit-Limit: 100\nRateLimit-Remaining: 0\nRetry-After: 1800", "", slow("minute", 30*time.Minute, "429 Too Many Requests")},
 	{"generic", "to 06", nil, 200, dated + "RateLimit-Limit: 100, 100;w=60\nRateLimit-Remaining: 0\nRateLimit-Reset: 30", "", stop("", 30*time.Second, "200, nothing left")},
 	{"generic", "07", nil, 200, dated + "RateLimit: limit=100, remaining=0, reset=30\nRateLimit-Policy: 100;w=60", "", stop("", 30*time.Second, "200, nothing left")},
@@ -132,11 +141,11 @@ var dialectTests = []struct {
 	{"generic", "from 08", []quota.Budget{hour("x", 100)}, 200, dated + `RateLimit: "default";r=50;t=300` + "\n" + `RateLimit-Policy: "default";q=100;w=3600`, "", left(quota.Verdict{}, "x", 50)},
 	{"generic", "from 08, several", []quota.Budget{hour("x", 100), hour("my-burst", 100)}, 200, dated + `RateLimit: "burst";r=0;t=3, "day";r=50;t=300`, "", stop("my-burst", 3*time.Second, "200, nothing left of burst")},
 	{"generic", "from 08, of bytes", nil, 200, dated + `RateLimit: "x";r=0;t=30` + "\n" + `RateLimit-Policy: "x";q=100;qu="content-bytes"`, "", quota.Verdict{}},
-	{"generic", "cost", nil, 200, dated + `RateLimit: "default";r=50;t=30;cost=4`, "", settled(4)},
-	{"generic", "cost in a header", nil, 200, dated + "RateLimit-Cost: 4", "", settled(4)},
+	{"generic", "cost", nil, 200, dated + `RateLimit: "default";r=50;t=30;cost=4`, "", guessed(4)},
+	{"generic", "cost in a header", nil, 200, dated + "RateLimit-Cost: 4", "", guessed(4)},
 	{"generic", "an epoch", nil, 200, dated + "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: " + epoch(time.Minute), "", stop("", time.Minute, "200, nothing left")},
 	{"generic", "no epoch", nil, 200, dated + "X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Reset: 60", "", stop("", time.Minute, "200, nothing left")},
-	{"generic", "a limit of something else", []quota.Budget{hour("units", 5000)}, 200, dated + "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Reset: 300", "", quota.Verdict{}},
+	{"generic", "a limit of something else", []quota.Budget{hour("units", 5000)}, 200, dated + "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 59\nX-RateLimit-Reset: 300", "", limited("units", 60)},
 	{"generic", "near its reset", []quota.Budget{hour("units", 60)}, 200, dated + "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60", "", quota.Verdict{}},
 	{"generic", "two budgets, which is not known", []quota.Budget{hour("a", 60), hour("b", 60)}, 200, dated + "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 300", "", quota.Verdict{}},
 }
@@ -168,13 +177,12 @@ func sane(t *testing.T, got quota.Verdict, budgets []quota.Budget) {
 	for _, b := range budgets {
 		longest = max(longest, b.Window.Horizon())
 	}
-	now := at(noon)
-	switch wait := got.Until.Sub(now); {
-	case !got.Until.IsZero() && (wait <= 0 || wait > longest):
-		t.Errorf("a cooldown of %s: %+v", wait, got)
-	case got.Until.IsZero() && got.Budget != "", got.Never && !got.Until.IsZero(), got.Never && got.Transient:
+	switch {
+	case got.For < 0 || got.For > longest:
+		t.Errorf("a cooldown of %s: %+v", got.For, got)
+	case got.For == 0 && got.Budget != "", got.Never && got.For > 0, got.Never && got.Transient:
 		t.Errorf("contradicts itself: %+v", got)
-	case got.Transient && !got.Until.IsZero() && wait < time.Second:
+	case got.Transient && got.For > 0 && got.For < time.Second && got.After < time.Microsecond:
 		t.Errorf("a busy loop: %+v", got)
 	case got.After < 0, got.After > feedback.MaxRetryAfter, got.Units < 0, got.Units > quota.MaxUnits, !got.Settled && got.Units != 0:
 		t.Errorf("out of bounds: %+v", got)

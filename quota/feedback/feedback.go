@@ -1,9 +1,18 @@
 // Package feedback reads from an upstream's answer what it says about its
-// quota: that a limit is spent until an instant, that calls come too fast, what
-// the call really cost, how much is left, or nothing. It knows the answers of
+// quota: that a limit is spent for a time, that calls come too fast, what the
+// call really cost, how much is left, or nothing. It knows the answers of
 // several upstreams by name:
 //
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
+//
+// Whatever its status, an error with a Retry-After (or Retry-After-Ms) above 0
+// is a cooldown of that length, up to a day: of the budget whose limit the
+// answer is about, or of the whole account, as for a 5xx. A limit of 0, which no
+// wait lifts, is not. In answers that are no error Retry-After is about
+// something else, the target of a redirect or a job to poll, and is not read.
+//
+// Times in an answer are taken against its own Date, so that no clock here
+// matters; without a Date, against the host's clock.
 package feedback
 
 import (
@@ -35,7 +44,8 @@ type Options struct {
 	// Budgets are those that the calls are charged to. A limit of the upstream
 	// is one of theirs when its name says so, or else the call's method or what
 	// it counts; otherwise it is the whole account's. No cooldown is longer than
-	// the longest window of the account, except until the upstream's day ends.
+	// the longest window of the account, except until the upstream's day ends,
+	// and for what Retry-After says.
 	Budgets []quota.Budget
 
 	// NotModified returns what a call costs that is answered with 304. nil
@@ -94,7 +104,7 @@ type answer struct {
 	call   quota.Call
 	status int
 	header http.Header
-	date   time.Time // the upstream's clock: the answer's Date, or else ours
+	now    time.Time // by the upstream's clock: the answer's Date and Age, or else by ours
 	json   any       // the body; nil when nobody looked, or it is no JSON
 
 	class  Class
@@ -106,8 +116,9 @@ type answer struct {
 	said  bool
 	day   bool // until the upstream's day ends
 
-	cost   quota.Units // what the call really cost, when costed
-	costed bool
+	cost         quota.Units // what the call really cost, when costed
+	costed       bool
+	undocumented bool // by a header that no document of the upstream defines
 }
 
 // verdict is for quota.Transport.Feedback.
@@ -117,36 +128,61 @@ func (r *reader) verdict(call quota.Call, resp *http.Response) quota.Verdict {
 	}
 	a := r.read(call, resp)
 	var v quota.Verdict
-	if a.costed && a.cost >= 0 && a.cost <= quota.MaxUnits {
-		v.Settled, v.Units = true, a.cost
-	}
-	if a.status == http.StatusNotModified && r.NotModified != nil {
-		if units := r.NotModified(call); units >= 0 && units < call.Units {
-			v.Settled, v.Units = true, units
-		}
-	}
+	r.settle(&v, a)
 	switch a.class {
 	case Never:
 		v.Never, v.Reason = true, a.reason()
 	case Exhausted, SlowDown:
 		r.stop(&v, a)
 	default:
-		if a.class == Transient {
-			v.Transient, v.After = true, a.after
-		}
-		if a.status != http.StatusUnauthorized { // its limits are those of nobody's key
-			r.heed(&v, a)
+		r.pauseFor(&v, a)
+		if a.status != http.StatusUnauthorized { // its limits are not this key's
+			r.readLimits(&v, a)
 		}
 	}
 	return v
 }
 
+// settle takes what the call cost from an answer. Only what an upstream
+// documents for an answer that is fine may be less than the price, and not
+// nothing; a 304 costs what NotModified says.
+func (r *reader) settle(v *quota.Verdict, a *answer) {
+	if a.costed {
+		v.Settled, v.Units = true, min(max(a.cost, 1), quota.MaxUnits)
+		v.Undocumented = a.undocumented || a.status >= http.StatusBadRequest
+	}
+	if a.status == http.StatusNotModified && r.NotModified != nil {
+		if units := r.NotModified(a.call); units >= 0 && units < a.call.Units {
+			v.Settled, v.Undocumented, v.Units = true, false, units
+		}
+	}
+}
+
+// pauseFor makes a cooldown of what an error that is about no limit says of
+// when to come back: of the account for an upstream that is out of order, else
+// of the budget that covers such calls.
+func (r *reader) pauseFor(v *quota.Verdict, a *answer) {
+	if a.class == Transient {
+		v.Transient, v.After = true, a.after
+	}
+	if a.status < http.StatusBadRequest || !a.said || a.after <= 0 {
+		return
+	}
+	v.For, v.Reason = a.after, a.reason()
+	if v.Transient { // a retry waits for the cooldown's end
+		v.After = time.Microsecond
+	} else if budget := r.budgets.of(a.call, a.about, r.byMethod); budget != nil {
+		v.Budget = budget.Name
+	}
+}
+
 // read reads an answer.
 func (r *reader) read(call quota.Call, resp *http.Response) *answer {
-	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, date: r.Now()}
-	if text, ok := single(a.header, "Date"); ok {
-		if date, err := http.ParseTime(text); err == nil {
-			a.date = date
+	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
+	if date, ok := dateOf(a.header); ok {
+		a.now = date
+		if age, ok := single(a.header, "Age"); ok { // a cache has held it so long
+			a.now = date.Add(max(0, delta.read(age, date)))
 		}
 	}
 	switch {
@@ -155,7 +191,7 @@ func (r *reader) read(call quota.Call, resp *http.Response) *answer {
 	case a.status == http.StatusOK && r.looksInto(resp):
 		a.json = parse(unpacked(resp, peek(resp, maxFine), maxFine))
 	}
-	a.after, a.said = ParseRetryAfter(a.header)
+	a.after, a.said = retryAfter(a.header, a.now)
 	for _, f := range r.headers {
 		a.limits = append(a.limits, f.read(a)...)
 	}
@@ -179,63 +215,78 @@ func (r *reader) stop(v *quota.Verdict, a *answer) {
 	if a.class == SlowDown { // a retry waits for the cooldown's end
 		v.Transient, v.After = true, time.Microsecond
 	}
-	now := r.Now()
 	if a.day && r.dayIsKnown() {
-		v.Until = r.Resets.Day(now).Opens
+		v.For = r.untilDay(a)
 		return
 	}
-	wait, said := a.after, a.said
-	if !said {
-		wait, said = a.reset()
+	if a.said {
+		v.For = max(a.after, leastWait)
+		return
 	}
+	wait, said := a.reset()
 	switch {
 	case said:
-	case a.day: // nobody knows when that day ends
+	case a.day: // nothing says when that day ends
 		wait = time.Hour
 	default:
 		wait = cmp.Or(r.pause, defaultWait)
 	}
-	v.Until = now.Add(max(min(wait, r.budgets.longest(a.call.Account)), leastWait)).UTC()
+	v.For = max(min(wait, r.budgets.longest(a.call.Account)), leastWait)
 }
+
+// untilDay returns how long it is until the upstream's next day has begun.
+func (r *reader) untilDay(a *answer) time.Duration { return r.Resets.Day(a.now).Opens.Sub(a.now) }
 
 // dayIsKnown reports whether it is known when the upstream's day ends.
 func (r *reader) dayIsKnown() bool { return r.Resets.Kind() == quota.KindDaily }
 
-// heed makes of an answer that is no stop what its limits ask for: a cooldown
-// of the one with nothing left that lasts longest, and the word of how much is
-// left of the smallest other.
-func (r *reader) heed(v *quota.Verdict, a *answer) {
-	now := r.Now()
+// readLimits takes from an answer that does not say stop what its limits ask
+// for: a cooldown of the one with nothing left that lasts longest, and how much
+// is left of the smallest other.
+func (r *reader) readLimits(v *quota.Verdict, a *answer) {
+	fit, odd := map[*quota.Budget]bool{}, map[*quota.Budget]quota.Units{}
 	for _, l := range a.limits {
-		if l.left < 0 || l.max >= 0 && l.left > l.max {
-			continue
-		}
 		budget := r.budgets.of(a.call, l, r.byMethod)
-		if l.left > 0 {
-			if budget != nil && speaksOf(budget, l) && (v.LeftOf == "" || l.left < v.Left) {
-				v.LeftOf, v.Left = budget.Name, l.left
-			}
-			continue
+		if budget != nil && l.max >= 0 && !l.leaky {
+			fit[budget] = fit[budget] || !differs(budget, l)
+			odd[budget] = max(odd[budget], l.max)
 		}
-		var until time.Time
-		switch wait := l.reset; {
-		case l.day && r.dayIsKnown():
-			until = r.Resets.Day(now).Opens
-		case wait == unknownReset:
-			wait = cmp.Or(r.pause, defaultWait)
-			fallthrough
-		default:
-			until = now.Add(min(wait, r.budgets.longest(a.call.Account))).UTC()
+		switch {
+		case l.left < 0 || l.max >= 0 && l.left > l.max:
+		case l.left == 0:
+			r.stopForLimit(v, a, l, budget)
+		case budget != nil && speaksOf(budget, l) && (v.LeftOf == "" || l.left < v.Left):
+			v.LeftOf, v.Left = budget.Name, l.left
 		}
-		if until.After(now) && until.After(v.Until) {
-			v.Until, v.Budget, v.Reason = until, "", fmt.Sprintf("%d, nothing left", a.status)
-			if l.bucket != "" {
-				v.Reason += " of " + l.bucket
-			}
-			if budget != nil {
-				v.Budget = budget.Name
-			}
+	}
+	for i := range r.budgets {
+		b := &r.budgets[i].Budget
+		if most, ok := odd[b]; ok && !fit[b] && v.LimitOf == "" {
+			v.LimitOf, v.Limit = b.Name, most
 		}
+	}
+}
+
+// stopForLimit makes a cooldown of a limit of which nothing is left.
+func (r *reader) stopForLimit(v *quota.Verdict, a *answer, l limit, budget *quota.Budget) {
+	var wait time.Duration
+	switch {
+	case l.day && r.dayIsKnown():
+		wait = r.untilDay(a)
+	case l.reset == unknownReset:
+		wait = cmp.Or(r.pause, defaultWait)
+	default:
+		wait = min(l.reset, r.budgets.longest(a.call.Account))
+	}
+	if wait <= v.For {
+		return
+	}
+	v.For, v.Budget, v.Reason = wait, "", fmt.Sprintf("%d, nothing left", a.status)
+	if l.bucket != "" {
+		v.Reason += " of " + l.bucket
+	}
+	if budget != nil {
+		v.Budget = budget.Name
 	}
 }
 

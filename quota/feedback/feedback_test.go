@@ -79,7 +79,7 @@ func TestReset(t *testing.T) {
 		"2026-11-01T07:01:00Z": "2026-11-02T08:00:30Z", // 25 hours
 	} {
 		got := reader(t, "google", feedback.Options{Now: clock(now)})(call, response(403, "", body(403, spentHTML, "quotaExceeded")))
-		want := quota.Verdict{Until: at(until), Reason: "403 quotaExceeded"}
+		want := quota.Verdict{For: at(until).Sub(at(now)), Reason: "403 quotaExceeded"}
 		if got != want {
 			t.Errorf("at %s: %+v; want %+v", now, got, want)
 		}
@@ -108,8 +108,8 @@ func TestResets(t *testing.T) {
 			"google":  response(403, "", body(403, spentHTML, "quotaExceeded")),
 			"hubspot": response(200, "X-HubSpot-RateLimit-Daily: 250000\nX-HubSpot-RateLimit-Daily-Remaining: 0", ""),
 		} {
-			if got := reader(t, dialect, feedback.Options{Zone: time.UTC, Resets: c.window, Now: clock(c.now)})(call, resp); !got.Until.Equal(at(c.until)) {
-				t.Errorf("%s, %s, at %s: until %s; want %s", dialect, c.window, c.now, got.Until, c.until)
+			if got := reader(t, dialect, feedback.Options{Zone: time.UTC, Resets: c.window, Now: clock(c.now)})(call, resp); got.For != at(c.until).Sub(at(c.now)) {
+				t.Errorf("%s, %s, at %s: for %s; want until %s", dialect, c.window, c.now, got.For, c.until)
 			}
 		}
 	}
@@ -181,13 +181,17 @@ func TestGoogle(t *testing.T) {
 		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
 		{"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")), quota.Verdict{Budget: "others", Reason: "403 rateLimitExceeded", Transient: true, After: soon.After}, minute},
 		{"never", buckets, searches, response(429, "Retry-After: 90", body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")), quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
-		{"forbidden", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},
-		{"an outage", buckets, videos, response(503, "Retry-After: 90", body(503, "x", "backendError")), quota.Verdict{Transient: true, After: 90 * time.Second}, time.Time{}},
+		{"forbidden", buckets, videos, response(403, "", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},
+		{"forbidden for a while", buckets, videos, response(403, "Retry-After: 90", body(403, "x", "forbidden")), quota.Verdict{Budget: "others", Reason: "403 forbidden"}, now.Add(90 * time.Second)},
+		{"an outage", buckets, videos, response(503, "", body(503, "x", "backendError")), quota.Verdict{Transient: true}, time.Time{}},
+		{"an outage with an end", buckets, videos, response(503, "Retry-After: 90", body(503, "x", "backendError")), quota.Verdict{Reason: "503 backendError", Transient: true, After: soon.After}, now.Add(90 * time.Second)},
 	}
 	for _, test := range tests {
 		c := call
 		c.Method = test.method
-		test.want.Until = test.until
+		if !test.until.IsZero() {
+			test.want.For = test.until.Sub(now)
+		}
 		if got := reader(t, "google", feedback.Options{Zone: time.UTC, Budgets: test.budgets, Now: clock("2026-11-20T12:00:00Z")})(c, test.resp); got != test.want {
 			t.Errorf("%s: %+v; want %+v", test.name, got, test.want)
 		}

@@ -15,7 +15,7 @@ func google(a *answer) {
 		return
 	}
 	e := newError(a.status, a.json)
-	answer := e.classify(a.header)
+	answer := e.classify(a.after, a.said)
 	a.class, a.word, a.day = answer.Class, e.word(), answer.Class == Exhausted
 	a.about = limit{bucket: answer.Bucket, max: -1, left: -1, reset: unknownReset}
 	a.after, a.said = answer.RetryAfter, answer.RetryAfter > 0

@@ -29,7 +29,7 @@ func ietf(a *answer) {
 	for _, m := range list {
 		l := limit{bucket: bucketName(m.name), max: m.number("limit", "q"), left: m.number("remaining", "r"), reset: unknownReset}
 		if t := m.number("reset", "t"); t >= 0 {
-			l.reset = delta.read(m.text("reset", "t"), a.date)
+			l.reset = delta.read(m.text("reset", "t"), a.now)
 		}
 		if p, ok := policyOf(policies, m); ok {
 			if strings.HasPrefix(p.text("qu"), "content-bytes") || strings.HasPrefix(p.text("qu"), "concurrent") {
@@ -39,11 +39,11 @@ func ietf(a *answer) {
 				l.max = p.quota()
 			}
 			if l.reset == unknownReset {
-				l.reset = delta.read(p.text("w"), a.date)
+				l.reset = delta.read(p.text("w"), a.now)
 			}
 		}
 		if n := m.number("cost"); n >= 0 {
-			a.cost, a.costed = n, true
+			a.cost, a.costed, a.undocumented = n, true, true
 		}
 		if l.left >= 0 || l.reset >= 0 {
 			a.limits = append(a.limits, l)
@@ -51,7 +51,7 @@ func ietf(a *answer) {
 	}
 	for _, name := range []string{"Ratelimit-Cost", "X-Ratelimit-Cost"} {
 		if text, ok := single(a.header, name); ok && units(text) >= 0 {
-			a.cost, a.costed = units(text), true
+			a.cost, a.costed, a.undocumented = units(text), true, true
 		}
 	}
 }

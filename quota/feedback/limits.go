@@ -15,6 +15,7 @@ type limit struct {
 	max, left quota.Units   // -1: not said
 	reset     time.Duration // until it is whole again, 0 or more, or unknownReset
 	day       bool          // it is a day's, and whole again when the upstream's day ends
+	leaky     bool          // max is how much a bucket holds that fills all the time
 }
 
 // unknownReset is the reset of a limit that the answer does not say.
@@ -28,13 +29,14 @@ type headers struct {
 	max, left, used, reset string
 	clock                  clock
 
-	pair string // a header such as "18/5000" or "api-usage=18/5000": used and max in one
-	day  bool
+	pair  string // a header such as "18/5000" or "api-usage=18/5000": used and max in one
+	day   bool
+	leaky bool
 }
 
 // read returns the limit that an answer's headers tell of, or none.
 func (h headers) read(a *answer) []limit {
-	l := limit{bucket: h.bucket, max: -1, left: -1, reset: unknownReset, day: h.day}
+	l := limit{bucket: h.bucket, max: -1, left: -1, reset: unknownReset, day: h.day, leaky: h.leaky}
 	number := func(name string) quota.Units {
 		if name == "" {
 			return -1
@@ -58,7 +60,7 @@ func (h headers) read(a *answer) []limit {
 		l.max = l.left + used
 	}
 	if text, ok := single(a.header, h.reset); ok {
-		l.reset = h.clock.read(text, a.date)
+		l.reset = h.clock.read(text, a.now)
 	}
 	if text, ok := single(a.header, h.named); ok {
 		l.bucket = bucketName(text)

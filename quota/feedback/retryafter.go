@@ -19,8 +19,29 @@ const absurd = 366 * 24 * time.Hour
 // date that has passed is 0. ok is false without a header, with two, and for
 // anything else: signs, fractions, exponents, years.
 func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
+	date, _ := dateOf(header)
+	return retryAfter(header, date)
+}
+
+// dateOf returns an answer's Date: by the upstream's clock, when it was made.
+func dateOf(header http.Header) (time.Time, bool) {
+	text, _ := single(header, "Date")
+	date, err := http.ParseTime(text)
+	return date, err == nil
+}
+
+// retryAfter returns what Retry-After asks for, where it is now a time by the
+// clock that a date in it is of; zero is unknown. Some upstreams send
+// milliseconds in a header of their own.
+func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool) {
 	text, ok := single(header, "Retry-After")
 	if !ok {
+		for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+			text, _ := single(header, name)
+			if wait := millis.read(text, now); text != "" && wait >= 0 {
+				return min(wait, MaxRetryAfter), true
+			}
+		}
 		return 0, false
 	}
 	if seconds, ok := digits(text); ok {
@@ -30,15 +51,10 @@ func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
 		return min(time.Duration(seconds)*time.Second, MaxRetryAfter), true
 	}
 	until, err := http.ParseTime(text)
-	if err != nil {
+	if err != nil || now.IsZero() || until.Sub(now) > absurd {
 		return 0, false
 	}
-	text, _ = single(header, "Date")
-	date, err := http.ParseTime(text)
-	if err != nil || until.Sub(date) > absurd {
-		return 0, false
-	}
-	return min(max(until.Sub(date), 0), MaxRetryAfter), true
+	return min(max(until.Sub(now), 0), MaxRetryAfter), true
 }
 
 // single returns the only value of a header, if it has one of a plausible length.

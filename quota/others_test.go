@@ -4,18 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
-	"github.com/ration-dev/ration/quota/redisledger"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // saying is a client whose upstream says what is left of a budget by the path: /30.
@@ -34,6 +30,7 @@ func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, 
 			return
 		}
 		resp.Body.Close()
+		client.CloseIdleConnections()
 	}
 }
 
@@ -64,20 +61,20 @@ func TestLeftOnlyLowers(t *testing.T) {
 }
 
 // TestLeftOfCalls does so with a budget that counts calls: those that are entered
-// cost no unit, and are some 200 an answer.
+// cost no unit, and are one entry.
 func TestLeftOfCalls(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls, units := budget("day", 1000, time.Hour), budget("units", 100_000, time.Hour)
 	calls.Measure = quota.Calls
 	guard := newGuard(t, nil, calls, units)
 	get := saying(up, guard, "day")
-	for i, step := range []struct{ left, used quota.Units }{{999, 1}, {980, 20}, {700, 221}, {700, 300}, {700, 301}} {
+	for i, step := range []struct{ left, used quota.Units }{{999, 1}, {980, 20}, {700, 300}, {700, 301}} {
 		if get(t, step.left); used(t, guard) != step.used {
 			t.Fatalf("step %d: %d left, used is %d; want %d", i, step.left, used(t, guard), step.used)
 		}
 	}
 	balances, err := guard.Balances(t.Context())
-	if err != nil || balances[1].Used != 50 {
+	if err != nil || balances[1].Used != 40 {
 		t.Errorf("%d units, %v; want those of the calls made", balances[1].Used, err)
 	}
 }
@@ -89,28 +86,6 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 		"memory": func(*testing.T) func() quota.Ledger {
 			l := memledger.Open(nil)
 			return func() quota.Ledger { return l }
-		},
-		"SQLite": func(t *testing.T) func() quota.Ledger {
-			path := filepath.Join(t.TempDir(), "ration.db")
-			return func() quota.Ledger {
-				l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				return l
-			}
-		},
-		"Redis": func(t *testing.T) func() quota.Ledger {
-			url := redistest.Start(t).URL()
-			return func() quota.Ledger {
-				l, err := redisledger.Open(url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				return l
-			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +151,7 @@ func TestCooldownsSayWhoAsked(t *testing.T) {
 		up := newUpstream(t, nil)
 		guard := newGuard(t, nil, budget("day", 100, time.Hour))
 		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Feedback: func(quota.Call, *http.Response) quota.Verdict {
-			return quota.Verdict{Until: time.Now().Add(time.Minute), Reason: c.reason}
+			return quota.Verdict{For: time.Minute, Reason: c.reason}
 		}}}
 		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), c.caller), "GET", up.URL, nil)
 		resp, err := client.Do(req)
@@ -199,7 +174,7 @@ func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))
 	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 3, MaxWait: time.Minute, Feedback: func(quota.Call, *http.Response) quota.Verdict {
-		return quota.Verdict{Never: true, Transient: true, Until: time.Now().Add(time.Minute)}
+		return quota.Verdict{Never: true, Transient: true, For: time.Minute}
 	}}}
 	for range 2 {
 		resp, err := client.Get(up.URL)
@@ -278,30 +253,55 @@ func TestCorrectOneAtATime(t *testing.T) {
 	}
 }
 
-// TestLeftSparesShorterBudgets: what others spent all day is not held against a
-// budget of an hour, which it would stop.
-func TestLeftSparesShorterBudgets(t *testing.T) {
+// TestADaysOthersThrottleAMinutesBudget: what others spent all day counts for the
+// budgets that it belongs to, and for no other.
+func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
+	of := func(name string, window quota.Window, change func(*quota.Budget)) quota.Budget {
+		b := quota.Budget{Account: account, Name: name, Limit: 2000, Window: window}
+		if change != nil {
+			change(&b)
+		}
+		return b
+	}
+	day, minute := quota.Daily(time.UTC), quota.Sliding(time.Minute)
 	for _, c := range []struct {
 		name      string
-		window    time.Duration
-		measure   quota.Measure
-		left, day quota.Units // what the day has used then, for the call costs 10
+		day       func(*quota.Budget)
+		other     quota.Budget
+		own, used quota.Units // of the day's budget and the other's, for the call counts 10 units
 	}{
-		{"an hour has no place for it", time.Hour, quota.ByUnits, 1500, 10},
-		{"an hour has place for it", time.Hour, quota.ByUnits, 1920, 80},
-		{"a minute may wait", time.Minute, quota.ByUnits, 1500, 500},
-		{"as long", 24 * time.Hour, quota.ByUnits, 1500, 500},
-		{"calls are not units", time.Hour, quota.Calls, 1500, 500},
+		{"a minute", nil, of("other", minute, nil), 500, 10},
+		{"an hour", nil, of("other", quota.Sliding(time.Hour), nil), 500, 10},
+		{"an estimate", nil, of("other", quota.Counter(time.Hour), nil), 500, 10},
+		{"just half as long", nil, of("other", quota.Sliding((25*time.Hour+31*time.Minute)/2), nil), 500, 10},
+		{"longer than half", nil, of("other", quota.Sliding(13*time.Hour), nil), 500, 500},
+		{"a month", nil, of("other", quota.Monthly(time.UTC), nil), 500, 500},
+		{"calls are not units", nil, of("other", day, func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 1},
+		{"one method", nil, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
+		{"all but one method", nil, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 10},
+		{"a lane", nil, of("other", day, func(b *quota.Budget) { b.Lanes = []string{"cron"} }), 500, 0},
+		{"a region", nil, of("other", day, func(b *quota.Budget) { b.Regions = []string{"IN"} }), 500, 0},
+		{"of a method, all", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, nil), 500, 500},
+		{"of a method, all but it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"m"} }), 500, 0},
+		{"of a method, all but another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
+		{"of a method, that and another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m", "x"} }), 500, 500},
+		{"of a method, another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"x"} }), 500, 0},
+		{"of a method, a minute of it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", minute, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
+		{"of all but one method, all but it", func(b *quota.Budget) { b.Except = []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
+		{"of two methods but one, that one", func(b *quota.Budget) { b.Methods, b.Except = []string{"m", "x"}, []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 500},
+		{"of a lane is not known", func(b *quota.Budget) { b.Lanes = []string{"cron"} }, of("other", day, nil), 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 			clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-			day, shorter := budget("day", 2000, time.Hour), budget("shorter", 100, c.window)
-			day.Window, shorter.Measure = quota.Daily(time.UTC), c.measure
-			guard := newGuard(t, &memledger.Options{Now: clock.Now}, day, shorter)
-			saying(up, guard, "day")(t, c.left)
-			if got := used(t, guard); got != c.day {
-				t.Errorf("%d used; want %d", got, c.day)
+			guard := newGuard(t, &memledger.Options{Now: clock.Now}, of("day", day, c.day), c.other)
+			saying(up, guard, "day")(t, 1500)
+			balances, err := guard.Balances(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if balances[0].Used != c.own || balances[1].Used != c.used {
+				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used, c.own, c.used)
 			}
 		})
 	}

@@ -1,0 +1,85 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// harmless reports whether a header may follow a redirect to another host: what
+// http itself uses, and nothing that could be a credential.
+func harmless(header string) bool {
+	switch header {
+	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control",
+		"Content-Encoding", "Content-Language", "Content-Length", "Content-Type",
+		"If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since",
+		"Pragma", "Range", "User-Agent":
+		return true
+	}
+	return false
+}
+
+// checkRedirect returns the request as it may be sent when it follows a
+// redirect, and an ErrRedirect if it may not. Any other request it returns as
+// it is.
+func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Request, error) {
+	if req.Response == nil {
+		return req, nil
+	}
+	previous := req.Response.Request
+	if unguarded {
+		if previous != nil {
+			if _, err := t.Price(previous); errors.Is(err, ErrUnguarded) {
+				return req, nil
+			}
+		}
+		return nil, fmt.Errorf("%w: to host %q, which is not guarded; guard it (hosts in costs.yaml), or stop at the redirect with http.Client.CheckRedirect", ErrRedirect, req.URL.Host)
+	}
+	first := previous
+	for first != nil && first.Response != nil {
+		first = first.Response.Request
+	}
+	for _, before := range []*http.Request{first, previous} {
+		if before != nil && before.URL.Scheme == "https" && !Confidential(req.URL) {
+			return nil, fmt.Errorf("%w: from https to %s://%s, where anyone on the way can read the request; call the address that the upstream serves over https", ErrRedirect, req.URL.Scheme, req.URL.Host)
+		}
+	}
+	if first != nil && sameHost(first.URL, req.URL) {
+		return req, nil
+	}
+	safe := *req
+	safe.Header = http.Header{}
+	for name, values := range req.Header {
+		if harmless(name) {
+			safe.Header[name] = values
+		}
+	}
+	return &safe, nil
+}
+
+// Confidential reports whether credentials may be sent to a URL: over https, or
+// to a loopback address.
+func Confidential(u *url.URL) bool {
+	if u.Scheme == "https" {
+		return true
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
+
+// sameHost reports whether two URLs name the same server. The step from http to
+// https on their usual ports does not change it.
+func sameHost(a, b *url.URL) bool {
+	name := func(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
+	port := func(u *url.URL) string {
+		if p := u.Port(); p != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+			return p
+		}
+		return ""
+	}
+	return name(a) == name(b) && port(a) == port(b)
+}

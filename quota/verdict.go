@@ -1,0 +1,177 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Verdict is what an upstream's answer says about its quota. The zero Verdict
+// is: nothing.
+type Verdict struct {
+	// Settled means that the call really cost Units. More than the lowest limit
+	// that covers the call is taken as that limit. Undocumented means that no
+	// documentation of the upstream defines the cost: it is then taken only
+	// between the call's price and MaxRaise times that.
+	Settled      bool
+	Undocumented bool
+	Units        Units
+
+	// For, when above 0, is how long to stop: a cooldown that all processes
+	// share. It is a duration so that the host's clock has no part in it. A stop
+	// of up to 10 minutes that follows one that was waited out lasts twice as
+	// long, and so on, up to 10 minutes.
+	For    time.Duration
+	Budget string // of this budget; empty: of the whole account
+	Reason string // in the upstream's words; the caller is added
+
+	// LeftOf, when not empty, is a budget of which the upstream says that only
+	// Left is left. When the ledger believes that more is, something else has
+	// spent the difference, and it is entered as a note, in the background. More
+	// than the ledger believes is ignored, and so is a budget whose window is an
+	// estimate, or that is for some lanes or regions only.
+	LeftOf string
+	Left   Units
+
+	// LimitOf, when not empty, is a budget of which the upstream says that its
+	// own limit is Limit, too far from the budget's to be compared. It is
+	// reported once, as a *LimitError.
+	LimitOf string
+	Limit   Units
+
+	// Never means that no wait lifts what Reason says: a limit of 0. It is
+	// neither cooled nor retried.
+	Never bool
+
+	Transient bool          // the same request may succeed a moment later
+	After     time.Duration // how long that is; 0 leaves it to the transport
+}
+
+// MaxRaise is how many times its price a call may be settled to by a cost that
+// the upstream does not document.
+const MaxRaise = 10
+
+// LimitError says that an upstream's own limit differs so much from a budget's
+// that one of them is probably not what it seems. It is for Transport.Report.
+type LimitError struct {
+	Account  string
+	Budget   string
+	Limit    Units // the budget's
+	Upstream Units
+}
+
+// Error names both limits and what to do.
+func (e *LimitError) Error() string {
+	if e.Upstream < e.Limit {
+		return fmt.Sprintf("budget %q allows %d, but the upstream says that a limit is %d; if it is the same limit, check that the calls carry the right credentials, or lower the budget's to %d",
+			e.Budget, e.Limit, e.Upstream, e.Upstream)
+	}
+	return fmt.Sprintf("budget %q allows %d, less than half of the upstream's limit of %d, so what other programs spend of that goes unnoticed; raise the budget's limit to %d or more, or end the budget's name with the upstream's name for that limit",
+		e.Budget, e.Limit, e.Upstream, (e.Upstream+1)/2)
+}
+
+// CostError says that a call was not settled to the cost that the upstream's
+// answer gave, because that is out of bounds. It is for Transport.Report.
+type CostError struct {
+	Account string
+	Method  string
+	Price   Units
+	Cost    Units // as the answer says
+	Charged Units
+}
+
+// Error names the cost, the price and what to do.
+func (e *CostError) Error() string {
+	return fmt.Sprintf("the upstream says that a call of %s costs %d instead of %d; %d were charged; correct the price if the upstream is right",
+		e.Method, e.Cost, e.Price, e.Charged)
+}
+
+// apply does what the verdict on an answer asks for. A retry of a call that the
+// upstream stopped waits for the cooldown: without one, because it did not
+// reach the ledger, nothing is transient. sent is when the request was sent.
+func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, sent time.Time) {
+	if v.Settled {
+		t.settle(ctx, call, grant, v)
+	}
+	if v.LimitOf != "" {
+		t.reportLimit(call, v)
+	}
+	if v.LeftOf != "" {
+		t.Guard.others.note(ctx, t, call, *v)
+	}
+	if v.Never {
+		return
+	}
+	v.For = t.stops.answered(t.Guard, call, v, sent)
+	if v.For > 0 {
+		stop := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: sourced(v.Reason, call.Caller)}
+		v.Transient = t.done(call, t.Guard.Cool(ctx, stop)) && v.Transient
+	}
+}
+
+// settle corrects what a call was charged to what the answer says.
+func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) {
+	least, most := Units(0), max(call.Units, t.Guard.lowestLimit(call))
+	if v.Undocumented {
+		least, most = call.Units, min(most, MaxRaise*call.Units)
+	}
+	units := min(max(v.Units, least), most)
+	if units != v.Units && t.Guard.firstTime(call.Account, "cost of "+call.Method) {
+		t.done(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
+	}
+	if units != call.Units && t.done(call, grant.Settle(ctx, units)) {
+		t.charged(call, 0, units-call.Units)
+	}
+}
+
+// reportLimit reports an upstream's limit that differs from a budget's.
+func (t *Transport) reportLimit(call Call, v *Verdict) {
+	charge := t.Guard.named(call.Account, v.LimitOf)
+	if charge != nil && charge.Limit != v.Limit && t.Guard.firstTime(call.Account, "limit of "+v.LimitOf) {
+		t.done(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.Limit, Upstream: v.Limit})
+	}
+}
+
+// lowestLimit returns the lowest limit in units that covers a call, at most
+// MaxUnits.
+func (g *Guard) lowestLimit(call Call) Units {
+	lowest := MaxUnits
+	for _, charge := range g.plan(&call).charges {
+		if charge.Coverage.Measure == ByUnits {
+			lowest = min(lowest, charge.Limit)
+		}
+	}
+	return lowest
+}
+
+// firstTime reports whether something of an account has not been reported yet.
+func (g *Guard) firstTime(account, what string) bool {
+	_, known := g.reported.LoadOrStore([2]string{account, what}, true)
+	return !known
+}
+
+// maxReason is what a ledger keeps of a cooldown's reason, in bytes.
+const maxReason = 200
+
+// sourced adds to a cooldown's reason who asked: 403 quotaExceeded (cron/trending IN).
+func sourced(reason string, c Caller) string {
+	if c == (Caller{}) {
+		return reason
+	}
+	source := cmp.Or(c.Lane, "-") + "/" + cmp.Or(c.Job, "-")
+	if c.Region != "" {
+		source += " " + c.Region
+	}
+	source = " (" + cut(source, maxReason/2) + ")"
+	return cut(reason, maxReason-len(source)) + source
+}
+
+// cut returns the beginning of text, at most so many bytes, whole characters.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "")
+}
