@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -119,13 +118,14 @@ func (g *Guard) Drain(ctx context.Context) error {
 // CloseIdleConnections drains the Guard, for at most 5 seconds, and closes the
 // idle connections of Base. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
+	if !t.closing.CompareAndSwap(false, true) {
+		return // its Base leads back to it
+	}
+	defer t.closing.Store(false)
 	if t.Guard != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
 		t.Guard.Drain(ctx)
-	}
-	if t.base() == http.RoundTripper(t) {
-		return
 	}
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

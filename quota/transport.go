@@ -61,6 +61,7 @@ type Transport struct {
 	waited  atomic.Int64 // time.Duration
 	sent    atomic.Int64 // requests, without retries
 	retried atomic.Int64
+	closing atomic.Bool
 }
 
 var (
@@ -163,10 +164,12 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *probe, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	began := time.Now()
-	probe := t.stops.enter(ctx, t.Guard, call, t.longest())
-	t.waited.Add(int64(time.Since(began)))
-	grant, err := t.wait(ctx, call)
+	began, limit := time.Now(), t.longest()
+	probe := t.stops.enter(ctx, t.Guard, call, limit)
+	grant, err := t.Guard.Wait(ctx, call, limit-time.Since(began))
+	if limit > 0 {
+		t.waited.Add(int64(time.Since(began)))
+	}
 	if err == nil && ctx.Err() != nil {
 		if !t.done(call, grant.Refund(ctx)) {
 			t.charged(call, 1, call.Units)
@@ -236,17 +239,6 @@ func (t *Transport) longest() time.Duration {
 		return min(t.MaxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
 	}
 	return t.MaxWait
-}
-
-func (t *Transport) wait(ctx context.Context, call Call) (*Grant, error) {
-	limit := t.longest()
-	if limit <= 0 {
-		return t.Guard.Spend(ctx, call)
-	}
-	began := time.Now()
-	grant, err := t.Guard.Wait(ctx, call, limit)
-	t.waited.Add(int64(time.Since(began)))
-	return grant, err
 }
 
 // mayRetry reports whether a request may be sent once more.
