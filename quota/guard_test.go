@@ -225,3 +225,44 @@ func TestHumanNeverSaysEarlier(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordGoesThroughCooldowns: what has happened is entered, whatever the
+// budgets and cooldowns say, for the caller of the context.
+func TestRecordGoesThroughCooldowns(t *testing.T) {
+	ledger := memledger.Open(nil)
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []quota.Cooldown{{Account: account, For: time.Hour}, {Account: account, Budget: "day", For: time.Hour}} {
+		if err := guard.Cool(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(), quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}))
+	cancel()
+	if _, err := guard.Spend(t.Context(), call("m", 1)); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("a call in a cooldown: %v", err)
+	}
+	recorded := call("m", 10)
+	recorded.Caller.Region = "BR"
+	if _, err := guard.Record(ctx, recorded); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+		if want := (quota.Caller{Lane: "cron", Job: "trending", Region: "BR"}); err != nil || e.Caller != want || e.Units != 10 || e.Calls != 1 || e.Kind != quota.EntryCall {
+			t.Errorf("%+v, %v; want a call of %+v", e, err, want)
+		}
+	}
+	if used(t, guard) != 10 {
+		t.Errorf("%d units; want 10", used(t, guard))
+	}
+	for _, budget := range []string{"", "day"} {
+		if err := guard.Uncool(t.Context(), account, budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := guard.Spend(t.Context(), call("m", 1)); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("beyond the limit: %v", err)
+	}
+}

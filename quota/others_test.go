@@ -1,12 +1,15 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -304,5 +307,151 @@ func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
 				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used, c.own, c.used)
 			}
 		})
+	}
+}
+
+// slowStandings is a ledger whose standings wait.
+type slowStandings struct {
+	quota.Ledger
+	asked chan struct{}
+	let   chan struct{}
+}
+
+func (s *slowStandings) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	s.asked <- struct{}{}
+	select {
+	case <-s.let:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Ledger.Standings(ctx, account, key, charges)
+}
+
+// TestWhatIsLeftHoldsUpTheCaller: answers return while the ledger is still
+// asked what they mean, one note at a time is in progress, and the last answer
+// is what counts.
+func TestWhatIsLeftHoldsUpTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := quota.Units(9000)
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: tripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: http.NoBody, Request: r}, nil
+		}), Feedback: func(quota.Call, *http.Response) quota.Verdict {
+			left -= 1000
+			return quota.Verdict{LeftOf: "day", Left: left}
+		}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 5 {
+			req, _ := http.NewRequestWithContext(ctx, "GET", "http://upstream/m", nil)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+		cancel() // what is true is entered even so
+		synctest.Wait()
+		if len(ledger.asked) != 1 {
+			t.Errorf("the ledger is asked %d times at once; want once", len(ledger.asked))
+		}
+		short, stop := context.WithTimeoutCause(t.Context(), time.Second, io.ErrNoProgress)
+		defer stop()
+		if err := guard.Drain(short); err != io.ErrNoProgress {
+			t.Errorf("drained: %v; want why its context ended", err)
+		}
+		close(ledger.let)
+		client.CloseIdleConnections()
+		if err := guard.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		notes := 0
+		for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+			if e.Kind == quota.EntryNote {
+				notes++
+			}
+		}
+		if got := used(t, guard); got != 6000 || notes != 2 {
+			t.Errorf("%d used, by %d notes; want what the first and the last answer say", got, notes)
+		}
+	})
+}
+
+// TestDrainGivesUp: a ledger that hangs holds CloseIdleConnections up for a few
+// seconds, and the note for its own time.
+func TestDrainGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, reports := answering(guard, 1, quota.Verdict{LeftOf: "day", Left: 1})
+		resp, err := client.Get("http://upstream/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		began := time.Now()
+		client.CloseIdleConnections()
+		if took := time.Since(began); took != 5*time.Second {
+			t.Errorf("closing took %s; want 5 s", took)
+		}
+		guard.Drain(t.Context())
+		if took := time.Since(began); took != 10*time.Second || len(*reports) != 1 || !errors.Is((*reports)[0], context.DeadlineExceeded) {
+			t.Errorf("the note took %s, reported %v; want 10 s, and why", took, *reports)
+		}
+	})
+}
+
+// TestWhatIsLeftIsAskedAgain: an answer that was entered holds for a minute.
+func TestWhatIsLeftIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, nil, budget("hour", 1000, time.Hour))
+		client, _ := answering(guard, 10, quota.Verdict{LeftOf: "hour", Left: 500})
+		for _, step := range []struct {
+			after time.Duration
+			used  quota.Units
+		}{{0, 500}, {59 * time.Second, 510}, {2 * time.Second, 520}, {time.Hour, 500}} {
+			time.Sleep(step.after)
+			resp, err := client.Get("http://upstream/m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			client.CloseIdleConnections()
+			if got := used(t, guard); got != step.used {
+				t.Errorf("after %s more: %d used; want %d", step.after, got, step.used)
+			}
+		}
+	})
+}
+
+// TestOneNoteMustDo: thousands of others' calls are one entry, and cost a few
+// round trips of the ledger.
+func TestOneNoteMustDo(t *testing.T) {
+	calls := budget("calls", 5000, time.Hour)
+	calls.Measure = quota.Calls
+	ledger := memledger.Open(nil)
+	guard, err := quota.NewGuard(ledger, []quota.Budget{calls}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, _ := answering(guard, 1, quota.Verdict{LeftOf: "calls", Left: 100})
+	resp, err := client.Get("http://upstream/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	client.CloseIdleConnections()
+	var log []quota.Entry
+	for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+		log = append(log, e)
+	}
+	if len(log) != 2 || log[1].Kind != quota.EntryNote || log[1].Calls != 4899 || log[1].Units != 0 || log[1].Caller.Lane != "upstream" || log[1].Method != "others: calls" {
+		t.Errorf("log %+v; want the call, and one note of 4899 calls", log)
 	}
 }

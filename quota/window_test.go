@@ -1,11 +1,13 @@
 package quota_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // the zones of the tests, on machines that have none
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestCalendarWindows takes windows through the days on which their zones'
@@ -69,5 +71,38 @@ func TestCalendarWindows(t *testing.T) {
 				t.Errorf("it counts %s, beyond its horizon %s", length, w.Horizon())
 			}
 		})
+	}
+}
+
+// TestMarginsAndHorizons: a margin is 0 to an hour, and a window's horizon
+// includes it on both sides.
+func TestMarginsAndHorizons(t *testing.T) {
+	for margin, ok := range map[time.Duration]bool{
+		-time.Microsecond: false, 0: true, time.Microsecond: true, time.Hour: true, time.Hour + time.Microsecond: false, time.Nanosecond: false,
+	} {
+		for name, w := range map[string]quota.Window{"day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC)} {
+			w = w.WithMargin(margin)
+			_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Name: name, Limit: 1, Window: w}}, nil)
+			if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "a margin of") {
+				t.Errorf("a %s with a margin of %s: %v", name, margin, err)
+			}
+		}
+	}
+	const day, month = 25*time.Hour + 30*time.Minute, 31*24*time.Hour + 90*time.Minute
+	for _, c := range []struct {
+		window quota.Window
+		want   time.Duration
+	}{
+		{quota.Daily(time.UTC), day + 2*quota.DefaultMargin},
+		{quota.Daily(time.UTC).WithMargin(0), day},
+		{quota.Daily(time.UTC).WithMargin(time.Hour), day + 2*time.Hour},
+		{quota.Monthly(time.UTC), month + 2*quota.DefaultMargin},
+		{quota.Monthly(time.UTC).WithMargin(time.Hour), month + 2*time.Hour},
+		{quota.Counter(time.Minute), 2 * time.Minute},
+		{quota.Sliding(time.Minute), time.Minute},
+	} {
+		if got := c.window.Horizon(); got != c.want {
+			t.Errorf("%s: a horizon of %s; want %s", c.window, got, c.want)
+		}
 	}
 }
