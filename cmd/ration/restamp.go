@@ -22,7 +22,7 @@ so. Restamp gives each of them the present time, in their order; nothing is
 added or lost. Correct the clock first: the ledger's is the Redis server's, or
 this host's for a SQLite file.
 
-` + exitHelp,
+` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger restamp\n  ration ledger restamp --account my-project --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.restamp(cmd.Context(), account) },

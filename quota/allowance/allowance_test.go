@@ -296,7 +296,7 @@ func TestSettleAndRefund(t *testing.T) {
 	batch := &quota.Batch{Account: account, Client: 7, Seq: 40, Requests: []quota.Request{{Method: "m", Units: 6}, {Method: "m", Units: 6}}}
 	first, _ := l.Spend(t.Context(), batch)
 	again, _ := l.Spend(t.Context(), batch)
-	if first[0].Err != nil || again[0] != first[0] || again[1].Err == nil {
+	if first[0].Err != nil || again[0].Receipt != first[0].Receipt || again[0].Err != nil || again[1].Err == nil {
 		t.Fatalf("answered %v, resent %v", first, again)
 	}
 	if err := l.Settle(t.Context(), first[0].Receipt, 5); err != nil {
