@@ -26,11 +26,12 @@ func (a *address) client() (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	dial := watchDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), config != nil)
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // commands less that an ACL must allow
 	switch a.kind {
 	case cluster:
 		return &clusterClient{redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: a.hosts, Username: a.user, Password: a.password, Protocol: a.protocol, TLSConfig: config,
+			Addrs: a.hosts, Username: a.user, Password: a.password, Protocol: a.protocol, TLSConfig: config, Dialer: dial,
 			DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
 			DisableIdentity: true, MaintNotificationsConfig: quiet, DisableRoutingPolicies: true, // else it asks for COMMAND
@@ -41,7 +42,7 @@ func (a *address) client() (redis.UniversalClient, error) {
 			},
 		})}, nil
 	case sentinels:
-		master := &master{dial: redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config})}
+		master := &master{dial: dial}
 		client := redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: a.master, SentinelAddrs: a.hosts, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
 			Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config, Dialer: master.dialing,
@@ -53,7 +54,7 @@ func (a *address) client() (redis.UniversalClient, error) {
 		return client, nil
 	}
 	options := &redis.Options{
-		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config,
+		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, Protocol: a.protocol, TLSConfig: config, Dialer: dial,
 		DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
 		DisableIdentity: true, MaintNotificationsConfig: quiet,

@@ -46,6 +46,9 @@ func (e *unsentError) Unwrap() error { return e.error }
 // judge says what an error of go-redis means. Only what is certain not to have
 // been executed is called so.
 func judge(err error) outcome {
+	if _, ok := errors.AsType[*foreignError](err); ok {
+		return config
+	}
 	if answer, ok := errors.AsType[redis.Error](err); ok {
 		return judgeAnswer(answer.Error())
 	}
@@ -122,6 +125,9 @@ func (l *Ledger) failed(err error, found outcome, doubt bool) error {
 
 // mend says what to do about an error of configuration.
 func mend(err error) string {
+	if foreign, ok := errors.AsType[*foreignError](err); ok {
+		return foreign.fix
+	}
 	switch text := err.Error(); {
 	case errors.Is(err, redis.Nil):
 		return "the sentinels know no master of this name, check it"
