@@ -46,41 +46,6 @@ shows what a clock that was set back would find.
 	return cmd
 }
 
-// standing is one budget as status shows it.
-type standing struct {
-	Account        string                 `json:"account"`
-	Name           string                 `json:"name"`
-	Limit          quota.Units            `json:"limit"`
-	Used           quota.Units            `json:"used"`
-	Remaining      quota.Units            `json:"remaining"`
-	Window         string                 `json:"window"`
-	Measure        string                 `json:"measure"`
-	Estimate       bool                   `json:"estimate"`
-	NextFreeAt     *time.Time             `json:"next_free_at"`
-	NextFree       []returning            `json:"next_free"`
-	CooldownUntil  *time.Time             `json:"cooldown_until"`
-	CooldownReason *string                `json:"cooldown_reason"`
-	ByMethod       map[string]quota.Units `json:"by_method"`
-	ByRegion       map[string]quota.Units `json:"by_region"`
-	ByJob          map[string]quota.Units `json:"by_job"`
-	Reconciled     quota.Units            `json:"reconciled_units"` // of what is used, in its measure: found missing by ration ledger reconcile
-	Reported       quota.Units            `json:"reported_units"`   // likewise, by the upstream's answers
-	Floors         map[string]floor       `json:"floors"`           // by region
-}
-
-// floor is what a budget keeps for a region.
-type floor struct {
-	Floor quota.Units `json:"floor"`
-	Used  quota.Units `json:"used"`
-	Kept  quota.Units `json:"kept"` // of the floor, not used yet
-}
-
-// returning is when units return, and how many.
-type returning struct {
-	At    time.Time   `json:"at"`
-	Units quota.Units `json:"units"`
-}
-
 type statusReport struct {
 	At              time.Time   `json:"at"`
 	Ledger          string      `json:"ledger"`
@@ -172,73 +137,6 @@ func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table
 	return err
 }
 
-func newStanding(b quota.Balance) *standing {
-	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(),
-		NextFreeAt: instant(b.NextFree), NextFree: []returning{},
-		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByJob: map[string]quota.Units{}, Floors: map[string]floor{}}
-	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
-		s.Floors[region] = floor{Floor: units, Kept: units}
-	}
-	for _, f := range b.Floors {
-		s.Floors[f.Region] = floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
-	}
-	if c := b.Cooldown; c != nil {
-		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
-	}
-	return s
-}
-
-// attribution adds the entries of an account up to one budget's standing.
-type attribution struct {
-	*standing
-	balance  quota.Balance
-	coverage *quota.Coverage
-}
-
-// since is when the budget's window begins; for an estimate, what its two
-// counters can hold.
-func (b *attribution) since() time.Time {
-	if b.balance.Since.IsZero() {
-		return b.balance.At.Add(-b.balance.Budget.Window.Horizon())
-	}
-	return b.balance.Since
-}
-
-// maxReturns is how many of the next returns are shown, those of one minute together.
-const maxReturns = 3
-
-func (b *attribution) add(e quota.Entry) {
-	amount := e.Units
-	if b.coverage.Measure == quota.Calls {
-		amount = e.Calls
-	}
-	if amount == 0 || e.At.Before(b.since()) || !b.coverage.Covers(e.Method, e.Caller) {
-		return
-	}
-	b.ByMethod[dash(e.Method)] += amount
-	b.ByRegion[dash(e.Caller.Region)] += amount
-	b.ByJob[dash(e.Caller.Job)] += amount
-	switch driftOf(e) {
-	case byHand:
-		b.Reconciled += amount
-	case byUpstream:
-		b.Reported += amount
-	}
-	at := b.balance.NextFree
-	switch window := b.balance.Budget.Window; window.Kind() {
-	case quota.KindSliding:
-		at = e.At.Add(window.Length()).UTC()
-	case quota.KindCounter:
-		return
-	}
-	if last := len(b.NextFree) - 1; last >= 0 && at.Sub(b.NextFree[last].At) < time.Minute {
-		b.NextFree[last].Units += amount
-	} else if len(b.NextFree) < maxReturns {
-		b.NextFree = append(b.NextFree, returning{at, amount})
-	}
-}
-
 // statusTable is status for people.
 func (a *app) statusTable(r *statusReport) {
 	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
@@ -280,7 +178,7 @@ func (a *app) statusTable(r *statusReport) {
 		for _, by := range []struct {
 			what string
 			sums map[string]quota.Units
-		}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"job", b.ByJob}} {
+		}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"lane", b.ByLane}, {"job", b.ByJob}} {
 			if len(by.sums) > 0 {
 				t.row(name, by.what, ranked(by.sums, 8))
 				name = ""
@@ -302,35 +200,6 @@ func (r *statusReport) drift() string {
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-// floors says what is kept for each region: IN 120 of 500 (380 kept).
-func (b *standing) floors() string {
-	var parts []string
-	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
-		f := b.Floors[region]
-		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", safe(region), f.Used, f.Floor, f.Kept))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// returns says when the next units return.
-func (b *standing) returns(now time.Time) string {
-	if len(b.NextFree) == 0 {
-		if b.NextFreeAt == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%s (in %s)", clock(*b.NextFreeAt), quota.Human(b.NextFreeAt.Sub(now)))
-	}
-	var parts []string
-	for i, r := range b.NextFree {
-		part := fmt.Sprintf("+%d %s", r.Units, clock(r.At))
-		if i == 0 {
-			part += fmt.Sprintf(" (in %s)", quota.Human(r.At.Sub(now)))
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, ", ")
 }
 
 // ranked lists who spent most first: search.list 800, videos.list 32.

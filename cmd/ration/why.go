@@ -39,6 +39,7 @@ type explanation struct {
 	Held    quota.Units            `json:"held"`  // what the ledger holds of it now
 	Method  map[string]quota.Units `json:"by_method"`
 	Region  map[string]quota.Units `json:"by_region"`
+	Lane    map[string]quota.Units `json:"by_lane"`
 	Job     map[string]quota.Units `json:"by_job"`
 	Short   quota.Units            `json:"short"`
 	Limit   *quota.Units           `json:"limit_needed"`
@@ -63,7 +64,7 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &explanation{At: a.now().UTC(), Refusal: kept, Method: map[string]quota.Units{}, Region: map[string]quota.Units{}, Job: map[string]quota.Units{}, Helped: []string{}}
+	e := &explanation{At: a.now().UTC(), Refusal: kept, Method: map[string]quota.Units{}, Region: map[string]quota.Units{}, Lane: map[string]quota.Units{}, Job: map[string]quota.Units{}, Helped: []string{}}
 	if kept == nil {
 		if a.json {
 			return json.NewEncoder(a.stdout).Encode(e)
@@ -151,6 +152,7 @@ func (e *explanation) spenders(ctx context.Context, s *spending, budget *quota.B
 		e.Held += amount
 		e.Method[method] += amount
 		e.Region[region] += amount
+		e.Lane[dash(entry.Caller.Lane)] += amount
 		e.Job[dash(entry.Caller.Job)] += amount
 		who := spender{method: method, region: region}
 		groups[who] += amount
@@ -284,7 +286,7 @@ func (a *app) whyText(e *explanation) {
 		for _, by := range []struct {
 			what string
 			sums map[string]quota.Units
-		}{{"method", e.Method}, {"region", e.Region}, {"job", e.Job}} {
+		}{{"method", e.Method}, {"region", e.Region}, {"lane", e.Lane}, {"job", e.Job}} {
 			t.row(by.what, ranked(by.sums, 5))
 		}
 		t.print()

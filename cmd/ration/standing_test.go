@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// eachLedger runs a test on every ledger, with a clock that the test sets.
+func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
+	open := map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
+		},
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
+		},
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(startedRedis(t), &redisledger.Options{Now: now})
+		},
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
+		delete(open, "Redis") // make deps installs it
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			clock := at
+			l, err := open(t, func() time.Time { return clock })
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			test(t, l, &clock)
+		})
+	}
+}
+
+// startedRedis starts a redis-server for a test and returns its URL.
+func startedRedis(t *testing.T, args ...string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	listener.Close()
+	server := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, args...)...)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			conn.Close()
+			return "redis://127.0.0.1:" + port
+		}
+		if time.Now().After(end) {
+			t.Fatal("redis-server did not start within ten seconds")
+		}
+	}
+}
+
+// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the instant at
+// which the first unit of that minute returned. At each instant that is printed,
+// and each in the JSON, the ledger must have what is promised by then.
+func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
+	for name, window := range map[string]quota.Window{
+		"sliding": quota.Sliding(time.Hour), "day": quota.Daily(time.UTC), "month": quota.Monthly(time.UTC),
+		"day with a margin": quota.Daily(time.UTC).At(12 * time.Hour).WithMargin(time.Minute), // the calls lie around its boundary
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachLedger(t, noon.Add(-30*time.Second), func(t *testing.T, l quota.Ledger, clock *time.Time) {
+				budget := quota.Budget{Account: "p", Name: "b", Limit: 9500, Window: window}
+				guard, err := quota.NewGuard(l, []quota.Budget{budget}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, after := range []time.Duration{0, 20, 50, 59, 61, 100, 119, 200, 300, 301, 900} {
+					*clock = noon.Add(after*time.Second - 30*time.Second)
+					units := quota.Units(1)
+					if after == 50 || after == 301 {
+						units = 200
+					}
+					if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: units, Caller: quota.Caller{Lane: "cron"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				balance := func() quota.Balance {
+					balances, err := guard.Balances(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					return balances[0]
+				}
+				start := balance()
+				a := &attribution{standing: newStanding(start), balance: start, coverage: budget.Coverage()}
+				for e, err := range l.Entries(t.Context(), quota.Query{Account: "p", Since: a.since()}) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					a.add(e)
+				}
+				if len(a.NextFree) == 0 || a.ByLane["cron"] != start.Used {
+					t.Fatalf("%+v", a.standing)
+				}
+				var promised quota.Units
+				for _, r := range a.NextFree {
+					promised += r.Units
+					printed, err := time.Parse("2006-01-02 15:04:05Z", r.At.Format("2006-")+clock0(r.At))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, at := range []time.Time{r.At, printed} {
+						*clock = at
+						if back := start.Used - balance().Used; back < promised {
+							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, a.returns(start.At))
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// clock0 is an instant as the column of what returns prints it.
+func clock0(at time.Time) string {
+	s := &standing{NextFree: []returning{{At: at, Units: 1}}}
+	var when, rest string
+	fmt.Sscanf(s.returns(at), "+1 at %s %s", &when, &rest)
+	return when + " " + rest
+}
