@@ -1,68 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
-
-// reconciled is the job, and where a budget names no methods the method, of
-// what reconcile enters.
-const reconciled = "reconcile"
-
-// reportedLane is the lane of what the guard enters when an upstream's answer
-// says that less is left than the ledger believed.
-const reportedLane = "upstream"
-
-// drift says how an entry came to be found missing: by hand, by the upstream's
-// answers, or with "" not at all. It is units of no call, or a call of no units.
-func drift(job, lane string, units, calls quota.Units) string {
-	switch {
-	case (units == 0) == (calls == 0):
-	case job == reconciled:
-		return byHand
-	case lane == reportedLane:
-		return byUpstream
-	}
-	return ""
-}
-
-// How drift was found.
-const (
-	byHand     = "by ration ledger reconcile"
-	byUpstream = "by the upstream's answers"
-)
-
-func driftOf(e quota.Entry) string {
-	return drift(e.Caller.Job, e.Caller.Lane, e.Units, e.Calls)
-}
-
-// missed is what was found missing, by how it was found.
-type missed struct{ hand, upstream quota.Units }
-
-// told says how much was found missing, and how: 300 units by ration ledger
-// reconcile, 80 units by the upstream's answers.
-func (m missed) told(measure string) string {
-	var parts []string
-	for _, part := range []struct {
-		amount quota.Units
-		by     string
-	}{{m.hand, byHand}, {m.upstream, byUpstream}} {
-		if part.amount > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s %s", part.amount, measure, part.by))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
 
 // maxReconciledCalls bounds the calls that reconcile enters at once: each is an
 // entry of its own.
@@ -73,44 +25,81 @@ func (a *app) reconcileCommand() *cobra.Command {
 	var used int64
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "reconcile BUDGET --used N",
-		Short: "Raise a budget to what the upstream's console says it counted",
-		Long: fmt.Sprintf(`Reconcile compares a budget with what the upstream's console says was used, and
-enters what is missing as a correction: no call, in lane manual, job reconcile.
-It is an entry like any other, so that every budget that covers it counts it,
-and it leaves their windows with time. status and ledger info show such drift.
+		Use:   "reconcile BUDGET --used N | BUDGET=N…",
+		Short: "Raise budgets to what the upstream's console says it counted",
+		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used, and
+enters what is missing as a correction: not a call, in lane manual, job reconcile.
+It is an entry like any other, so every budget that covers it counts it, and
+it leaves their windows with time. status and ledger info show such drift.
+
+Budgets that share calls, such as all units and those of searches, are best
+given together, in any order: each then holds its number, and no unit is
+entered twice. A correction that would change a budget that was reconciled
+before, within its present window, is refused until that budget's number is given too.
 
 A budget by the day of the upstream's own zone is what a console can be compared
 with; for a sliding window N is what was used in the trailing time.
 
-A console that shows less than the ledger is often only late, by minutes or
-more, so lowering needs --force. It takes units off the newest corrections and
-calls of the window, %d entries back at most, and says how far it came. Where
-calls are counted it takes whole calls off, with their units.
+A console that shows less than the ledger is often only late, by minutes or more,
+so lowering needs --force, and so does a number above the limit, which is often
+a typo. Lowering takes units off the newest corrections and calls of
+the window, %d entries back at most, and says how far it came. Where calls are
+counted it takes whole calls off, with their units.
 
 `, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
-		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube-day --used 8500 --force",
-		Args:    cobra.ExactArgs(1),
+		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("used") || used < 0 || quota.Units(used) > quota.MaxLimit {
-				return &usageError{fmt.Errorf("--used: give what the upstream's console says was used, 0 to %d", quota.MaxLimit)}
+			readings, err := parseReadings(args, used, cmd.Flags().Changed("used"))
+			if err != nil {
+				return err
 			}
-			return a.reconcile(cmd.Context(), args[0], account, quota.Units(used), force)
+			return a.reconcile(cmd.Context(), readings, account, force)
 		},
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&used, "used", 0, "what the upstream's console says was used in the budget's window")
-	flags.StringVar(&account, "account", "", "the budget's account, where several have one of that name")
-	flags.BoolVar(&force, "force", false, "lower the budget too")
+	flags.StringVar(&account, "account", "", "the budgets' account, where several have one of that name")
+	flags.BoolVar(&force, "force", false, "lower budgets too, and accept numbers above their limits")
 	return cmd
 }
 
-// correction is one reconciliation.
+// reading is what a console says was used of a budget.
+type reading struct {
+	budget string
+	used   quota.Units
+}
+
+// parseReadings reads BUDGET with --used, or BUDGET=N once or more.
+func parseReadings(args []string, used int64, given bool) ([]reading, error) {
+	if given {
+		if len(args) != 1 || used < 0 || quota.Units(used) > quota.MaxLimit {
+			return nil, &usageError{fmt.Errorf("--used: give one budget, and what the upstream's console says was used, 0 to %d", quota.MaxLimit)}
+		}
+		return []reading{{args[0], quota.Units(used)}}, nil
+	}
+	var readings []reading
+	for _, arg := range args {
+		cut := strings.LastIndexByte(arg, '=')
+		if cut < 0 {
+			return nil, &usageError{fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for each of several budgets", safe(arg), safe(arg))}
+		}
+		n, err := strconv.ParseInt(arg[cut+1:], 10, 64)
+		if err != nil || n < 0 || quota.Units(n) > quota.MaxLimit {
+			return nil, &usageError{fmt.Errorf("%s: write BUDGET=N, with N from 0 to %d", safe(arg), quota.MaxLimit)}
+		}
+		if slices.ContainsFunc(readings, func(r reading) bool { return r.budget == arg[:cut] }) {
+			return nil, &usageError{fmt.Errorf("%s is given twice; give each budget once", safe(arg[:cut]))}
+		}
+		readings = append(readings, reading{arg[:cut], quota.Units(n)})
+	}
+	return readings, nil
+}
+
+// correction is what a reconciliation did to one budget.
 type correction struct {
-	*spending
-	budget   quota.Budget
-	coverage *quota.Coverage
-	call     quota.Call // what is entered
+	budget quota.Budget
+	target quota.Units
 
 	Account string      `json:"account"`
 	Budget  string      `json:"budget"`
@@ -121,15 +110,35 @@ type correction struct {
 	Left    quota.Units `json:"remaining"`
 	Entered quota.Units `json:"entered"`
 	Lowered quota.Units `json:"lowered"`
-	Also    []string    `json:"also_charged"` // other budgets that the correction counts for
+	Also    []string    `json:"also_charged"` // budgets not named that the corrections of its measure raised
 }
 
-func (a *app) reconcile(ctx context.Context, name, account string, used quota.Units, force bool) error {
+// corrections returns the budgets that are named, all of one account.
+func corrections(table *costs.Table, readings []reading, account string, force bool) ([]*correction, error) {
+	var all []*correction
+	for _, r := range readings {
+		budget, err := budgetOf(table, r.budget, account)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && budget.Account != all[0].Account {
+			return nil, &usageError{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", safe(all[0].Budget), safe(budget.Name))}
+		}
+		if r.used > budget.Limit && !force {
+			return nil, &usageError{fmt.Errorf("%d is above the limit of %s, %d %s; if the console really says so, add --force", r.used, safe(budget.Name), budget.Limit, budget.Measure)}
+		}
+		all = append(all, &correction{budget: budget, target: r.used, Account: budget.Account, Budget: budget.Name,
+			Measure: budget.Measure.String(), Limit: budget.Limit, Also: []string{}})
+	}
+	return all, nil
+}
+
+func (a *app) reconcile(ctx context.Context, readings []reading, account string, force bool) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
 	}
-	budget, err := budgetOf(table, name, account)
+	all, err := corrections(table, readings, account, force)
 	if err != nil {
 		return err
 	}
@@ -138,80 +147,102 @@ func (a *app) reconcile(ctx context.Context, name, account string, used quota.Un
 		return err
 	}
 	defer s.Close()
-	c := &correction{spending: s, budget: budget, coverage: budget.CoverageAmong(table.Budgets()), Account: budget.Account, Budget: budget.Name,
-		Measure: budget.Measure.String(), Limit: budget.Limit, Also: []string{}}
-	err = s.guard.Correct(ctx, c.Account, func() error {
-		before, err := c.balance(ctx)
-		if err != nil {
-			return err
+	err = s.guard.Correct(ctx, all[0].Account, func() error {
+		// Whole calls that are taken off take their units along, so units come last.
+		for _, measure := range []quota.Measure{quota.Calls, quota.ByUnits} {
+			if err := s.correct(ctx, all, measure, force); err != nil {
+				return err
+			}
 		}
-		c.Before = before.Used
-		return c.bring(ctx, before, used, force)
+		return nil
 	})
 	if errors.Is(err, quota.ErrCorrecting) {
 		err = &stoppedError{err}
 	}
-	if err == nil {
-		var after quota.Balance
-		after, err = c.balance(ctx)
-		c.Used, c.Left = after.Used, after.Remaining
-	}
 	if as[*usageError](err) {
 		return err
+	}
+	if err == nil {
+		err = s.readAfter(ctx, all)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(c)
+	return a.printCorrections(all)
+}
+
+// readAfter sets what the budgets hold after their correction.
+func (s *spending) readAfter(ctx context.Context, all []*correction) error {
+	balances, err := s.guard.Balances(ctx)
+	for _, b := range balances {
+		for _, c := range all {
+			if b.Budget.Account == c.Account && b.Budget.Name == c.Budget {
+				c.Used, c.Left = b.Used, b.Remaining
+			}
+		}
 	}
-	fmt.Fprintln(a.stdout, c.told(used))
+	return err
+}
+
+func (a *app) printCorrections(all []*correction) error {
+	switch {
+	case a.json && len(all) == 1:
+		return json.NewEncoder(a.stdout).Encode(all[0])
+	case a.json:
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"account": all[0].Account, "budgets": all})
+	}
+	for _, c := range all {
+		fmt.Fprintln(a.stdout, c.told())
+	}
 	return nil
 }
 
-func (c *correction) balance(ctx context.Context) (quota.Balance, error) {
-	balances, err := c.guard.Balances(ctx)
-	for _, b := range balances {
-		if b.Budget.Account == c.Account && b.Budget.Name == c.Budget {
-			return b, nil
-		}
-	}
-	return quota.Balance{}, err
-}
-
-// bring raises or lowers the budget to what was used.
-func (c *correction) bring(ctx context.Context, now quota.Balance, used quota.Units, force bool) error {
-	switch {
-	case used == now.Used:
+// correct brings the named budgets of a measure to their numbers, in one plan.
+func (s *spending) correct(ctx context.Context, all []*correction, measure quota.Measure, force bool) error {
+	named := slices.DeleteFunc(slices.Clone(all), func(c *correction) bool { return c.budget.Measure != measure })
+	if len(named) == 0 {
 		return nil
-	case used < now.Used && !force:
-		return &usageError{fmt.Errorf("%s has %d of %d %s used, more than the %d of the console; consoles are late, and others may share its ledger: look again in some minutes, and lower it with --force if the calls were never made",
-			safe(c.Budget), now.Used, c.Limit, c.Measure, used)}
-	case used < now.Used:
-		return c.lower(ctx, now, now.Used-used)
 	}
-	missing := used - now.Used
-	if err := c.choose(); err != nil {
+	books, err := s.openBooks(ctx, named, measure)
+	if err != nil {
 		return err
 	}
-	for _, b := range c.guard.Covering(c.call) {
-		if err := betweenDays(&b, now.At); err != nil {
-			return err
-		}
-		if b.Name != c.Budget && b.Measure == c.budget.Measure {
-			c.Also = append(c.Also, b.Name)
+	var late error // a console that shows less than the ledger often is
+	for _, c := range named {
+		if c.Before = books.used(c.Budget); c.target < c.Before && !force {
+			late = &usageError{fmt.Errorf("%s has %d of %d %s used, more than the %d of the console; consoles are late, and others may share its ledger: look again in some minutes, and lower it with --force if the calls were never made",
+				safe(c.Budget), c.Before, c.Limit, c.Measure, c.target)}
 		}
 	}
-	if c.budget.Measure == quota.Calls {
-		return c.enterCalls(ctx, missing)
+	steps, err := books.plan(force)
+	if late != nil && (err != nil || !steps.move()) {
+		return late
 	}
-	for c.Entered < missing {
-		note := c.call
-		note.Units = min(missing-c.Entered, quota.MaxUnits)
-		if err := c.guard.Note(ctx, quota.Note{Call: note, Kind: quota.EntryCorrection}); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := books.permit(steps); err != nil {
+		return err
+	}
+	lowered, err := s.enter(ctx, books, steps)
+	if err != nil {
+		return err
+	}
+	for _, c := range named {
+		net := steps.net(books.place[c.Budget])
+		c.Entered, c.Lowered = max(0, net), max(0, -net)
+		c.Also = books.raised(steps)
+		if lowered {
+			if err := s.note(ctx, c.Account, "ledger.lower", 0, jobOf(reconciled, c.Budget)); err != nil {
+				return err
+			}
+		}
+		if c.Before+net != c.target {
+			continue // it does not hold what the console says
+		}
+		if err := s.note(ctx, c.Account, reconcileMark, 0, jobOf(reconciled, c.Budget)); err != nil {
 			return err
 		}
-		c.Entered += note.Units
 	}
 	return nil
 }
@@ -230,128 +261,8 @@ func betweenDays(b *quota.Budget, at time.Time) error {
 		safe(b.Name), quota.Stamp(window.Opens), quota.Human(window.Opens.Sub(at)))}
 }
 
-// choose sets what is entered: something that the budget covers.
-func (c *correction) choose() error {
-	coverage := c.budget.Coverage()
-	c.call = quota.Call{Account: c.Account, Method: reconciled, Caller: quota.Caller{Lane: manualLane, Job: reconciled}}
-	if len(coverage.Methods) > 0 {
-		c.call.Method = coverage.Methods[0]
-	}
-	if lanes := coverage.Lanes; len(lanes) > 0 && !slices.Contains(lanes, manualLane) {
-		c.call.Caller.Lane = lanes[0]
-	}
-	if len(c.coverage.Regions) > 0 {
-		c.call.Caller.Region = c.coverage.Regions[0]
-	}
-	if !c.coverage.Covers(c.call.Method, c.call.Caller) {
-		return &usageError{fmt.Errorf("%s covers nothing that a correction could be entered as", safe(c.Budget))}
-	}
-	return nil
-}
-
-// enterCalls enters calls that cost no units: a budget that counts calls sees
-// nothing else.
-func (c *correction) enterCalls(ctx context.Context, missing quota.Units) error {
-	if missing > maxReconciledCalls {
-		return &usageError{fmt.Errorf("%s lacks %d calls of what --used says; at most %d are entered at once", safe(c.Budget), missing, maxReconciledCalls)}
-	}
-	for c.Entered < missing {
-		batch := &quota.Batch{Account: c.Account, Requests: make([]quota.Request, min(missing-c.Entered, 256))}
-		for i := range batch.Requests {
-			batch.Requests[i] = quota.Request{Method: c.call.Method, Caller: c.call.Caller, Force: true}
-		}
-		answers, err := c.ledger.Spend(ctx, batch)
-		if err != nil {
-			return fmt.Errorf("after %d of %d calls: %w", c.Entered, missing, err)
-		}
-		for _, answer := range answers {
-			if answer.Err != nil {
-				return answer.Err
-			}
-			c.Entered++
-		}
-	}
-	return nil
-}
-
-// lower takes what is too much off the newest entries of the window, first off
-// earlier corrections, and leaves a line in the log.
-func (c *correction) lower(ctx context.Context, now quota.Balance, excess quota.Units) error {
-	window := attribution{balance: now}
-	var entries []quota.Entry
-	for e, err := range c.ledger.Entries(ctx, quota.Query{Account: c.Account, Since: window.since()}) {
-		if err != nil {
-			return err
-		}
-		if entries = append(entries, e); len(entries) > 2*quota.MaxSettle {
-			entries = slices.Delete(entries, 0, quota.MaxSettle)
-		}
-	}
-	entries = entries[max(0, len(entries)-quota.MaxSettle):]
-	slices.Reverse(entries)
-	slices.SortStableFunc(entries, func(x, y quota.Entry) int { return cmp.Compare(rank(x), rank(y)) })
-	for _, e := range entries {
-		if c.Lowered >= excess {
-			break
-		}
-		if !c.coverage.Covers(e.Method, e.Caller) {
-			continue
-		}
-		if err := c.take(ctx, e, excess-c.Lowered); err != nil && !errors.Is(err, quota.ErrStays) {
-			return err
-		}
-	}
-	if c.Lowered == 0 {
-		return nil
-	}
-	return c.note(ctx, c.Account, "ledger.lower", 0, jobOf(reconciled, c.Budget))
-}
-
-// rank puts corrections before calls.
-func rank(e quota.Entry) int {
-	if driftOf(e) != "" {
-		return 0
-	}
-	return 1
-}
-
-// take takes up to excess off one entry. What is no call cannot be settled: it
-// is given back whole, and what was too much of that is entered anew.
-func (c *correction) take(ctx context.Context, e quota.Entry, excess quota.Units) error {
-	receipt := quota.Receipt{Account: c.Account, ID: e.ID, At: e.At}
-	amount := e.Units
-	if c.budget.Measure == quota.Calls {
-		amount = e.Calls
-	}
-	taken := min(amount, excess)
-	switch {
-	case amount == 0:
-		return nil
-	case c.budget.Measure == quota.Calls:
-		if err := c.allowance.Refund(ctx, receipt); err != nil {
-			return err
-		}
-	case e.Calls > 0:
-		if err := c.allowance.Settle(ctx, receipt, e.Units-taken); err != nil {
-			return err
-		}
-	default:
-		if err := c.allowance.Refund(ctx, receipt); err != nil {
-			return err
-		}
-		if taken < amount {
-			rest := quota.Call{Account: c.Account, Method: e.Method, Units: amount - taken, Caller: e.Caller}
-			if err := c.guard.Note(ctx, quota.Note{Call: rest, Kind: quota.EntryCorrection}); err != nil {
-				return fmt.Errorf("%d units were taken off that belong there: %w", rest.Units, err)
-			}
-		}
-	}
-	c.Lowered += taken
-	return nil
-}
-
 // told is the correction for people.
-func (c *correction) told(used quota.Units) string {
+func (c *correction) told() string {
 	left := fmt.Sprintf("; it has %d of %d used, %d left", c.Used, c.Limit, c.Left)
 	switch {
 	case c.Entered > 0:
@@ -360,11 +271,11 @@ func (c *correction) told(used quota.Units) string {
 			also = "; they count for " + safe(strings.Join(c.Also, ", ")) + " too"
 		}
 		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", safe(c.Budget), c.Before, c.Measure, c.Entered, left, also)
-	case c.Lowered > 0 && c.Lowered < c.Before-used:
+	case c.Lowered > 0 && c.Lowered < c.Before-c.target:
 		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", safe(c.Budget), c.Before, c.Measure, c.Lowered, quota.MaxSettle, left)
 	case c.Lowered > 0:
 		return fmt.Sprintf("%s had %d %s: %d were taken off%s", safe(c.Budget), c.Before, c.Measure, c.Lowered, left)
-	case used < c.Before:
+	case c.target < c.Before:
 		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", safe(c.Budget), c.Before, c.Measure, quota.MaxSettle, left)
 	}
 	return fmt.Sprintf("%s agrees: %d %s%s", safe(c.Budget), c.Before, c.Measure, left)

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"math/big"
+	"slices"
+)
+
+// program is a linear program: the x of at least 0 that make every row's sum
+// its right side, at the least cost. Its columns are added one by one.
+type program struct {
+	right   []*big.Rat
+	columns [][]int64 // a column's coefficient in each row; short ones end in zeros
+	costs   []int64
+}
+
+// row adds an equation and returns its place.
+func (p *program) row(right int64) int {
+	p.right = append(p.right, big.NewRat(right, 1))
+	return len(p.right) - 1
+}
+
+// column adds a variable with a cost and returns its place.
+func (p *program) column(cost int64, coefficients map[int]int64) int {
+	column := make([]int64, len(p.right))
+	for row, coefficient := range coefficients {
+		column[row] = coefficient
+	}
+	p.columns, p.costs = append(p.columns, column), append(p.costs, cost)
+	return len(p.columns) - 1
+}
+
+// maxBranches is how many variables solve rounds. Fractions are rare: they take
+// three budgets that overlap in pairs.
+const maxBranches = 12
+
+// solve returns the cheapest solution in whole numbers, and false when it finds
+// none.
+func (p *program) solve() ([]int64, bool) {
+	solution, ok := p.branch(maxBranches)
+	if !ok {
+		return nil, false
+	}
+	whole := make([]int64, len(solution))
+	for j, x := range solution {
+		if !x.Num().IsInt64() {
+			return nil, false
+		}
+		whole[j] = x.Num().Int64()
+	}
+	return whole, true
+}
+
+// branch solves the program; where a variable is a fraction it bounds it by
+// the whole numbers below and above, and takes the cheaper solution.
+func (p *program) branch(left int) ([]*big.Rat, bool) {
+	solution, ok := p.relax()
+	if !ok {
+		return nil, false
+	}
+	j := slices.IndexFunc(solution, func(x *big.Rat) bool { return !x.IsInt() })
+	if j < 0 {
+		return solution, true
+	}
+	if left == 0 {
+		return nil, false
+	}
+	floor := new(big.Int).Div(solution[j].Num(), solution[j].Denom()).Int64()
+	low, lowOK := p.bounded(j, floor, 1).branch(left - 1)
+	high, highOK := p.bounded(j, floor+1, -1).branch(left - 1)
+	switch {
+	case !lowOK && !highOK:
+		return nil, false
+	case !highOK, lowOK && p.cost(low).Cmp(p.cost(high)) <= 0:
+		return low[:len(p.columns)], true
+	}
+	return high[:len(p.columns)], true
+}
+
+// bounded returns the program with one more equation: x[j] plus slack times a
+// new variable is the bound.
+func (p *program) bounded(j int, bound, slack int64) *program {
+	more := &program{right: slices.Clone(p.right), columns: slices.Clone(p.columns), costs: slices.Clone(p.costs)}
+	row := more.row(bound)
+	column := make([]int64, row+1)
+	copy(column, more.columns[j])
+	column[row] = 1
+	more.columns[j] = column
+	more.column(0, map[int]int64{row: slack})
+	return more
+}
+
+func (p *program) cost(solution []*big.Rat) *big.Rat {
+	sum := new(big.Rat)
+	for j, cost := range p.costs {
+		sum.Add(sum, new(big.Rat).Mul(big.NewRat(cost, 1), solution[j]))
+	}
+	return sum
+}
+
+// relax returns the cheapest solution, fractions included. It is the simplex
+// method on a dense tableau with Bland's rule, which always ends: there are as
+// many rows as budgets and kinds of corrections, which is few.
+func (p *program) relax() ([]*big.Rat, bool) {
+	rows, n := len(p.right), len(p.columns)
+	t := &tableau{basis: make([]int, rows)}
+	// Artificial variables, one a row, begin as the solution, at a cost that drives them out.
+	penalty := int64(1)
+	for _, cost := range p.costs {
+		penalty += 1000 * max(cost, -cost)
+	}
+	for i := range rows {
+		sign := int64(1)
+		if p.right[i].Sign() < 0 {
+			sign = -1
+		}
+		line := make([]*big.Rat, n+rows+1)
+		for j := range line {
+			line[j] = new(big.Rat)
+		}
+		for j, column := range p.columns {
+			if i < len(column) {
+				line[j].SetInt64(sign * column[i])
+			}
+		}
+		line[n+i].SetInt64(1)
+		line[n+rows].Mul(p.right[i], big.NewRat(sign, 1))
+		t.lines, t.basis[i] = append(t.lines, line), n+i
+	}
+	t.costs = make([]*big.Rat, n+rows)
+	for j := range t.costs {
+		t.costs[j] = big.NewRat(penalty, 1)
+		if j < n {
+			t.costs[j].SetInt64(p.costs[j])
+		}
+	}
+	for t.improve() {
+	}
+	solution := make([]*big.Rat, n)
+	for j := range solution {
+		solution[j] = new(big.Rat)
+	}
+	for i, j := range t.basis {
+		if j < n {
+			solution[j] = t.lines[i][n+rows]
+		} else if t.lines[i][n+rows].Sign() != 0 {
+			return nil, false
+		}
+	}
+	return solution, true
+}
+
+// tableau is the state of the simplex method.
+type tableau struct {
+	lines [][]*big.Rat // coefficients, and at the end the right side
+	basis []int        // the variable that each line gives
+	costs []*big.Rat
+}
+
+// improve exchanges one variable of the basis for one that lowers the cost,
+// and reports whether there was one.
+func (t *tableau) improve() bool {
+	for j := range t.costs {
+		reduced := new(big.Rat).Set(t.costs[j])
+		for i, line := range t.lines {
+			reduced.Sub(reduced, new(big.Rat).Mul(t.costs[t.basis[i]], line[j]))
+		}
+		if reduced.Sign() >= 0 {
+			continue
+		}
+		if pivot := t.leaving(j); pivot >= 0 {
+			t.exchange(pivot, j)
+			return true
+		}
+	}
+	return false
+}
+
+// leaving returns the line whose variable reaches 0 first when variable j
+// grows, or -1 if none does.
+func (t *tableau) leaving(j int) int {
+	found, least := -1, new(big.Rat)
+	for i, line := range t.lines {
+		if line[j].Sign() <= 0 {
+			continue
+		}
+		ratio := new(big.Rat).Quo(line[len(line)-1], line[j])
+		order := ratio.Cmp(least)
+		if found < 0 || order < 0 || order == 0 && t.basis[i] < t.basis[found] {
+			found, least = i, ratio
+		}
+	}
+	return found
+}
+
+// exchange makes variable j the one of a line.
+func (t *tableau) exchange(pivot, j int) {
+	line := t.lines[pivot]
+	by := new(big.Rat).Inv(line[j])
+	for k := range line {
+		line[k] = new(big.Rat).Mul(line[k], by)
+	}
+	for i, other := range t.lines {
+		if factor := new(big.Rat).Set(other[j]); i != pivot && factor.Sign() != 0 {
+			for k := range other {
+				other[k] = new(big.Rat).Sub(other[k], new(big.Rat).Mul(factor, line[k]))
+			}
+		}
+	}
+	t.basis[pivot] = j
+}
