@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -73,7 +72,7 @@ func (a *app) cooldownList(ctx context.Context) error {
 		return err
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"at": at, "ledger": s.ledger.name, "cooldowns": found})
+		return a.writeJSON(map[string]any{"at": at, "ledger": s.ledger.name, "cooldowns": found})
 	}
 	if len(found) == 0 {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
@@ -181,7 +180,7 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 		return err
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(out)
+		return a.writeJSON(out)
 	}
 	name := whose(account, budget)
 	if out.Lifted {
@@ -298,7 +297,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 		return fmt.Errorf("%s: the cooldown is over already; give a longer one", whose(account, budget))
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(newCooled(c, held[0].At))
+		return a.writeJSON(newCooled(c, held[0].At))
 	}
 	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(held[0].At)), safe(dash(c.Reason)))
 	return nil

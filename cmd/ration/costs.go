@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -233,7 +232,7 @@ func settings(u *costs.Upstream) []setting {
 func (a *app) priceList(table *costs.Table) error {
 	l := newList(table)
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(l)
+		return a.writeJSON(l)
 	}
 	t := a.table("from", "account", "method", "units", "budgets")
 	for _, m := range l.Methods {
@@ -344,7 +343,7 @@ func (a *app) price(found costs.Explanation) error {
 	}
 	switch {
 	case a.json:
-		return json.NewEncoder(a.stdout).Encode(out)
+		return a.writeJSON(out)
 	case !found.Guarded:
 		a.paragraph("", "not guarded: costs.yaml names no such host, the request would pass uncharged")
 	case found.Paid:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -94,7 +93,7 @@ func (a *app) doctor(ctx context.Context, keyFile string) error {
 	c := &checkup{}
 	a.examine(ctx, c, keyFile)
 	if a.json {
-		if err := json.NewEncoder(a.stdout).Encode(map[string]any{"findings": c.findings}); err != nil {
+		if err := a.writeJSON(map[string]any{"findings": c.findings}); err != nil {
 			return err
 		}
 	} else {
@@ -141,7 +140,16 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 		return
 	}
 	defer l.Close()
+	s := &spending{ledger: l, allowance: a.openAllowance(l.Ledger, table)}
+	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
+	watch.silent = true
+	l.Ledger = &underAllowance{l.Ledger, watch}
 	a.examineLedger(ctx, c, l, table.Upstreams()[0].Account)
+	if units, err := unrecorded(s, table); err != nil {
+		c.failed(err)
+	} else if units > 0 {
+		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%d units were sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", units)
+	}
 }
 
 // wholePath returns which file a configuration file that was read is.
@@ -276,7 +284,7 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, account 
 	if skew := a.now().Sub(at).Abs(); skew > maxSkew {
 		c.found(warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
-	redis, ok := l.Ledger.(*redisledger.Ledger)
+	redis, ok := l.Ledger.(*underAllowance).Ledger.(*redisledger.Ledger)
 	if !ok {
 		return
 	}

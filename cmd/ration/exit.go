@@ -116,8 +116,12 @@ func (a *app) exit(err error) int {
 	if err == nil || as[*reported](err) || a.quiet && exit == exitStopped {
 		return exit
 	}
+	text := message(err)
+	if exit == exitLedger {
+		text += a.unrecordedNote()
+	}
 	if !a.json {
-		fmt.Fprintln(a.stderr, "ration:", message(err))
+		fmt.Fprintln(a.stderr, "ration:", text)
 		return exit
 	}
 	var told struct {
@@ -127,7 +131,7 @@ func (a *app) exit(err error) int {
 			RetryAt *time.Time `json:"retry_at"`
 		} `json:"error"`
 	}
-	told.Error.Kind, told.Error.Message = kind, message(err)
+	told.Error.Kind, told.Error.Message = kind, text
 	told.Error.RetryAt = instant(jobs.RetryAt(err))
 	json.NewEncoder(a.stderr).Encode(told)
 	return exit

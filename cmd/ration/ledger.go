@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -85,15 +84,21 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	default:
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
-	}
 	report.Ledger = s.ledger.name
+	if err != nil {
+		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	if exit, _ := code(err); err != nil && exit != exitLedger {
+		return err
+	}
+	if err != nil { // what is known is shown all the same
+		report.Unrecorded, _ = unrecorded(s, table)
+	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(report)
+		return errors.Join(a.writeJSON(report), err)
 	}
 	a.ledgerTable(report)
-	return nil
+	return err
 }
 
 func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table) error {
@@ -154,6 +159,9 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintln(a.stdout)
+	if down := a.ledgerState().String(); down != "" {
+		fmt.Fprintf(a.stdout, "outage  %s\n", down)
+	}
 	if r.Size != nil {
 		fmt.Fprintf(a.stdout, "size    %d KB\n", (*r.Size+1023)/1024)
 	}

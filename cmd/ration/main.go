@@ -39,6 +39,8 @@ type app struct {
 
 	fixed bool   // now is not the system's clock, as with --at
 	asked *asker // what the ledger refused, for why
+
+	outages *outages // of the ledger; nil until it is opened
 }
 
 func newApp() *app {

@@ -205,12 +205,16 @@ func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
 	l, err := a.openLedger(table, create)
 	if err != nil {
 		if errors.Is(err, errNoLedger) {
-			return &spending{ledger: l, allowance: a.openAllowance(nil, table)}, err
+			s := &spending{ledger: l, allowance: a.openAllowance(nil, table)}
+			a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
+			return s, err
 		}
 		return nil, err
 	}
-	s := &spending{ledger: l, allowance: a.openAllowance(l.Ledger, table)}
-	if s.guard, err = quota.NewGuard(a.asking(s.allowance, l.name), table.Budgets(), nil); err != nil {
+	s := &spending{ledger: l}
+	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
+	s.allowance = a.openAllowance(&underAllowance{l.Ledger, watch}, table)
+	if s.guard, err = quota.NewGuard(a.asking(&overAllowance{s.allowance, watch}, l.name), table.Budgets(), nil); err != nil {
 		return nil, &configError{err}
 	}
 	return s, nil

@@ -167,7 +167,7 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table, fr
 	defer s.Close()
 	p.ledger, p.exists = s.ledger.name, true
 	if err := p.read(ctx, s, table, from); err != nil {
-		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/ration-dev/ration/jobs/plan"
@@ -123,7 +122,7 @@ func (a *app) planJSON(p *planning) error {
 			out.Played = append(out.Played, plannedTick(t))
 		}
 	}
-	return json.NewEncoder(a.stdout).Encode(out)
+	return a.writeJSON(out)
 }
 
 func (p *planning) suggested() *plannedSuggestion {

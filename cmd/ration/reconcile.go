@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -187,9 +186,9 @@ func (s *spending) readAfter(ctx context.Context, all []*correction) error {
 func (a *app) printCorrections(all []*correction) error {
 	switch {
 	case a.json && len(all) == 1:
-		return json.NewEncoder(a.stdout).Encode(all[0])
+		return a.writeJSON(all[0])
 	case a.json:
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"account": all[0].Account, "budgets": all})
+		return a.writeJSON(map[string]any{"account": all[0].Account, "budgets": all})
 	}
 	for _, c := range all {
 		fmt.Fprintln(a.stdout, c.told())

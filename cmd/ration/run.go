@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -268,7 +267,7 @@ func (a *app) tellJSON(report *jobs.Report, err error) error {
 		out.Regions = append(out.Regions, region{Region: r.Region, Tick: instant(r.Tick), Outcome: string(r.Outcome),
 			Calls: r.Calls, Units: r.Units, Videos: r.Videos, Reason: reason(r.Err)})
 	}
-	return json.NewEncoder(a.stdout).Encode(out)
+	return a.writeJSON(out)
 }
 
 func reason(err error) *string {
@@ -299,4 +298,7 @@ func (a *app) reportTable(report *jobs.Report) {
 		t.row(r.Region, clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
 	}
 	t.print()
+	if down := a.ledgerState().String(); down != "" {
+		fmt.Fprintf(a.stdout, "\nledger  %s\n", down)
+	}
 }

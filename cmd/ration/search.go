@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -58,6 +57,9 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 	}
 	if a.json {
 		return a.searchJSON(hits)
+	}
+	if down := a.ledgerState().String(); down != "" {
+		fmt.Fprintln(a.stderr, "ration: the ledger is", down)
 	}
 	t := a.table("id", "title", "channel", "views", "published", "charts")
 	for _, h := range hits {
@@ -132,5 +134,5 @@ func (a *app) searchJSON(hits []catalog.Hit) error {
 		}
 		out.Hits = append(out.Hits, one)
 	}
-	return json.NewEncoder(a.stdout).Encode(out)
+	return a.writeJSON(out)
 }

@@ -185,6 +185,7 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 	if err == nil {
 		log := s.log
 		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
+		s.outages.sayEagerly(s.logOutage(log))
 		f.unsettled = func(call quota.Call, err error) {
 			if disagrees(err) {
 				log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
@@ -205,6 +206,18 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 		s.log.Warn("the old configuration stays in force")
 	}
 	return &scheduler.Work{Log: s.log}, err
+}
+
+// logOutage returns how serve says that the ledger is down, and back.
+func (s *daemon) logOutage(log *slog.Logger) func(outageNews) {
+	return func(news outageNews) {
+		message := "ledger down"
+		if news.back {
+			message = "ledger back"
+		}
+		log.Warn(message, "reason", news.text)
+		s.systemd.tell("STATUS=" + news.text)
+	}
 }
 
 func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, error) {

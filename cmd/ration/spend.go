@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -122,7 +121,7 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 	}
 	switch {
 	case a.json:
-		if err := json.NewEncoder(a.stdout).Encode(out); err != nil {
+		if err := a.writeJSON(out); err != nil {
 			return err
 		}
 		if refusal != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,15 +70,22 @@ func (a *app) status(ctx context.Context) error {
 	default:
 		return err
 	}
-	if err != nil {
-		return fmt.Errorf("%w (ledger %s)%s", err, s.ledger.name, unrecordedNote(s, table))
-	}
 	report.Ledger = s.ledger.name
+	if err != nil {
+		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	if exit, _ := code(err); err != nil && exit != exitLedger {
+		return err
+	}
+	if err != nil { // what is known is shown all the same
+		report.Budgets = []*standing{}
+		report.UnrecordedUnits, _ = unrecorded(s, table)
+	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(report)
+		return errors.Join(a.writeJSON(report), err)
 	}
 	a.statusTable(report)
-	return nil
+	return err
 }
 
 // unspent fills the report of a ledger that does not exist yet.
@@ -103,10 +109,10 @@ func unrecorded(s *spending, table *costs.Table) (sum quota.Units, err error) {
 	return sum, nil
 }
 
-// unrecordedNote says of a ledger that is down what was sent meanwhile.
-func unrecordedNote(s *spending, table *costs.Table) string {
-	if units, err := unrecorded(s, table); err == nil && units > 0 {
-		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", counted(units, "unit"), were(units))
+// unrecordedNote says what was sent while the ledger could not be asked.
+func (a *app) unrecordedNote() string {
+	if units := a.ledgerState().Unrecorded; units != nil && *units > 0 {
+		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", counted(*units, "unit"), were(*units))
 	}
 	return ""
 }
@@ -143,7 +149,20 @@ func (a *app) statusTable(r *statusReport) {
 	if !r.LedgerExists {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
-	fmt.Fprintf(a.stdout, "\nat      %s\n\n", quota.Stamp(r.At))
+	fmt.Fprintf(a.stdout, "\nat      %s\n", quota.Stamp(r.At))
+	if down := a.ledgerState().String(); down != "" {
+		fmt.Fprintf(a.stdout, "outage  %s\n", down)
+	}
+	if len(r.Budgets) > 0 {
+		fmt.Fprintln(a.stdout)
+		a.budgetTable(r)
+	}
+	a.statusRemarks(r)
+	a.spenderTable(r)
+}
+
+// budgetTable shows what the budgets hold.
+func (a *app) budgetTable(r *statusReport) {
 	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
 	for _, b := range r.Budgets {
 		window := b.Window
@@ -153,6 +172,10 @@ func (a *app) statusTable(r *statusReport) {
 		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
 	}
 	t.print()
+}
+
+// statusRemarks says what holds beside the budgets.
+func (a *app) statusRemarks(r *statusReport) {
 	for _, b := range r.Budgets {
 		if b.CooldownUntil != nil {
 			fmt.Fprintln(a.stdout)
@@ -168,11 +191,15 @@ func (a *app) statusTable(r *statusReport) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", counted(r.UnrecordedUnits, "unit"), were(r.UnrecordedUnits))
 	}
+}
+
+// spenderTable shows who spent the budgets.
+func (a *app) spenderTable(r *statusReport) {
 	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
 	}
 	fmt.Fprintln(a.stdout)
-	t = a.table("budget", "by", "who spent it")
+	t := a.table("budget", "by", "who spent it")
 	for _, b := range r.Budgets {
 		name := b.Name
 		for _, by := range []struct {

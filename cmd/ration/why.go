@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -67,7 +66,7 @@ func (a *app) why(ctx context.Context) error {
 	e := &explanation{At: a.now().UTC(), Refusal: kept, Method: map[string]quota.Units{}, Region: map[string]quota.Units{}, Lane: map[string]quota.Units{}, Job: map[string]quota.Units{}, Helped: []string{}}
 	if kept == nil {
 		if a.json {
-			return json.NewEncoder(a.stdout).Encode(e)
+			return a.writeJSON(e)
 		}
 		a.paragraph("", "no refusal is known here: none has ended a run or a spend with this state folder")
 		return nil
@@ -94,7 +93,7 @@ func (a *app) why(ctx context.Context) error {
 	}
 	e.help()
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(e)
+		return a.writeJSON(e)
 	}
 	a.whyText(e)
 	return nil
