@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -232,7 +233,7 @@ func settings(u *costs.Upstream) []setting {
 func (a *app) priceList(table *costs.Table) error {
 	l := newList(table)
 	if a.json {
-		return a.writeJSON(l)
+		return json.NewEncoder(a.stdout).Encode(l)
 	}
 	t := a.table("from", "account", "method", "units", "budgets")
 	for _, m := range l.Methods {
@@ -343,7 +344,7 @@ func (a *app) price(found costs.Explanation) error {
 	}
 	switch {
 	case a.json:
-		return a.writeJSON(out)
+		return json.NewEncoder(a.stdout).Encode(out)
 	case !found.Guarded:
 		a.paragraph("", "not guarded: costs.yaml names no such host, the request would pass uncharged")
 	case found.Paid:

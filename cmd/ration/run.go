@@ -80,6 +80,9 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	defer f.Close()
+	if warning := a.checkMove(ctx, f.spending, table); warning != "" {
+		a.sayOutage(outageNews{text: warning})
+	}
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.ledger.name)
 	}

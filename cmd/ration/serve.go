@@ -40,8 +40,9 @@ a cooldown holds goes on when the refusal says, without a call before. While
 the ledger is down it asks again and again, ever less often, and never exits.
 
 It logs a line for each pass to stderr (-q: only what went wrong, -v: more,
---json: as JSON). SIGHUP has it read both files and the key again; a broken file
-is told and the old one stays in force. SIGTERM and SIGINT end it: the pages in
+--json: as JSON). SIGHUP has it read both files and the key again; it logs what
+changed. A broken file is told and the old one stays in force, and so does it when
+the new one names another ledger: a restart moves there. SIGTERM and SIGINT end it: the pages in
 flight have --grace to arrive and are kept, then it exits with 0. Under systemd
 it speaks sd_notify, the watchdog included: see docs/running.md.
 
@@ -79,8 +80,9 @@ type daemon struct {
 	hup     chan os.Signal
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
 
-	mu     sync.Mutex // of app, which loading changes, and of pruned
-	pruned time.Time
+	mu      sync.Mutex // of app, which loading changes, and of what follows
+	pruned  time.Time
+	inForce *servedConfig // nil before the first were loaded
 }
 
 // ledgerPause is how long a ledger that cannot even be opened is left alone.
@@ -176,7 +178,7 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 	defer s.mu.Unlock()
 	s.retry = nil
 	first := s.log == nil
-	config, f, err := s.openAll(ctx)
+	config, f, later, err := s.openAll(ctx)
 	s.log = s.logger()
 	exit, _ := code(err)
 	if exit == exitLedger {
@@ -184,6 +186,7 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 	}
 	if err == nil {
 		log := s.log
+		s.logChanges(later)
 		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
 		s.outages.sayEagerly(s.logOutage(log))
 		f.unsettled = func(call quota.Call, err error) {
@@ -220,21 +223,46 @@ func (s *daemon) logOutage(log *slog.Logger) func(outageNews) {
 	}
 }
 
-func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, error) {
+// openAll reads the files and opens what they name. It does not move to another
+// ledger than the one in force.
+func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedConfig, error) {
 	table, err := s.prices()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	config, err := s.regions(table)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	key, err := s.fetchKey(s.flags.keyFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	later := newServedConfig(s.ledgerName(table), table, config, key)
+	if s.inForce != nil && s.inForce.ledger != later.ledger {
+		return nil, nil, nil, &configError{&movedError{s.inForce.ledger, later.ledger}}
 	}
 	f, err := s.openFetching(ctx, table, config, key)
-	return config, f, err
+	if err == nil && s.inForce == nil {
+		if warning := s.checkMove(ctx, f.spending, table); warning != "" {
+			s.logger().Warn("empty ledger", "reason", warning)
+		}
+	}
+	return config, f, later, err
+}
+
+// logChanges says what a reload changed, a line each.
+func (s *daemon) logChanges(later *servedConfig) {
+	if s.inForce != nil {
+		lines := s.inForce.changes(later)
+		for _, line := range lines {
+			s.log.Info("configuration changed", "what", line)
+		}
+		if len(lines) == 0 {
+			s.log.Info("configuration read again: nothing changed")
+		}
+	}
+	s.inForce = later
 }
 
 // logger writes to stderr as it is now: without the secrets known by now.
