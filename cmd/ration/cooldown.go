@@ -232,20 +232,21 @@ func (a *app) cooldownSetCommand() *cobra.Command {
 		Short: "Stop a budget, or a whole account, until an instant",
 		Long: `Set stops the calls of a budget, or with --account alone (or - for BUDGET) of a
 whole account, in all processes on the ledger, and leaves a line in the log. A
-cooldown that holds longer is never shortened.
+cooldown that holds longer is never shortened. --until reset is the upstream's
+next reset, as resets: of costs.yaml says.
 
 ` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z",
+		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var at time.Time
 			var err error
 			switch {
 			case (length != 0) == (until != ""):
-				return &usageError{errors.New("say how long: --for 10m, or --until an instant")}
-			case until != "":
+				return &usageError{errors.New("say how long: --for 10m, --until an instant, or --until reset")}
+			case until != "" && until != untilReset:
 				if at, err = time.Parse(time.RFC3339, until); err != nil {
-					return &usageError{fmt.Errorf("--until %q: write an instant such as 2026-11-20T09:00:00Z", until)}
+					return &usageError{fmt.Errorf("--until %q: write an instant such as 2026-11-20T09:00:00Z, or reset", until)}
 				}
 			}
 			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)
@@ -254,9 +255,33 @@ cooldown that holds longer is never shortened.
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
 	secondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
-	flags.StringVar(&until, "until", "", "until this `instant` (RFC 3339)")
+	flags.StringVar(&until, "until", "", "until this `instant` (RFC 3339), or reset: the upstream's next reset")
 	flags.StringVar(&reason, "reason", "set by hand", "what others are told")
 	return cmd
+}
+
+// untilReset is what --until takes beside an instant.
+const untilReset = "reset"
+
+// nextReset returns when the upstream of an account resets next, with the
+// margin of its calendar windows; of several upstreams, when the last of them does.
+func nextReset(table *costs.Table, account string, at time.Time) (next time.Time, err error) {
+	for _, u := range table.Upstreams() {
+		window := u.ResetWindow
+		if window.Kind() != quota.KindDaily && u.Resets != nil {
+			window = quota.Daily(u.Resets)
+		}
+		if u.Account != account || window.Kind() != quota.KindDaily {
+			continue
+		}
+		if opens := window.Day(at).Opens; opens.After(next) {
+			next = opens
+		}
+	}
+	if next.IsZero() {
+		return next, &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", safe(account))}
+	}
+	return next, nil
 }
 
 func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
@@ -279,6 +304,11 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 		return failed(err)
 	}
 	if at := held[0].At; length == 0 {
+		if until.IsZero() {
+			if until, err = nextReset(table, account, at); err != nil {
+				return err
+			}
+		}
 		if length = until.Sub(at); length <= 0 {
 			return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
 		}

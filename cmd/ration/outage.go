@@ -288,13 +288,17 @@ type underAllowance struct {
 	outages *outages
 }
 
-func (l *underAllowance) saw(err error) {
+// saw notes how the ledger answered, and says where a password it wants comes from.
+func (l *underAllowance) saw(err error) error {
 	switch {
 	case err == nil:
 		l.outages.answered()
 	case errors.Is(err, quota.ErrLedgerDown):
 		l.outages.failed(err)
+	case errors.Is(err, quota.ErrLedgerConfig) && (strings.Contains(err.Error(), "NOAUTH") || strings.Contains(err.Error(), "WRONGPASS")):
+		return fmt.Errorf("%w; the password comes from RATION_REDIS_PASSWORD, or from the file that RATION_REDIS_PASSWORD_FILE names; cron and systemd need it too", err)
 	}
+	return err
 }
 
 // Spend implements quota.Ledger.
@@ -303,15 +307,13 @@ func (l *underAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota
 	if a, ok := ctx.Value(askingKey{}).(*asking); ok && err == nil {
 		a.answered = true
 	}
-	l.saw(err)
-	return answers, err
+	return answers, l.saw(err)
 }
 
 // Standings implements quota.Ledger.
 func (l *underAllowance) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	standings, err := l.Ledger.Standings(ctx, account, key, charges)
-	l.saw(err)
-	return standings, err
+	return standings, l.saw(err)
 }
 
 // RealTime reports whether no test's clock drives the ledger underneath.
