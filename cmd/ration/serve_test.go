@@ -34,7 +34,13 @@ func (s *stand) serve(t *testing.T, env []string, args ...string) *served {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals to send")
 	}
-	d := &served{Cmd: s.command(append([]string{"serve", "--jitter", "0s"}, args...)...), t: t, more: make(chan struct{}, 1), done: make(chan struct{})}
+	return s.start(t, env, append([]string{"serve", "--jitter", "0s"}, args...)...)
+}
+
+// start starts a ration process whose stderr is read line by line.
+func (s *stand) start(t *testing.T, env []string, args ...string) *served {
+	t.Helper()
+	d := &served{Cmd: s.command(args...), t: t, more: make(chan struct{}, 1), done: make(chan struct{})}
 	d.Env = append(d.Env, env...)
 	stderr, err := d.StderrPipe()
 	if err != nil {
