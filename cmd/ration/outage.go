@@ -295,10 +295,16 @@ func (l *underAllowance) saw(err error) error {
 		l.outages.answered()
 	case errors.Is(err, quota.ErrLedgerDown):
 		l.outages.failed(err)
-	case errors.Is(err, quota.ErrLedgerConfig) && (strings.Contains(err.Error(), "NOAUTH") || strings.Contains(err.Error(), "WRONGPASS")):
+	case errors.Is(err, quota.ErrLedgerConfig) && wantsPassword(err.Error()):
 		return fmt.Errorf("%w; the password comes from RATION_REDIS_PASSWORD, or from the file that RATION_REDIS_PASSWORD_FILE names; cron and systemd need it too", err)
 	}
 	return err
+}
+
+// wantsPassword reports whether a Redis refused for want of a password, or took a
+// command that is long for one that must not be read without it.
+func wantsPassword(text string) bool {
+	return strings.Contains(text, "NOAUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "Protocol error: unauthenticated")
 }
 
 // Spend implements quota.Ledger.
