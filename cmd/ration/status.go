@@ -21,9 +21,10 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is left, who spent it, and when more comes back",
-		Long: `Status shows of every budget its limit, what is used and what remains, the
-next instants at which units return, who spent them, and cooldowns. It never
-makes a ledger, and says so when there is none yet. --at looks ahead, to what a
+		Long: `Status shows of every budget its limit, what is used and what remains, by when
+units will have returned, who spent them, and cooldowns; and the ten fullest of
+an account's keyed logs. While the ledger is down it shows what is known and exits
+with 69. It never makes a ledger, and says so when there is none yet. --at looks ahead, to what a
 later instant will find if nobody spends until then; before the newest entry it
 shows what a clock that was set back would find.
 
@@ -51,6 +52,9 @@ type statusReport struct {
 	LedgerExists    bool        `json:"ledger_exists"`
 	UnrecordedUnits quota.Units `json:"unrecorded_units"`
 	Budgets         []*standing `json:"budgets"`
+
+	Keyed    []keyedStanding `json:"keyed"`     // the fullest keyed logs of each account
+	MoreKeys []string        `json:"more_keys"` // accounts that have more keys than were looked at
 }
 
 func (a *app) status(ctx context.Context) error {
@@ -58,7 +62,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &statusReport{At: a.now().UTC(), LedgerExists: true}
+	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []keyedStanding{}, MoreKeys: []string{}}
 	s, err := a.openGuard(table, false)
 	switch {
 	case errors.Is(err, errNoLedger):
@@ -78,7 +82,7 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	if err != nil { // what is known is shown all the same
-		report.Budgets = []*standing{}
+		report.Budgets, report.Keyed, report.MoreKeys = []*standing{}, []keyedStanding{}, []string{}
 		report.UnrecordedUnits, _ = unrecorded(s, table)
 	}
 	if a.json {
@@ -139,6 +143,9 @@ func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table
 			}
 		}
 	}
+	if r.Keyed, r.MoreKeys, err = keyedLogs(ctx, s, table); err != nil {
+		return err
+	}
 	r.UnrecordedUnits, err = unrecorded(s, table)
 	return err
 }
@@ -156,6 +163,7 @@ func (a *app) statusTable(r *statusReport) {
 	if len(r.Budgets) > 0 {
 		fmt.Fprintln(a.stdout)
 		a.budgetTable(r)
+		a.keyedTable(r)
 	}
 	a.statusRemarks(r)
 	a.spenderTable(r)

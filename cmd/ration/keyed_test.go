@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// listedKeys is a ledger that lists keys that the test spends on.
+type listedKeys struct {
+	quota.Ledger
+	keys []string
+}
+
+func (l *listedKeys) Keys(context.Context, string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, key := range l.keys {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestStatusHidesKeyedLogs: status showed the logs without a key only. It shows
+// the ten fullest of each account, by the part of a limit that is used, and looks
+// at a bounded number of keys.
+func TestStatusHidesKeyedLogs(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}, {name: few, limit: 10, window: 24h, methods: [channels.list]}", "[trending]", "US")
+	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listedKeys{Ledger: memledger.Open(nil), keys: []string{"ration: corrections", "idle"}}
+	guard, err := quota.NewGuard(l, table.Budgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spend := func(key, method string, units quota.Units) {
+		t.Helper()
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Key: key, Method: method, Units: units}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2*maxKeys + 5 {
+		key := fmt.Sprintf("shop-%04d", i)
+		l.keys = append(l.keys, key)
+		if i < 12 {
+			spend(key, "videos.list", quota.Units(10*i+1))
+		}
+	}
+	spend("shop-0003", "channels.list", 9) // nine tenths of a small budget
+	spending := &spending{ledger: &ledger{Ledger: l, name: "test"}, allowance: allowance.New(l, t.TempDir(), nil), guard: guard}
+	r := &statusReport{}
+	if err := r.read(t.Context(), spending, table); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Keyed) != fullestKeys || len(r.MoreKeys) != 1 {
+		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
+	}
+	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-0003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
+		second.Key != "shop-0011" || second.Used != 111 || second.NextFreeAt == nil || last.Key != "shop-0002" {
+		t.Errorf("%+v, %+v, %+v", first, second, last)
+	}
+	var out bytes.Buffer
+	(&app{stdout: &out}).keyedTable(r)
+	if !regexp.MustCompile(`(?s)KEY +BUDGET.*\nshop-0003 few +9 +10 +1 units at .*account p has more than 2000 keys`).Match(out.Bytes()) {
+		t.Errorf("it shows\n%s", out.String())
+	}
+}
