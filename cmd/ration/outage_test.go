@@ -71,7 +71,6 @@ func TestADeadLedgerIsInvisible(t *testing.T) {
 			stderr.Reset()
 		}
 		spend(nil)
-		said("")
 		began := time.Now().UTC().Truncate(time.Second)
 		inner.down.Store(true)
 		spend(nil)

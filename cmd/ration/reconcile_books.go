@@ -21,7 +21,8 @@ const reconcileMark = "ledger.reconcile"
 type books struct {
 	measure  quota.Measure
 	balances []quota.Balance
-	place    map[string]int // of a budget, by its name
+	covers   []*quota.Coverage // of each balance
+	place    map[string]int    // of a budget, by its name
 	targets  map[int]quota.Units
 	marked   map[int]bool // reconciled before, within their present window, and not named now
 	entries  []quota.Entry
@@ -39,7 +40,7 @@ func (s *spending) openBooks(ctx context.Context, named []*correction, measure q
 	for _, balance := range balances {
 		if balance.Budget.Account == account && balance.Budget.Measure == measure {
 			b.place[balance.Budget.Name] = len(b.balances)
-			b.balances = append(b.balances, balance)
+			b.balances, b.covers = append(b.balances, balance), append(b.covers, balance.Budget.Coverage())
 		}
 	}
 	for _, c := range named {
@@ -100,8 +101,8 @@ func (c coverage) String() string {
 // covering returns which budgets count a call.
 func (b *books) covering(method string, caller quota.Caller) coverage {
 	covers := make(coverage, len(b.balances))
-	for i := range b.balances {
-		covers[i] = b.balances[i].Budget.Coverage().Covers(method, caller)
+	for i := range covers {
+		covers[i] = b.covers[i].Covers(method, caller)
 	}
 	return covers
 }

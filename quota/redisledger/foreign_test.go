@@ -58,8 +58,7 @@ func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 	server := redistest.Start(t, tlsArgs(file, tlsPort)...)
 	secret := redistest.Start(t, "--requirepass", "s3cret-word")
 	web, tlsWeb := httptest.NewServer(http.NotFoundHandler()), httptest.NewTLSServer(http.NotFoundHandler())
-	t.Cleanup(web.Close)
-	t.Cleanup(tlsWeb.Close)
+	t.Cleanup(func() { web.Close(); tlsWeb.Close() })
 	socket, err := net.Listen("unix", file("web.sock"))
 	if err != nil {
 		t.Fatal(err)
