@@ -1,27 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
-const (
-	fullestKeys = 10   // of an account's keyed logs, how many are shown
-	maxKeys     = 2000 // and how many are looked at
-)
-
-// keyLister is a ledger that knows the keys of an account's keyed logs.
-type keyLister interface {
-	Keys(ctx context.Context, account string) iter.Seq2[string, error]
-}
+// fullestKeys is how many keyed logs of an account are shown.
+const fullestKeys = 10
 
 // keyedStanding is the budget of a keyed log that has the greatest part of its
 // limit used.
@@ -38,57 +27,33 @@ type keyedStanding struct {
 }
 
 // keyedLogs returns the fullest keyed logs of each account, and the accounts
-// that have more keys than are looked at.
+// that have more keys than were read.
 func keyedLogs(ctx context.Context, s *spending, table *costs.Table) (fullest []keyedStanding, more []string, err error) {
 	fullest, more = []keyedStanding{}, []string{}
-	lister, ok := s.ledger.Ledger.(keyLister)
-	if !ok {
-		return fullest, more, nil
-	}
 	for _, account := range accounts(table) {
-		budgets := slices.DeleteFunc(table.Budgets(), func(b quota.Budget) bool { return b.Account != account })
-		var charges []*quota.Charge
-		for i := range budgets {
-			b := &budgets[i]
-			charges = append(charges, &quota.Charge{Budget: b.Name, Coverage: b.Coverage(), Limit: b.Limit, Window: b.Window})
+		keys, _, all, err := s.guard.FullestKeys(ctx, account, fullestKeys)
+		if err != nil {
+			return nil, nil, err
 		}
-		var found []keyedStanding
-		seen := 0
-		for key, err := range lister.Keys(ctx, account) {
-			if err != nil {
-				return nil, nil, err
-			}
-			if strings.HasPrefix(key, "ration: ") { // the guard's own
-				continue
-			}
-			if seen++; seen > maxKeys {
-				more = append(more, account)
-				break
-			}
-			standings, err := s.allowance.Standings(ctx, account, key, charges)
-			if err != nil {
-				return nil, nil, err
-			}
-			if one, used := fullestBudget(account, key, budgets, standings); used {
-				found = append(found, one)
+		if !all {
+			more = append(more, account)
+		}
+		for i := range keys {
+			if one, used := newKeyedStanding(&keys[i]); used {
+				fullest = append(fullest, one)
 			}
 		}
-		slices.SortFunc(found, func(x, y keyedStanding) int {
-			return cmp.Or(cmp.Compare(y.Share, x.Share), cmp.Compare(x.Key, y.Key))
-		})
-		fullest = append(fullest, found[:min(len(found), fullestKeys)]...)
 	}
 	return fullest, more, nil
 }
 
-// fullestBudget returns the budget of a keyed log that has the greatest part of
-// its limit used, and false when nothing is.
-func fullestBudget(account, key string, budgets []quota.Budget, standings []quota.Standing) (best keyedStanding, used bool) {
-	for i, s := range standings {
-		b := &budgets[i]
-		if share := float64(s.Used) / float64(b.Limit); share > best.Share {
-			best = keyedStanding{Account: account, Key: key, Budget: b.Name, Used: s.Used, Limit: b.Limit, Remaining: max(0, b.Limit-s.Used),
-				Measure: b.Measure.String(), Share: share, NextFreeAt: instant(s.NextFree)}
+// newKeyedStanding returns the budget of a key that has the greatest part of its
+// limit used, and false when nothing is.
+func newKeyedStanding(k *quota.KeyBalance) (best keyedStanding, used bool) {
+	for _, b := range k.Balances {
+		if share := float64(b.Used) / float64(b.Budget.Limit); share > best.Share {
+			best = keyedStanding{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Budget.Limit,
+				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree)}
 			used = true
 		}
 	}
@@ -105,12 +70,12 @@ func (a *app) keyedTable(r *statusReport) {
 	for _, k := range r.Keyed {
 		next := "-"
 		if k.NextFreeAt != nil {
-			next = fmt.Sprintf("at %s (in %s)", clock(roundUp(*k.NextFreeAt)), quota.Human(k.NextFreeAt.Sub(r.At)))
+			next = fmt.Sprintf("%s (in %s)", clock(roundUp(*k.NextFreeAt)), quota.Human(k.NextFreeAt.Sub(r.At)))
 		}
 		t.row(safe(k.Key), safe(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
 	}
 	t.print()
 	for _, account := range r.MoreKeys {
-		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", safe(account), maxKeys)
+		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", safe(account), quota.MaxKeys)
 	}
 }

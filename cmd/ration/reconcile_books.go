@@ -36,11 +36,14 @@ func (s *spending) openBooks(ctx context.Context, named []*correction, measure q
 	if err != nil {
 		return nil, err
 	}
-	account := named[0].Account
+	account, budgets := named[0].Account, make([]quota.Budget, len(balances))
+	for i := range balances {
+		budgets[i] = balances[i].Budget
+	}
 	for _, balance := range balances {
 		if balance.Budget.Account == account && balance.Budget.Measure == measure {
 			b.place[balance.Budget.Name] = len(b.balances)
-			b.balances, b.covers = append(b.balances, balance), append(b.covers, balance.Budget.Coverage())
+			b.balances, b.covers = append(b.balances, balance), append(b.covers, balance.Budget.CoverageAmong(budgets))
 		}
 	}
 	for _, c := range named {
@@ -274,31 +277,20 @@ func (s *spending) enter(ctx context.Context, b *books, plan *steps) (lowered bo
 	return lowered, nil
 }
 
-// add enters a correction: units of no call, or calls of no units.
+// add enters a correction of units, or of calls.
 func (s *spending) add(ctx context.Context, measure quota.Measure, call quota.Call, amount quota.Units) error {
 	for entered := quota.Units(0); entered < amount; {
+		part := min(amount-entered, quota.MaxUnits)
+		note := quota.Note{Call: call, Kind: quota.EntryCorrection}
 		if measure == quota.ByUnits {
-			call.Units = min(amount-entered, quota.MaxUnits)
-			if err := s.guard.Note(ctx, call); err != nil {
-				return err
-			}
-			entered += call.Units
-			continue
+			note.Units = part
+		} else {
+			note.Units, note.Calls = 0, part
 		}
-		batch := &quota.Batch{Account: call.Account, Requests: make([]quota.Request, min(amount-entered, 256))}
-		for i := range batch.Requests {
-			batch.Requests[i] = quota.Request{Method: call.Method, Caller: call.Caller, Force: true}
+		if err := s.guard.Note(ctx, note); err != nil {
+			return fmt.Errorf("after %d of %d %s: %w", entered, amount, measure, err)
 		}
-		answers, err := s.ledger.Spend(ctx, batch)
-		if err != nil {
-			return fmt.Errorf("after %d of %d calls: %w", entered, amount, err)
-		}
-		for _, answer := range answers {
-			if answer.Err != nil {
-				return answer.Err
-			}
-			entered++
-		}
+		entered += part
 	}
 	return nil
 }
@@ -308,17 +300,27 @@ func (s *spending) add(ctx context.Context, measure quota.Measure, call quota.Ca
 func (s *spending) remove(ctx context.Context, b *books, e quota.Entry, amount quota.Units) error {
 	account := b.balances[0].Budget.Account
 	receipt := quota.Receipt{Account: account, ID: e.ID, At: e.At}
-	if b.measure == quota.ByUnits && e.Calls > 0 {
+	isCall := e.Kind == quota.EntryCall
+	if isCall && b.measure == quota.ByUnits {
 		return s.allowance.Settle(ctx, receipt, e.Units-amount)
 	}
 	if err := s.allowance.Refund(ctx, receipt); err != nil {
 		return err
 	}
-	if rest := b.amount(e) - amount; rest > 0 {
-		note := quota.Call{Account: account, Method: e.Method, Units: rest, Caller: e.Caller}
-		if err := s.guard.Note(ctx, note); err != nil {
-			return fmt.Errorf("%d units were taken off that belong there: %w", rest, err)
-		}
+	rest := quota.Note{Call: quota.Call{Account: account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
+	switch {
+	case isCall: // calls are taken off whole, with their units
+		return nil
+	case b.measure == quota.ByUnits:
+		rest.Units -= amount
+	default:
+		rest.Calls -= amount
+	}
+	if rest.Units == 0 && rest.Calls == 0 {
+		return nil
+	}
+	if err := s.guard.Note(ctx, rest); err != nil {
+		return fmt.Errorf("%d units and %d calls were taken off that belong there: %w", rest.Units, rest.Calls, err)
 	}
 	return nil
 }

@@ -80,22 +80,14 @@ func (s *servedConfig) addUpstream(u *costs.Upstream, in string) {
 	for _, route := range u.Routes {
 		s.set("route "+safe(route.Pattern)+in, "method", route.Method)
 	}
-	allow := func(method string) {
-		units, rule := u.Allowance(method)
-		if rule != method {
-			return
-		}
-		value := "refuse"
-		if units > 0 {
-			value = fmt.Sprint(units)
-		}
-		s.set("when_ledger_down "+safe(method)+in, "allow", value)
-	}
 	for _, cost := range u.Costs {
 		s.set("cost of "+safe(cost.Method)+in, "units", cost.Units)
-		allow(cost.Method)
 	}
-	allow("default")
+	var rules []string
+	for i := range u.Down {
+		rules = append(rules, u.Down[i].String())
+	}
+	s.set("when_ledger_down"+in, "rules", safe(strings.Join(rules, "; ")))
 }
 
 func (s *servedConfig) addBudget(b *quota.Budget, in string) {

@@ -86,21 +86,24 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return err
 	}
 	defer s.Close()
-	_, err = s.guard.Wait(ctx, call, f.maxWait)
+	grant, err := s.guard.Wait(ctx, call, f.maxWait)
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	return a.tellSpend(ctx, s, call, err)
+	return a.tellSpend(s, call, grant, err)
 }
 
 // tellSpend prints a grant or a refusal. A grant is silent off a terminal: its
-// exit code says it, and who asks in a loop need not pay for a second look at the ledger.
-func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refusal error) error {
+// exit code says it.
+func (a *app) tellSpend(s *spending, call quota.Call, grant *quota.Grant, refusal error) error {
 	out := struct {
 		Granted    bool         `json:"granted"`
 		Method     string       `json:"method"`
 		Units      quota.Units  `json:"units"`
+		Used       *quota.Units `json:"used"`
 		Remaining  *quota.Units `json:"remaining"`
+		Limit      *quota.Units `json:"limit"`
+		NextFreeAt *time.Time   `json:"next_free_at"`
 		RetryAfter *int64       `json:"retry_after_s"`
 		RetryAt    *time.Time   `json:"retry_at"`
 		Budget     *string      `json:"budget"`
@@ -112,12 +115,17 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
 		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(seconds(refused.RetryAfter)), new(refusal.Error())
 		if refused.Budget != "" {
-			out.Remaining, out.Budget = &refused.Remaining, &refused.Budget
+			out.Used, out.Remaining, out.Limit = new(max(0, refused.Limit-refused.Remaining-refused.Kept)), &refused.Remaining, &refused.Limit
+			out.Budget = &refused.Budget
 		}
-	} else if tightest, ok, err := tightest(ctx, s, call); ok {
-		out.Remaining, out.Budget = &tightest.Remaining, &tightest.Budget.Name
-	} else if err != nil {
-		out.Reason = new("within the allowance: " + err.Error())
+	} else if tightest, ok := grant.Tightest(); ok {
+		out.Used, out.Remaining, out.Limit = &tightest.Used, &tightest.Remaining, &tightest.Budget.Limit
+		out.NextFreeAt, out.Budget = instant(tightest.NextFree), &tightest.Budget.Name
+	} else if len(s.guard.Covering(call)) > 0 {
+		out.Reason = new("within the allowance")
+		if why := a.ledgerState().Reason; why != nil {
+			out.Reason = new("within the allowance: " + *why)
+		}
 	}
 	switch {
 	case a.json:
@@ -135,20 +143,6 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, refus
 		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
 	}
 	return refusal
-}
-
-// tightest returns the balance of the covering budget that has the least left.
-func tightest(ctx context.Context, s *spending, call quota.Call) (tightest quota.Balance, ok bool, err error) {
-	balances, err := s.guard.Balances(ctx)
-	if err != nil {
-		return tightest, false, err
-	}
-	for _, b := range balances {
-		if b.Budget.Account == call.Account && b.Budget.Coverage().Covers(call.Method, call.Caller) && (!ok || b.Remaining < tightest.Remaining) {
-			tightest, ok = b, true
-		}
-	}
-	return tightest, ok, nil
 }
 
 // regionsOf returns the regions that budgets name.
