@@ -185,6 +185,9 @@ func TestHostileFilesEndSoon(t *testing.T) {
 		} else if lines := strings.Count(err.Error(), "\n"); lines > 100 {
 			t.Errorf("%s: %d lines of message", name, lines)
 		}
+		if _, err := read(text); name == "too long" && !strings.Contains(err.Error(), "the file has more than 1048576 bytes: shorten it") {
+			t.Errorf("%s: %v", name, err)
+		}
 		if spent := time.Since(begin); spent > 10*time.Second {
 			t.Errorf("%s: took %s", name, spent)
 		}
