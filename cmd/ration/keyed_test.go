@@ -51,14 +51,14 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 2*maxKeys + 5 {
-		key := fmt.Sprintf("shop-%04d", i)
+	for i := range quota.MaxKeys + 5 {
+		key := fmt.Sprintf("shop-%05d", i)
 		l.keys = append(l.keys, key)
 		if i < 12 {
 			spend(key, "videos.list", quota.Units(10*i+1))
 		}
 	}
-	spend("shop-0003", "channels.list", 9) // nine tenths of a small budget
+	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
 	spending := &spending{ledger: &ledger{Ledger: l, name: "test"}, allowance: allowance.New(l, t.TempDir(), nil), guard: guard}
 	r := &statusReport{}
 	if err := r.read(t.Context(), spending, table); err != nil {
@@ -67,13 +67,13 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	if len(r.Keyed) != fullestKeys || len(r.MoreKeys) != 1 {
 		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
 	}
-	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-0003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
-		second.Key != "shop-0011" || second.Used != 111 || second.NextFreeAt == nil || last.Key != "shop-0002" {
+	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
+		second.Key != "shop-00011" || second.Used != 111 || second.NextFreeAt == nil || last.Key != "shop-00002" {
 		t.Errorf("%+v, %+v, %+v", first, second, last)
 	}
 	var out bytes.Buffer
 	(&app{stdout: &out}).keyedTable(r)
-	if !regexp.MustCompile(`(?s)KEY +BUDGET.*\nshop-0003 few +9 +10 +1 units at .*account p has more than 2000 keys`).Match(out.Bytes()) {
+	if !regexp.MustCompile(`(?s)KEY +BUDGET.*\nshop-00003 few +9 +10 +1 units .*account p has more than 10000 keys`).Match(out.Bytes()) {
 		t.Errorf("it shows\n%s", out.String())
 	}
 }
