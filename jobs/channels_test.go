@@ -141,6 +141,9 @@ func TestALongChannelCallKeepsItsClaims(t *testing.T) {
 		if err != nil || report.Outcome != jobs.Complete || len(channelCalls(upstream)) != 1 {
 			t.Errorf("%+v, %v after %d channels; want complete after one", report, errors.Join(err, report.Err), len(channelCalls(upstream)))
 		}
+		if tick := report.Regions[0].Tick; !tick.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("the pass of %s; want that of the month by the system's clock", tick)
+		}
 	})
 }
 

@@ -316,3 +316,17 @@ func TestAClaimThatFailsFailsThePass(t *testing.T) {
 		t.Errorf("%s: %v; want failed", report.Outcome, report.Err)
 	}
 }
+
+// TestChannelsThatAreNotFoundAreAskedForOnce: the same ones would be named again
+// for each page of the step.
+func TestChannelsThatAreNotFoundAreAskedForOnce(t *testing.T) {
+	s := newScene(t, plenty, "[channels]", nil, "US")
+	page := catalog.Page{Region: "US", Tick: noon, Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
+	if err := s.Catalog.Commit(t.Context(), page); err != nil {
+		t.Fatal(err)
+	}
+	s.upstream.Fail(youtubetest.Fault{Status: 404, Reason: "channelNotFound", Times: -1})
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete || s.agree(t) != 1 {
+		t.Errorf("%s (%v) after %d calls; want complete after one", report.Outcome, report.Err, s.agree(t))
+	}
+}

@@ -144,6 +144,11 @@ regions:
 	if got := strings.Join(got, " "); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	for _, longest := range []string{"max_wait: 0s\nmax_total_wait: 0s", "max_wait: 1h\nmax_total_wait: 24h"} {
+		if _, err := jobs.Parse("r.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: {US: {}}\n"+longest+"\n"), nil); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestRegionsChecksEachStepOnce(t *testing.T) {
