@@ -41,21 +41,24 @@ func TestAgainstEveryLateness(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
+		checkAsked(t, in, report, dues)
 		late := int(in.Jitter / time.Minute)
 		fits := true
 		peaks, needs := make([]quota.Units, len(in.Budgets)), make([]quota.Units, len(in.Budgets))
 		forEveryLateness(dues, late, func(starts []due) {
 			for i := range in.Budgets {
-				peaks[i] = max(peaks[i], naivePeak(in, &in.Budgets[i], starts))
+				peak, _ := naivePeak(in, &in.Budgets[i], starts)
+				peaks[i] = max(peaks[i], peak)
 				needs[i] = max(needs[i], peaks[i], naiveNeed(in, &in.Budgets[i], starts))
 			}
 			fits = fits && granted(t, in, starts)
 		})
 		for i := range report.Budgets {
 			b := &report.Budgets[i]
-			if want := naivePeak(in, &in.Budgets[i], dues); b.Peak != want {
-				t.Errorf("%s: peak %d; plain sums have %d", describe(in, i), b.Peak, want)
+			if want, at := naivePeak(in, &in.Budgets[i], dues); b.Peak != want || !b.PeakAt.Equal(at) {
+				t.Errorf("%s: peak %d at %s; plain sums have %d at %s", describe(in, i), b.Peak, b.PeakAt, want, at)
 			}
+			checkColumns(t, in, report, i, dues)
 			if b.PeakLate != peaks[i] {
 				t.Errorf("%s: peak late %d; over all lateness %d", describe(in, i), b.PeakLate, peaks[i])
 			}
@@ -91,6 +94,52 @@ func TestAgainstEveryLateness(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkAsked holds what is asked for to a count.
+func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
+	ticks, calls, least := make([]int, len(in.Regions)), make([]int, len(in.Regions)), 0
+	for _, d := range dues {
+		ticks[d.region]++
+		for _, step := range in.Regions[d.region].Steps {
+			calls[d.region] += step.Pages
+			least++ // each chart ends on its first page
+		}
+	}
+	all := 0
+	for i, region := range report.Regions {
+		all += calls[i]
+		if region.Region != in.Regions[i].Name || region.Ticks != ticks[i] || region.Planned != calls[i] || region.Units != quota.Units(calls[i]) {
+			t.Errorf("%+v; want %d ticks and %d calls of %s", region, ticks[i], calls[i], in.Regions[i].Name)
+		}
+	}
+	if report.Ticks != len(dues) || report.Calls != all || report.Units != quota.Units(all) || report.Least != quota.Units(least) {
+		t.Errorf("%d ticks, %d calls, %d units, %d at least; want %d, %d and %d at least", report.Ticks, report.Calls, report.Units, report.Least, len(dues), all, least)
+	}
+}
+
+// checkColumns holds a picture of a column a minute, and one of a single column, to
+// plain sums.
+func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues []due) {
+	b := &in.Budgets[i]
+	if b.Window.Estimate() {
+		return // it rounds up each region's part
+	}
+	all := amounts(in, b, dues)
+	for minute, c := range report.Columns(i, int(in.To.Sub(in.From)/time.Minute)) {
+		total, regions := c.Held, quota.Units(0)
+		for _, units := range c.Regions {
+			total, regions = total+units, regions+units
+		}
+		held := naiveUsed(in, b, amounts(in, b, nil), minute)
+		if want := naiveUsed(in, b, all, minute); c.Total != want || total != want || c.Held != held || !c.At.Equal(in.From.Add(time.Duration(minute)*time.Minute)) {
+			t.Errorf("%s: the column of minute %d is %+v; want %d, %d of them held", describe(in, i), minute, c, want, held)
+		}
+	}
+	peak, at := naivePeak(in, b, dues)
+	if c := report.Columns(i, 1)[0]; c.Total != peak || peak > 0 && !c.At.Equal(at) {
+		t.Errorf("%s: the one column is %+v; want the peak, %d at %s", describe(in, i), c, peak, at)
+	}
 }
 
 // over names the budgets with something to refuse.

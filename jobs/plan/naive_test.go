@@ -36,13 +36,16 @@ func amounts(in *plan.Input, b *quota.Budget, starts []due) []counted {
 	return all
 }
 
-// naivePeak is the most that a budget's window holds at any minute, by plain sums.
-func naivePeak(in *plan.Input, b *quota.Budget, starts []due) (most quota.Units) {
+// naivePeak is the most that a budget's window holds at any minute, by plain
+// sums, and when first; the zero time if it never holds anything.
+func naivePeak(in *plan.Input, b *quota.Budget, starts []due) (most quota.Units, at time.Time) {
 	all := amounts(in, b, starts)
 	for now := 0; now <= int((in.To.Sub(in.From)+in.Jitter)/time.Minute)+1; now++ {
-		most = max(most, naiveUsed(in, b, all, now))
+		if used := naiveUsed(in, b, all, now); used > most {
+			most, at = used, in.From.Add(time.Duration(now)*time.Minute)
+		}
 	}
-	return most
+	return most, at
 }
 
 func naiveUsed(in *plan.Input, b *quota.Budget, all []counted, now int) (used quota.Units) {
