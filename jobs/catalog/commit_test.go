@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -217,5 +218,47 @@ func TestLongestUnfetched(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, all); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestAPageIsStoredWholeOrNotAtAll: whatever part of a page cannot be stored,
+// the commit fails, and the checkpoint stays.
+func TestAPageIsStoredWholeOrNotAtAll(t *testing.T) {
+	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3), FirstRank: 1, ETag: "e", Done: true,
+		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"}, Categories: []Category{{ID: "10", Title: "Music"}}}
+	for _, event := range []string{"INSERT ON passes", "INSERT ON checkpoints", "DELETE ON checkpoints", "INSERT ON videos", "INSERT ON sightings", "INSERT ON positions",
+		"DELETE ON positions", "INSERT ON channels WHEN new.id = 'UC1'", "INSERT ON channels WHEN new.id = 'UC2'", "DELETE ON claims WHEN old.channel = 'UC1'",
+		"DELETE ON claims WHEN old.channel = 'UC2'", "INSERT ON categories", "INSERT ON pages"} {
+		t.Run(event, func(t *testing.T) {
+			c, _ := openTest(t)
+			earlier := page
+			earlier.Tick, earlier.Videos, earlier.Channels, earlier.MissingChannels, earlier.Categories = tick.Add(-time.Hour), nil, nil, nil, nil
+			commit(t, c, earlier) // whose checkpoint the page drops
+			if _, err := c.db.Exec("INSERT INTO claims VALUES ('UC1', 'US', 0), ('UC2', 'US', 0); " +
+				"INSERT INTO positions VALUES ('US', 'trending', " + strconv.FormatInt(tick.UnixMilli(), 10) + ", 9, 1, 0); " +
+				"CREATE TRIGGER broken BEFORE " + event + " BEGIN SELECT RAISE(ABORT, 'broken'); END"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Commit(t.Context(), page); err == nil || !strings.Contains(err.Error(), "broken") {
+				t.Errorf("the commit says %v; want that it is broken", err)
+			}
+			p, err := c.Pass(t.Context(), "US", tick)
+			if n, _ := c.Counts(t.Context()); err != nil || len(p.Steps) != 0 || n.Videos != 0 || n.Positions != 1 || n.Channels != 0 {
+				t.Errorf("%+v, %+v, %v after it; want nothing of the page", p, n, err)
+			}
+			if _, err := c.db.Exec("DROP TRIGGER broken"); err != nil {
+				t.Fatal(err)
+			}
+			commit(t, c, page)
+		})
+	}
+}
+
+// TestAPageWithoutRanksIsNoChart: what a search finds has no position.
+func TestAPageWithoutRanksIsNoChart(t *testing.T) {
+	c, _ := openTest(t)
+	commit(t, c, Page{Step: "search:surf", Videos: chart("v", 5), Snippets: true, Done: true})
+	if n, err := c.Counts(t.Context()); err != nil || n.Videos != 5 || n.Positions != 0 {
+		t.Errorf("%+v, %v; want five videos without a position", n, err)
 	}
 }
