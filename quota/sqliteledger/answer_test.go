@@ -219,3 +219,32 @@ func TestRestampLosesEntries(t *testing.T) {
 		t.Errorf("%d and %d used; want all but the first five, and one", n, m)
 	}
 }
+
+// TestRestampLosesCounts: what a counter counted before entries were kept still
+// counts, and a second counter does not suffer for a first that was ahead.
+func TestRestampLosesCounts(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		l, clock := timed(t)
+		each, list := charge("each", 1000, quota.Counter(time.Hour)), charge("list", 1000, quota.Counter(2*time.Hour), "videos.list")
+		clock.Add(100 * time.Hour)
+		spend(t, l, 5, each, list)
+		day := charge("day", 1000, quota.Sliding(24*time.Hour))
+		if exact {
+			spend(t, l, 2, each, list, day)
+		} else {
+			spend(t, l, 2, each, list)
+		}
+		clock.Set(noon.Add(time.Minute))
+		n, err := l.Restamp(t.Context(), "my-project", "")
+		if want := map[bool]int{false: 2, true: 1}[exact]; n != want || err != nil {
+			t.Errorf("restamped %d, %v; want %d", n, err, want)
+		}
+		other := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now})
+		if n, m := used(t, other, each), used(t, other, list); n != 7 || m != 7 {
+			t.Errorf("%d and %d used; want 7", n, m)
+		}
+		if r := spend(t, other, 1, each); r.At.Sub(clock.Now()) > time.Microsecond {
+			t.Errorf("stamped %s; want now, %s", r.At, clock.Now())
+		}
+	}
+}

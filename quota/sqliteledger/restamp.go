@@ -24,13 +24,12 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 // restamp gives the entries and the counts that are ahead of now a stamp that
 // is not, and returns how many there were.
 func (t *tx) restamp(g *log) int64 {
-	changed := t.restampEntries(g)
+	entries := t.restampEntries(g)
+	changed := entries
 	for _, c := range g.counters {
-		switch {
-		case changed > 0 && g.keeps():
-			c.Counter = decide.Counter{Length: c.Length}
-			t.count(g, &c.Counter, c.coverage)
-		case c.Restamp(t.now):
+		if entries > 0 {
+			t.recountAll(g, c)
+		} else if c.Restamp(t.now) {
 			changed++
 		}
 		c.asked, c.changed = min(c.asked, t.now), true // the newest stamp too
@@ -38,13 +37,25 @@ func (t *tx) restamp(g *log) int64 {
 	for _, l := range g.lists {
 		l.use.Since, l.changed = min(l.use.Since, t.now), true
 	}
-	g.history.use.Since = min(g.history.use.Since, t.now)
+	g.history.use.Since, g.history.changed = min(g.history.use.Since, t.now), true
 	g.newest, g.changed = min(g.newest, max(t.now, g.all.newest.stamp)), true
 	g.refusing = false
 	if g.name.key != "" {
 		t.exec("idle-later", g.id, t.now+g.idleAfter())
 	}
 	return changed
+}
+
+// recountAll makes a counter say what the restamped entries say, unless it
+// counts calls that have none: they came before entries were kept.
+func (t *tx) recountAll(g *log, c *counter) {
+	fresh := decide.Counter{Length: c.Length}
+	t.count(g, &fresh, c.coverage)
+	if fresh.Past+fresh.Present >= c.Past+c.Present {
+		c.Counter = fresh
+	} else {
+		c.Restamp(t.now)
+	}
 }
 
 // restampEntries moves the entries that are stamped ahead of now to the
