@@ -427,3 +427,23 @@ func TestRefusalChangesTheFile(t *testing.T) {
 		t.Errorf("%d commits, %v; want none for a refusal", after-before, err)
 	}
 }
+
+// TestHistoryIsForgotten: it is asked by one process, and kept by all.
+func TestHistoryIsForgotten(t *testing.T) {
+	l, clock := timed(t)
+	second := charge("second", 1000, quota.Sliding(time.Second))
+	batch := one(1, second)
+	batch.History = 3 * time.Hour
+	if _, err := l.Spend(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for range 22 {
+		clock.Add(10 * time.Minute)
+		other := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal})
+		spend(t, other, 1, second)
+		other.Close()
+	}
+	if n := len(collect(t, l)); n != 21 {
+		t.Errorf("%d entries; want those of the last 202.5 minutes: three hours and an eighth", n)
+	}
+}

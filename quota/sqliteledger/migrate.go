@@ -4,12 +4,17 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"time"
 
 	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
 //go:embed migrate.sql
 var migration string
+
+// migrationPatience is how long a process waits for another that migrates the
+// file: some two seconds for a million entries.
+const migrationPatience = 30 * time.Second
 
 // migrate gives a file of an older version the tables of the present one, in
 // one transaction: whoever dies in the middle leaves the old file. It takes its
@@ -21,7 +26,7 @@ func (l *Ledger) migrate(c *conn) error {
 			return err
 		}
 		defer lock.Close()
-		ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errBusy)
+		ctx, cancel := context.WithTimeoutCause(context.Background(), migrationPatience, errBusy)
 		defer cancel()
 		if err := lock.Lock(ctx); err != nil {
 			return err
