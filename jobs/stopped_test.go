@@ -1,0 +1,32 @@
+package jobs_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestLongRetryAfterEndsTheRun: whatever the status, a Retry-After that is
+// longer than the run may wait stops it after the calls in flight, and the
+// report says when to come back.
+func TestLongRetryAfterEndsTheRun(t *testing.T) {
+	for _, status := range []int{400, 403, 404, 409, 413, 429, 500, 502, 503, 504} {
+		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: 4}, {channels: 4}, {categories: 1}]", nil, "US", "IN", "BR")
+		s.Parallel = 1
+		s.upstream.Fail(youtubetest.Fault{Status: status, Times: -1, Header: http.Header{"Retry-After": {"7200"}}})
+		for range 2 {
+			report := s.run(t, t.Context())
+			if report.Outcome != jobs.Stopped || !report.RetryAt.Equal(noon.Add(2*time.Hour)) || !errors.Is(report.Err, quota.ErrRefused) {
+				t.Errorf("%d: %s until %s, %v; want stopped for two hours", status, report.Outcome, report.RetryAt, report.Err)
+			}
+		}
+		if got := len(s.upstream.Arrivals()); got != 1 {
+			t.Errorf("%d: %d calls reached the upstream; want one", status, got)
+		}
+	}
+}
