@@ -48,7 +48,7 @@ func TestADeadLedgerIsInvisible(t *testing.T) {
 			var allowed *allowance.Ledger
 			watch := a.watchOutages("redis://x", func() (quota.Units, error) { return allowed.Unrecorded("p") })
 			allowed = allowance.New(&underAllowance{inner, watch}, filepath.Join(dir, "allowance"),
-				&allowance.Options{Allow: func(_, method string) quota.Units { return 20 }})
+				&allowance.Options{Allow: func(quota.Call) quota.Units { return 20 }})
 			t.Cleanup(func() { allowed.Close() })
 			guard, err := quota.NewGuard(&overAllowance{allowed, watch}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
 			if err != nil {
