@@ -19,30 +19,31 @@ var boundaries = map[string][]string{
 	"quota":                    {},
 	"quota/internal/decide":    {"quota"},
 	"quota/internal/combine":   {"quota"},
-	"quota/internal/filelock":  {},
+	"quota/internal/filelock":  {"quota/privatefile"},
+	"quota/privatefile":        {},
 	"quota/internal/redistest": {},
 	"quota/memledger":          {"quota", "quota/internal/decide"},
-	"quota/sqliteledger":       {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock"},
-	"quota/redisledger":        {"quota", "quota/internal/decide", "quota/internal/combine"},
+	"quota/sqliteledger":       {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock", "quota/privatefile"},
+	"quota/redisledger":        {"quota", "quota/internal/decide", "quota/internal/combine", "quota/privatefile"},
 	"quota/ledgertest":         {"quota"},
 	"quota/feedback":           {"quota"},
-	"quota/allowance":          {"quota", "quota/internal/filelock"},
+	"quota/allowance":          {"quota", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                    {"quota", "costs/duration", "costs/strictyaml"},
 	"costs/duration":           {},
-	"costs/strictyaml":         {"costs/duration"},
+	"costs/strictyaml":         {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes": {},
 	"jobs":                     {"quota", "quota/feedback", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
-	"jobs/catalog":             {},
+	"jobs/catalog":             {"quota/privatefile"},
 	"jobs/plan":                {"quota", "costs/duration", "jobs"},
 	"jobs/scheduler":           {"quota", "jobs", "jobs/catalog"},
 	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest": {},
-	"cmd/ration":               {"quota", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":               {"quota", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/privatefile", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // configFile returns the path of a configuration file. Both come from one
@@ -31,12 +32,15 @@ func (a *app) configFile(name string) (string, error) {
 	}
 	for i, folder := range folders {
 		path := filepath.Join(folder, name)
-		if _, err := os.Stat(path); err == nil {
+		if _, err := os.Lstat(path); err == nil {
+			if err := privatefile.Check(path, filepath.Join(folder, other)); err != nil { // both, to say it once
+				return "", &configError{err}
+			}
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", &configError{fmt.Errorf("%w; make it readable, or name another folder with --config", err)}
 		}
-		if _, err := os.Stat(filepath.Join(folder, other)); err == nil {
+		if _, err := os.Lstat(filepath.Join(folder, other)); err == nil {
 			return "", &configError{&missingFile{name: name, folders: folders[:i+1], other: other}}
 		}
 	}
@@ -143,7 +147,7 @@ func (a *app) makeState() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := privatefile.MkdirAll(dir); err != nil {
 		return "", &configError{fmt.Errorf("state folder: %w; make it writable, or name another with --state", err)}
 	}
 	return dir, nil
@@ -154,7 +158,7 @@ func (a *app) makeState() (string, error) {
 func (a *app) key(file string) (string, error) {
 	key, where := a.getenv("YOUTUBE_API_KEY"), "YOUTUBE_API_KEY"
 	if file != "" {
-		data, err := os.ReadFile(file)
+		data, err := privatefile.ReadSecret(file)
 		if err != nil {
 			return "", &configError{fmt.Errorf("key file: %w; name one that holds the API key", err)}
 		}

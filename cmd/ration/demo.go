@@ -17,6 +17,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 //go:embed demo
@@ -139,7 +140,7 @@ func (a *app) say(format string, args ...any) { a.paragraph("", format, args...)
 // stage is an app that works in one folder of the demo, whatever the
 // environment says.
 func (a *app) stage(dir, prefix, address string) (*app, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := privatefile.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"costs.yaml", "regions.yaml"} {
@@ -147,7 +148,7 @@ func (a *app) stage(dir, prefix, address string) (*app, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		if err := privatefile.Replace(filepath.Join(dir, name), data, false); err != nil {
 			return nil, err
 		}
 	}

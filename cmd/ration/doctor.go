@@ -16,6 +16,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -213,25 +214,9 @@ func makeable(path string) error {
 	}
 	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
-			return writable(folder)
+			return privatefile.Writable(folder)
 		}
 	}
-}
-
-// writable returns why nothing can be made in a folder. Only trying tells:
-// mode bits know nothing of read-only mounts, ACLs and root.
-func writable(folder string) error {
-	file, err := os.CreateTemp(folder, ".ration-doctor-*")
-	if err == nil {
-		return errors.Join(file.Close(), os.Remove(file.Name()))
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("no permission to write in %s", folder)
-	}
-	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		err = failed.Err // the name of the attempt helps nobody
-	}
-	return fmt.Errorf("nothing can be written in %s: %w", folder, err)
 }
 
 func (a *app) examineState(c *checkup) {
@@ -259,7 +244,7 @@ func (a *app) examineState(c *checkup) {
 
 // examineFolder looks at a state folder that is there.
 func examineFolder(c *checkup, dir string, mode fs.FileMode) {
-	err := writable(dir)
+	err := privatefile.Writable(dir)
 	switch {
 	case err != nil:
 		c.failed(&configError{fmt.Errorf("state folder: %w; make it writable, or name another with --state", err)})

@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // The exit codes of every command.
@@ -92,7 +93,7 @@ func code(err error) (exit int, kind string) {
 	case as[*usageError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
 	case as[*configError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
-		is(quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
+		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"

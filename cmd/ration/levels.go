@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // percents are the parts of a limit whose crossing is told.
@@ -35,7 +36,7 @@ func (l levels) told(balances []quota.Balance) []string {
 		budget, _, _ := strings.Cut(f.Name(), ".")
 		known[budget] = append(known[budget], f.Name())
 	}
-	os.MkdirAll(l.dir, 0o700) // if it fails, so does mark
+	privatefile.MkdirAll(l.dir) // if it fails, so does mark
 	var told []string
 	for i := range balances {
 		b := &balances[i]
@@ -71,7 +72,7 @@ func reached(b *quota.Balance, percent quota.Units) bool {
 
 // mark makes the file of a level, and reports whether it was not there.
 func (l levels) mark(name string) bool {
-	f, err := os.OpenFile(filepath.Join(l.dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := privatefile.Create(filepath.Join(l.dir, name))
 	if err != nil {
 		return !errors.Is(err, fs.ErrExist)
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -157,7 +157,7 @@ func (a *app) openRedis(address string) (_ *ledger, err error) {
 func (a *app) secret(variable string) (string, error) {
 	secret := a.getenv(variable)
 	if file := a.getenv(variable + "_FILE"); secret == "" && file != "" {
-		data, err := os.ReadFile(file)
+		data, err := privatefile.ReadSecret(file)
 		if err != nil {
 			return "", &configError{fmt.Errorf("%s_FILE: %w; name a file that holds the password", variable, err)}
 		}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // refusal is the last refusal that ended a command, as the state folder keeps
@@ -121,7 +121,7 @@ func (a *app) keepRefusal(err error) {
 		return
 	}
 	if dir, err := a.makeState(); err == nil {
-		replaceFile(filepath.Join(dir, lastRefusal), append(text, '\n'))
+		privatefile.Replace(filepath.Join(dir, lastRefusal), append(text, '\n'), false)
 	}
 }
 
@@ -136,23 +136,6 @@ func (a *app) concealed(text string) string {
 	}
 }
 
-// replaceFile puts content in the place of a file, whole or not at all, for
-// its owner alone.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
 // maxRefusalFile bounds what is read of the file: a refusal has no kilobyte.
 const maxRefusalFile = 64 << 10
 
@@ -163,7 +146,7 @@ func (a *app) readRefusal() (*refusal, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, lastRefusal)
-	text, err := os.ReadFile(path)
+	text, err := privatefile.ReadFile(path, maxRefusalFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -171,7 +154,7 @@ func (a *app) readRefusal() (*refusal, error) {
 		return nil, &configError{fmt.Errorf("last refusal: %w; make it readable, or remove it", err)}
 	}
 	kept := &refusal{}
-	if err := json.Unmarshal(text[:min(len(text), maxRefusalFile)], kept); err != nil || kept.Account == "" || kept.Method == "" || kept.Budget == nil && kept.Reason != string(quota.ReasonCooldown) {
+	if err := json.Unmarshal(text, kept); err != nil || kept.Account == "" || kept.Method == "" || kept.Budget == nil && kept.Reason != string(quota.ReasonCooldown) {
 		return nil, &configError{fmt.Errorf("%s is no refusal as ration keeps it; remove it", path)}
 	}
 	return kept, nil

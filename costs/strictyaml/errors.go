@@ -2,13 +2,15 @@ package strictyaml
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// ErrUnsafeFile is returned by ReadFile for a file that others may write to.
-var ErrUnsafeFile = errors.New("others may write to it")
+// ErrUnsafeFile is returned by ReadFile for a file that another user may have
+// written: every *privatefile.Error.
+var ErrUnsafeFile = privatefile.ErrUnsafe
 
 // Mistake is one thing wrong in a file, and what to write instead.
 type Mistake struct {

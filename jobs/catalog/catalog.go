@@ -21,6 +21,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the "sqlite" driver, FTS5 inside
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // DefaultRetention is how long data is kept that is not refreshed: 30 calendar
@@ -129,11 +131,18 @@ func (c *Catalog) connect(create bool) error {
 
 // statFile finds the file, or creates it: SQLite would use the umask, and gives
 // the -wal and -shm files beside it the mode of the first.
+//
+// SQLite opens the three by their paths, after they were checked: only this
+// user, root and a trusted owner could replace them meanwhile.
 func statFile(path string, create bool) (fs.FileInfo, error) {
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return nil, &FileError{Path: path, Reason: ErrNotCatalog, Cause: errors.New("not a regular file")}
+	}
+	if err := privatefile.Check(path, path+"-wal", path+"-shm", path+"-journal"); err != nil {
+		return nil, fileError(path, err)
+	}
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return nil, &FileError{Path: path, Reason: ErrNotCatalog, Cause: errors.New("not a regular file")}
 	case err == nil && create && !writable(path): // SQLite would open it for reading
 		return nil, &FileError{Path: path, Reason: ErrUnwritable}
 	case err == nil:
@@ -143,12 +152,12 @@ func statFile(path string, create bool) (fs.FileInfo, error) {
 	case !create || !errors.Is(err, fs.ErrNotExist):
 		return nil, &FileError{Path: path, Reason: ErrUnwritable, Cause: err}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &FileError{Path: path, Reason: ErrUnwritable, Cause: err}
+	if err := privatefile.MkdirAll(filepath.Dir(path)); err != nil {
+		return nil, fileError(path, err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := privatefile.Open(path)
 	if err != nil {
-		return nil, &FileError{Path: path, Reason: ErrUnwritable, Cause: err}
+		return nil, fileError(path, err)
 	}
 	defer f.Close()
 	return f.Stat()

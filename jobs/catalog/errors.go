@@ -8,6 +8,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 var (
@@ -31,6 +33,7 @@ var (
 	ErrNewer      = errors.New("was written by a newer ration; upgrade this one")
 	ErrOlder      = errors.New("was written by an older ration; fetch something with ration run, which brings it up to date")
 	ErrUnwritable = errors.New("cannot be opened for writing; check the owner and mode of the file and its folder")
+	ErrUnsafe     = errors.New("is unsafe: another user may have chosen what is in it, or may replace it")
 	ErrReplaced   = errors.New("was deleted or replaced while open; start again")
 	ErrNetworkFS  = errors.New("is on a network file system, where SQLite's WAL is unsafe; put it on a local disk")
 	ErrDiskFull   = errors.New("cannot grow, the disk is full; free some space")
@@ -59,6 +62,14 @@ func (e *FileError) Unwrap() []error {
 		return []error{e.Reason}
 	}
 	return []error{e.Reason, e.Cause}
+}
+
+// fileError returns the FileError for what kept a file from being opened.
+func fileError(path string, err error) error {
+	if errors.Is(err, privatefile.ErrUnsafe) {
+		return &FileError{Path: path, Reason: ErrUnsafe, Cause: err}
+	}
+	return &FileError{Path: path, Reason: ErrUnwritable, Cause: err}
 }
 
 // LockedError says who holds a lock. PID 0 means that the holder has not said

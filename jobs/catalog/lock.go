@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // errHeld is what tryLock answers when somebody else has the lock.
@@ -32,9 +34,9 @@ type holder struct {
 // the catalogue and stays there: to delete it would let two runs lock two files.
 func (c *Catalog) Lock(name string) (*Lock, error) {
 	path := c.path + "." + url.PathEscape(name) + ".lock"
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := privatefile.Open(path)
 	if err != nil {
-		return nil, c.wrap("lock "+name, &FileError{Path: path, Reason: ErrUnwritable, Cause: err})
+		return nil, c.wrap("lock "+name, fileError(path, err))
 	}
 	if err := tryLock(f); err != nil {
 		defer f.Close()

@@ -7,23 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // patience is the longest wait for the processes that write the same file.
 const patience = time.Second
 
-var (
-	errBusy    = errors.New("another process holds its lock")
-	errNotFile = errors.New("not a plain file")
-)
+var errBusy = errors.New("another process holds its lock")
 
 // files keeps one file of lines for each account, with a lock file beside it:
 // the lock outlives the file, which compaction replaces.
@@ -50,10 +48,7 @@ func (f *files) path(account string) string {
 // being written is not yet granted.
 func (f *files) load(account string) (*log, error) {
 	path := f.path(account)
-	if err := plain(path); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(path)
+	data, err := privatefile.ReadFile(path, math.MaxInt64)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -62,16 +57,6 @@ func (f *files) load(account string) (*log, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return log, nil
-}
-
-// plain refuses a path that is there and no plain file: a symbolic link could
-// lead anywhere.
-func plain(path string) error {
-	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "open", Path: path, Err: errNotFile}
-	}
-	return nil // what else is wrong shows when it is opened
 }
 
 // update appends the lines that f returns, and is the only writer meanwhile.
@@ -96,7 +81,7 @@ func (f *files) update(ctx context.Context, account string, change func(*log, ti
 	path := f.path(account)
 	if kept, worth := log.compacted(now); worth && f.replace(path, kept) == nil {
 		log.size, log.ended = int64(len(kept)), true
-		if err := syncDir(f.dir); err != nil { // else a power cut could bring the old file back, without the lines
+		if err := privatefile.SyncFolder(f.dir); err != nil { // else a power cut could bring the old file back, without the lines
 			return err
 		}
 	}
@@ -139,7 +124,7 @@ func (f *files) open(account, path string) (*filelock.Lock, error) {
 	if lock := f.locks[account]; lock != nil {
 		return lock, nil
 	}
-	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+	if err := privatefile.MkdirAll(f.dir); err != nil {
 		return nil, err
 	}
 	lock, err := filelock.Open(path)
@@ -189,7 +174,7 @@ func (f *files) append(path string, log *log, lines []line) error {
 		}
 		text = append(append(text, one...), '\n')
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := privatefile.Open(path)
 	if err != nil {
 		return err
 	}
@@ -201,7 +186,7 @@ func (f *files) append(path string, log *log, lines []line) error {
 		err = file.Sync()
 	}
 	if err == nil && log.size == 0 {
-		err = syncDir(f.dir) // the file may be new
+		err = privatefile.SyncFolder(f.dir) // the file may be new
 	}
 	if err != nil {
 		_ = file.Truncate(log.size) // when that fails too, the lines count: too many, not too few
@@ -213,7 +198,7 @@ func (f *files) append(path string, log *log, lines []line) error {
 func (f *files) replace(path string, content []byte) error {
 	temp := path + ".tmp"
 	_ = os.Remove(temp) // of a process that was killed; what matters shows when it is created
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := privatefile.Create(temp)
 	if err != nil {
 		return err
 	}
@@ -225,16 +210,4 @@ func (f *files) replace(path string, content []byte) error {
 		return errors.Join(err, os.Remove(temp))
 	}
 	return os.Rename(temp, path)
-}
-
-// syncDir puts a folder's list of names on the disk. Windows has no such call.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
 }

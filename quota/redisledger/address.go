@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // topology is what stands behind a URL.
@@ -241,7 +241,7 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName, InsecureSkipVerify: a.trustAny}
 	if a.ca != "" {
-		text, err := os.ReadFile(a.ca)
+		text, err := privatefile.ReadLinked(a.ca, maxPEM)
 		if err != nil {
 			return nil, badURL("the CA's file: %w; name a file of PEM certificates", err)
 		}
@@ -251,13 +251,29 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 		}
 	}
 	if a.certificate != "" {
-		pair, err := tls.LoadX509KeyPair(a.certificate, a.key)
+		pair, err := a.clientPair()
 		if err != nil {
 			return nil, badURL("the client certificate: %w; name PEM files of a certificate and of its key", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config, nil
+}
+
+// maxPEM is the size in bytes of the largest file of certificates that is read.
+const maxPEM = 16 << 20
+
+// clientPair reads the client's certificate and its key.
+func (a *address) clientPair() (tls.Certificate, error) {
+	certificate, err := privatefile.ReadLinked(a.certificate, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := privatefile.ReadSecret(a.key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
 }
 
 // String names the server for messages, without its credentials.

@@ -10,6 +10,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // ErrNoLedger means that there is no ledger yet, and Options.MustExist forbade
@@ -94,7 +95,7 @@ func busy(err error) bool {
 
 // isConfig reports an error of the file system that waiting does not mend.
 func isConfig(err error) bool {
-	for _, e := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG} {
+	for _, e := range []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG} {
 		if errors.Is(err, e) {
 			return true
 		}

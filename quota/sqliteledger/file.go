@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // What the header of a ledger's file says.
@@ -27,6 +29,9 @@ func (l *Ledger) connect(create bool) error {
 	if err := l.checkPlace(); err != nil {
 		return err
 	}
+	if err := l.checkFiles(); err != nil {
+		return err
+	}
 	info, err := os.Stat(l.path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
@@ -42,6 +47,20 @@ func (l *Ledger) connect(create bool) error {
 		return l.absent()
 	}
 	return l.explain(l.create(), opening)
+}
+
+// checkFiles refuses files that another user may have chosen, and ones that
+// lie where another user may replace them. SQLite opens them by their paths
+// afterwards, so what remains is what this user, root and a trusted owner do meanwhile.
+func (l *Ledger) checkFiles() error {
+	if info, err := os.Lstat(l.path); err == nil && info.IsDir() {
+		return nil // connect says so
+	}
+	err := privatefile.Check(l.path, l.path+"-wal", l.path+"-shm", l.path+"-journal", l.lockPath())
+	if errors.Is(err, privatefile.ErrUnsafe) {
+		return fmt.Errorf("sqlite ledger %s: %w: %w", l.path, quota.ErrLedgerConfig, err)
+	}
+	return l.explain(err, opening)
 }
 
 // errEmpty says that a database has nothing in it yet.
@@ -91,7 +110,7 @@ func (l *Ledger) tryUse() error {
 
 // absent says that there is no ledger, or that there was one.
 func (l *Ledger) absent() error {
-	if known, err := os.ReadFile(l.lockPath()); err == nil && len(known) > 0 {
+	if known, err := privatefile.ReadFile(l.lockPath(), 1); err == nil && len(known) > 0 {
 		return l.gone()
 	}
 	return fmt.Errorf("sqlite ledger %s: %w", l.path, ErrNoLedger)
@@ -104,7 +123,7 @@ func (l *Ledger) gone() error {
 
 // create makes the ledger, unless another process is quicker.
 func (l *Ledger) create() error {
-	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
 		return err
 	}
 	lock, err := filelock.Open(l.lockPath())
@@ -139,7 +158,7 @@ func (l *Ledger) createLocked() error {
 		}
 		return l.gone()
 	}
-	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := privatefile.Create(l.path)
 	if err == nil {
 		err = file.Close()
 	}

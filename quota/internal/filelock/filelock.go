@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"sync"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // Lock is an exclusive lock on one open file. Goroutines that share a Lock
@@ -27,9 +29,9 @@ type request struct {
 }
 
 // Open opens the file at path, created with permissions 0600 when it is
-// missing. A symbolic link is not followed.
+// missing. What package privatefile refuses is a *privatefile.Error.
 func Open(path string) (*Lock, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	file, err := privatefile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,6 @@ import (
 	"syscall"
 )
 
-const noFollow = syscall.O_NOFOLLOW
-
 func tryLock(file *os.File) (bool, error) {
 	err := flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -7,8 +7,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const noFollow = 0
-
 // lockedByte lies far behind any content: locks on Windows are mandatory, and
 // the content stays readable.
 const lockedByte = 1 << 30

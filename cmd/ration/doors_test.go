@@ -1,0 +1,109 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// doors are the functions that open, create or fill a file by its path, or
+// that have a library do so.
+var doors = map[string][]string{
+	"os":                    {"Open", "OpenFile", "Create", "CreateTemp", "ReadFile", "WriteFile", "Truncate", "OpenRoot", "OpenInRoot", "DirFS", "CopyFS"},
+	"io/ioutil":             {"ReadFile", "WriteFile", "TempFile"},
+	"syscall":               {"Open", "Openat", "Creat", "Truncate"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Creat", "Truncate"},
+	"crypto/tls":            {"LoadX509KeyPair"},
+	"database/sql":          {"Open", "OpenDB"},
+	"modernc.org/sqlite":    {"Driver"},
+}
+
+// openElsewhere are the uses outside package privatefile, each with its reason.
+var openElsewhere = map[string]string{
+	"costs/internal/genroutes/main.go os.ReadFile":         "a developer's tool reads the discovery document of the module cache",
+	"costs/internal/genroutes/main.go os.WriteFile":        "and writes Go code into the tree",
+	"jobs/youtube/youtubetest/load.go os.Open":             "a test server reads public charts, and keeps to the standard library",
+	"quota/internal/redistest/redistest.go os.ReadFile":    "tests read the log of the server that they started",
+	"quota/internal/redistest/topology.go os.WriteFile":    "tests write the configuration of a sentinel",
+	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
+	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
+	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
+}
+
+// TestNoOtherWayToOpenAFile: who opens a file by itself would follow links, or
+// believe a file of another user. Test files may.
+func TestNoOtherWayToOpenAFile(t *testing.T) {
+	root, used := filepath.Join("..", ".."), map[string]bool{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(rel)
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || path.Dir(name) == "quota/privatefile" {
+			return nil
+		}
+		for _, door := range doorsIn(t, file) {
+			use := name + " " + door
+			used[use] = true
+			if openElsewhere[use] == "" {
+				t.Errorf("%s: use package quota/privatefile, or say in openElsewhere why not", use)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for use := range openElsewhere {
+		if !used[use] {
+			t.Errorf("%s: is excused and not there", use)
+		}
+	}
+}
+
+// doorsIn returns which doors a file uses, whatever name it imports them by.
+func doorsIn(t *testing.T, file string) (used []string) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := map[string]string{} // paths by the names they have in the file
+	for _, spec := range parsed.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := path.Base(name)
+		if spec.Name != nil {
+			local = spec.Name.Name
+		}
+		if local == "." && doors[name] != nil {
+			t.Errorf("%s: imports all names of %s", file, name)
+		}
+		imported[local] = name
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if pkg, ok := selector.X.(*ast.Ident); ok && contains(doors[imported[pkg.Name]], selector.Sel.Name) {
+			used = append(used, imported[pkg.Name]+"."+selector.Sel.Name)
+		}
+		return true
+	})
+	return used
+}

@@ -1,0 +1,321 @@
+package privatefile_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// doors are all ways to open a file, or to have one opened by a library.
+func doors() map[string]func(path string) error {
+	closing := func(file *os.File, err error) error {
+		if err == nil {
+			err = file.Close()
+		}
+		return err
+	}
+	return map[string]func(path string) error{
+		"ReadFile":   func(path string) error { _, err := privatefile.ReadFile(path, 100); return err },
+		"ReadSecret": func(path string) error { _, err := privatefile.ReadSecret(path); return err },
+		"Open":       func(path string) error { return closing(privatefile.Open(path)) },
+		"Check":      func(path string) error { return privatefile.Check(path) },
+	}
+}
+
+// makers are those that create a file.
+func makers() map[string]func(path string) error {
+	all := doors()
+	delete(all, "ReadFile")
+	delete(all, "ReadSecret")
+	all["Create"] = func(path string) error {
+		file, err := privatefile.Create(path)
+		if err == nil {
+			err = file.Close()
+		}
+		return err
+	}
+	all["Replace"] = func(path string) error { return privatefile.Replace(path, []byte("x"), true) }
+	all["MkdirAll"] = privatefile.MkdirAll
+	return all
+}
+
+// folder returns a new folder of the given mode, whatever the umask.
+func folder(t *testing.T, mode fs.FileMode) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "d")
+	above := filepath.Dir(dir) // t.TempDir closes it to other users
+	if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path string, mode fs.FileMode) string {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, []byte("content"), 0o600), os.Chmod(path, mode)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// refused checks that every door is closed to a path, and that the file behind is untouched.
+func refused(t *testing.T, path, behind, words string, doors map[string]func(string) error) {
+	t.Helper()
+	before, _ := os.ReadFile(behind)
+	for name, open := range doors {
+		err := open(path)
+		if !errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want ErrUnsafe in one line, with %q", name, err, words)
+		}
+	}
+	if after, _ := os.ReadFile(behind); string(after) != string(before) {
+		t.Errorf("%s holds %q; want %q", behind, after, before)
+	}
+}
+
+func TestSymbolicLinkIsNotFollowed(t *testing.T) {
+	dir := folder(t, 0o700)
+	target := write(t, filepath.Join(dir, "target"), 0o600)
+	link, dangling, nested := filepath.Join(dir, "link"), filepath.Join(dir, "dangling"), filepath.Join(dir, "nested")
+	err := errors.Join(os.Symlink("target", link), os.Symlink(filepath.Join(dir, "none"), dangling), os.Symlink(link, nested))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, dangling, nested} {
+		refused(t, path, target, "symbolic link", doors())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("a file was created behind a dangling link")
+	}
+}
+
+func TestFileThatOthersMayWriteIsRefused(t *testing.T) {
+	dir := folder(t, 0o700)
+	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o620: false, 0o602: false, 0o660: false, 0o666: false, 0o777: false} {
+		path := write(t, filepath.Join(dir, "file"), mode)
+		if open || mode&0o007 == 0 && os.Getuid() != 0 { // the group may be this user's own
+			if err := privatefile.Check(path); open && err != nil {
+				t.Errorf("mode %04o: %v", mode, err)
+			}
+			continue
+		}
+		refused(t, path, path, "chmod go-w "+path, doors())
+	}
+}
+
+func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
+	for mode, open := range map[fs.FileMode]bool{0o700: true, 0o755: true, 0o777 | fs.ModeSticky: true, 0o777: false, 0o733: false, 0o773: false} {
+		dir := folder(t, mode)
+		path := write(t, filepath.Join(dir, "file"), 0o600)
+		if !open {
+			refused(t, path, path, "chmod go-w "+dir, doors())
+			refused(t, filepath.Join(dir, "new"), dir, "chmod go-w "+dir, makers())
+			below := filepath.Join(dir, "below")
+			if err := os.Mkdir(below, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, write(t, filepath.Join(below, "file"), 0o600), dir, "chmod go-w "+dir, doors())
+			continue
+		}
+		for name, open := range doors() {
+			if err := open(path); err != nil {
+				t.Errorf("folder %v, %s: %v", mode, name, err)
+			}
+		}
+	}
+}
+
+// All that is wrong is said at once, with the one command that mends it.
+func TestSharedCloneIsRefusedInOneLine(t *testing.T) {
+	dir := folder(t, 0o777)
+	one, two := write(t, filepath.Join(dir, "costs.yaml"), 0o666), write(t, filepath.Join(dir, "it's.yaml"), 0o666)
+	err := privatefile.Check(one, two)
+	if err == nil || strings.Count(err.Error(), "; run chmod go-w ") != 1 || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("%v; want one line with one command", err)
+	}
+	_, command, _ := strings.Cut(err.Error(), "; run ")
+	if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v, %s", command, err, out)
+	}
+	if err := privatefile.Check(one, two); err != nil {
+		t.Errorf("after %s: %v", command, err)
+	}
+}
+
+func TestPipeFolderAndDeviceAreNotOpened(t *testing.T) {
+	dir := folder(t, 0o700)
+	pipe, below := filepath.Join(dir, "pipe"), filepath.Join(dir, "below")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Mkdir(below, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, below, "/dev/null"} {
+		refused(t, path, "", "not a regular file", doors())
+	}
+}
+
+func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
+	dir := folder(t, 0o755)
+	for mode, open := range map[fs.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o644: false, 0o444: false} {
+		path := write(t, filepath.Join(dir, "key"), mode)
+		data, err := privatefile.ReadSecret(path)
+		if open && (err != nil || string(data) != "content") || !open && (!errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-rwx "+path)) {
+			t.Errorf("mode %04o: %q, %v", mode, data, err)
+		}
+		if _, err := privatefile.ReadFile(path, 100); err != nil {
+			t.Errorf("mode %04o: %v; want it readable as a file without secrets", mode, err)
+		}
+	}
+	closed := filepath.Join(dir, "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := privatefile.ReadSecret(write(t, filepath.Join(closed, "key"), 0o644)); err != nil {
+		t.Errorf("in a folder that lets nobody else in: %v", err)
+	}
+	long := write(t, filepath.Join(dir, "long"), 0o600)
+	if err := os.Truncate(long, privatefile.MaxSecret+1); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := privatefile.ReadSecret(long); err == nil || len(data) > privatefile.MaxSecret+1 {
+		t.Errorf("a secret of %d bytes was read", len(data))
+	}
+}
+
+// A secret that the caller's shell has opened, as <(pass show key) does, is read.
+func TestSecretFromADescriptor(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w.WriteString("s3cret")
+	w.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if data, err := privatefile.ReadSecret(name); err != nil || string(data) != "s3cret" {
+		t.Errorf("%s: %q, %v", name, data, err)
+	}
+}
+
+// In a folder such as /tmp another user may give our own file a second name.
+func TestSecondNameInASharedFolderIsRefused(t *testing.T) {
+	dir, shared := folder(t, 0o700), folder(t, 0o777|fs.ModeSticky)
+	victim := write(t, filepath.Join(dir, "victim"), 0o600)
+	linked, own := filepath.Join(shared, "catalog.db.US.lock"), filepath.Join(dir, "backup")
+	if err := errors.Join(os.Link(victim, linked), os.Link(victim, own)); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, linked, victim, "second name", doors())
+	if err := privatefile.Check(own); err != nil {
+		t.Errorf("in a folder of our own: %v", err)
+	}
+}
+
+// Folders may be reached through links of our own: /var is one on macOS.
+func TestFolderBehindALink(t *testing.T) {
+	dir := folder(t, 0o700)
+	path, link := write(t, filepath.Join(dir, "file"), 0o600), filepath.Join(filepath.Dir(dir), "link")
+	loop := filepath.Join(filepath.Dir(dir), "loop")
+	if err := errors.Join(os.Symlink("./d/../d", link), os.Symlink("loop", loop)); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range doors() {
+		if err := open(filepath.Join(link, "file")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := open(filepath.Join(loop, "file")); err == nil {
+			t.Errorf("%s: a loop of links leads somewhere", name)
+		}
+	}
+	linked := filepath.Join(dir, "ca.pem")
+	if err := os.Symlink("../link/file", linked); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := privatefile.ReadLinked(linked, 100); err != nil || string(data) != "content" {
+		t.Errorf("a linked bundle: %q, %v", data, err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := privatefile.ReadLinked(linked, 100); !errors.Is(err, privatefile.ErrUnsafe) {
+		t.Errorf("a linked bundle that others may write to: %v", err)
+	}
+}
+
+// What is created is its owner's alone, whatever the umask.
+func TestNewFilesArePrivate(t *testing.T) {
+	dir := filepath.Join(folder(t, 0o755), "a", "b")
+	if err := privatefile.MkdirAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, create := range makers() {
+		path := filepath.Join(dir, name)
+		if err := create(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if info, err := os.Stat(path); name != "Check" && (err != nil || info.Mode().Perm()&0o077 != 0) {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if info, err := os.Stat(filepath.Dir(dir)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v; want 0700", info, err)
+	}
+	if file, err := privatefile.Create(filepath.Join(dir, "Open")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create of a file that is there: %v, %v", file, err)
+	}
+	for name, open := range map[string]func(string) error{"ReadFile": doors()["ReadFile"], "ReadSecret": doors()["ReadSecret"]} {
+		if err := open(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of a missing file: %v", name, err)
+		}
+	}
+	if err := privatefile.Check(filepath.Join(dir, "none"), filepath.Join(dir, "no", "folder")); err != nil {
+		t.Errorf("Check of missing files: %v", err)
+	}
+}
+
+// TestFileOfAnotherUserIsRefused needs root to make one. Other users find
+// that root's files are trusted, and TestStrangersFile has the rest.
+func TestFileOfAnotherUserIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		if _, err := privatefile.ReadFile("/etc/passwd", 1<<20); err != nil && runtime.GOOS == "linux" {
+			t.Errorf("root's file: %v", err)
+		}
+		return
+	}
+	const stranger = 4321
+	dir := folder(t, 0o777|fs.ModeSticky)
+	path := write(t, filepath.Join(dir, "costs.yaml"), 0o600)
+	theirs := filepath.Join(dir, "theirs")
+	link := filepath.Join(dir, "link")
+	err := errors.Join(os.Mkdir(theirs, 0o755), os.Symlink("/etc", link),
+		os.Lchown(path, stranger, stranger), os.Lchown(theirs, stranger, stranger), os.Lchown(link, stranger, stranger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := write(t, filepath.Join(theirs, "regions.yaml"), 0o600)
+	deeper := filepath.Join(theirs, "ours")
+	if err := os.Mkdir(deeper, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{path, below, write(t, filepath.Join(deeper, "file"), 0o600), filepath.Join(link, "passwd")} {
+		refused(t, path, path, "user 4321", doors())
+	}
+	t.Setenv(privatefile.TrustVariable, "4321")
+	for name, open := range doors() {
+		for _, path := range []string{path, below} {
+			if err := open(path); err != nil {
+				t.Errorf("%s of a trusted user's file: %v", name, err)
+			}
+		}
+	}
+	t.Setenv(privatefile.TrustVariable, "ci")
+	refused(t, path, path, privatefile.TrustVariable, doors())
+}
