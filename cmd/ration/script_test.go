@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asRation) != "" {
 		rationMain()
 	}
+	setUmask()
 	testscript.Main(m, map[string]func(){"ration": rationMain})
 }
 

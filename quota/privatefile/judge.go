@@ -30,7 +30,7 @@ type judge struct {
 
 	folders  map[string]string // checked folders, and where they lead
 	shared   map[string]bool   // of those, the ones where every user may create files
-	closed   map[string]bool   // of those, the ones that only trusted users can reach
+	closed   map[string]bool   // folders that only trusted users can reach
 	findings []Finding
 }
 
@@ -165,17 +165,13 @@ func (j *judge) walk(dir string) (string, error) {
 		}
 		at, rest = filepath.Join(at, rest[0]), rest[1:]
 	}
-	for _, name := range slices.Sorted(maps.Keys(passed)) {
+	for _, name := range slices.Sorted(maps.Keys(passed)) { // each after those above it
+		j.closed[name] = passed[name].Mode().Perm()&0o011 == 0 || j.closed[filepath.Dir(name)]
 		if name != at {
 			j.ancestor(name, passed[name])
 		}
 	}
 	j.parent(at, passed[at])
-	for dir := at; dir != root; dir = filepath.Dir(dir) {
-		if passed[dir].Mode().Perm()&0o011 == 0 {
-			j.closed[at] = true
-		}
-	}
 	return at, nil
 }
 
@@ -186,15 +182,19 @@ func split(path string) []string {
 	return slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// parent judges the folder in which the file is.
+// parent judges the folder in which the file is. Its group may write to it if
+// a folder above it keeps the group out, as under a umask of 002 in a home of mode 0700.
 func (j *judge) parent(path string, info fs.FileInfo) {
 	o, mode := ownerOf(info), info.Mode()
 	j.shared[path] = mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0
 	if !slices.Contains(j.trusted, o.uid) {
 		j.found(Finding{Path: path, Problem: Owner, Owner: o.uid})
 	}
+	if j.closed[path] {
+		mode &^= 0o020
+	}
 	if !j.shared[path] && othersMayWrite(mode, o) {
-		j.found(Finding{Path: path, Problem: Writeable, Mode: mode.Perm()})
+		j.found(Finding{Path: path, Problem: Writeable, Mode: info.Mode().Perm()})
 	}
 }
 
@@ -205,7 +205,7 @@ func (j *judge) ancestor(path string, info fs.FileInfo) {
 	if !slices.Contains(j.above, o.uid) {
 		j.found(Finding{Path: path, Problem: Owner, Owner: o.uid})
 	}
-	if o.uid == 0 {
+	if o.uid == 0 || j.closed[path] {
 		mode &^= 0o020
 	}
 	if mode&fs.ModeSticky == 0 && othersMayWrite(mode, o) {

@@ -6,7 +6,8 @@
 // process's user or to root, and that neither its group nor others may write
 // to. The same holds for its folder, in which a sticky bit protects what is
 // there. Of the folders above it, none may let another user replace what leads
-// to the file. A group that has the number of the file's owner and no other
+// to the file. The group of a folder does not matter if a folder above it lets
+// only its owner in. A group that has the number of the file's owner and no other
 // member is the owner's own, and counts as the owner.
 //
 // TrustVariable in the environment names one further user whose files are

@@ -134,6 +134,31 @@ func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
 	}
 }
 
+// What a umask of 002 makes in a home of mode 0700, or in t.TempDir, is out of
+// the group's reach. A file's own mode is judged all the same.
+func TestGroupCannotReachAFolderBelowAClosedOne(t *testing.T) {
+	home := folder(t, 0o700)
+	dir := filepath.Join(home, "ration")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o775)); err != nil {
+		t.Fatal(err)
+	}
+	path := write(t, filepath.Join(dir, "costs.yaml"), 0o644)
+	for name, open := range map[string]func(string) error{"Check": doors()["Check"], "Open": doors()["Open"]} {
+		if err := open(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused(t, write(t, path, 0o666), path, "run chmod go-w "+path, doors())
+	if os.Getuid() != 0 { // the group is this user's own
+		return
+	}
+	refused(t, write(t, path, 0o664), path, "run chmod go-w "+path, doors())
+	if err := errors.Join(os.Chmod(path, 0o644), os.Chmod(home, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, path, "run chmod go-w "+dir, doors())
+}
+
 // All that is wrong is said at once, with the one command that mends it.
 func TestSharedCloneIsRefusedInOneLine(t *testing.T) {
 	dir := folder(t, 0o777)

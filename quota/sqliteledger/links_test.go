@@ -1,0 +1,45 @@
+package sqliteledger_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestLedgerBehindALink: SQLite would open what a link leads to.
+func TestLedgerBehindALink(t *testing.T) {
+	for _, name := range []string{"ration.db", "ration.db-wal", "ration.db-shm", "ration.db-journal", "ration.db.lock"} {
+		dir := t.TempDir()
+		path, victim := filepath.Join(dir, "ration.db"), filepath.Join(dir, "victim")
+		if err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Symlink(victim, filepath.Join(dir, name))); err != nil {
+			t.Fatal(err)
+		}
+		l, err := sqliteledger.Open(path, nil)
+		if !errors.Is(err, quota.ErrLedgerConfig) || !errors.Is(err, privatefile.ErrUnsafe) {
+			t.Errorf("%s is a link: %v; want ErrLedgerConfig and ErrUnsafe", name, err)
+		}
+		if err == nil {
+			l.Close()
+		}
+		if data, err := os.ReadFile(victim); err != nil || len(data) > 0 {
+			t.Errorf("the file behind the link %s holds %q, %v", name, data, err)
+		}
+	}
+}
+
+// TestLedgerThatOthersMayWrite: whoever writes to the file decides what is spent.
+func TestLedgerThatOthersMayWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ration.db")
+	open(t, path, nil).Close()
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := sqliteledger.Open(path, nil); !errors.Is(err, quota.ErrLedgerConfig) || !errors.Is(err, privatefile.ErrUnsafe) {
+		t.Errorf("%v, %v; want ErrLedgerConfig and ErrUnsafe", l, err)
+	}
+}
