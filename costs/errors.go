@@ -39,7 +39,7 @@ type PriceError struct {
 // Error names the request and why it is refused.
 func (e *PriceError) Error() string {
 	const most = 200
-	what := strings.TrimSpace(e.Verb + " " + e.Host + e.Path)
+	what := strings.TrimSpace(shownVerb(e.Verb) + " " + shown(e.Host+e.Path))
 	if len(what) > most {
 		what = strings.ToValidUTF8(what[:most], "") + "…"
 	}
@@ -59,7 +59,7 @@ type MethodError struct {
 
 // Error names the method and why it has no price.
 func (e *MethodError) Error() string {
-	return strictyaml.Redact(fmt.Sprintf("%q %s", e.Method, e.Reason))
+	return strictyaml.Redact(fmt.Sprintf("%q %s", shown(e.Method), e.Reason))
 }
 
 // Unwrap returns ErrNoCost, ErrNoBudget, ErrNeverFits or ErrManyUpstreams.

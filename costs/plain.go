@@ -103,7 +103,7 @@ func refuse(req *http.Request, reason string) *PriceError {
 }
 
 func noCost(req *http.Request, method string) *PriceError {
-	e := refuse(req, "method "+method+" has no cost; add it to costs: in costs.yaml")
+	e := refuse(req, "method "+shown(method)+" has no cost; add it to costs: in costs.yaml")
 	e.Method, e.kind = method, ErrNoCost
 	return e
 }

@@ -84,7 +84,7 @@ func (c *checkup) failed(err error) {
 	if err == nil {
 		return
 	}
-	c.found(problem, "", "%s", err)
+	c.found(problem, "", "%s", message(err))
 	if c.err == nil {
 		c.err = err
 	}

@@ -143,7 +143,11 @@ func message(err error) string {
 	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
 		return "interrupted"
 	}
-	return err.Error()
+	text := withoutSecrets(err.Error())
+	if exit, _ := code(err); exit == exitUsage { // it repeats what was typed
+		text = strictyaml.Redact(text)
+	}
+	return text
 }
 
 // instant is how JSON says when: RFC 3339 in UTC, or null.

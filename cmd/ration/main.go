@@ -45,7 +45,7 @@ type app struct {
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	return &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, now: time.Now,
+	return &app{stdout: &visibleWriter{out: os.Stdout}, stderr: &visibleWriter{out: os.Stderr}, getenv: os.Getenv, now: time.Now,
 		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), columns: terminalColumns}
 }
 
@@ -61,6 +61,11 @@ func terminalColumns() int {
 func (a *app) main(args []string) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
+	for _, out := range []io.Writer{a.stdout, a.stderr} {
+		if w, ok := out.(*visibleWriter); ok {
+			defer w.Flush()
+		}
+	}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)

@@ -60,13 +60,13 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	case "memory":
 		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
 	}
-	return nil, &configError{fmt.Errorf("ledger %q: unknown kind; %s", redact(address), kindAdvice(address))}
+	return nil, &configError{fmt.Errorf("ledger: its address is of no known kind, and is not shown, since it may hold a password; %s", kindAdvice(address))}
 }
 
 // kindAdvice says what to write instead of an address of an unknown kind.
 func kindAdvice(address string) string {
 	kind, _, found := strings.Cut(address, ":")
-	if !found && strings.ContainsAny(address, "./") {
+	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?") {
 		return "write sqlite:" + address
 	}
 	kinds := []string{"sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
@@ -108,7 +108,10 @@ func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {
 	case "sync=normal":
 		sync = sqliteledger.Normal
 	default:
-		return nil, &configError{fmt.Errorf("ledger sqlite:%s: unknown option %q; write sync=full or sync=normal", path, options)}
+		return nil, &configError{errors.New("ledger sqlite: unknown option; write sync=full or sync=normal")}
+	}
+	if strings.Contains(path, "://") {
+		return nil, &configError{errors.New("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")}
 	}
 	if strings.HasPrefix(path, "~") {
 		return nil, &configError{fmt.Errorf("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)}
@@ -179,19 +182,6 @@ func (a *app) ledgerClock() func() time.Time {
 		return a.now
 	}
 	return nil
-}
-
-// redact returns an address without its credentials.
-func redact(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "(unreadable address)"
-	}
-	if u.Opaque != "" { // anything may be in there
-		return u.Scheme + ":…"
-	}
-	u.RawQuery, u.Fragment = "", ""
-	return u.Redacted()
 }
 
 // spending is a guard on a ledger that may fall back to the allowances of costs.yaml.
@@ -283,6 +273,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	if err != nil {
 		return nil, err
 	}
+	a.concealProxies()
 	base := &youtube.KeyTransport{Key: key, Hosts: hosts, Base: wire()}
 	f.newRunner = func() (*jobs.Runner, error) {
 		meter := &jobs.Meter{}

@@ -9,7 +9,8 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// bars shows a bar a region on a terminal, and nothing elsewhere.
+// bars shows a bar a region on a terminal, and nothing elsewhere. Its colours
+// go to the terminal past the visibleWriter, so it escapes names itself.
 type bars struct {
 	writer   progress.Writer
 	trackers map[string]*progress.Tracker
@@ -42,7 +43,7 @@ func (a *app) bars(regions []jobs.Region) *bars {
 		for _, step := range region.Steps {
 			pages += int64(step.Pages)
 		}
-		tracker := &progress.Tracker{Message: region.Name, Total: pages, Units: progress.Units{
+		tracker := &progress.Tracker{Message: visible(region.Name), Total: pages, Units: progress.Units{
 			Formatter: func(pages int64) string { return counted(pages, "page") }}}
 		b.trackers[region.Name] = tracker
 		b.writer.AppendTracker(tracker)
@@ -63,13 +64,13 @@ func (b *bars) update(p jobs.Progress) {
 	tracker.SetValue(int64(p.Pages))
 	switch {
 	case p.Done && p.Outcome == jobs.Failed:
-		tracker.UpdateMessage(p.Region)
+		tracker.UpdateMessage(visible(p.Region))
 		tracker.MarkAsErrored()
 	case p.Done:
-		tracker.UpdateMessage(p.Region + " " + string(p.Outcome))
+		tracker.UpdateMessage(visible(p.Region + " " + string(p.Outcome)))
 		tracker.MarkAsDone()
 	case p.Step != "":
-		tracker.UpdateMessage(p.Region + " " + p.Step)
+		tracker.UpdateMessage(visible(p.Region + " " + p.Step))
 	}
 }
 

@@ -237,9 +237,9 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 		if as[*signalError](err) {
 			return fmt.Sprintf("%s; %s; the next run goes on there", message(err), progress)
 		}
-		return fmt.Sprintf("failed: %v; %s", err, progress)
+		return fmt.Sprintf("failed: %s; %s", message(err), progress)
 	}
-	reason, when := err.Error(), ""
+	reason, when := withoutSecrets(err.Error()), ""
 	if cut := strings.LastIndex(reason, "; "); cut > 0 && as[*quota.RefusedError](err) {
 		reason = reason[:cut] // when to come back is said at the end
 	}
@@ -277,7 +277,7 @@ func reason(err error) *string {
 	if err == nil {
 		return nil
 	}
-	return new(err.Error())
+	return new(withoutSecrets(err.Error()))
 }
 
 // note is a reason, short enough for a table; a refusal is told whole below the table.
@@ -291,7 +291,7 @@ func note(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return withoutSecrets(err.Error())
 }
 
 // reportTable is a run for people.

@@ -270,6 +270,8 @@ func (a *app) logger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 		if attr.Key == slog.TimeKey {
 			attr.Value = slog.StringValue(attr.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
+		} else if attr.Value.Kind() == slog.KindString {
+			attr.Value = slog.StringValue(withoutSecrets(attr.Value.String()))
 		}
 		return attr
 	}}

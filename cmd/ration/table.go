@@ -42,11 +42,13 @@ func (a *app) table(headings ...string) *grid {
 	return g
 }
 
-// row adds a row of as many cells as the table has headings.
+// row adds a row of as many cells as the table has headings. Text is escaped
+// here, not only when it is written, so that columns have the width of what is
+// shown.
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = strings.NewReplacer("\n", "; ", "\t", " ").Replace(fmt.Sprint(cell))
+		row[i] = visible(strings.NewReplacer("\n", "; ", "\t", " ").Replace(fmt.Sprint(cell)))
 		_, err := strconv.ParseInt(row[i], 10, 64)
 		g.numbers[i] = g.numbers[i] && err == nil
 	}

@@ -290,8 +290,9 @@ func (a *address) String() string {
 	return hosts
 }
 
-// Redact returns url without its password and parameters, fit to be shown, and
-// whether it held a password. What cannot be read is not shown at all.
+// Redact returns url without its user, password and parameters, fit to be
+// shown, and whether it held a password. The user is left away since
+// redis://PASSWORD@host is a common slip. What cannot be read is not shown at all.
 func Redact(url string) (shown string, secret bool) {
 	a, err := parse(url)
 	if err != nil {
@@ -299,9 +300,6 @@ func Redact(url string) (shown string, secret bool) {
 	}
 	scheme, _, _ := strings.Cut(url, "://")
 	shown = scheme + "://"
-	if a.user != "" {
-		shown += printable(a.user) + "@"
-	}
 	shown += printable(strings.Join(a.hosts, ","))
 	switch a.kind {
 	case sentinels:

@@ -1,6 +1,7 @@
 package redisledger_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -29,14 +31,14 @@ func TestURLs(t *testing.T) {
 		"redis://[::1]":                                  "redis://[::1]:6379/0",
 		"redis://[::1]:7000/3?protocol=2":                "redis://[::1]:7000/3",
 		"redis://:s3cret@host:1/15":                      "redis://host:1/15",
-		"redis://me:s3cret@host/":                        "redis://me@host:6379/0",
-		"redis://me:s3cr%40%2f%3aet@host":                "redis://me@host:6379/0",
+		"redis://me:s3cret@host/":                        "redis://host:6379/0",
+		"redis://me:s3cr%40%2f%3aet@host":                "redis://host:6379/0",
 		"rediss://:s3cret@host?server_name=a.example":    "rediss://host:6379/0",
 		"rediss://host?insecure_skip_verify=true":        "rediss://host:6379/0",
 		"unix:///run/redis.sock?db=2":                    "unix:///run/redis.sock",
-		"unix://me:s3cret@/run/redis.sock":               "unix://me@/run/redis.sock",
+		"unix://me:s3cret@/run/redis.sock":               "unix:///run/redis.sock",
 		"redis+sentinel://a,b:1,[::1]:2/main":            "redis+sentinel://a:26379,b:1,[::1]:2/main/0",
-		"redis+sentinel://me:s3cret@a,b/main/4":          "redis+sentinel://me@a:26379,b:26379/main/4",
+		"redis+sentinel://me:s3cret@a,b/main/4":          "redis+sentinel://a:26379,b:26379/main/4",
 		"redis+sentinel://a/main?sentinel_password=cret": "redis+sentinel://a:26379/main/0",
 		"redis+cluster://a:1,b:2":                        "redis+cluster://a:1,b:2",
 		"rediss+cluster://:s3cret@a,b/0?protocol=3":      "rediss+cluster://a:6379,b:6379",
@@ -69,6 +71,34 @@ func TestURLs(t *testing.T) {
 		if shown, _ := redisledger.Redact(url); strings.Contains(shown, "cret") {
 			t.Errorf("%s is shown as %s", url, shown)
 		}
+	}
+}
+
+// TestPasswordInThePlaceOfTheUserIsShown: without a colon, what stands before
+// the @ is the user, and people put the password there.
+func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
+	for _, url := range []string{
+		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock", "redis+sentinel://s3cret@a,b/main",
+		"rediss+cluster://s3cret@a,b", "redis://s3%63ret@host", "redis://%73%33cret@host", "redis+sentinel://a/main?sentinel_user=s3cret&sentinel_password=x",
+		"redis+sentinel://a/main?sentinel_p%61ssword=s3cret", "redis+sentinel://a/main?SENTINEL_PASSWORD=s3cret", "redis://host?password=s3cret", "redis://host;password=s3cret",
+		"redis://host/0;s3cret", "REDIS://s3cret@host", "redis:s3cret@host", "redis:/s3cret@host", "redis://host#s3cret", "s3cret://host", "s3cret", "redis://s3cret@ho st",
+	} {
+		shown, _ := redisledger.Redact(url)
+		_, err := redisledger.Open(url, nil)
+		if text := fmt.Sprint(err, shown); strings.Contains(text, "cret") || strings.Contains(text, "%63") {
+			t.Errorf("%s: shown as %s; %v", url, shown, err)
+		}
+		l, err := redisledger.Open(url, &redisledger.Options{Password: "an0ther"})
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		_, err = l.Spend(ctx, &quota.Batch{Account: "a", Requests: []quota.Request{{Method: "m", Units: 1}}})
+		cancel()
+		if err == nil || strings.Contains(err.Error(), "cret") || strings.Contains(err.Error(), "an0ther") {
+			t.Errorf("%s: %v", url, err)
+		}
+		l.Close()
 	}
 }
 

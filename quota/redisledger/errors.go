@@ -114,6 +114,7 @@ func secured(err error) bool {
 
 // failed wraps what ended an operation: err, or before it an answer that was lost.
 func (l *Ledger) failed(err error, found outcome, doubt bool) error {
+	err = l.scrubbed(err)
 	switch {
 	case doubt:
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
@@ -121,6 +122,35 @@ func (l *Ledger) failed(err error, found outcome, doubt bool) error {
 		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, mend(err))
 	}
 	return fmt.Errorf("%w: redis at %s: %w; see that it is up and can be reached", quota.ErrLedgerDown, l.where, err)
+}
+
+// scrubbedError shows an error without the passwords that it repeats, as a
+// server does that does not know HELLO or AUTH.
+type scrubbedError struct {
+	error
+	text string
+}
+
+// Error returns the text without the passwords.
+func (e *scrubbedError) Error() string { return e.text }
+
+// Unwrap returns the error as it was.
+func (e *scrubbedError) Unwrap() error { return e.error }
+
+func (l *Ledger) scrubbed(err error) error {
+	if l.address == nil {
+		return err
+	}
+	text := err.Error()
+	for _, secret := range []string{l.address.password, l.address.sentinelPassword} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "[hidden]")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return &scrubbedError{err, text}
 }
 
 // mend says what to do about an error of configuration.

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// visibleWriter escapes what a terminal would obey, or would not show: titles,
+// names, status lines and refusals come from outside. It lies under everything
+// that is printed, so no message needs to think of it. Bytes that begin a
+// character wait for its rest in the next Write, or for Flush. It is safe for
+// concurrent use.
+//
+// Colours and progress bars do not pass through it; see bars.
+type visibleWriter struct {
+	out io.Writer
+
+	mu      sync.Mutex
+	pending []byte // an incomplete character, of at most three bytes
+}
+
+// Write implements io.Writer.
+func (w *visibleWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := append(w.pending, p...)
+	end := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if begin := len(text) - back; utf8.RuneStart(text[begin]) {
+			if !utf8.FullRune(text[begin:]) {
+				end = begin
+			}
+			break
+		}
+	}
+	w.pending = append([]byte(nil), text[end:]...)
+	if _, err := w.out.Write(appendVisible(nil, text[:end])); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush writes what is left of a character that was never completed.
+func (w *visibleWriter) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := appendVisible(nil, w.pending)
+	w.pending = nil
+	_, err := w.out.Write(text)
+	return err
+}
+
+// visible returns text as a visibleWriter writes it.
+func visible(text string) string { return string(appendVisible(nil, []byte(text))) }
+
+// appendVisible appends text with what is obeyed or not shown as \u009b, and
+// bytes that are not UTF-8 as \x9b. A character is escaped as JSON does it, so a
+// JSON document, which has such characters in strings only, means the same afterwards.
+func appendVisible(out, text []byte) []byte {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, text[0])
+		case !obeyed(r):
+			out = append(out, text[:size]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return out
+}
+
+// obeyed reports whether a character changes how a terminal shows others, or
+// is not shown itself: controls but for newline and tab, direction marks,
+// characters without width, and separators of lines and paragraphs.
+func obeyed(r rune) bool {
+	return r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f) &&
+		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+}
