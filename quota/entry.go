@@ -115,7 +115,7 @@ type Cooldown struct {
 	// that the host's clock has no part in it. It is read by SetCooldown alone,
 	// and only when it is above 0.
 	For   time.Duration
-	Until time.Time // on the ledger's clock; read by SetCooldown when For is 0
+	Until time.Time // on the ledger's clock, at most MaxUnix; read by SetCooldown when For is 0
 
 	Reason string // what the upstream said; at most 200 bytes are kept
 }

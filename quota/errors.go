@@ -154,9 +154,17 @@ func (e *NeverFitsError) Error() string {
 // Is reports that every NeverFitsError is ErrNeverFits.
 func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 
-// Stamp writes an instant as messages do: RFC 3339 in UTC, rounded up to a
-// second, so that who comes back then is not early.
+// MaxUnix is the last instant that RFC 3339 and JSON can write, in seconds
+// since 1970: 9999-12-31T23:59:59Z. No cooldown ends later.
+const MaxUnix = 253402300799
+
+// Stamp writes a time as messages do: RFC 3339 in UTC, rounded up to a
+// second, so that a caller that comes back then is not early. A later time than
+// MaxUnix is written as MaxUnix.
 func Stamp(t time.Time) string {
+	if t.Unix() >= MaxUnix {
+		t = time.Unix(MaxUnix, 0)
+	}
 	t = t.UTC()
 	if whole := t.Truncate(time.Second); !whole.Equal(t) {
 		t = whole.Add(time.Second)
@@ -164,10 +172,17 @@ func Stamp(t time.Time) string {
 	return t.Format(time.RFC3339)
 }
 
+// far is what Human does not count any more. The difference of two times is
+// never more than 292 years, however far apart they are.
+const far = 290 * 365 * 24 * time.Hour
+
 // Human writes a duration as messages do, rounded up: 250ms, 12s, 3m5s, 3h12m.
+// One of 290 years or more is written as such.
 func Human(d time.Duration) string {
 	unit := time.Second
 	switch {
+	case d >= far:
+		return "290 years or more"
 	case d <= 0:
 		return "0s"
 	case d < time.Second:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +213,24 @@ func TestNotesAreNoCalls(t *testing.T) {
 	balances, err := guard.Balances(t.Context())
 	if err != nil || balances[0].Used != 17 || balances[1].Used != 1 {
 		t.Errorf("balances %+v, %v; want 17 units and 1 call", balances, err)
+	}
+}
+
+// TestFarInstantsOverflow: the sum of a far time and its rounding is not negative,
+// and what follows the year 9999 can still be read back.
+func TestFarInstantsOverflow(t *testing.T) {
+	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 291 * 365 * 24 * time.Hour} {
+		if got := quota.Human(d); got != "290 years or more" {
+			t.Errorf("Human(%d) = %s", d, got)
+		}
+	}
+	if got := quota.Human(math.MinInt64); got != "0s" {
+		t.Errorf("Human of what is long over: %s", got)
+	}
+	for _, far := range []time.Time{time.Unix(quota.MaxUnix, 1), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<60, 0)} {
+		if got := quota.Stamp(far); got != "9999-12-31T23:59:59Z" {
+			t.Errorf("Stamp(%d) = %s", far.Unix(), got)
+		}
 	}
 }
 

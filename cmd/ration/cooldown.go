@@ -49,7 +49,7 @@ type cooled struct {
 }
 
 func newCooled(c *quota.Cooldown, at time.Time) cooled {
-	out := cooled{Account: c.Account, Until: c.Until.UTC(), In: seconds(c.Until.Sub(at)), Reason: c.Reason}
+	out := cooled{Account: c.Account, Until: jsonTime(c.Until), In: secondsUntil(at, c.Until), Reason: c.Reason}
 	if c.Budget != "" {
 		out.Budget = &c.Budget
 	}
@@ -245,8 +245,8 @@ next reset, as resets: of costs.yaml says.
 			case (length != 0) == (until != ""):
 				return &usageError{errors.New("say how long: --for 10m, --until an instant, or --until reset")}
 			case until != "" && until != untilReset:
-				if at, err = time.Parse(time.RFC3339, until); err != nil {
-					return &usageError{fmt.Errorf("--until %q: write an instant such as 2026-11-20T09:00:00Z, or reset", until)}
+				if at, err = parseTime("--until", until, lastYear); err != nil {
+					return err
 				}
 			}
 			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)

@@ -155,8 +155,52 @@ func instant(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
-	return new(t.UTC())
+	return new(jsonTime(t))
+}
+
+// jsonTime returns a time that JSON can write: in UTC, and not after quota.MaxUnix.
+func jsonTime(t time.Time) time.Time {
+	if t.Unix() > quota.MaxUnix {
+		t = time.Unix(quota.MaxUnix, 0)
+	}
+	return t.UTC()
 }
 
 // seconds is how JSON says how long: whole seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+func seconds(d time.Duration) int64 {
+	whole := int64(d / time.Second)
+	if d%time.Second > 0 {
+		whole++
+	}
+	return whole
+}
+
+// secondsUntil is seconds from one time to another, which may be further apart
+// than a time.Duration can be.
+func secondsUntil(from, to time.Time) int64 {
+	whole := to.Unix() - from.Unix()
+	if to.Nanosecond() > from.Nanosecond() {
+		whole++
+	}
+	return whole
+}
+
+// parseTime reads the time that a flag gives: RFC 3339, from 1970 to the end of
+// a year in UTC.
+func parseTime(flag, text string, last int) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
+	}
+	if year := t.UTC().Year(); year < 1970 || year > last {
+		return t, &usageError{fmt.Errorf("%s %q: in UTC its year is %d; write an instant from 1970 to %d, such as 2026-11-20T09:00:00Z", flag, text, year, last)}
+	}
+	return t, nil
+}
+
+// The last years that flags may give: of a time that is only compared and
+// shown, and of one from which windows are counted on.
+const (
+	lastYear    = 9999
+	lastNowYear = 9900
+)

@@ -84,14 +84,16 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	}
 	if length, err := duration.Parse(f.since); err == nil {
 		if length > 0 { // 0 is all that the ledger keeps
-			since = a.now().Add(-length)
+			if since = a.now().Add(-length); since.Unix() < 0 {
+				since = time.Unix(0, 0)
+			}
 		}
 		return since, nil
 	}
-	if since, err = time.Parse(time.RFC3339, f.since); err != nil {
+	if _, err := time.Parse(time.RFC3339, f.since); err != nil {
 		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, or an instant such as 2026-11-20T09:00:00Z", f.since)}
 	}
-	return since, nil
+	return parseTime("--since", f.since, lastYear)
 }
 
 // filters returns the names that were asked for, by the flag that asks.

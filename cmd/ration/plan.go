@@ -77,8 +77,11 @@ func (f *planFlags) span(a *app) (from time.Time, err error) {
 		return from, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, quota.Human(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
-		instant, wrong := time.Parse(time.RFC3339, text)
-		if text != "" && (wrong != nil || instant.Year() < 1971) && err == nil {
+		if text == "" || err != nil {
+			return time.Time{}
+		}
+		var instant time.Time
+		if instant, err = parseTime(flag, text, lastNowYear); err == nil && instant.Year() < 1971 {
 			err = &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
 		}
 		return instant

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"sync"
 	"time"
@@ -106,9 +107,9 @@ func (a *app) keepRefusal(err error) {
 	a.asked.mu.Lock()
 	by := a.asked.refused[keyOf(refused)]
 	a.asked.mu.Unlock()
-	kept := &refusal{At: refused.RetryAt.Add(-refused.RetryAfter).UTC(), Ledger: a.asked.name, Account: refused.Account, Method: refused.Method,
+	kept := &refusal{At: jsonTime(a.refusedAt(refused)), Ledger: a.asked.name, Account: refused.Account, Method: refused.Method,
 		Region: dash(by.caller.Region), Job: dash(by.caller.Job), Lane: dash(by.caller.Lane), Reason: string(refused.Reason), Measure: refused.Measure.String(),
-		Units: by.units, Needed: refused.Needed, Remaining: refused.Remaining, Kept: refused.Kept, Limit: refused.Limit, RetryAt: refused.RetryAt.UTC(), Message: refused.Error()}
+		Units: by.units, Needed: refused.Needed, Remaining: refused.Remaining, Kept: refused.Kept, Limit: refused.Limit, RetryAt: jsonTime(refused.RetryAt), Message: refused.Error()}
 	if refused.Budget != "" {
 		kept.Budget = &refused.Budget
 	}
@@ -123,6 +124,15 @@ func (a *app) keepRefusal(err error) {
 	if dir, err := a.makeState(); err == nil {
 		privatefile.Replace(filepath.Join(dir, lastRefusal), append(text, '\n'), false)
 	}
+}
+
+// refusedAt returns when a call was refused, by the ledger's clock; by this
+// host's if that is further from RetryAt than a time.Duration can say.
+func (a *app) refusedAt(r *quota.RefusedError) time.Time {
+	if r.RetryAfter == math.MaxInt64 {
+		return a.now()
+	}
+	return r.RetryAt.Add(-r.RetryAfter)
 }
 
 // concealed returns text without the secrets that are kept out of what is printed.

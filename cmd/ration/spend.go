@@ -113,7 +113,7 @@ func (a *app) tellSpend(s *spending, call quota.Call, grant *quota.Grant, refusa
 		return refusal
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
-		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(seconds(refused.RetryAfter)), new(refusal.Error())
+		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(secondsUntil(a.refusedAt(refused), refused.RetryAt)), new(refusal.Error())
 		if refused.Budget != "" {
 			out.Used, out.Remaining, out.Limit = new(max(0, refused.Limit-refused.Remaining-refused.Kept)), &refused.Remaining, &refused.Limit
 			out.Budget = &refused.Budget

@@ -33,9 +33,9 @@ shows what a clock that was set back would find.
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at != "" {
-				instant, err := time.Parse(time.RFC3339, at)
+				instant, err := parseTime("--at", at, lastNowYear)
 				if err != nil {
-					return &usageError{fmt.Errorf("--at %q: write an instant such as 2026-11-20T09:00:00Z", at)}
+					return err
 				}
 				a.now, a.fixed = func() time.Time { return instant }, true
 			}

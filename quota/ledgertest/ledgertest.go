@@ -88,6 +88,7 @@ func Run(t *testing.T, open Factory) {
 		{"Cooldown", cooldown},
 		{"CooldownIsNeverShortened", cooldownNeverShortened},
 		{"CooldownWithALongReason", cooldownLongReason},
+		{"CooldownThatEndsAfterAllTime", cooldownFar},
 		{"CooldownOfAnAccountHoldsItsKeys", cooldownHoldsKeys},
 		{"Entries", entries},
 		{"EntriesBetweenMicroseconds", entriesBetween},

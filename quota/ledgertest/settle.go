@@ -126,6 +126,28 @@ func refund(w *world) {
 	w.spend(10, day, calls)
 }
 
+// cooldownFar: no time overflows, and what a ledger says can be written as JSON.
+func cooldownFar(w *world) {
+	far := map[string]time.Time{
+		"300-years": w.clock.Now().AddDate(300, 0, 0), "last-second": time.Unix(quota.MaxUnix, 0), "year-10000": time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
+		"year-300000": time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC), "beyond-microseconds": time.Unix(1<<55, 0),
+	}
+	for budget, until := range far {
+		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: budget, Until: until}); err != nil {
+			w.Fatal(err)
+		}
+		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, charge(budget, 10, minute))}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		const years = 200 * 365 * 24 * time.Hour
+		refused, ok := errors.AsType[*quota.RefusedError](answers[0].Err)
+		if !ok || refused.RetryAfter < years || refused.RetryAt.Unix() > quota.MaxUnix || refused.RetryAt.Sub(w.clock.Now()) < years {
+			w.Errorf("until %s: %v, after %d at %s; want it refused for long", until, answers[0].Err, refused.RetryAfter, refused.RetryAt)
+		}
+	}
+}
+
 func cooldown(w *world) {
 	day, search := charge("day", 10, minute), charge("search", 10, minute, methods("search"))
 	w.spend(9, day)

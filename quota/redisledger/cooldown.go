@@ -20,6 +20,9 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if c.For > 0 {
 		return l.cool(ctx, c.Account, c.Budget, int64((c.For-1)/time.Microsecond)+1, 0, reason)
 	}
+	if c.Until.Unix() > quota.MaxUnix { // what follows would overflow
+		c.Until = time.Unix(quota.MaxUnix, 0)
+	}
 	return l.cool(ctx, c.Account, c.Budget, 0, min(max(1, ceil(c.Until)), 1<<53-1), reason)
 }
 

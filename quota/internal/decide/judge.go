@@ -200,12 +200,15 @@ func (d Days) at(w quota.Window, now int64) *Day {
 }
 
 // Cooled returns a cooldown as it is kept from now on: until a whole
-// microsecond, no earlier than it says, and with at most 200 bytes of reason,
-// cut between characters.
+// microsecond, no earlier than it says but for quota.MaxUnix, and with at most
+// 200 bytes of reason, cut between characters.
 func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
 	const most = 200
 	if c.For > 0 {
 		c.Until = Instant(now).Add(c.For)
+	}
+	if c.Until.Unix() >= quota.MaxUnix {
+		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
 	c.For, c.Until = 0, Instant(Ceil(c.Until))
 	if len(c.Reason) > most {
