@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
@@ -61,7 +61,7 @@ func (a *app) checkMove(ctx context.Context, s *spending, table *costs.Table) (w
 	var known struct {
 		Ledger string `json:"ledger"`
 	}
-	if text, err := os.ReadFile(path); err == nil {
+	if text, err := privatefile.ReadFile(path, maxStateFile); err == nil {
 		_ = json.Unmarshal(text, &known) // of an unreadable one nothing is known
 	}
 	if known.Ledger == name {
@@ -79,7 +79,7 @@ func (a *app) checkMove(ctx context.Context, s *spending, table *costs.Table) (w
 	}
 	known.Ledger = name
 	if text, err := json.Marshal(known); err == nil {
-		_ = replaceFile(path, append(text, '\n')) // else it warns again, which is better than never
+		_ = privatefile.Replace(path, append(text, '\n'), false) // else it warns again, which is better than never
 	}
 	return warning
 }

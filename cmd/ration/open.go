@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -264,7 +265,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 			return nil, &configError{err}
 		}
 		if key != "" && !quota.Confidential(u) {
-			return nil, &configError{fmt.Errorf("endpoint %s: the API key would go over plain http; use https, or a loopback address", redact(endpoint))}
+			return nil, &configError{fmt.Errorf("endpoint %s://%s: the API key would go over plain http; use https, or a loopback address", u.Scheme, u.Host)}
 		}
 		hosts = []string{u.Host}
 		endpoint = strings.TrimRight(endpoint, "/") + "/"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // outages knows whether the ledger can be asked, and what went out without it.
@@ -87,7 +88,7 @@ func (o *outages) leaveMark() {
 		return
 	}
 	if text, err := json.Marshal(outageMark{o.name, o.since, time.Now().UTC(), o.reason}); err == nil {
-		_ = replaceFile(o.mark, append(text, '\n')) // without it they learn of the outage when they meet it
+		_ = privatefile.Replace(o.mark, append(text, '\n'), false) // without it they learn of the outage when they meet it
 	}
 }
 
@@ -150,7 +151,7 @@ func outageReason(err error) string {
 
 func readOutage(path string) (outageMark, bool) {
 	var known outageMark
-	text, err := os.ReadFile(path)
+	text, err := privatefile.ReadFile(path, maxStateFile)
 	return known, err == nil && json.Unmarshal(text, &known) == nil && known.Ledger != ""
 }
 

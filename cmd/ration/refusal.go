@@ -146,8 +146,8 @@ func (a *app) concealed(text string) string {
 	}
 }
 
-// maxRefusalFile bounds what is read of the file: a refusal has no kilobyte.
-const maxRefusalFile = 64 << 10
+// maxStateFile is the most that is read of a small file in the state folder.
+const maxStateFile = 64 << 10
 
 // readRefusal returns the last refusal, and nil when none is known.
 func (a *app) readRefusal() (*refusal, error) {
@@ -156,7 +156,7 @@ func (a *app) readRefusal() (*refusal, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, lastRefusal)
-	text, err := privatefile.ReadFile(path, maxRefusalFile)
+	text, err := privatefile.ReadFile(path, maxStateFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
