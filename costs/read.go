@@ -126,6 +126,7 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "routes", Read: d.readRoutes},
 		{Key: "resets", Read: d.readResets},
 		{Key: "reset_margin", Read: d.readMargin},
+		{Key: "history", Read: d.readHistory},
 		{Key: "unlisted", Read: d.readUnlisted},
 		{Key: "feedback", Read: func(n strictyaml.Node) {
 			d.Feedback = n.OneOf("feedback", dialects())

@@ -62,6 +62,8 @@ type Upstream struct {
 
 	NotModifiedUnits *quota.Units // see NotModified; nil: the full cost
 
+	History time.Duration // how long the ledger keeps the account's entries at least; 0: as long as a window needs them
+
 	Down []DownRule // the first that covers a call decides; none: refused
 
 	site    *site
@@ -118,6 +120,17 @@ func (t *Table) Budgets() []quota.Budget {
 		all = append(all, t.upstreams[i].Budgets...)
 	}
 	return all
+}
+
+// History returns by account how long the ledger keeps entries at least, for
+// quota.Options: the longest of the account's documents.
+func (t *Table) History() map[string]time.Duration {
+	longest := map[string]time.Duration{}
+	for i := range t.upstreams {
+		u := &t.upstreams[i]
+		longest[u.Account] = max(longest[u.Account], u.History)
+	}
+	return longest
 }
 
 // Covering returns the budgets that a call is charged to, in the order of the

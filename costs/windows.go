@@ -102,6 +102,15 @@ func (d *document) readMargin(n strictyaml.Node) {
 	d.note(n, "reset_margin")
 }
 
+func (d *document) readHistory(n strictyaml.Node) {
+	d.History = n.Duration(0, quota.MaxHistory)
+	if d.History%time.Microsecond != 0 {
+		n.Mistake("a history is whole microseconds: round it")
+		d.History = 0
+	}
+	d.note(n, "history")
+}
+
 // setMargins gives all calendar windows of the document its reset_margin.
 func (d *document) setMargins() {
 	if d.marginAt == (strictyaml.Node{}) {

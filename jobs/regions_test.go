@@ -103,7 +103,7 @@ func TestAnUnknownStepIsOneMistake(t *testing.T) {
 	}
 	for regions, want := range map[string]string{
 		"[US]":      "4:10: regions is a list: write a map, key: value",
-		"{usa: {}}": `4:11: unknown region "usa": write its two capital letters, such as US`,
+		"{usa: {}}": `4:11: unknown region "usa": write US`,
 		"{}":        "4:10: no region: write regions: {US: {}}",
 	} {
 		_, err := jobs.Parse("regions.yaml", []byte("version: 1\nschedule: '@daily'\nfetch: [trending]\nregions: "+regions+"\n"), nil)

@@ -16,7 +16,7 @@ import (
 type Guard struct {
 	ledger   Ledger
 	budgets  []Budget
-	history  time.Duration
+	history  map[string]time.Duration // by account
 	accounts map[string][]guarded
 
 	plans struct {
@@ -50,7 +50,8 @@ func (b *guarded) of(region string) *Charge {
 type plan struct {
 	key     planKey
 	charges []*Charge
-	budgets []int   // that the charges are of: places in Guard.budgets
+	budgets []int // that the charges are of: places in Guard.budgets
+	history time.Duration
 	refused refused // of the calls without a Key
 }
 
@@ -67,10 +68,10 @@ const maxPlans = 1024
 
 // Options are for NewGuard; nil is the default.
 type Options struct {
-	// History is how long the ledger keeps entries at least, so that they can
-	// be listed: 0 to MaxHistory. 0 keeps them for as long as a budget's window
-	// needs them, see Ledger.
-	History time.Duration
+	// History is, by account, how long the ledger keeps entries at least, so
+	// that they can be listed: 0 to MaxHistory. 0 keeps them for as long as a
+	// budget's window needs them, see Ledger.
+	History map[string]time.Duration
 }
 
 // NewGuard returns a guard that charges calls to budgets in ledger. It
@@ -81,13 +82,15 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	}
 	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
 	if o != nil {
-		g.history = o.History
+		g.history = maps.Clone(o.History)
 	}
 	g.plans.byCall.Store(&map[planKey]*plan{})
 	g.refusals.on, g.refusals.base = realTime(ledger), time.Now()
 	var errs []error
-	if g.history < 0 || g.history > MaxHistory || g.history%time.Microsecond != 0 {
-		errs = append(errs, fmt.Errorf("a history of %s; give 0 to %s, in whole microseconds", g.history, shortDuration(MaxHistory)))
+	for account, history := range g.history {
+		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
+			errs = append(errs, fmt.Errorf("account %q: a history of %s; give 0 to %s, in whole microseconds", account, history, shortDuration(MaxHistory)))
+		}
 	}
 	names := map[[2]string]bool{}
 	for i := range g.budgets {
@@ -195,7 +198,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 	r := &a.requests[0]
 	r.Method, r.Units, r.Caller, r.Charges = call.Method, call.Units, call.Caller, plan.charges
 	r.Force, r.Kind, r.Calls = as.force, as.kind, as.calls
-	a.batch.Account, a.batch.Key, a.batch.History = call.Account, call.Key, g.history
+	a.batch.Account, a.batch.Key, a.batch.History = call.Account, call.Key, plan.history
 	answers, err := g.ledger.Spend(ctx, &a.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err)
@@ -224,7 +227,7 @@ func (g *Guard) plan(call *Call) *plan {
 	if known := plans[key]; known != nil {
 		return known
 	}
-	made := &plan{key: key}
+	made := &plan{key: key, history: g.history[call.Account]}
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
 			made.charges, made.budgets = append(made.charges, b.of(call.Caller.Region)), append(made.budgets, b.budget)

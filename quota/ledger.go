@@ -29,8 +29,8 @@ import (
 //
 // A log keeps its entries for as long as the longest window in use can see
 // them, or for Batch.History if that is longer, plus an eighth and at least two
-// minutes (see Retention). A window is in use until no request or standing has
-// asked it for twice its horizon and for a day.
+// minutes (see Retention). A window is in use until no request has asked it for
+// twice its horizon and for a day.
 //
 // The ledger's own clock is the authority. Stamps are whole microseconds and
 // strictly increasing within a log: when the clock has not moved, or has

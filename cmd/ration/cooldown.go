@@ -309,11 +309,11 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 				return err
 			}
 		}
-		if length = until.Sub(at); length <= 0 {
+		if !until.After(at) {
 			return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
 		}
 	}
-	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, For: length, Reason: reason}); err != nil {
+	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason}); err != nil {
 		return failed(err)
 	}
 	if err := s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget)); err != nil {

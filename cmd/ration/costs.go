@@ -218,6 +218,9 @@ func settings(u *costs.Upstream) []setting {
 	if u.Origin("reset_margin") != (costs.Origin{}) {
 		add("reset_margin", u.ResetMargin.String())
 	}
+	if u.History > 0 {
+		add("history", brief(u.History))
+	}
 	unlisted := "refuse"
 	if u.Unlisted > 0 {
 		unlisted = fmt.Sprint(u.Unlisted)

@@ -145,7 +145,7 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
 	watch.silent = true
 	l.Ledger = &underAllowance{l.Ledger, watch}
-	a.examineLedger(ctx, c, l, table.Upstreams()[0].Account)
+	a.examineLedger(ctx, c, l, accounts(table))
 	if units, err := unrecorded(s, table); err != nil {
 		c.failed(err)
 	} else if units > 0 {
@@ -259,8 +259,9 @@ func examineFolder(c *checkup, dir string, mode fs.FileMode) {
 // doctor says so.
 const maxSkew = time.Minute
 
-func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, account string) {
-	at, err := l.clock(ctx, account)
+func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, accounts []string) {
+	standing, err := l.standing(ctx, accounts[0])
+	at := standing.At
 	if err != nil {
 		c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
 		return
@@ -268,6 +269,15 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, account 
 	c.found(fine, "", "ledger %s answers", l.name)
 	if skew := a.now().Sub(at).Abs(); skew > maxSkew {
 		c.found(warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
+	}
+	for _, account := range accounts {
+		standing, err := l.standing(ctx, account)
+		if err != nil {
+			c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
+		} else if standing.Ahead > 0 {
+			c.found(warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
+				safe(account), quota.Human(standing.Ahead))
+		}
 	}
 	redis, ok := l.Ledger.(*underAllowance).Ledger.(*redisledger.Ledger)
 	if !ok {
@@ -286,12 +296,12 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, account 
 	}
 }
 
-// clock asks the ledger for its time.
-func (l *ledger) clock(ctx context.Context, account string) (time.Time, error) {
+// standing asks the ledger for its time, and how far an account's log is ahead of it.
+func (l *ledger) standing(ctx context.Context, account string) (quota.Standing, error) {
 	anything := &quota.Charge{Budget: "doctor", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 1, Window: quota.Sliding(time.Minute)}
 	standings, err := l.Standings(ctx, account, "", []*quota.Charge{anything})
 	if err != nil {
-		return time.Time{}, err
+		return quota.Standing{}, err
 	}
-	return standings[0].At, nil
+	return standings[0], nil
 }

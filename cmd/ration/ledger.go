@@ -56,6 +56,7 @@ type ledgerReport struct {
 // accountLog is the log of one account.
 type accountLog struct {
 	Account         string      `json:"account"`
+	Keeps           int64       `json:"keeps_s"` // how long entries are kept for the windows and the history of costs.yaml; 0: none are
 	Entries         int         `json:"entries"`
 	Calls           quota.Units `json:"calls"`
 	Units           quota.Units `json:"units"`
@@ -108,7 +109,7 @@ func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table
 			return err
 		}
 		r.At = held[0].At
-		log := accountLog{Account: account}
+		log := accountLog{Account: account, Keeps: seconds(keeps(table, account))}
 		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account}) {
 			if err != nil {
 				return err
@@ -167,9 +168,9 @@ func (a *app) ledgerTable(r *ledgerReport) {
 	}
 	if len(r.Accounts) > 0 {
 		fmt.Fprintln(a.stdout)
-		t := a.table("account", "entries", "calls", "units", "oldest", "newest")
+		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.row(safe(l.Account), l.Entries, l.Calls, l.Units, clock(orZero(l.Oldest)), clock(orZero(l.Newest)))
+			t.row(safe(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, clock(orZero(l.Oldest)), clock(orZero(l.Newest)))
 		}
 		t.print()
 	}
@@ -188,6 +189,29 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		drift = []string{"none known"}
 	}
 	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(drift, "\n        "))
+}
+
+// keeps returns how long the ledger keeps an account's entries for what
+// costs.yaml asks of it, and 0 when all that it asks is counters.
+func keeps(table *costs.Table, account string) time.Duration {
+	longest, exact := table.History()[account], table.History()[account] > 0
+	for _, b := range table.Budgets() {
+		if b.Account == account {
+			longest = max(longest, b.Window.Horizon())
+			exact = exact || !b.Window.Estimate()
+		}
+	}
+	if !exact {
+		return 0
+	}
+	return quota.Retention(longest)
+}
+
+func keepsText(s int64) string {
+	if s == 0 {
+		return "counts only"
+	}
+	return quota.Human(time.Duration(s) * time.Second)
 }
 
 // orZero returns what a JSON instant says, and the zero time for null.

@@ -83,7 +83,7 @@ func kindAdvice(address string) string {
 // probably a typo: made, it would be a second, empty ledger. Only the state folder
 // and those above it are made.
 func (a *app) checkFolder(path string) error {
-	if path == "" || strings.HasPrefix(path, "~") {
+	if path == "" || strings.HasPrefix(path, "~") || strings.Contains(path, "://") {
 		return nil // openSQLite refuses these
 	}
 	path, err := filepath.Abs(path)
@@ -205,7 +205,7 @@ func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
 	s := &spending{ledger: l}
 	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
 	s.allowance = a.openAllowance(&underAllowance{l.Ledger, watch}, table)
-	if s.guard, err = quota.NewGuard(a.asking(&overAllowance{s.allowance, watch}, l.name), table.Budgets(), nil); err != nil {
+	if s.guard, err = quota.NewGuard(a.asking(&overAllowance{s.allowance, watch}, l.name), table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		return nil, &configError{err}
 	}
 	return s, nil

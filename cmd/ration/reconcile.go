@@ -26,23 +26,25 @@ func (a *app) reconcileCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile BUDGET --used N | BUDGET=N…",
 		Short: "Raise budgets to what the upstream's console says it counted",
-		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used, and
-enters what is missing as a correction: not a call, in lane manual, job reconcile.
-It is an entry like any other, so every budget that covers it counts it, and
-it leaves their windows with time. status and ledger info show such drift.
+		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used,
+and enters what is missing as a correction: not a call, in lane manual, job
+reconcile. It is an entry like any other, so every budget that covers it counts
+it, and it leaves their windows with time. status and ledger info show such
+drift.
 
 Budgets that share calls, such as all units and those of searches, are best
 given together, in any order: each then holds its number, and no unit is
 entered twice. A correction that would change a budget that was reconciled
-before, within its present window, is refused until that budget's number is given too.
+before, within its present window, is refused until that budget's number is
+given too.
 
 A budget by the day of the upstream's own zone is what a console can be compared
 with; for a sliding window N is what was used in the trailing time.
 
-A console that shows less than the ledger is often only late, by minutes or more,
-so lowering needs --force, and so does a number above the limit, which is often
-a typo. Lowering takes units off the newest corrections and calls of
-the window, %d entries back at most, and says how far it came. Where calls are
+A console that shows less than the ledger is often only late, by minutes or
+more, so lowering needs --force, and so does a number above the limit, which is
+often a typo. Lowering takes units off the newest corrections and calls of the
+window, %d entries back at most, and says how far it came. Where calls are
 counted it takes whole calls off, with their units.
 
 `, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),

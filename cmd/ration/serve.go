@@ -41,10 +41,11 @@ the ledger is down it asks again and again, ever less often, and never exits.
 
 It logs a line for each pass to stderr (-q: only what went wrong, -v: more,
 --json: as JSON). SIGHUP has it read both files and the key again; it logs what
-changed. A broken file is told and the old one stays in force, and so does it when
-the new one names another ledger: a restart moves there. SIGTERM and SIGINT end it: the pages in
-flight have --grace to arrive and are kept, then it exits with 0. Under systemd
-it speaks sd_notify, the watchdog included: see docs/running.md.
+changed. A broken file, and one that names another ledger, is reported and the
+old one stays in force: a restart moves to another ledger. SIGTERM and SIGINT
+end it: the pages in flight have --grace to arrive and are kept, then it exits
+with 0. Under systemd it speaks sd_notify, the watchdog included: see
+docs/running.md.
 
 ` + exitCodes(exitConfig) + `
 After its start it ends with 0, or not at all.`,

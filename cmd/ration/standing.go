@@ -20,6 +20,7 @@ type standing struct {
 	Window         string                 `json:"window"`
 	Measure        string                 `json:"measure"`
 	Estimate       bool                   `json:"estimate"`
+	Over           quota.Units            `json:"estimate_error"` // of an estimate: how much more the window may really hold
 	NextFreeAt     *time.Time             `json:"next_free_at"`
 	NextFree       []returning            `json:"next_free"`
 	CooldownUntil  *time.Time             `json:"cooldown_until"`
@@ -31,6 +32,7 @@ type standing struct {
 	Reconciled     quota.Units            `json:"reconciled_units"` // of what is used, in its measure: found missing by ration ledger reconcile
 	Reported       quota.Units            `json:"reported_units"`   // likewise, by the upstream's answers
 	Floors         map[string]floor       `json:"floors"`           // by region
+	Ahead          int64                  `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, if by minutes
 }
 
 // floor is what a budget keeps for a region.
@@ -49,7 +51,7 @@ type returning struct {
 
 func newStanding(b quota.Balance) *standing {
 	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(),
+		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
 		NextFreeAt: instant(b.NextFree), NextFree: []returning{},
 		ByMethod: map[string]quota.Units{}, ByRegion: map[string]quota.Units{}, ByLane: map[string]quota.Units{}, ByJob: map[string]quota.Units{}, Floors: map[string]floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used

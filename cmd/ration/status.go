@@ -23,10 +23,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show what is left, who spent it, and when more comes back",
 		Long: `Status shows of every budget its limit, what is used and what remains, by when
 units will have returned, who spent them, and cooldowns; and the ten fullest of
-an account's keyed logs. While the ledger is down it shows what is known and exits
-with 69. It never makes a ledger, and says so when there is none yet. --at looks ahead, to what a
-later instant will find if nobody spends until then; before the newest entry it
-shows what a clock that was set back would find.
+an account's keyed logs. While the ledger is down it shows what is known and
+exits with 69. It never makes a ledger, and says so when there is none yet. --at
+looks ahead, to what a later time will find if nothing is spent until then;
+before the newest entry it shows what a clock that was set back would find.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration status\n  ration status --json",
@@ -177,6 +177,9 @@ func (a *app) budgetTable(r *statusReport) {
 		if b.Estimate {
 			window += " (estimate)"
 		}
+		if b.Over > 0 {
+			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
+		}
 		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
 	}
 	t.print()
@@ -191,6 +194,14 @@ func (a *app) statusRemarks(r *statusReport) {
 				quota.Human(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 		}
 	}
+	said := map[string]bool{}
+	for _, b := range r.Budgets {
+		if b.Ahead > 0 && !said[b.Account] {
+			said[b.Account] = true
+			fmt.Fprintln(a.stdout)
+			a.paragraph("", "%s", aheadText(b.Account, time.Duration(b.Ahead)*time.Second))
+		}
+	}
 	if drift := r.drift(); drift != "" {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "found missing, and entered: %s", drift)
@@ -199,6 +210,12 @@ func (a *app) statusRemarks(r *statusReport) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", counted(r.UnrecordedUnits, "unit"), were(r.UnrecordedUnits))
 	}
+}
+
+// aheadText says that a log's newest entry is stamped in the future.
+func aheadText(account string, ahead time.Duration) string {
+	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
+		safe(account), quota.Human(ahead))
 }
 
 // spenderTable shows who spent the budgets.

@@ -296,7 +296,7 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 	for _, account := range slices.Sorted(maps.Keys(in.State.Entries)) {
 		for _, e := range in.State.Entries[account] {
 			now = e.At
-			answers, err := ledger.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{recorded(&e)}})
+			answers, err := ledger.Spend(t.Context(), &quota.Batch{Account: account, History: 48 * time.Hour, Requests: []quota.Request{recorded(&e)}})
 			if err != nil || answers[0].Err != nil {
 				t.Fatal(err, answers)
 			}

@@ -207,10 +207,18 @@ func (g *log) restamp(now int64) int {
 		g.fill(l)
 	}
 	for _, c := range g.counters {
-		if g.keeps() {
-			g.count(c, c.Length)
-		} else if c.Restamp(now) {
-			changed++
+		counted := c.Counter
+		moved := counted.Restamp(now)
+		if !g.keeps() {
+			c.Counter = counted
+			if moved {
+				changed++
+			}
+			continue
+		}
+		g.count(c, c.Length)
+		if moved && c.Start <= counted.Start { // it may have counted before entries were kept
+			c.Start, c.Present = counted.Start, max(c.Present, counted.Present)
 		}
 	}
 	g.views, g.newest = nil, min(g.newest, max(now, g.all.newest.stamp))
