@@ -246,7 +246,7 @@ next reset, as resets: of costs.yaml says.
 				return &usageError{errors.New("say how long: --for 10m, --until an instant, or --until reset")}
 			case until != "" && until != untilReset:
 				if at, err = parseTime("--until", until, lastYear); err != nil {
-					return err
+					return &usageError{fmt.Errorf("%w, or reset", err)}
 				}
 			}
 			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)

@@ -67,7 +67,7 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 // kindAdvice says what to write instead of an address of an unknown kind.
 func kindAdvice(address string) string {
 	kind, _, found := strings.Cut(address, ":")
-	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?") {
+	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {
 		return "write sqlite:" + address
 	}
 	kinds := []string{"sqlite", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
