@@ -61,7 +61,7 @@ func (a *app) openLedger(table *costs.Table, create bool) (*ledger, error) {
 	case "memory":
 		return nil, &configError{errors.New("ledger memory: would be forgotten when this command ends; name sqlite:FILE or redis://HOST:PORT/DB")}
 	}
-	return nil, &configError{fmt.Errorf("ledger: its address is of no known kind, and is not shown, since it may hold a password; %s", kindAdvice(address))}
+	return nil, &configError{fmt.Errorf("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", kindAdvice(address))}
 }
 
 // kindAdvice says what to write instead of an address of an unknown kind.
