@@ -193,7 +193,8 @@ func TestRestampLosesEntries(t *testing.T) {
 	clock.Add(12 * time.Hour)
 	grants(t, l, 700, day, list, estimate)
 	clock.Add(-12*time.Hour + 100*time.Microsecond) // there is less room than entries
-	if n, err := open(t, l.Path(), o).Restamp(t.Context(), "my-project", ""); n != 700 || err != nil {
+	restamper := open(t, l.Path(), o)
+	if n, err := restamper.Restamp(t.Context(), "my-project", ""); n != 700 || err != nil {
 		t.Fatalf("restamped %d, %v; want 700", n, err)
 	}
 	clock.Add(time.Millisecond)
@@ -213,10 +214,17 @@ func TestRestampLosesEntries(t *testing.T) {
 			t.Errorf("restamped %d, %v; want none again", n, err)
 		}
 	}
-	clock.Set(noon.Add(24*time.Hour + 4*time.Microsecond))
+	clock.Set(noon.Add(700 * time.Microsecond)) // before the newest
+	newest := noon.Add(709 * time.Microsecond)
+	for i, l := range []*sqliteledger.Ledger{restamper, l} {
+		if r := spend(t, l, 1, day, list); !r.At.Equal(newest.Add(time.Duration(i+1) * time.Microsecond)) {
+			t.Errorf("stamped %s; want behind %s", r.At, newest)
+		}
+	}
+	clock.Set(noon.Add(24*time.Hour + 399*time.Microsecond))
 	grants(t, l, 1, day, list)
-	if n, m := used(t, l, day), used(t, l, list); n != 706 || m != 706 {
-		t.Errorf("%d and %d used; want all but the first five, and one", n, m)
+	if n, m := used(t, l, day), used(t, l, list); n != 310+2+1 || m != 310+2+1 {
+		t.Errorf("%d and %d used; want all but the first 400, and three", n, m)
 	}
 }
 
@@ -246,5 +254,22 @@ func TestRestampLosesCounts(t *testing.T) {
 		if r := spend(t, other, 1, each); r.At.Sub(clock.Now()) > time.Microsecond {
 			t.Errorf("stamped %s; want now, %s", r.At, clock.Now())
 		}
+	}
+}
+
+// TestRestamperForgetsTheNewest: the handle that restamped goes on behind the
+// newest entry.
+func TestRestamperForgetsTheNewest(t *testing.T) {
+	l, clock := timed(t)
+	day := charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour))
+	spend(t, l, 1, day)
+	clock.Add(12 * time.Hour)
+	grants(t, l, 300, day)
+	clock.Set(noon.Add(100 * time.Microsecond))
+	if n, err := l.Restamp(t.Context(), "my-project", ""); n != 300 || err != nil {
+		t.Fatalf("restamped %d, %v; want 300", n, err)
+	}
+	if r, want := spend(t, l, 1, day), noon.Add(301*time.Microsecond); !r.At.Equal(want) {
+		t.Errorf("stamped %s; want %s, behind the newest", r.At, want)
 	}
 }
