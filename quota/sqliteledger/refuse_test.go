@@ -73,3 +73,41 @@ func TestRefusalNeedsNoTurn(t *testing.T) {
 		t.Error("refused by an empty window")
 	}
 }
+
+// TestResentBatchIsRefusedFromMemory: batches with an id are refused from memory
+// too, but for one that was granted before.
+func TestResentBatchIsRefusedFromMemory(t *testing.T) {
+	l, _ := timed(t)
+	day := charge("day", 100, hour)
+	ask := func(client, seq uint64) quota.Answer {
+		t.Helper()
+		batch := one(60, day)
+		batch.Client, batch.Seq = client, seq
+		answers, err := l.Spend(t.Context(), batch)
+		if err != nil || answers[0].Err != nil && !errors.Is(answers[0].Err, quota.ErrRefused) {
+			t.Fatal(answers, err)
+		}
+		return answers[0]
+	}
+	first := ask(7, 1)
+	for _, id := range [][2]uint64{{9, 1}, {7, 5}} { // no client of the ledger's, and one with another batch
+		if answer := ask(id[0], id[1]); answer.Err == nil {
+			t.Errorf("client %d, batch %d was granted", id[0], id[1])
+		}
+		before, err := l.Commits()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if answer := ask(id[0], id[1]); answer.Err == nil {
+				t.Errorf("client %d, batch %d was granted", id[0], id[1])
+			}
+			if again := ask(7, 1); again.Err != nil || again.Receipt != first.Receipt {
+				t.Errorf("%+v; want the first answer, %+v", again, first)
+			}
+		}
+		if after, err := l.Commits(); after != before || err != nil {
+			t.Errorf("%d commits, %v; want none", after-before, err)
+		}
+	}
+}
