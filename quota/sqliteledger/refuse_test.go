@@ -77,7 +77,8 @@ func TestRefusalNeedsNoTurn(t *testing.T) {
 // TestResentBatchIsRefusedFromMemory: batches with an id are refused from memory
 // too, but for one that was granted before.
 func TestResentBatchIsRefusedFromMemory(t *testing.T) {
-	l, _ := timed(t)
+	l, clock := timed(t)
+	watcher := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now})
 	day := charge("day", 100, hour)
 	ask := func(client, seq uint64) quota.Answer {
 		t.Helper()
@@ -94,7 +95,7 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 		if answer := ask(id[0], id[1]); answer.Err == nil {
 			t.Errorf("client %d, batch %d was granted", id[0], id[1])
 		}
-		before, err := l.Commits()
+		before, err := watcher.Commits()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 				t.Errorf("%+v; want the first answer, %+v", again, first)
 			}
 		}
-		if after, err := l.Commits(); after != before || err != nil {
+		if after, err := watcher.Commits(); after != before || err != nil {
 			t.Errorf("%d commits, %v; want none", after-before, err)
 		}
 	}
