@@ -302,7 +302,8 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 	switch {
 	case !ok:
 		return page, err
-	case answer.NotFound() && answer.After == 0: // a region without a chart; another call would find none either
+	case answer.Stops():
+	case answer.NotFound(): // a region without a chart; another call would find none either
 		return catalog.Page{Done: true}, nil
 	case answer.KeyRefused():
 		err = fmt.Errorf("%w: %w", ErrKey, err)
@@ -312,7 +313,7 @@ func (p *pass) page(ctx context.Context, step Step, at catalog.Checkpoint) (cata
 		err = &NoQuotaError{Method: step.Method(), Bucket: answer.Bucket, Err: err}
 		p.none.Store(step.Method(), err)
 		return page, err
-	case !answer.Stops():
+	default:
 		return page, err
 	}
 	page, err = p.call(ctx, step, at)

@@ -16,7 +16,7 @@ import (
 // report says when to come back.
 func TestLongRetryAfterEndsTheRun(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 409, 413, 429, 500, 502, 503, 504} {
-		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: {pages: 4}}, channels, categories]", nil, "US", "IN", "BR")
+		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: {pages: 4}}, {channels: {pages: 4}}, {categories: {}}]", nil, "US", "IN", "BR")
 		s.Parallel = 1
 		s.upstream.Fail(youtubetest.Fault{Status: status, Times: -1, Header: http.Header{"Retry-After": {"7200"}}})
 		for range 2 {

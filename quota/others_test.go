@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +14,11 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // saying is a client whose upstream says what is left of a budget by the path: /30.
@@ -89,6 +93,28 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 		"memory": func(*testing.T) func() quota.Ledger {
 			l := memledger.Open(nil)
 			return func() quota.Ledger { return l }
+		},
+		"SQLite": func(t *testing.T) func() quota.Ledger {
+			path := filepath.Join(t.TempDir(), "ration.db")
+			return func() quota.Ledger {
+				l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				return l
+			}
+		},
+		"Redis": func(t *testing.T) func() quota.Ledger {
+			url := redistest.Start(t).URL()
+			return func() quota.Ledger {
+				l, err := redisledger.Open(url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				return l
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,8 +45,7 @@ type Answer struct {
 	Bucket string // whose limit it is: the quota metric's short name, or "default"; empty when it is about none
 
 	// RetryAfter is how long to wait. For SlowDown it is always set, from a
-	// second to 10 minutes for a minute's limit and a day for others, and a
-	// minute when the answer does not say. For Transient and Permanent it is
+	// second to a day, and a minute when the answer does not say. For Transient and Permanent it is
 	// what the answer says, or 0. For others it is 0.
 	RetryAfter time.Duration
 	Limit      quota.Units // the upstream's own limit; 0 when it does not say, and for Never
@@ -93,7 +92,7 @@ func (e *apiError) classify(after time.Duration, said bool) Answer {
 	case e.says("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
 		answer.Class = Exhausted
 	case e.says("per minute"):
-		answer.Class, period = SlowDown, perMinute
+		answer.Class = SlowDown
 	case found.named, e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED",
 		e.is(http.StatusForbidden) && slices.Contains(e.details, "RATE_LIMIT_EXCEEDED"):
 		answer.Class = SlowDown
@@ -107,17 +106,10 @@ func (e *apiError) classify(after time.Duration, said bool) Answer {
 		answer.RetryAfter = after
 	}
 	if answer.Class == SlowDown {
-		answer.RetryAfter = wait(after, said, period)
+		if !said {
+			after = defaultWait
+		}
+		answer.RetryAfter = max(after, leastWait)
 	}
 	return answer
-}
-
-func wait(after time.Duration, said bool, p period) time.Duration {
-	if !said {
-		return defaultWait
-	}
-	if p == perMinute {
-		after = min(after, maxMinuteWait)
-	}
-	return max(after, leastWait)
 }

@@ -233,7 +233,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	hour := http.Header{"Retry-After": {"3600"}}
 	for text, want := range map[string]time.Duration{
-		body(429, spentText("Queries", "minute"), "rateLimitExceeded"): 10 * time.Minute,
+		body(429, spentText("Queries", "minute"), "rateLimitExceeded"): time.Hour,
 		body(429, "Resource has been exhausted", "rateLimitExceeded"):  time.Hour,
 		body(503, "Backend Error", "backendError"):                     time.Hour,
 		body(403, spentHTML, "quotaExceeded"):                          0,
