@@ -264,9 +264,6 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		if err != nil {
 			return nil, &configError{err}
 		}
-		if key != "" && !quota.Confidential(u) {
-			return nil, &configError{fmt.Errorf("endpoint %s://%s: the API key would go over plain http; use https, or a loopback address", u.Scheme, u.Host)}
-		}
 		hosts = []string{u.Host}
 		endpoint = strings.TrimRight(endpoint, "/") + "/"
 	}
