@@ -30,6 +30,9 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 		return req, nil
 	}
 	previous := req.Response.Request
+	if previous != nil && previous.URL == nil {
+		previous = nil
+	}
 	if unguarded {
 		if previous != nil {
 			if _, err := t.Price(previous); errors.Is(err, ErrUnguarded) {
@@ -39,7 +42,7 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 		return nil, fmt.Errorf("%w: to host %q, which is not guarded; guard it (hosts in costs.yaml), or stop at the redirect with http.Client.CheckRedirect", ErrRedirect, req.URL.Host)
 	}
 	first := previous
-	for first != nil && first.Response != nil {
+	for first != nil && first.Response != nil && first.Response.Request != nil && first.Response.Request.URL != nil {
 		first = first.Response.Request
 	}
 	for _, before := range []*http.Request{first, previous} {

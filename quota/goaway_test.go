@@ -1,0 +1,125 @@
+package quota_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// goingAway is an HTTP/2 server that reads the first request of each connection
+// and then says that it goes away and has seen none, so that net/http sends the
+// request again.
+func goingAway(t *testing.T, seen *atomic.Int32) string {
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	config := &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{"h2"}}
+	cert.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		preface := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(conn, preface); err != nil {
+			return
+		}
+		framer := http2.NewFramer(conn, conn)
+		framer.WriteSettings()
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				return
+			}
+			if frame.Header().Type == http2.FrameHeaders {
+				seen.Add(1)
+				framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return "https://" + listener.Addr().String()
+}
+
+// TestGoAwayResendsBeyondTheLimit: every time that net/http sends the request
+// again is charged before, and the limit ends it.
+func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
+	var seen atomic.Int32
+	url := goingAway(t, &seen)
+	guard := newGuard(t, nil, budget("day", 35, time.Hour))
+	base := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Base: base}, Timeout: time.Minute}
+	_, err := client.Get(url + "/m")
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok || refused.Budget != "day" {
+		t.Errorf("%v; want the refusal", err)
+	}
+	if got := used(t, guard); seen.Load() > 4 || got < 10*quota.Units(seen.Load()) {
+		t.Errorf("the upstream saw %d requests, %d units are charged; want at most 4, all of them charged", seen.Load(), got)
+	}
+}
+
+// TestResendsOverReusedConnectionsBeyondTheLimit: every connection answers once
+// and is cut after the next request was read, which net/http then sends again.
+func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
+	type seen struct{}
+	var hits atomic.Int32
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		if r.Context().Value(seen{}).(*atomic.Int32).Add(1) > 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	up.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, seen{}, new(atomic.Int32))
+	}
+	up.Start()
+	defer up.Close()
+	const limit = 500
+	guard := newGuard(t, nil, budget("day", limit, time.Hour))
+	base := &http.Transport{MaxIdleConnsPerHost: 16}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base}}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for {
+				resp, err := client.Get(up.URL)
+				if errors.Is(err, quota.ErrRefused) {
+					return
+				}
+				if err != nil {
+					continue // a connection that ended while it was chosen
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+	}
+	wg.Wait()
+	if got := used(t, guard); hits.Load() > limit || got < quota.Units(hits.Load()) {
+		t.Errorf("the upstream saw %d requests, %d are charged; want at most %d, all charged", hits.Load(), got, limit)
+	}
+}
