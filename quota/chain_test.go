@@ -56,30 +56,37 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 	unguarded := func(*http.Request) (quota.Call, error) { return quota.Call{}, quota.ErrUnguarded }
 	layered := func(r http.RoundTripper) http.RoundTripper { return opaque{unwrapping{opaque{r}}} }
 	plain := func(r http.RoundTripper) http.RoundTripper { return r }
+	known := func(r http.RoundTripper) http.RoundTripper { return unwrapping{unwrapping{r}} }
 	for name, c := range map[string]struct {
 		guard *quota.Guard
 		price func(*http.Request) (quota.Call, error)
 		wrap  func(http.RoundTripper) http.RoundTripper
 		fine  bool
 	}{
-		"the same guard":                     {guard, priced(1), plain, false},
-		"the same guard, behind others":      {guard, priced(1), layered, false},
-		"another guard of the account":       {same, priced(1), plain, false},
-		"another guard of it, behind others": {same, priced(1), layered, false},
-		"another account":                    {guard, other, plain, true},
-		"another account, behind others":     {guard, other, layered, true},
-		"one that the request passes":        {guard, unguarded, plain, true},
-		"one that it passes, behind others":  {guard, unguarded, layered, true},
+		"the same guard":                              {guard, priced(1), plain, false},
+		"the same guard, behind others":               {guard, priced(1), layered, false},
+		"the same guard, behind others, which unwrap": {guard, priced(1), known, false},
+		"another guard of the account":                {same, priced(1), plain, false},
+		"another guard of it, behind others":          {same, priced(1), layered, false},
+		"another account":                             {guard, other, plain, true},
+		"another account, behind others":              {guard, other, layered, true},
+		"one that the request passes":                 {guard, unguarded, plain, true},
+		"one that it passes, behind others":           {guard, unguarded, layered, true},
 	} {
 		before, hits := used(t, guard)+used(t, same), up.hits.Load()
 		inner := &quota.Transport{Guard: c.guard, Price: c.price, Base: &http.Transport{}}
-		resp, err := (&http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: c.wrap(inner)}}).Get(up.URL)
+		told := 0
+		resp, err := (&http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: c.wrap(inner),
+			Charged: func(quota.Call, int, quota.Units) { told++ }}}).Get(up.URL)
 		if err == nil {
 			resp.Body.Close()
 		}
 		charged := used(t, guard) + used(t, same) - before
 		if fine := err == nil && charged == 1 && up.hits.Load() == hits+1; c.fine && !fine {
 			t.Errorf("%s: %v, %d units; want it sent, and charged once", name, err, charged)
+		}
+		if known := strings.Contains(name, "which unwrap") || !strings.Contains(name, "behind"); known && !c.fine && told > 0 {
+			t.Errorf("%s: it was charged, and refunded; want it refused before", name)
 		}
 		if !c.fine && (!errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), `"my-project"`) || charged != 0 || up.hits.Load() != hits) {
 			t.Errorf("%s: %v, %d units; want an error that names the account, and nothing charged", name, err, charged)

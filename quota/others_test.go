@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -163,60 +162,6 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 	}
 }
 
-// TestCooldownsSayWhoAsked looks at what others are told.
-func TestCooldownsSayWhoAsked(t *testing.T) {
-	long := strings.Repeat("é", 100)
-	for _, c := range []struct {
-		caller       quota.Caller
-		reason, want string
-	}{
-		{quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}, "403 quotaExceeded", "403 quotaExceeded (cron/trending IN)"},
-		{quota.Caller{Lane: "manual"}, "403 quotaExceeded", "403 quotaExceeded (manual/-)"},
-		{quota.Caller{Region: "US"}, "", " (-/- US)"},
-		{quota.Caller{}, "403 quotaExceeded", "403 quotaExceeded"},
-		{quota.Caller{Lane: "cron", Job: "trending"}, long, long[:184] + " (cron/trending)"},
-		{quota.Caller{Lane: long[:128], Job: "x"}, long, long[:96] + " (" + long[:100] + ")"},
-	} {
-		up := newUpstream(t, nil)
-		guard := newGuard(t, nil, budget("day", 100, time.Hour))
-		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Feedback: func(quota.Call, *http.Response) quota.Verdict {
-			return quota.Verdict{For: time.Minute, Reason: c.reason}
-		}}}
-		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), c.caller), "GET", up.URL, nil)
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		balances, err := guard.Balances(t.Context())
-		if err != nil || balances[0].Cooldown == nil {
-			t.Fatalf("%+v, %v; want a cooldown", balances, err)
-		}
-		if got := balances[0].Cooldown.Reason; got != c.want || len(got) > 200 {
-			t.Errorf("%+v: %q; want %q", c.caller, got, c.want)
-		}
-	}
-}
-
-// TestNeverIsNeitherCooledNorRetried answers that there is no quota at all.
-func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
-	up := newUpstream(t, nil)
-	guard := newGuard(t, nil, budget("day", 100, time.Hour))
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 3, MaxWait: time.Minute, Feedback: func(quota.Call, *http.Response) quota.Verdict {
-		return quota.Verdict{Never: true, Transient: true, For: time.Minute}
-	}}}
-	for range 2 {
-		resp, err := client.Get(up.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-	}
-	if up.hits.Load() != 2 || used(t, guard) != 2 {
-		t.Errorf("%d requests, %d units; want 2", up.hits.Load(), used(t, guard))
-	}
-}
-
 // TestLeftBetweenDays: around a day's boundary the upstream may still speak of
 // the day that ends, and what is entered there would count into the next one too.
 func TestLeftBetweenDays(t *testing.T) {
@@ -247,38 +192,6 @@ func TestLeftBetweenDays(t *testing.T) {
 		if got := balances[1].Used; got != c.used {
 			t.Errorf("at %s: the day has %d used; want %d", c.at, got, c.used)
 		}
-	}
-}
-
-// TestCorrectOneAtATime lets one correction wait for another's end.
-func TestCorrectOneAtATime(t *testing.T) {
-	clock := &ledgertest.Clock{}
-	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
-	open := func() *quota.Guard {
-		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 100, time.Hour)}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return guard
-	}
-	one, other := open(), open()
-	ran, failed := 0, errors.New("failed")
-	err := one.Correct(t.Context(), account, func() error {
-		if err := other.Correct(t.Context(), account, func() error { t.Error("both at once"); return nil }); !errors.Is(err, quota.ErrCorrecting) {
-			t.Errorf("the other: %v", err)
-		}
-		if err := other.Correct(t.Context(), "another account", func() error { ran++; return nil }); err != nil {
-			t.Errorf("another account: %v", err)
-		}
-		clock.Add(11 * time.Second) // as if it had died
-		return errors.Join(failed, other.Correct(t.Context(), account, func() error { ran++; return nil }))
-	})
-	if !errors.Is(err, failed) || errors.Is(err, quota.ErrCorrecting) || ran != 2 {
-		t.Errorf("%v, and %d ran; want its own error, and 2", err, ran)
-	}
-	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
-		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
 	}
 }
 
@@ -479,5 +392,24 @@ func TestOneNoteMustDo(t *testing.T) {
 	}
 	if len(log) != 2 || log[1].Kind != quota.EntryNote || log[1].Calls != 4899 || log[1].Units != 0 || log[1].Caller.Lane != "upstream" || log[1].Method != "others: calls" {
 		t.Errorf("log %+v; want the call, and one note of 4899 calls", log)
+	}
+}
+
+// TestCoverageAmongIsSharedWhereItCan: only budgets whose others may be noted,
+// and that this one does not count, make a coverage of its own.
+func TestCoverageAmongIsSharedWhereItCan(t *testing.T) {
+	minute := budget("minute", 10, time.Minute)
+	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
+	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"
+	estimate := quota.Budget{Account: account, Name: "e", Limit: 10, Window: quota.Counter(24 * time.Hour)}
+	budgets := []quota.Budget{minute, lane, region, calls, theirs, estimate}
+	for i := range budgets {
+		b := &budgets[i]
+		if got, want := b.CoverageAmong(budgets).Key(), b.Coverage().Key(); got != want {
+			t.Errorf("%s: %q; want %q", b.Name, got, want)
+		}
+	}
+	if got := minute.CoverageAmong(append(budgets, budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
+		t.Errorf("beside a day: %q", got)
 	}
 }

@@ -135,3 +135,57 @@ func TestFeedbackOfUnknownBudgets(t *testing.T) {
 		}
 	}
 }
+
+// TestCooldownsSayWhoAsked looks at what others are told.
+func TestCooldownsSayWhoAsked(t *testing.T) {
+	long := strings.Repeat("é", 100)
+	for _, c := range []struct {
+		caller       quota.Caller
+		reason, want string
+	}{
+		{quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}, "403 quotaExceeded", "403 quotaExceeded (cron/trending IN)"},
+		{quota.Caller{Lane: "manual"}, "403 quotaExceeded", "403 quotaExceeded (manual/-)"},
+		{quota.Caller{Region: "US"}, "", " (-/- US)"},
+		{quota.Caller{}, "403 quotaExceeded", "403 quotaExceeded"},
+		{quota.Caller{Lane: "cron", Job: "trending"}, long, long[:184] + " (cron/trending)"},
+		{quota.Caller{Lane: long[:128], Job: "x"}, long, long[:96] + " (" + long[:100] + ")"},
+	} {
+		up := newUpstream(t, nil)
+		guard := newGuard(t, nil, budget("day", 100, time.Hour))
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Feedback: func(quota.Call, *http.Response) quota.Verdict {
+			return quota.Verdict{For: time.Minute, Reason: c.reason}
+		}}}
+		req, _ := http.NewRequestWithContext(quota.WithCaller(t.Context(), c.caller), "GET", up.URL, nil)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		balances, err := guard.Balances(t.Context())
+		if err != nil || balances[0].Cooldown == nil {
+			t.Fatalf("%+v, %v; want a cooldown", balances, err)
+		}
+		if got := balances[0].Cooldown.Reason; got != c.want || len(got) > 200 {
+			t.Errorf("%+v: %q; want %q", c.caller, got, c.want)
+		}
+	}
+}
+
+// TestNeverIsNeitherCooledNorRetried answers that there is no quota at all.
+func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
+	up := newUpstream(t, nil)
+	guard := newGuard(t, nil, budget("day", 100, time.Hour))
+	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Retries: 3, MaxWait: time.Minute, Feedback: func(quota.Call, *http.Response) quota.Verdict {
+		return quota.Verdict{Never: true, Transient: true, For: time.Minute}
+	}}}
+	for range 2 {
+		resp, err := client.Get(up.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if up.hits.Load() != 2 || used(t, guard) != 2 {
+		t.Errorf("%d requests, %d units; want 2", up.hits.Load(), used(t, guard))
+	}
+}

@@ -212,6 +212,10 @@ func TestOddAnswers(t *testing.T) {
 		{"a limit just below", "github", []quota.Budget{hour("core", 5001)}, response(200, github(900, 30*time.Minute, ""), ""), limited("core", 5000)},
 		{"one of two limits fits", "openai", []quota.Budget{hour("tpm", 1000)}, response(200, dated+"X-RateLimit-Limit-Requests: 60\nX-RateLimit-Remaining-Requests: 50\nX-RateLimit-Limit-Tokens: 1000\nX-RateLimit-Remaining-Tokens: 1000", ""), quota.Verdict{}},
 		{"a bucket that fills all the time", "shopify", []quota.Budget{hour("all", 100_000)}, response(200, dated+"X-Shopify-Shop-Api-Call-Limit: 4/40", ""), quota.Verdict{}},
+		{"throttled with nothing left", "shopify", nil, response(200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":1000,"throttleStatus":{"maximumAvailable":1000,"currentlyAvailable":0,"restoreRate":50}}}}`), slow("", 20*time.Second, "200 throttled graphql")},
+		{"amounts that cannot be", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":5000,"remaining":-5}}}`), quota.Verdict{}},
+		{"amounts beyond counting", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":1e300,"remaining":5}}}`), left(quota.Verdict{}, "graphql", 5)},
+		{"a reset beyond a day's budget", "generic", []quota.Budget{{Account: "my-project", Name: "day", Limit: 5, Window: quota.Daily(time.UTC)}}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 900000", ""), stop("day", 25*time.Hour+31*time.Minute, "200, nothing left")},
 		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)}, response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""), quota.Verdict{}},
 	} {
 		if got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, c.resp); got != c.want {
