@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/allowance"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestNothingIsEnteredBetweenDays: within the margins of a boundary a correction
@@ -251,4 +253,27 @@ func TestReconcileThatCannotBe(t *testing.T) {
 		t.Errorf("%v; want a refusal", err)
 	}
 	r.holds(map[string]quota.Units{"long": 0, "short": 0})
+}
+
+// TestLoweringReachesSoManyEntriesBack: what is older stays, and the answer says so.
+func TestLoweringReachesSoManyEntriesBack(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
+	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	requests := make([]quota.Request, quota.MaxSettle+2)
+	for i := range requests {
+		requests[i] = quota.Request{Method: "videos.list", Force: true}
+	}
+	requests[0].Units = 527
+	if _, err := ledger.Spend(t.Context(), &quota.Batch{Account: "p", History: 24 * time.Hour, Requests: requests}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "all had 527 units: none could be taken off, they are older than 256 entries; it has 527 of 1000 used, 473 left\n"
+	out, err := s.command("ledger", "reconcile", "all", "--used", "100", "--force").CombinedOutput()
+	if err != nil || string(out) != want {
+		t.Errorf("%v, it says %q; want %q", err, out, want)
+	}
 }

@@ -28,7 +28,7 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	s.write(t, "key", "the-second-key\n")
 	d.Process.Signal(syscall.SIGHUP)
 	for _, line := range []string{"budget all: limit 9500 -> 9000", "budget all: window 24h -> 23h", `budget all: except none -> \[channels.list\]`,
-		"cost of videos.list: units 1 -> 2", "when_ledger_down default: allow refuse -> 7", "region GB: removed", "region IN: added, .*fetch categories 1", "region US: fetch trending 1 -> trending 2", "key: changed"} {
+		"cost of videos.list: units 1 -> 2", "when_ledger_down: added, rules all other calls: allow 7", "region GB: removed", "region IN: added, .*fetch categories 1", "region US: fetch trending 1 -> trending 2", "key: changed"} {
 		d.says(`level=INFO msg="configuration changed" what="` + line)
 	}
 	d.Process.Signal(syscall.SIGHUP)
