@@ -195,60 +195,6 @@ func TestLeftBetweenDays(t *testing.T) {
 	}
 }
 
-// TestADaysOthersThrottleAMinutesBudget: what others spent all day counts for the
-// budgets that it belongs to, and for no other.
-func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
-	of := func(name string, window quota.Window, change func(*quota.Budget)) quota.Budget {
-		b := quota.Budget{Account: account, Name: name, Limit: 2000, Window: window}
-		if change != nil {
-			change(&b)
-		}
-		return b
-	}
-	day, minute := quota.Daily(time.UTC), quota.Sliding(time.Minute)
-	for _, c := range []struct {
-		name      string
-		day       func(*quota.Budget)
-		other     quota.Budget
-		own, used quota.Units // of the day's budget and the other's, for the call counts 10 units
-	}{
-		{"a minute", nil, of("other", minute, nil), 500, 10},
-		{"an hour", nil, of("other", quota.Sliding(time.Hour), nil), 500, 10},
-		{"an estimate", nil, of("other", quota.Counter(time.Hour), nil), 500, 10},
-		{"just half as long", nil, of("other", quota.Sliding((25*time.Hour+31*time.Minute)/2), nil), 500, 10},
-		{"longer than half", nil, of("other", quota.Sliding(13*time.Hour), nil), 500, 500},
-		{"a month", nil, of("other", quota.Monthly(time.UTC), nil), 500, 500},
-		{"calls are not units", nil, of("other", day, func(b *quota.Budget) { b.Measure = quota.Calls }), 500, 1},
-		{"one method", nil, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
-		{"all but one method", nil, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 10},
-		{"a lane", nil, of("other", day, func(b *quota.Budget) { b.Lanes = []string{"cron"} }), 500, 0},
-		{"a region", nil, of("other", day, func(b *quota.Budget) { b.Regions = []string{"IN"} }), 500, 0},
-		{"of a method, all", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, nil), 500, 500},
-		{"of a method, all but it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"m"} }), 500, 0},
-		{"of a method, all but another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
-		{"of a method, that and another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m", "x"} }), 500, 500},
-		{"of a method, another", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"x"} }), 500, 0},
-		{"of a method, a minute of it", func(b *quota.Budget) { b.Methods = []string{"m"} }, of("other", minute, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 10},
-		{"of all but one method, all but it", func(b *quota.Budget) { b.Except = []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Except = []string{"x"} }), 500, 500},
-		{"of two methods but one, that one", func(b *quota.Budget) { b.Methods, b.Except = []string{"m", "x"}, []string{"x"} }, of("other", day, func(b *quota.Budget) { b.Methods = []string{"m"} }), 500, 500},
-		{"of a lane is not known", func(b *quota.Budget) { b.Lanes = []string{"cron"} }, of("other", day, nil), 0, 10},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			up, clock := newUpstream(t, nil), &ledgertest.Clock{}
-			clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-			guard := newGuard(t, &memledger.Options{Now: clock.Now}, of("day", day, c.day), c.other)
-			saying(up, guard, "day")(t, 1500)
-			balances, err := guard.Balances(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if balances[0].Used != c.own || balances[1].Used != c.used {
-				t.Errorf("%d used of the day, %d of the other; want %d and %d", balances[0].Used, balances[1].Used, c.own, c.used)
-			}
-		})
-	}
-}
-
 // slowStandings is a ledger whose standings wait.
 type slowStandings struct {
 	quota.Ledger
@@ -395,21 +341,27 @@ func TestOneNoteMustDo(t *testing.T) {
 	}
 }
 
-// TestCoverageAmongIsSharedWhereItCan: only budgets whose others may be noted,
-// and that this one does not count, make a coverage of its own.
-func TestCoverageAmongIsSharedWhereItCan(t *testing.T) {
-	minute := budget("minute", 10, time.Minute)
-	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
-	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"
-	estimate := quota.Budget{Account: account, Name: "e", Limit: 10, Window: quota.Counter(24 * time.Hour)}
-	budgets := []quota.Budget{minute, lane, region, calls, theirs, estimate}
-	for i := range budgets {
-		b := &budgets[i]
-		if got, want := b.CoverageAmong(budgets).Key(), b.Coverage().Key(); got != want {
-			t.Errorf("%s: %q; want %q", b.Name, got, want)
+// TestAgreementCostsOneLook: when the ledger agrees, nothing is written, and
+// when nothing is left, all of the rest is.
+func TestAgreementCostsOneLook(t *testing.T) {
+	for left, want := range map[quota.Units]struct {
+		asked int
+		used  quota.Units
+	}{999: {1, 1}, 0: {3, 1000}} { // the call; and a claim and the note
+		ledger := &counting{Ledger: memledger.Open(nil)}
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("hour", 1000, time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if got := minute.CoverageAmong(append(budgets, budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
-		t.Errorf("beside a day: %q", got)
+		client, reports := answering(guard, 1, quota.Verdict{LeftOf: "hour", Left: left})
+		resp, err := client.Get("http://upstream/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		client.CloseIdleConnections()
+		if used(t, guard) != want.used || ledger.asked != want.asked || len(*reports) > 0 {
+			t.Errorf("%d left: %d used after %d spends; want %d after %d (%v)", left, used(t, guard), ledger.asked, want.used, want.asked, *reports)
+		}
 	}
 }
