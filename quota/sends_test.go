@@ -229,3 +229,43 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 		}
 	}
 }
+
+// TestAnsweredRequestsLeakTheirContext: what watches a request ends with its
+// answer's body, and a switched protocol's connection is left as it is.
+func TestAnsweredRequestsLeakTheirContext(t *testing.T) {
+	conn, other := net.Pipe()
+	defer other.Close()
+	for name, c := range map[string]struct {
+		status int
+		body   io.ReadCloser
+		end    func(io.ReadCloser)
+		ends   bool
+	}{
+		"closed":      {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { b.Close() }, true},
+		"read":        {200, io.NopCloser(strings.NewReader("x")), func(b io.ReadCloser) { io.ReadAll(b) }, true},
+		"half read":   {200, io.NopCloser(strings.NewReader("xy")), func(b io.ReadCloser) { b.Read(make([]byte, 1)) }, false},
+		"empty":       {200, http.NoBody, func(io.ReadCloser) {}, true},
+		"none":        {200, nil, func(io.ReadCloser) {}, true},
+		"switched to": {101, conn, func(io.ReadCloser) {}, false},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var watched context.Context
+		transport := &quota.Transport{Guard: newGuard(t, nil, budget("day", 250, time.Hour)), Price: priced(1), Base: tripper(func(r *http.Request) (*http.Response, error) {
+			watched = r.Context()
+			return &http.Response{StatusCode: c.status, Body: c.body}, nil
+		})}
+		req, _ := http.NewRequestWithContext(ctx, "GET", "http://upstream/m", nil)
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.end(resp.Body)
+		if (watched.Err() != nil) != c.ends || ctx.Err() != nil {
+			t.Errorf("%s: the watched context ended with %v; want it ended %t", name, watched.Err(), c.ends)
+		}
+		if _, writes := resp.Body.(io.Writer); writes != (c.status == 101) {
+			t.Errorf("%s: a body of %T", name, resp.Body)
+		}
+		cancel()
+	}
+}
