@@ -25,6 +25,9 @@ type mail struct {
 	run  bool // before it is held: the answer is lost, not the command
 	late [][]any
 	sent int
+
+	each  func() // is called before each command
+	after func() // is called once, before the next command after one that was held
 }
 
 func (m *mail) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -38,13 +41,28 @@ func (m *mail) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		m.mu.Lock()
 		m.sent++
 		held, run := m.hold > 0 && cmd.Name() == "evalsha", m.run
+		after := m.after
+		if held {
+			after = nil
+		}
 		if held {
 			m.hold--
 			if !run {
 				m.late = append(m.late, slices.Clone(cmd.Args()))
 			}
 		}
+		if after != nil && m.hold == 0 && m.sent > 1 {
+			m.after = nil
+		} else {
+			after = nil
+		}
 		m.mu.Unlock()
+		if after != nil {
+			after()
+		}
+		if m.each != nil {
+			m.each()
+		}
 		if held && !run {
 			return errors.New("i/o timeout")
 		}

@@ -75,7 +75,7 @@ func TestConfigurationIsNotDown(t *testing.T) {
 	do(t, client, "acl", "setuser", "few", "on", ">"+secret, "~*", "+@all", "-evalsha")
 	do(t, client, "acl", "setuser", "elsewhere", "on", ">"+secret, "~else*", "+@all")
 	do(t, client, "acl", "setuser", "enough", "on", ">"+secret, "~t*", "-@all", "+evalsha", "+eval", "+hget", "+hmget", "+hset", "+hdel",
-		"+lindex", "+llen", "+lrange", "+lset", "+ltrim", "+rpush", "+get", "+set", "+exists", "+hexists", "+hincrby", "+time", "+pexpire", "+pttl")
+		"+lindex", "+llen", "+lrange", "+lset", "+ltrim", "+rpush", "+get", "+set", "+del", "+exists", "+hexists", "+hincrby", "+time", "+pexpire", "+pttl")
 	for _, c := range []struct {
 		name, url string
 		want      error

@@ -143,7 +143,7 @@ func TestLeastRights(t *testing.T) {
 	rights := redisledger.LeastRights(t)
 	for _, right := range rights {
 		command, is := strings.CutPrefix(right.(string), "+")
-		if is && !strings.Contains("evalsha eval cluster|slots", command) && !redisledger.ScriptsCall(t, command) {
+		if is && !strings.Contains("evalsha eval scan cluster|slots", command) && !redisledger.ScriptsCall(t, command) {
 			t.Errorf("no script calls %s; take the right away", command)
 		}
 	}
@@ -189,8 +189,18 @@ func everything(t *testing.T, l *redisledger.Ledger) {
 	guess := charge("guess", 1000, quota.Counter(time.Minute))
 	r := mustSpend(t, l, "m", 10, day, some, guess, charge("today", 1000, quota.Daily(time.UTC)))
 	batch := &quota.Batch{Account: account, Key: "key", Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day, some}}}}
-	if _, err := l.Spend(ctx, batch); err != nil {
-		t.Error(err)
+	each := &quota.Batch{Account: account, Key: strings.Repeat("long ", 20), Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}}
+	for _, b := range []*quota.Batch{batch, each} {
+		if _, err := l.Spend(ctx, b); err != nil {
+			t.Error(err)
+		}
+	}
+	counted := quota.Batch{Account: "counted", Requests: []quota.Request{{Method: "m", Units: 1}}}
+	for range 2 { // the second ceases to keep entries
+		if _, err := l.Spend(ctx, &counted); err != nil {
+			t.Error(err)
+		}
+		counted.Requests[0].Charges = []*quota.Charge{guess}
 	}
 	for range quota.MaxSettle + 2 {
 		mustSpend(t, l, "n", 1, day)
@@ -207,6 +217,18 @@ func everything(t *testing.T, l *redisledger.Ledger) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if n, err := l.Restamp(ctx, account, ""); n != 0 || err != nil {
+		t.Errorf("restamp: %d, %v", n, err)
+	}
+	found := 0
+	for key, err := range l.Keys(ctx, account) {
+		if found++; err != nil || key != "key" && len(key) < 49 {
+			t.Errorf("keys: %q, %v", key, err)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d keys; want 2", found)
 	}
 	if len(entries(t, l)) < quota.MaxSettle || used(t, l, some) != 17 {
 		t.Errorf("%d entries, %d units", len(entries(t, l)), used(t, l, some))

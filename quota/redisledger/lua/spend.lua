@@ -88,9 +88,10 @@ for n = 1, ngroups do
   groups[n] = g
 end
 for _, c in ipairs(charges) do c.budget, where = unpacked('>I2c0', batch, where) end
-local many, since, try = 0, 0, 0
+local many, since, try, heard = 0, 0, 0, 0
 if mode == RESENT or mode == AGAIN then
   many, since, try = unpacked('>I4I7I2', batch, where)
+  heard = since > 0 and min(since + SLACK, now) or now - 3600000000 -- the batch's records are newer
   since = max(min(since, now - SLACK), now - 3600000000) -- no copy takes so long, and a restamp sets back to now at most
 end
 if mode == AGAIN then mode = NAMED end
@@ -114,7 +115,7 @@ local function search(upto)
       if ours then found[#found + 1] = pack('>I4I7', place, stamp) end
       if n == 1 and from > 0 and stamp > since then searched = stamp end
       if n == 1 then first_of_others = not ours end
-      if label == 0 and stamp > since then dropped = true end
+      if label == 0 and stamp > heard then dropped = true end
     end
     if first_of_others and (#found > 0 or #previous > 16) then searched = 0 end
   end

@@ -1,0 +1,201 @@
+package redisledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestLongWindowKeepsWhatALongProcessAsks: a process that learned of a coverage once
+// tells the store now and then that it still asks, so that another one's comings and goings
+// do not end it; and when it asks no more, the log shrinks.
+func TestLongWindowKeepsWhatALongProcessAsks(t *testing.T) {
+	server := redistest.Start(t)
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC))
+	prefix := fmt.Sprintf("t%d", prefixes.Add(1))
+	open := func() *redisledger.Ledger {
+		l, err := redisledger.Open(server.URL(), &redisledger.Options{Now: clock.Now, Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	week, short := charge("week", 1e6, quota.Sliding(7*24*time.Hour), "m"), charge("short", 1e6, quota.Sliding(time.Minute), "m")
+	long, brief := open(), open()
+	mustSpend(t, long, "m", 1, week)
+	for range 60 * 4 { // 60 days
+		clock.Add(6 * time.Hour)
+		mustSpend(t, brief, "m", 1, short)
+		mustSpend(t, long, "m", 1, week)
+	}
+	if sum, n := used(t, long, week), len(entries(t, long)); sum != 57 || n < 57 || n > 72 {
+		t.Fatalf("%d units, %d entries; want those of a week, and an eighth more", sum, n)
+	}
+	for range 4 * 31 { // the process that asked ended
+		clock.Add(6 * time.Hour)
+		mustSpend(t, brief, "m", 1, short)
+	}
+	if n := len(entries(t, brief)); n > 2 {
+		t.Errorf("%d entries a month after the week was last asked", n)
+	}
+}
+
+// TestHistoryKeepsEntriesOfACounter: who wants to list the calls gets them, whatever the windows, and
+// when nobody does any more the log keeps none.
+func TestHistoryKeepsEntriesOfACounter(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	clock := &ledgertest.Clock{}
+	clock.Set(noonUTC())
+	l := fresh(t, server.URL(), clock.Now)
+	one := func(history time.Duration) {
+		t.Helper()
+		r := quota.Request{Method: "m", Units: 1, Charges: []*quota.Charge{perMinute}}
+		if answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, History: history, Requests: []quota.Request{r}}); err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+	}
+	one(time.Hour)
+	for range 30 {
+		clock.Add(time.Minute)
+		one(time.Hour)
+	}
+	if n := len(entries(t, l)); n != 31 {
+		t.Errorf("%d entries; want 31", n)
+	}
+	for range 24 * 4 {
+		clock.Add(time.Hour)
+		one(0)
+	}
+	if n := do(t, client, "llen", redisledger.LogKey(l, account)).(int64); n != 1 || len(entries(t, l)) != 0 {
+		t.Errorf("%d records, %d entries; want none four days after the history was asked", n, len(entries(t, l)))
+	}
+}
+
+// setBack makes the records of a log and of its lists older by so much, the counters too, and
+// has each key of the account live for a minute.
+func setBack(t *testing.T, client *redis.Client, l *redisledger.Ledger, by time.Duration) {
+	t.Helper()
+	log := redisledger.LogKey(l, account)
+	older := func(record string) string {
+		stamp := int64(0)
+		for i := range 7 {
+			stamp = stamp<<8 | int64(record[i])
+		}
+		if stamp == 0 {
+			return record
+		}
+		stamp -= by.Microseconds()
+		b := []byte(record)
+		for i := 6; i >= 0; i-- {
+			b[i], stamp = byte(stamp), stamp>>8
+		}
+		return string(b)
+	}
+	for _, key := range do(t, client, "keys", strings.TrimSuffix(log, "log")+"*").([]any) {
+		if do(t, client, "type", key) == "list" {
+			for i, record := range do(t, client, "lrange", key, 0, -1).([]any) {
+				do(t, client, "lset", key, i, older(record.(string)))
+			}
+		} else if name := key.(string); strings.HasPrefix(name, log+":") && do(t, client, "strlen", key).(int64) == 19 {
+			do(t, client, "set", key, older(do(t, client, "get", key).(string)))
+		}
+		do(t, client, "pexpire", key, 60_000)
+	}
+}
+
+// TestKeysOutliveTheirWindows: each key is given its life anew while calls are made, on every way through the script,
+// and lives for two horizons at least when the calls end.
+func TestKeysOutliveTheirWindows(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	search := charge("search", 1e6, quota.Sliding(time.Hour), "m")
+	floored := charge("floored", 1e6, quota.Sliding(24*time.Hour))
+	floored.Floors = []quota.Floor{{Coverage: quota.NewCoverage(quota.Coverage{Regions: []string{"IN"}}), Units: 5}}
+	for name, c := range map[string]struct {
+		charges []*quota.Charge
+		client  uint64
+		least   time.Duration
+	}{
+		"the log alone":    {[]*quota.Charge{day}, 0, 48 * time.Hour},
+		"lists beside it":  {[]*quota.Charge{day, search}, 0, 2 * time.Hour},
+		"a named batch":    {[]*quota.Charge{day, search}, 7, 2 * time.Hour},
+		"floors":           {[]*quota.Charge{floored}, 0, 48 * time.Hour},
+		"a counter":        {[]*quota.Charge{perMinute}, 0, 4 * time.Minute},
+		"a counter beside": {[]*quota.Charge{day, perMinute}, 0, 4 * time.Minute},
+	} {
+		l := fresh(t, server.URL(), nil)
+		seq := uint64(1)
+		one := func() {
+			t.Helper()
+			r := quota.Request{Method: "m", Units: 1, Charges: c.charges, Caller: quota.Caller{Region: "IN"}}
+			if answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: c.client, Seq: seq, Requests: []quota.Request{r}}); err != nil || answers[0].Err != nil {
+				t.Fatal(answers, err)
+			}
+			seq++
+		}
+		one()
+		setBack(t, client, l, 2*time.Hour)
+		one()
+		one()
+		log := redisledger.LogKey(l, account)
+		for _, key := range do(t, client, "keys", strings.TrimSuffix(log, "log")+"*").([]any) {
+			least := c.least
+			if isSlot := strings.HasPrefix(key.(string), log+":c"); isSlot && len(key.(string)) == len(log)+14 {
+				least = 10*time.Minute - 30*time.Second
+			} else if key == log && len(c.charges) > 0 && c.charges[0] != perMinute || strings.HasSuffix(key.(string), ":meta") {
+				least = 48 * time.Hour
+			}
+			if left := time.Duration(do(t, client, "pttl", key).(int64)) * time.Millisecond; left < least {
+				t.Errorf("%s: %s lives for %s; want %s at least", name, key, left, least)
+			}
+		}
+	}
+}
+
+// TestLongerCooldownLivesLonger: a second cooldown, which ends later, must not go with the first.
+func TestLongerCooldownLivesLonger(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	for name, second := range map[string]quota.Cooldown{
+		"until": {Account: account, Budget: "b", Until: time.Now().Add(50 * time.Hour)},
+		"for":   {Account: account, Budget: "b", For: 50 * time.Hour},
+		"other": {Account: account, For: 50 * time.Hour},
+	} {
+		l := fresh(t, server.URL(), nil)
+		for _, c := range []quota.Cooldown{{Account: account, Budget: "b", For: time.Minute}, second} {
+			if err := l.SetCooldown(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cool := strings.TrimSuffix(redisledger.LogKey(l, account), "log") + "cool"
+		if left := time.Duration(do(t, client, "pttl", cool).(int64)) * time.Millisecond; left < 50*time.Hour || left > 51*time.Hour {
+			t.Errorf("%s: cooldowns live for %s; want 50 hours and some minutes", name, left)
+		}
+	}
+}
+
+// TestCooldownGoesByTheServersClock: the host's may be wrong.
+func TestCooldownGoesByTheServersClock(t *testing.T) {
+	server := redistest.Start(t)
+	l := fresh(t, server.URL(), nil)
+	redisledger.SetHost(l, func() time.Time { return time.Now().Add(-72 * time.Hour) })
+	if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, Budget: "day", For: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := spend(t, l, "m", 1, day)
+	refused, ok := err.(*quota.RefusedError)
+	if !ok || refused.RetryAfter < 59*time.Minute || refused.RetryAfter > time.Hour {
+		t.Errorf("%v; want a refusal for an hour", err)
+	}
+}
