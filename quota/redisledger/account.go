@@ -21,8 +21,9 @@ type account struct {
 	labels  map[label]*labelled
 	days    map[quota.Window]decide.Day
 
-	unkeyed names // of the account's own log
-	newest  int64 // stamp that a batch of this process has in that log, µs
+	unkeyed names                   // of the account's own log
+	hints   map[*quota.Charge]int64 // the place in its list at which a window of that log begins
+	newest  int64                   // stamp that a batch of this process has in that log, µs
 }
 
 // The logs of an account have coverages in common: its own log has some, those

@@ -61,6 +61,7 @@ func (p *plan) read(a *packed, answers []quota.Answer) bool {
 		}
 		ahead = 0
 	}
+	p.hear(a)
 	return !a.bad && a.rest == ""
 }
 

@@ -137,7 +137,7 @@ func (p *plan) make() *wants {
 			}
 			for i, c := range known.charges {
 				if _, ok := p.numberOf(c); !ok {
-					charges = packCharge(charges, a, c, s.numbers(known.items[i]), p.now)
+					charges = packCharge(charges, a, c, s.numbers(known.items[i]), p.hint(c), p.now)
 				}
 			}
 		}
@@ -154,7 +154,9 @@ func (p *plan) make() *wants {
 	for i := range groups {
 		b = p.packGroup(b, &groups[i], &s)
 	}
-	b = packNames(b, p.charges)
+	if b = packNames(b, p.charges); len(p.charges) == 0 {
+		b = number(b, 0, 4) // plain.lua reads a charge at once, before it knows that there is none
+	}
 	p.finish(b, &s)
 	return nil
 }
@@ -187,6 +189,31 @@ func (p *plan) more() (m mode) {
 		m |= longKey
 	}
 	return m
+}
+
+// hint returns the place at which a window of the account's own log was last heard to begin.
+func (p *plan) hint(c *quota.Charge) int64 {
+	if p.scope != ownLog {
+		return 0
+	}
+	return p.hints[c]
+}
+
+// hear notes where the windows of the account's own log begin.
+func (p *plan) hear(a *packed) {
+	if len(a.rest) != 4*len(p.charges) || len(a.rest) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hints == nil || len(p.hints) > maxShapes {
+		p.hints = map[*quota.Charge]int64{}
+	}
+	for _, c := range p.charges {
+		if place := a.number(4); p.scope == ownLog {
+			p.hints[c] = place
+		}
+	}
 }
 
 // finish makes keys and arguments of a packed batch.

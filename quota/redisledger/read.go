@@ -76,7 +76,7 @@ func (a *account) question(n names, key string, charges []*quota.Charge, now str
 			of.mark(q)
 		}
 		args = append(args, def)
-		packed = packCharge(packed, a, c, []int64{s.number(place)}, at)
+		packed = packCharge(packed, a, c, []int64{s.number(place)}, 0, at)
 	}
 	args[3] = packNames(packed, charges)
 	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args

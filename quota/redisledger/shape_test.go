@@ -255,7 +255,7 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	mustSpend(t, l, "search", 1, day, search)
 	mustSpend(t, l, "m", 1, day)
 	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, client 13-18, seq 19-25,
-	// horizon 26-32, numbers 33-36, charges 37 and 52, source 67, group 76: label 76-77, units 78-81
+	// horizon 26-32, numbers 33-36, charges 37 and 56, source 75, group 84: label 84-85, units 86-89
 	const args = 3 + 2
 	splice := func(args []any, n, from int, bytes string) {
 		b := slices.Clone(args[n].([]byte))
@@ -283,19 +283,19 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		"time hex":         func(a []any) { a[args+2] = "0x10" },
 		"time decimal":     func(a []any) { a[args+2] = "1795170937" },
 		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:26] },
-		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:57] },
-		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:82] },
+		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:61] },
+		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:90] },
 		"no such mode":     func(a []any) { splice(a, args+1, 12, "\x06") },
-		"no units":         func(a []any) { splice(a, args+1, 78, "\x00\x00\x00\x00") },
-		"no label":         func(a []any) { splice(a, args+1, 76, "\x00\x00") },
-		"units too many":   func(a []any) { splice(a, args+1, 78, "\x7f\xff\xff\xff") },
+		"no units":         func(a []any) { splice(a, args+1, 86, "\x00\x00\x00\x00") },
+		"no label":         func(a []any) { splice(a, args+1, 84, "\x00\x00") },
+		"units too many":   func(a []any) { splice(a, args+1, 86, "\x7f\xff\xff\xff") },
 		"kind of window":   func(a []any) { splice(a, args+1, 37, "\x09") },
 		"counter's list":   func(a []any) { splice(a, args+1, 37, "\x03\x01") },
 		"no such source":   func(a []any) { splice(a, args+1, 38, "\x07") },
 		"window of 0":      func(a []any) { splice(a, args+1, 39, "\x00\x00\x00\x00\x00\x00\x00") },
 		"limit of 0":       func(a []any) { splice(a, args+1, 46, "\x00\x00\x00\x00\x00\x00") },
 		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 46, "\xff\xff\xff\xff\xff\xff") },
-		"no such charge":   func(a []any) { splice(a, args+1, 89, "\x00\x03") },
+		"no such charge":   func(a []any) { splice(a, args+1, 97, "\x00\x03") },
 		"too many groups":  func(a []any) { splice(a, args+1, 35, "\x00\x09") },
 		"too many charges": func(a []any) { splice(a, args+1, 33, "\x00\x09") },
 	} {

@@ -168,8 +168,8 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 }
 
 // packCharge packs one charge as new_charges in common.lua reads it, with the sources
-// of its coverage and, if they matter, of its floors.
-func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, now int64) []byte {
+// of its coverage and, if they matter, of its floors, and the place where its window begins if that is known.
+func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, hint, now int64) []byte {
 	kind := byte(c.Window.Kind())
 	if len(sources) > 1 {
 		kind += 16
@@ -179,7 +179,7 @@ func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, now int6
 	if c.Window.Kind() == quota.KindDaily {
 		length = c.Window.Horizon()
 	}
-	b = number(number(b, length.Microseconds(), 7), limitOf(c), 6)
+	b = number(number(number(b, length.Microseconds(), 7), limitOf(c), 6), hint, 4)
 	if c.Window.Kind() == quota.KindDaily {
 		day := a.day(c.Window, now)
 		for _, at := range []int64{day.Start, day.Since, day.Opens, day.Next, day.Reopens} {

@@ -117,14 +117,15 @@ local function hidden(counter, now)
 end
 
 -- new_charges reads so many charges from a place on: kind (16 more with floors), source,
--- length (the horizon of a daily window), limit, of a daily window its five instants, and of floors how many 1, how long
+-- length (the horizon of a daily window), limit, the place of the first record that the window
+-- sees if the process knows it (4), of a daily window its five instants, and of floors how many 1, how long
 -- before a day's end they end 7, and of each its source 1 and units 6. It returns nil when a day is no longer, or not
 -- yet, its window's: the client must send other instants.
 local function new_charges(packed, where, many, now)
   local charges = {}
   for n = 1, many do
     local c = {}
-    c.kind, c.source, c.length, c.limit, where = unpacked('>BBI7I6', packed, where)
+    c.kind, c.source, c.length, c.limit, c.hint, where = unpacked('>BBI7I6I4', packed, where)
     if c.limit < 1 or c.limit >= WRAP / 2 then bad('limit') end
     local floored = c.kind >= FLOORED
     if floored then c.kind = c.kind - FLOORED end

@@ -63,9 +63,9 @@ local function core()
   end
 
   -- locate returns the total before an instant, and the place of the first record
-  -- at or after it, with its stamp and amount if it is there. It begins where
-  -- that would be if calls came evenly.
-  local function locate(list, instant)
+  -- at or after it, with its stamp and amount if it is there. It begins at a guess, or
+  -- where that would be if calls came evenly.
+  local function locate(list, instant, guess)
     if list.stamp < instant then return list.total, size(list) end
     local stamp, total, amount = at(list, 0)
     if stamp >= instant then return (total - amount) % WRAP, 0, stamp, amount end
@@ -75,7 +75,7 @@ local function core()
       stamp, total, amount = at(list, 1)
       if stamp >= instant then return (total - amount) % WRAP, 1, stamp, amount end
     end
-    local guess = low + floor((instant - stamp) / (list.stamp - stamp) * (high - low))
+    guess = guess or low + floor((instant - stamp) / (list.stamp - stamp) * (high - low))
     high = seek(list, low, high, guess, instant)
     stamp, total, amount = at(list, high)
     return (total - amount) % WRAP, high, stamp, amount

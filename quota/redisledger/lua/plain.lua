@@ -5,9 +5,9 @@
 -- are handed in because a local is the quickest that Lua knows.
 
 local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, batch, time)
-  -- The first charge follows, or if there is none a group of as many bytes.
-  local client, seq, horizon, ncharges, ngroups, kind, source, length, limit, where =
-    unpacked('>I6I7I7I2I2BBI7I6', batch, 14)
+  -- The first charge follows, or if there is none a group, and behind it as many bytes at least.
+  local client, seq, horizon, ncharges, ngroups, kind, source, length, limit, hint, where =
+    unpacked('>I6I7I7I2I2BBI7I6I4', batch, 14)
   local now
   if time then
     if #time ~= 7 then return end
@@ -36,8 +36,8 @@ local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, ba
   local log = {key = key, horizon = horizon, stamp = stamp, total = total, was = stamp, count = 0, pending = false, stored = true}
   local charges, lists, locate, fits_at, reach, _ = {}, {[0] = log}, nil, nil, nil, nil
   for n = 1, ncharges do
-    if n > 1 then kind, source, length, limit, where = unpacked('>BBI7I6', batch, where) end
-    local c = {kind = kind, list = source, length = length, limit = limit, since = 0, before = 0, place = 0, first = 0, counts = 0,
+    if n > 1 then kind, source, length, limit, hint, where = unpacked('>BBI7I6I4', batch, where) end
+    local c = {kind = kind, list = source, length = length, limit = limit, hint = hint, since = 0, before = 0, place = 0, first = 0, counts = 0,
       held = 0, frees = false, told = 0}
     if kind == SLIDING and length >= 1000 then
       c.since = now - length + 1
@@ -50,8 +50,8 @@ local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, ba
     if limit < 1 or limit >= WRAP / 2 then return end
     charges[n] = c
   end
-  if ncharges == 0 then where = where - 15 end
-  local several = false -- there are counters
+  if ncharges == 0 then where = where - 19 end
+  local several, moved = false, false -- there are counters; a window begins where the process does not know
   for n = 1, nsources do
     local counter, calls, kept
     counter, calls, kept, where = unpacked('>BBI7', batch, where)
@@ -88,20 +88,39 @@ local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, ba
         list.stamp, list.total = unpacked('>I7I6', last)
         list.was, list.stored = list.stamp, true
       end
-      if not list.begins then
-        list.first = call('LINDEX', list.key, '0')
-        local stamp, sum, amount = unpacked('>I7I6I4', list.first)
-        amount = amount % NOCALL
-        list.begins, list.before, list.amount = stamp, (sum - amount) % WRAP, amount
+      -- The process heard where the window began, or begins behind the list's first record.
+      local near = c.hint > 0 and list.stamp >= since and call('LRANGE', list.key, c.hint - 1, c.hint + 1) or {}
+      local found = near[2] and unpacked('>I7', near[1]) < since
+      if found then
+        local sum
+        c.place = c.hint
+        c.first, sum, c.counts = unpacked('>I7I6I4', near[2])
+        if c.first < since then
+          found = near[3]
+          if found then c.place, c.first, sum, c.counts = c.hint + 1, unpacked('>I7I6I4', near[3]) end
+        end
+        c.counts = c.counts % NOCALL
+        c.before = (sum - c.counts) % WRAP
       end
-      if list.begins >= since then
-        c.before, c.first, c.counts = list.before, list.begins, list.amount
+      if found and c.first >= since then
+        -- it begins there
       elseif list.stamp < since then
         c.before, c.place = list.total, nil
       else
-        if not locate then locate, fits_at, _, _, _, reach = core() end
-        c.before, c.place, c.first, c.counts = locate(list, since)
+        if not list.begins then
+          list.first = call('LINDEX', list.key, '0')
+          local stamp, sum, amount = unpacked('>I7I6I4', list.first)
+          amount = amount % NOCALL
+          list.begins, list.before, list.amount = stamp, (sum - amount) % WRAP, amount
+        end
+        if list.begins >= since then
+          c.place, c.before, c.first, c.counts = 0, list.before, list.begins, list.amount
+        else
+          if not locate then locate, fits_at, _, _, _, reach = core() end
+          c.before, c.place, c.first, c.counts = locate(list, since, c.hint > 0 and c.hint or nil)
+        end
       end
+      moved = moved or c.place and c.place ~= c.hint
     end
     c.list, c.held = list, (list.total - c.before) % WRAP
   end
@@ -274,6 +293,11 @@ local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, ba
     end
   end
   answer = answer or table.concat(said)
+  if moved then
+    local places = {}
+    for n = 1, ncharges do places[n] = pack('>I4', charges[n].place or 0) end
+    answer = answer .. table.concat(places)
+  end
   if granted == 0 then return answer end
 
   if granted > 1000 then return end

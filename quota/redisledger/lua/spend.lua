@@ -11,6 +11,7 @@
 --     of a note or correction what it is 1 and how many calls it counts 4
 --   the names of the charges' budgets 2 + n each
 --   when it is sent again how many requests the batch had 4, since 7, and which try it is 2
+--   some bytes that are not read, if there are no charges
 -- Answer, packed: 1: other head, ask again; 2, now 7: other days; 3: a batch that came too
 -- late; 4: ask again; 5, a later try 2: that one was decided; 6: the log has dropped what it is
 -- searched for; 0, now 7, then of as many requests as it says (4) each
@@ -23,7 +24,8 @@
 --     2 + n, and how many charges have floors that end 2: of each its number 2, and what it
 --     holds and keeps today and of the next day 7 each; for a request that has charges with floors
 --   5, the stamp 7: it was granted before
--- and before any of these perhaps 6, how far the log's newest stamp is ahead 7.
+-- and before any of these perhaps 6, how far the log's newest stamp is ahead 7. After them perhaps the
+-- place of the first record that each charge's window sees (4).
 --
 -- Exactly once. A batch whose answer was lost is sent again, and the first copy may
 -- still be on its way. The modes:
