@@ -24,6 +24,9 @@ var plainLua string
 //go:embed lua/common.lua
 var commonLua string
 
+//go:embed lua/store.lua
+var storeLua string
+
 //go:embed lua/learn.lua
 var learnLua string
 
@@ -56,14 +59,14 @@ type script struct {
 
 var (
 	learnScript     = newScript(baseLua+learnLua, false)
-	spendScript     = newScript(layoutLua+coreLua+plainLua+commonLua+floorsLua+spendLua, true)
+	spendScript     = newScript(layoutLua+coreLua+plainLua+commonLua+storeLua+floorsLua+spendLua, true)
 	settleScript    = newScript(baseLua+settleLua, true)
 	standingsScript = newScript(baseLua+standingsLua, false)
 	entriesScript   = newScript(baseLua+entriesLua, false)
 	restampScript   = newScript(baseLua+restampLua, true)
 	cooldownScript  = newScript(baseLua+cooldownLua, true)
 
-	baseLua = layoutLua + coreLua + commonLua
+	baseLua = layoutLua + coreLua + commonLua + storeLua
 )
 
 func newScript(text string, writes bool) script {

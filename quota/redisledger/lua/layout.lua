@@ -4,7 +4,7 @@
 -- Lua counts in doubles, exact for whole numbers below 2^53. Stamps are
 -- microseconds since the Unix epoch (below 2^53 until the year 2255). Running totals
 -- wrap at 2^48 and are only ever subtracted, so a total may grow for ever;
--- what one log holds at once stays below 2^48, twice the highest limit (see full).
+-- what one log holds at once stays below 2^48, twice the highest limit (see store.lua).
 --
 -- A LIST of records, oldest first, answers for one coverage. A record is
 --     stamp  7 bytes  strictly increasing within a log

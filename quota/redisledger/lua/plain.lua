@@ -212,7 +212,8 @@ local function plain(call, pack, unpacked, keys, nkeys, head, mode, counting, ba
         if not list.stored then
           -- nobody asks for it
         elseif list.counter then
-          if sum + amount * fit >= BLOCK then return end
+          -- The last stamp may begin another period.
+          if sum + amount * fit >= BLOCK or stamp >= list.stamp + list.horizon then return end
           list.total, list.count = sum + amount * fit, had + fit
         else
           local pending = list.pending or {}
