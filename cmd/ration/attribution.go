@@ -94,7 +94,7 @@ func (a *app) tellSums(f *logFlags, entries []logged) error {
 	}
 	t := a.table(headings...)
 	for _, s := range shown {
-		row := []any{safe(s.Name), s.Units, s.Calls, percent(s.Share), clock(s.First), clock(s.Last)}
+		row := []any{safe(s.Name), s.Units, s.Calls, percent(s.Share), a.clock(s.First), a.clock(s.Last)}
 		if several {
 			row = append(row, safe(s.Account))
 		}

@@ -70,7 +70,7 @@ func (a *app) keyedTable(r *statusReport) {
 	for _, k := range r.Keyed {
 		next := "-"
 		if k.NextFreeAt != nil {
-			next = fmt.Sprintf("%s (in %s)", clock(roundUp(*k.NextFreeAt)), quota.Human(k.NextFreeAt.Sub(r.At)))
+			next = fmt.Sprintf("%s (in %s)", a.clock(roundUp(*k.NextFreeAt)), quota.Human(k.NextFreeAt.Sub(r.At)))
 		}
 		t.row(safe(k.Key), safe(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
 	}

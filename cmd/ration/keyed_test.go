@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
@@ -72,7 +73,7 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 		t.Errorf("%+v, %+v, %+v", first, second, last)
 	}
 	var out bytes.Buffer
-	(&app{stdout: &out, getenv: func(string) string { return "" }}).keyedTable(r)
+	(&app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}).keyedTable(r)
 	if !regexp.MustCompile(`(?s)KEY +BUDGET.*\nshop-00003 few +9 +10 +1 units .*account p has more than 10000 keys`).Match(out.Bytes()) {
 		t.Errorf("it shows\n%s", out.String())
 	}

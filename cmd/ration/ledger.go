@@ -170,7 +170,7 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		fmt.Fprintln(a.stdout)
 		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.row(safe(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, clock(orZero(l.Oldest)), clock(orZero(l.Newest)))
+			t.row(safe(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(orZero(l.Oldest)), a.clock(orZero(l.Newest)))
 		}
 		t.print()
 	}

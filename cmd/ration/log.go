@@ -250,7 +250,7 @@ func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *l
 func (a *app) logTable(entries []logged) {
 	t := a.table("at", "run", "method", "units", "lane", "job", "region", "")
 	for _, e := range entries {
-		t.row(dated(e.At.UTC(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
+		t.row(dated(e.At.UTC(), a.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
 	}
 	t.print()
 }

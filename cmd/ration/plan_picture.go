@@ -105,7 +105,7 @@ func (a *app) picture(r *plan.Report, budget int, letters []byte) {
 		}
 		fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
 	}
-	fmt.Fprintf(a.stdout, "%*d +%s\n%*s%s\n", margin-2, 0, strings.Repeat("-", len(columns)), margin-1, "", hours(r, len(columns)))
+	fmt.Fprintf(a.stdout, "%*d +%s\n%*s%s\n", margin-2, 0, strings.Repeat("-", len(columns)), margin-1, "", a.hours(r, len(columns)))
 }
 
 // perRow says what a row stands for: whole, or with two figures where that is little.
@@ -156,12 +156,12 @@ func stack(c *plan.Column, limit quota.Units, upto int, letters []byte) string {
 }
 
 // hours labels the time below a picture, in UTC.
-func hours(r *plan.Report, columns int) string {
+func (a *app) hours(r *plan.Report, columns int) string {
 	const between, longest = 18, len("|2006-01-02 15:04Z")
 	line := []byte(strings.Repeat(" ", columns+1))
 	for i := 0; i+longest <= columns+1; i += between {
 		at := r.From.Add(r.To.Sub(r.From) / time.Duration(columns) * time.Duration(i)).UTC()
-		copy(line[i+1:], dated(at, "|01-02 15:04Z"))
+		copy(line[i+1:], dated(at, a.now(), "|01-02 15:04Z"))
 	}
 	return strings.TrimRight(string(line), " ")
 }

@@ -24,7 +24,7 @@ func (a *app) planTables(p *planning) {
 	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", quota.Stamp(r.From), quota.Stamp(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
 	for _, b := range r.Budgets {
-		t.row(b.Budget.Name, b.Budget.Limit, b.Peak, clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
+		t.row(b.Budget.Name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
 	}
 	t.print()
 	fmt.Fprintln(a.stdout)
@@ -32,7 +32,7 @@ func (a *app) planTables(p *planning) {
 	for _, region := range r.Regions {
 		at, local := "-", "-"
 		if f := region.First; f != nil {
-			at, local = clock(f.At), dated(f.Local, "Mon 01-02 15:04 MST")
+			at, local = a.clock(f.At), dated(f.Local, a.now(), "Mon 01-02 15:04 MST")
 		}
 		t.row(region.Region, region.Ticks, region.Planned, region.Units, region.Refused, at, local)
 	}
@@ -41,7 +41,7 @@ func (a *app) planTables(p *planning) {
 		fmt.Fprintln(a.stdout)
 		t = a.table("tick", "region", "calls", "units", "refused")
 		for _, played := range r.Plays {
-			t.row(clock(played.At), played.Region, played.Calls, played.Units, played.Refused)
+			t.row(a.clock(played.At), played.Region, played.Calls, played.Units, played.Refused)
 		}
 		t.print()
 	}

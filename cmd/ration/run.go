@@ -298,7 +298,7 @@ func note(err error) string {
 func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
-		t.row(r.Region, clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
+		t.row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
 	}
 	t.print()
 	if down := a.ledgerState().String(); down != "" {

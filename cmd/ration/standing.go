@@ -150,11 +150,11 @@ func (b *standing) returns(now time.Time) string {
 		if b.NextFreeAt == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%s (in %s)", clock(roundUp(*b.NextFreeAt)), quota.Human(b.NextFreeAt.Sub(now)))
+		return fmt.Sprintf("%s (in %s)", dated(roundUp(*b.NextFreeAt).UTC(), now, tableTime), quota.Human(b.NextFreeAt.Sub(now)))
 	}
 	var parts []string
 	for i, r := range b.NextFree {
-		part := fmt.Sprintf("+%d %s", r.Units, clock(roundUp(r.At)))
+		part := fmt.Sprintf("+%d %s", r.Units, dated(roundUp(r.At).UTC(), now, tableTime))
 		if i == 0 {
 			part += fmt.Sprintf(" (in %s)", quota.Human(r.At.Sub(now)))
 		}

@@ -136,7 +136,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 				var promised quota.Units
 				for _, r := range a.NextFree {
 					promised += r.Units
-					printed, err := time.Parse("2006-01-02 15:04:05Z", r.At.Format("2006-")+clock0(r.At))
+					printed, err := time.Parse("2006-01-02 15:04:05Z", r.At.Format("2006-")+clock0(r.At, start.At))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -153,9 +153,9 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 }
 
 // clock0 is an instant as the column of what returns prints it.
-func clock0(at time.Time) string {
+func clock0(at, now time.Time) string {
 	s := &standing{NextFree: []returning{{At: at, Units: 1}}}
 	var when, rest string
-	fmt.Sscanf(s.returns(at), "+1 at %s %s", &when, &rest)
+	fmt.Sscanf(s.returns(now), "+1 %s %s", &when, &rest)
 	return when + " " + rest
 }

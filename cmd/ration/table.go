@@ -191,15 +191,18 @@ func (g *grid) renderLine(out *strings.Builder, cells []string, widths []int, nu
 
 // clock writes a time in a table: 11-20 12:00:00Z, with its year unless that is
 // this year.
-func clock(t time.Time) string { return dated(t.UTC(), "01-02 15:04:05Z") }
+func (a *app) clock(t time.Time) string { return dated(t.UTC(), a.now(), tableTime) }
+
+// tableTime is the layout of times in tables; see dated.
+const tableTime = "01-02 15:04:05Z"
 
 // dated formats a time by a layout that has month and day, with the year before
 // them unless it is this year; the zero time is a dash.
-func dated(t time.Time, layout string) string {
+func dated(t, now time.Time, layout string) string {
 	if t.IsZero() {
 		return "-"
 	}
-	if t.Year() != time.Now().In(t.Location()).Year() {
+	if t.Year() != now.In(t.Location()).Year() {
 		layout = strings.Replace(layout, "01-02", "2006-01-02", 1)
 	}
 	return t.Format(layout)

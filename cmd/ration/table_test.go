@@ -21,12 +21,12 @@ func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
 			time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC): "1999-12-31 23:59:59Z",
 			time.Date(2000, 12, 31, 20, 0, 0, 0, pacific):    "2001-01-01 04:00:00Z",
 		} {
-			if got := clock(at); got != want {
+			if got := (&app{now: time.Now}).clock(at); got != want {
 				t.Errorf("%s is shown as %s; want %s", at, got, want)
 			}
 		}
 		local := time.Date(2000, 1, 15, 20, 0, 0, 0, pacific) // the bubble's own year there is still 1999
-		if got := dated(local, "Mon 01-02 15:04 MST"); got != "Sat 2000-01-15 20:00 PST" {
+		if got := dated(local, time.Now(), "Mon 01-02 15:04 MST"); got != "Sat 2000-01-15 20:00 PST" {
 			t.Errorf("a local time is shown as %s", got)
 		}
 	})
