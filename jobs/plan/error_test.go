@@ -174,3 +174,24 @@ func TestUnusedOnAverage(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusedUnitsArePriced: units are not calls.
+func TestRefusedUnitsArePriced(t *testing.T) {
+	from := at(t, "2026-11-20T00:30:00Z")
+	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{search: {queries: [a], pages: 5}}]\nregions: {US: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 250, Window: quota.Sliding(24 * time.Hour)}}})
+	if us := report.Regions[0]; us.Planned != 5 || us.Units != 500 || us.Refused != 3 || us.RefusedUnits != 300 || us.Hit != 1 || report.Budgets[0].Refused != 3 {
+		t.Errorf("%+v; want 3 of 5 calls refused, with 300 of 500 units", us)
+	}
+}
+
+// TestNeedIsThatOfRegionsThatStart: what is kept from a region counts when the region
+// starts, not when another one does.
+func TestNeedIsThatOfRegionsThatStart(t *testing.T) {
+	from := at(t, "2026-11-20T00:30:00Z")
+	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
+		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour), Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})
+	if b := report.Budgets[0]; b.PeakLate != 1 || b.Need != 3 {
+		t.Errorf("peak %d, need %d; want the call of IN, and with it the 2 that are kept for US", b.PeakLate, b.Need)
+	}
+}
