@@ -262,3 +262,15 @@ func TestAPageWithoutRanksIsNoChart(t *testing.T) {
 		t.Errorf("%+v, %v; want five videos without a position", n, err)
 	}
 }
+
+// TestAVideoWithoutAnIDLeavesItsRankEmpty, and the ranks behind it as they are.
+func TestAVideoWithoutAnIDLeavesItsRankEmpty(t *testing.T) {
+	c, _ := openTest(t)
+	videos := chart("v", 3)
+	videos[1].ID = ""
+	commit(t, c, Page{Videos: videos, FirstRank: 1, Done: true})
+	ranks := one[string](t, c, "SELECT group_concat(rank || ' ' || v.id, ', ') FROM positions p JOIN videos v ON v.n = p.video")
+	if n, err := c.Counts(t.Context()); err != nil || n.Videos != 2 || ranks != "1 v-0, 3 v-2" {
+		t.Errorf("%+v, %v with ranks %s; want two videos, at 1 and 3", n, err, ranks)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/api/googleapi"
@@ -57,6 +58,29 @@ func TestOddAnswersDoNotPanic(t *testing.T) {
 		} else if method == "videoCategories.list" {
 			c.want.Next = ""
 		}
+		if diff := cmp.Diff(c.want, page); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", method, err, diff)
+		}
+	}
+}
+
+// TestWhatAPageTells: all that the catalogue keeps of an item.
+func TestWhatAPageTells(t *testing.T) {
+	published := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
+	for method, c := range map[string]struct {
+		item string
+		want catalog.Page
+	}{
+		"videos.list": {`{"id": "a", "snippet": {"title": "T", "description": "D", "tags": ["x", "y"], "channelId": "UC1", "channelTitle": "C", "categoryId": "10", "publishedAt": "2026-11-20T08:00:00+02:00"},
+			"statistics": {"viewCount": "5", "likeCount": "4", "commentCount": "3"}}`,
+			catalog.Page{Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", Tags: []string{"x", "y"}, ChannelID: "UC1", ChannelTitle: "C", CategoryID: "10", PublishedAt: published,
+				Views: new(int64(5)), Likes: new(int64(4)), Comments: new(int64(3))}}}},
+		"search.list": {`{"id": {"videoId": "a"}, "snippet": {"title": "T", "description": "D", "channelId": "UC1", "channelTitle": "C", "publishedAt": "2026-11-20T06:00:00Z"}}`,
+			catalog.Page{Snippets: true, Videos: []catalog.Video{{ID: "a", Title: "T", Description: "D", ChannelID: "UC1", ChannelTitle: "C", PublishedAt: published}}}},
+		"channels.list": {`{"id": "UC1", "snippet": {"title": "T"}, "statistics": {"subscriberCount": "7", "viewCount": "9", "videoCount": "2"}}`,
+			catalog.Page{Channels: []catalog.Channel{{ID: "UC1", Title: "T", Subscribers: new(int64(7)), Views: new(int64(9)), Videos: new(int64(2))}}, MissingChannels: []string{"UC2"}}},
+	} {
+		page, err := calls(t, newClient(t, says(200, `{"kind": "list", "items": [`+c.item+`]}`), nil))[method]()
 		if diff := cmp.Diff(c.want, page); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", method, err, diff)
 		}
