@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
 )
@@ -71,6 +72,9 @@ func TestASecondStopIsStoppedNotFailed(t *testing.T) {
 			if report.Outcome != jobs.Stopped || !ok || !errors.Is(report.Err, quota.ErrRefused) {
 				t.Fatalf("%s: %v; want stopped by the upstream", report.Outcome, report.Err)
 			}
+			if answer, ok := errors.AsType[*youtube.APIError](report.Err); !ok || answer.Method != "videos.list" || report.Err.Error() != answer.Error() {
+				t.Errorf("%v; want what the upstream answered", report.Err)
+			}
 			if name == "slow down" && (!report.RetryAt.Equal(noon.Add(90*time.Second)) || !upstream.RetryAt.Equal(report.RetryAt)) {
 				t.Errorf("retry at %s; want in the 90 s that the upstream asks for", report.RetryAt)
 			}
@@ -116,6 +120,10 @@ func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 		no, ok := errors.AsType[*jobs.NoQuotaError](region.Err)
 		if region.Outcome != jobs.Failed || !ok || !errors.Is(region.Err, jobs.ErrNoQuota) || no.Method != "search.list" || no.Bucket == "" {
 			t.Errorf("%s: %s: %v; want failed for want of quota for search.list", region.Region, region.Outcome, region.Err)
+		}
+		progress, err := s.Catalog.Pass(t.Context(), region.Region, region.Tick)
+		if _, done := progress.Steps["categories"]; err != nil || !done || len(progress.Steps) != 1 {
+			t.Errorf("%s: %+v, %v; want the categories, and no page of a search", region.Region, progress.Steps, err)
 		}
 	}
 	if units := s.agree(t); units != 102 {
