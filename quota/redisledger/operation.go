@@ -93,7 +93,7 @@ func (once) NoRetry() bool { return true }
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
-	leastTry   = 20 * time.Millisecond // less is not worth a try
+	leastTry   = 100 * time.Millisecond // a shorter one would often end in doubt on a busy host
 	maxLost    = 5                     // answers of one operation
 )
 
