@@ -130,8 +130,16 @@ func region(n strictyaml.Node) string {
 		n.Mistake("unknown region %q: write its two capital letters, such as IN", name)
 		return ""
 	}
+	if code := isoCodes[name]; code != "" {
+		n.Mistake("unknown region %q: write %s", name, code)
+		return ""
+	}
 	return name
 }
+
+// isoCodes maps common codes of countries that are not ISO 3166-1 codes, which
+// regions.yaml refuses, to the codes that are.
+var isoCodes = map[string]string{"UK": "GB", "EL": "GR"}
 
 // join makes the table, and checks what the documents say together.
 func join(documents []*document) *Table {

@@ -109,6 +109,8 @@ func TestMistakesInWindowsAndFloorsAreNamedAllAtOnce(t *testing.T) {
 		{"limit: 500", "limit: 500\n    floor: {in: 1, IND: 2, DE: 0}", `16:13: unknown region "in": write its two capital letters, such as IN` + "\n" +
 			`16:20: unknown region "IND": write its two capital letters, such as IN` + "\n16:32: DE is 0: write an integer from 1 to 140737488355327"},
 		{"limit: 500", "limit: 500\n    floor: {}", "16:12: no floor: write one, such as {IN: 500}, or remove the key"},
+		{"limit: 500", "limit: 500\n    floor: {UK: 1}", `16:13: unknown region "UK": write GB`},
+		{"limit: 500", "limit: 500\n    regions: [US, EL]", `16:19: unknown region "EL": write GR`},
 		{"limit: 500", "limit: 500\n    regions: [US, gb]", `16:19: unknown region "gb": write its two capital letters, such as IN`},
 		{"limit: 500", "limit: 500\n    regions: [US]\n    floor: {IN: 100}", `17:13: a floor for IN, which budget "search" does not cover: remove it, or add IN to regions`},
 		{"limit: 500", "limit: 500\n    floor: {IN: 100}\n    floor_until: 23h", "17:18: floor_until is 23h, nearly the whole window: write at most 22h14m"},
