@@ -54,9 +54,17 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 	if slices.ContainsFunc(d.Budgets, func(b quota.Budget) bool { return b.Name == name }) {
 		return // twice, which is told as well
 	}
+	var names []string
+	for _, b := range d.Budgets {
+		names = append(names, b.Name)
+	}
 	for _, key := range []string{"limit", "window"} {
+		what := "its " + key
+		if near := strictyaml.Nearest(name, names); near != "" {
+			what = near + ", or " + what
+		}
 		if !n.Has(key) {
-			n.Mistake("missing key %q: preset %s has no budget %q to take it from", key, d.Preset.Name, name)
+			n.Mistake("missing key %q: preset %s has no budget %q to take it from: write %s", key, d.Preset.Name, name, what)
 		}
 	}
 }

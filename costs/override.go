@@ -55,14 +55,21 @@ func (o *override) checkLimit() {
 	}
 	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions"} {
 		if o.own[key] && o.changes(key) {
-			before := "none"
-			if o.set(key) {
-				before = o.shown(&o.inherited, key)
-			}
-			o.mistake("%s %s over the limit %d of %s, which is for %s %s: write the limit as well", key, o.shown(o.now, key), o.inherited.Limit, o.of(), key, before)
+			o.mistake("%s %s over the limit %d of %s, which is for %s: write the limit as well", key, o.shown(o.now, key), o.inherited.Limit, o.of(), o.before(key))
 			return
 		}
 	}
+}
+
+// before names what the inherited limit is a limit of.
+func (o *override) before(key string) string {
+	switch {
+	case key == "count", o.set(key):
+		return key + " " + o.shown(&o.inherited, key)
+	case key == "except":
+		return "calls without except"
+	}
+	return "all " + key
 }
 
 // checkWhole reports an entry that would be a whole budget by itself and would

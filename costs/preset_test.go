@@ -264,7 +264,7 @@ func TestMistakesWithPresetsAreNamedAllAtOnce(t *testing.T) {
 		"preset: {name: hubspot, variant: free}": `3:9: preset hubspot does not know the resets: write resets: {day: Europe/Berlin}, the time zone of the HubSpot account` + "\n" +
 			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
 		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}, or the shop's other plan: advanced, plus, enterprise`,
-		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from` + "\n" +
+		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from: write github-hour, or its window` + "\n" +
 			`4:66: budget "github-hour" is there twice in its account: write another name`,
 		"preset: github-rest\ncosts: {read: 901, wrote: 1}": `4:15: read costs 901, more than the limit 900 of budget "github-points": lower the cost or raise the limit`,
 		"preset: github-rest\ncosts: {grapqhl: 1}":          `4:9: unknown method "grapqhl": write graphql, to which the routes lead`,

@@ -50,8 +50,8 @@ func TestMeasuresMarginsAndEmptyListsThatMeanNothingAreRefused(t *testing.T) {
 		plain + "routes: {/x: get}\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\n":                 "3:9: routes without hosts: write hosts: [api.example.com]",
 		plain + "preset: youtube/legacy\nroutes: {/x: videos.list}\n":                                                 "4:9: routes beside an api: remove one, since api youtube/v3 says which verb and path is which method",
 		plain + "preset: shopify-graphql\nbudgets: [{name: shopify, limit: 5, window: 1s}]\n":                         "3:9: preset shopify-graphql does not know the hosts: write hosts: [my-shop.myshopify.com]",
-		plain + "preset: youtube/legacy\nbudgets: [{name: own, limit: 5}]\n":                                          `4:11: missing key "window": preset youtube/legacy has no budget "own" to take it from`,
-		plain + "preset: youtube/legacy\nbudgets: [{name: own, window: 1h}]\n":                                        `4:11: missing key "limit": preset youtube/legacy has no budget "own" to take it from`,
+		plain + "preset: youtube/legacy\nbudgets: [{name: own, limit: 5}]\n":                                          `4:11: missing key "window": preset youtube/legacy has no budget "own" to take it from: write its window`,
+		plain + "preset: youtube/legacy\nbudgets: [{name: own, window: 1h}]\n":                                        `4:11: missing key "limit": preset youtube/legacy has no budget "own" to take it from: write its limit`,
 		plain + "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 99}, {name: youtube-day, limit: 98}]\n": `4:43: budget "youtube-day" is there twice in its account: write another name`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(text))
