@@ -120,9 +120,14 @@ func (d *document) readDownRules(n strictyaml.Node) {
 	n.Items(func(n strictyaml.Node) {
 		rules++
 		rule, then := DownRule{Origin: origin(n)}, strictyaml.Node{}
+		before := n.Mistakes()
 		n.Fields(d.downFields(&rule, &then)...)
 		if then == (strictyaml.Node{}) {
 			return // reported: the rule has no then
+		}
+		if n.Mistakes() > before {
+			readThen(then)
+			return // what it covers is not known
 		}
 		rule.Allow = readThen(then)
 		for i := range d.Down {

@@ -130,6 +130,8 @@ func TestMistakesInAllowancesAreNamedAllAtOnce(t *testing.T) {
 		{old, "  - {then: {allow: 0}}", "19:20: allow is 0: write an integer from 1 to 2147483647"},
 		{old, "  - {then: {}}", "19:12: missing key \"allow\": write allow: 50, in units"},
 		{old, "  - {lane: [cron], then: refuse}", `19:6: unknown key "lane": write lanes`},
+		{old, "  - {lane: [cron], then: refuse}\n  - {then: {allow: 50}}", `19:6: unknown key "lane": write lanes`},
+		{old, "  - {lanes: cron, then: refuse}\n  - {then: {allow: 50}}", `19:13: lanes is "cron": write a list, [first, second]`},
 		{old, "  []", "19:3: no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all"},
 		{old, "  - {then: refuse}\n  - {jobs: [x], then: {allow: 50}}", `20:5: rule "jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},
 		{old, "  - {lanes: [a, b], then: refuse}\n  - {lanes: [b], jobs: [x], then: {allow: 50}}", `20:5: rule "lanes b, jobs x: allow 50" is never reached, since the rule in line 19 decides its calls: write it before that one, or remove it`},

@@ -87,6 +87,14 @@ func (n Node) Mistake(format string, args ...any) {
 	}
 }
 
+// Mistakes returns how many mistakes the file has so far.
+func (n Node) Mistakes() int {
+	if n.file == nil {
+		return 0
+	}
+	return len(n.file.mistakes)
+}
+
 // Fields reads a map whose keys are known: the Read of each field whose key
 // is there, in the order of fields. It reports unknown, repeated and missing
 // keys; where a key is unknown no other is missing, since it may be meant.
