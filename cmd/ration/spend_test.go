@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// TestUsedOfARefusal: what is kept for other regions does not lower used, also
+// when nothing remains.
+func TestUsedOfARefusal(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 120, window: 24h, floor: {GB: 15}}", "[trending]", "GB")
+	for _, c := range []struct {
+		args []string
+		used int64 // -1: granted
+	}{
+		{[]string{"--units", "100"}, -1},
+		{[]string{"--units", "6"}, 100},
+		{[]string{"--units", "5", "--region", "GB"}, -1},
+		{[]string{"--units", "5"}, -1},
+		{[]string{"--units", "5"}, 110},
+	} {
+		out, err := s.command(append([]string{"spend", "videos.list", "--json"}, c.args...)...).Output()
+		if c.used < 0 {
+			if err != nil {
+				t.Fatalf("%v: %v", c.args, err)
+			}
+			continue
+		}
+		var told struct{ Used, Remaining int64 }
+		if err := json.Unmarshal(out, &told); err != nil || told.Used != c.used {
+			t.Errorf("%v: %v, it says %s; want %d used", c.args, err, out, c.used)
+		}
+	}
+	if out, err := s.command("ledger", "reconcile", "all", "--used", "118").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	out, _ := s.command("spend", "videos.list", "--json").Output()
+	var told struct{ Used, Remaining int64 }
+	if err := json.Unmarshal(out, &told); err != nil || told.Used != 118 || told.Remaining != 0 {
+		t.Errorf("%v, it says %s; want 118 used and 0 remaining", err, out)
+	}
+}
