@@ -148,6 +148,10 @@ func (a *app) reconcile(ctx context.Context, readings []reading, account string,
 		return err
 	}
 	defer s.Close()
+	// The claim of a correction would go out within an allowance.
+	if _, err := s.guard.Balances(ctx); err != nil {
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
 	err = s.guard.Correct(ctx, all[0].Account, func() error {
 		// Whole calls that are taken off take their units along, so units come last.
 		for _, measure := range []quota.Measure{quota.Calls, quota.ByUnits} {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -275,5 +277,20 @@ func TestLoweringReachesSoManyEntriesBack(t *testing.T) {
 	out, err := s.command("ledger", "reconcile", "all", "--used", "100", "--force").CombinedOutput()
 	if err != nil || string(out) != want {
 		t.Errorf("%v, it says %q; want %q", err, out, want)
+	}
+}
+
+// TestReconcileWithoutALedger: what it would enter is not a call, so it uses no
+// allowance and announces none.
+func TestReconcileWithoutALedger(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
+	costs, err := os.ReadFile(filepath.Join(s.dir, "costs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "costs.yaml", string(costs)+"when_ledger_down: {default: {allow: 5}}\n")
+	out, err := s.command("--ledger", "redis://127.0.0.1:1", "ledger", "reconcile", "all", "--used", "100").CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 69 || strings.Count(string(out), "\n") != 1 || strings.Contains(string(out), "allowance") {
+		t.Errorf("%v, it says %q; want one line and exit 69", err, out)
 	}
 }
