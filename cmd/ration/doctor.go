@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,9 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	c.found(fine, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), counted(len(table.Budgets()), "budget"), counted(priced, "method"))
 	a.examinePresets(c, table)
 	fetches := a.examineRegions(c, table)
+	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" && fetches {
+		c.found(remark, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", safe(endpointHost(endpoint)))
+	}
 	a.examineKey(c, keyFile, fetches)
 	a.examineState(c)
 	l, err := a.openLedger(table, false)
@@ -151,6 +155,15 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	} else if units > 0 {
 		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%d units were sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", units)
 	}
+}
+
+// endpointHost returns what may be shown of an endpoint: no credentials.
+func endpointHost(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "another server"
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // wholePath returns which file a configuration file that was read is.
@@ -198,6 +211,7 @@ func (a *app) examineKey(c *checkup, file string, fetches bool) {
 	switch {
 	case err != nil:
 		c.failed(err)
+	case key == "" && a.env(a.endpoint, "RATION_ENDPOINT") != "": // which run gives no key
 	case key == "":
 		c.found(warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
 	case file != "":
