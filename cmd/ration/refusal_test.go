@@ -56,3 +56,19 @@ func TestWhyOfAnEstimate(t *testing.T) {
 		}
 	}
 }
+
+// TestWhyNamesFloorsThatMatter: a call that would not fit without the floors
+// either is not told that they were in its way.
+func TestWhyNamesFloorsThatMatter(t *testing.T) {
+	for _, c := range []struct {
+		held quota.Units
+		want bool
+	}{{67, true}, {80, true}, {81, false}, {100, false}} {
+		e := &explanation{Refusal: &refusal{Reason: string(quota.ReasonSpent), Budget: new("all"), Measure: "units", Needed: 20, Limit: 100, Kept: 30,
+			Remaining: max(0, 70-c.held)}, Held: c.held}
+		e.help()
+		if got := strings.Contains(strings.Join(e.Helped, "\n"), "floors"); got != c.want {
+			t.Errorf("%d used: %q; want floors named: %t", c.held, e.Helped, c.want)
+		}
+	}
+}

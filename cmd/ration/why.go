@@ -180,7 +180,7 @@ func (e *explanation) help() {
 		if e.most.units > 0 {
 			helped("%s less spent before; %s had %d", measured(e.Short, r.Measure), e.most, e.most.units)
 		}
-		if r.Kept > 0 {
+		if r.Kept > 0 && r.Kept >= e.Short { // without the floors the call would fit
 			helped("fewer than the %s that %s kept for the floors of other regions", measured(r.Kept, r.Measure), were(r.Kept))
 		}
 		later()
