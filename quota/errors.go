@@ -76,6 +76,7 @@ type RefusedError struct {
 
 	Measure   Measure
 	Limit     Units
+	Used      Units // what the window holds, which may exceed Limit; 0 for ReasonQueue and a cooldown of the account
 	Remaining Units // for this call, never negative: what is kept for others is not
 	Kept      Units // of the limit, for the floors of other regions
 	Needed    Units

@@ -90,12 +90,12 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	return a.tellSpend(ctx, s, call, grant, err)
+	return a.tellSpend(s, call, grant, err)
 }
 
 // tellSpend prints a grant or a refusal. A grant is silent off a terminal: its
 // exit code says it.
-func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, grant *quota.Grant, refusal error) error {
+func (a *app) tellSpend(s *spending, call quota.Call, grant *quota.Grant, refusal error) error {
 	out := struct {
 		Granted    bool         `json:"granted"`
 		Method     string       `json:"method"`
@@ -115,7 +115,7 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, grant
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
 		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(secondsUntil(a.refusedAt(refused), refused.RetryAt)), new(refusal.Error())
 		if refused.Budget != "" {
-			out.Used, out.Remaining, out.Limit = s.usedAt(ctx, refused), &refused.Remaining, &refused.Limit
+			out.Used, out.Remaining, out.Limit = &refused.Used, &refused.Remaining, &refused.Limit
 			out.Budget = &refused.Budget
 		}
 	} else if tightest, ok := grant.Tightest(); ok {
@@ -143,25 +143,6 @@ func (a *app) tellSpend(ctx context.Context, s *spending, call quota.Call, grant
 		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
 	}
 	return refusal
-}
-
-// usedAt returns what the budget of a refusal has used. When nothing remains,
-// the refusal does not say how far the use is over what is not kept, so the
-// ledger is asked; it returns nil when the ledger does not answer.
-func (s *spending) usedAt(ctx context.Context, r *quota.RefusedError) *quota.Units {
-	if r.Remaining > 0 {
-		return new(r.Limit - r.Remaining - r.Kept)
-	}
-	balances, err := s.guard.Balances(ctx)
-	if err != nil {
-		return nil
-	}
-	for _, b := range balances {
-		if b.Budget.Account == r.Account && b.Budget.Name == r.Budget {
-			return &b.Used
-		}
-	}
-	return nil
 }
 
 // regionsOf returns the regions that budgets name.

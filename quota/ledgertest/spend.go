@@ -110,7 +110,9 @@ func force(w *world) {
 	forced.Force = true
 	w.grant(forced)
 	w.used(15, day)
-	w.refuse(1, "day", time.Minute, 0, day)
+	if refused := w.refused(w.batch(request("m", 1, day))[0], "day", time.Minute, 0); refused.Used != 15 {
+		w.Fatalf("a refusal says that %d are used; want 15, above the limit", refused.Used)
+	}
 	nothing := request("m", 0, day)
 	nothing.Force = true
 	w.grant(nothing)

@@ -136,7 +136,8 @@ func (p *plan) refusal(a *packed, request *quota.Request, cool bool) quota.Refus
 	} else if n > 0 {
 		c := p.charges[n-1]
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
-		refused.Remaining, refused.Needed = max(0, c.Limit-quota.Units(used)), c.Coverage.Amount(request.Units)
+		refused.Used, refused.Remaining = quota.Units(used), max(0, c.Limit-quota.Units(used))
+		refused.Needed = c.Coverage.Amount(request.Units)
 	}
 	return refused
 }

@@ -113,7 +113,8 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quo
 	if n > 0 {
 		c := p.charges[n-1]
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
-		refused.Remaining, refused.Kept = max(0, c.Limit-quota.Units(fit.Used+fit.Kept)), quota.Units(fit.Kept)
+		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
+		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)
 		refused.Needed = c.Coverage.Amount(request.Units)
 	}
 	return refused

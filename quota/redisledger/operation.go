@@ -94,7 +94,7 @@ const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
 	leastTry   = 100 * time.Millisecond // a shorter one would often end in doubt on a busy host
-	maxLost    = 5                     // answers of one operation
+	maxLost    = 5                      // answers of one operation
 )
 
 // ask runs a script. All of them may be sent twice. Errors that prove nothing,

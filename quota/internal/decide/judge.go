@@ -131,7 +131,7 @@ func later(at int64, refused *quota.RefusedError) bool {
 
 func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.RefusedError {
 	return &quota.RefusedError{Account: j.Account, Key: j.Key, Budget: charge.Budget, Method: r.Method,
-		Measure: charge.Coverage.Measure, Limit: charge.Limit, Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)),
+		Measure: charge.Coverage.Measure, Limit: charge.Limit, Used: quota.Units(fit.Used), Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)),
 		Kept: quota.Units(fit.Kept), Needed: charge.Coverage.Amount(r.Units)}
 }
 
