@@ -183,3 +183,23 @@ func TestSuggestEndsWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoreTakesBackStepByStep: what a suggestion need not change stays as it
+// was, a page or a period at a time.
+func TestRestoreTakesBackStepByStep(t *testing.T) {
+	in := input(quota.Budget{Limit: 7, Window: quota.Sliding(5 * time.Hour)}, fetch(t, "US", "0 * * * *", 9))
+	s, err := newSearch(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, want choice }{
+		{choice{"0 */6 * * *", []int{4}}, choice{"0 */6 * * *", []int{7}}}, // the whole nine are too many
+		{choice{"0 0 * * *", []int{7}}, choice{"0 */6 * * *", []int{7}}},
+		{choice{"0 0 * * 1", []int{1}}, choice{"0 * * * *", []int{1}}},
+	} {
+		got, err := s.restore(variant{c.from})
+		if err != nil || !equal(got[0], c.want) {
+			t.Errorf("%v is restored to %v, %v; want %v", c.from, got, err, c.want)
+		}
+	}
+}

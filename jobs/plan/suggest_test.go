@@ -65,6 +65,18 @@ func TestSuggestions(t *testing.T) {
 			if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
 				t.Errorf("%v: without %v it fits as well:\n%s", err, c, yaml)
 			}
+			if c.What == "schedule" {
+				continue
+			}
+			pages, err := strconv.Atoi(c.To)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.From = strconv.Itoa(pages + 1)
+			again.Regions = without(t, c, config.Regions)
+			if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
+				t.Errorf("%v: with %s pages of %v it fits as well:\n%s", err, c.From, c, yaml)
+			}
 		}
 	})
 	if found == 0 {
@@ -153,6 +165,8 @@ func TestSuggestsWhatLosesLeast(t *testing.T) {
 	}{
 		"minutes are enough": {"schedule: '@hourly'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {}, BR: {}}\n",
 			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "IN schedule @hourly 30 * * * *, BR schedule @hourly 15 * * * *"},
+		"minutes of the first region": {"schedule: '0 * * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}, IN: {schedule: '0,1 * * * *', fetch: [{trending: {pages: 2}}]}}\n",
+			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "US schedule 0 * * * * 16 * * * *"},
 		"a page less": {"schedule: '0 */2 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 3, Window: quota.Sliding(time.Minute)}, "US trending 4 3"},
 		"the dear step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
