@@ -153,7 +153,7 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	if units, err := unrecorded(s, table); err != nil {
 		c.failed(err)
 	} else if units > 0 {
-		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%d units were sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", units)
+		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", counted(units, "unit"), were(units))
 	}
 }
 

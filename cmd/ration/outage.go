@@ -100,7 +100,7 @@ func (o *outages) tell() {
 	o.told = true
 	sum := ""
 	if all, err := o.unrecorded(); err == nil && all > 0 {
-		sum = fmt.Sprintf(" (%d units from this host in the last 24 hours)", all)
+		sum = fmt.Sprintf(" (%s from this host in the last 24 hours)", counted(all, "unit"))
 	}
 	o.say(outageNews{text: fmt.Sprintf("the ledger %s is down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them%s",
 		o.name, quota.Stamp(o.since), o.reason, sum)})
@@ -122,8 +122,8 @@ func (o *outages) answered() {
 	}
 	o.down, o.until = false, time.Now().UTC()
 	if o.told {
-		o.say(outageNews{true, fmt.Sprintf("the ledger %s is back after %s; %d units went out from here without it, which no budget shows",
-			o.name, quota.Human(o.until.Sub(o.since)), o.current)})
+		o.say(outageNews{true, fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, which no budget shows",
+			o.name, quota.Human(o.until.Sub(o.since)), counted(o.current, "unit"))})
 	}
 }
 
@@ -200,7 +200,7 @@ func (s ledgerState) String() string {
 		text = fmt.Sprintf("was down from %s to %s: %s", quota.Stamp(*s.Since), quota.Stamp(*s.Until), *s.Reason)
 	}
 	if s.Granted > 0 {
-		text += fmt.Sprintf("; %d units went out without it, and no budget shows them", s.Granted)
+		text += fmt.Sprintf("; %s went out without it, and no budget shows them", counted(s.Granted, "unit"))
 	}
 	return text
 }

@@ -103,8 +103,8 @@ func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 
 // unrecorded returns what was sent within the allowances of all accounts.
 func unrecorded(s *spending, table *costs.Table) (sum quota.Units, err error) {
-	for _, u := range table.Upstreams() {
-		units, err := s.allowance.Unrecorded(u.Account)
+	for _, account := range accounts(table) {
+		units, err := s.allowance.Unrecorded(account)
 		if err != nil {
 			return 0, err
 		}
