@@ -188,7 +188,13 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 	} else {
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
-	for _, c := range out.Still {
+	a.printStill(out.Still, at)
+	return nil
+}
+
+// printStill says which cooldowns hold all the same, and how to lift each.
+func (a *app) printStill(still []cooled, at time.Time) {
+	for _, c := range still {
 		name, command := "account "+safe(c.Account), "--account "+c.Account
 		if c.Budget != nil {
 			name, command = safe(*c.Budget), *c.Budget
@@ -196,7 +202,6 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 		fmt.Fprintf(a.stdout, "still in cooldown: %s until %s (in %s): %s; ration cooldown clear %s lifts that\n",
 			name, quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)), command)
 	}
-	return nil
 }
 
 // clear lifts the cooldown, says what it was, and looks what still holds. A

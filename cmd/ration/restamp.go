@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,10 @@ hold their budgets until the clock reaches them; status, doctor and refusals say
 so. Restamp gives each of them the present time, in their order; nothing is
 added or lost. Correct the clock first: the ledger's is the Redis server's, or
 this host's for a SQLite file.
+
+A cooldown that was set in that moment ends in the future too. Restamp lifts
+none, since one may be meant: it lists those that hold, with the command that
+lifts each.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger restamp\n  ration ledger restamp --account my-project --json",
@@ -59,14 +64,21 @@ func (a *app) restamp(ctx context.Context, account string) error {
 		}
 		done = append(done, restamped{name, n})
 	}
+	at, still, err := cooldowns(ctx, s, table)
+	if err != nil {
+		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	still = slices.DeleteFunc(still, func(c cooled) bool { return !slices.Contains(names, c.Account) })
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(struct {
 			Accounts []restamped `json:"accounts"`
-		}{done})
+			Still    []cooled    `json:"still"` // what holds calls all the same
+		}{done, still})
 	}
 	for _, d := range done {
-		fmt.Fprintf(a.stdout, "%s: %d entries restamped\n", safe(d.Account), d.Entries)
+		fmt.Fprintf(a.stdout, "%s: %s restamped\n", safe(d.Account), counted(d.Entries, "entry"))
 	}
+	a.printStill(still, at)
 	return nil
 }
 
