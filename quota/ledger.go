@@ -38,8 +38,9 @@ import (
 // that steps back by up to MaxStepBack frees nothing early. Entries stamped
 // further ahead of the clock than that count in every window until the clock
 // reaches them; answers then say how far ahead the newest is (Ahead), and
-// Restamp repairs it. No RetryAt is later than now plus the longest window of
-// the request's charges, or the end of a cooldown.
+// Restamp repairs it. No RetryAt is then later than now plus the longest window
+// of the request's charges, or the end of a cooldown; while no stamp is further
+// ahead than MaxStepBack it is exact, and may be later by that much.
 //
 // A ledger may have a method RealTime() bool that reports that no test's clock
 // drives it; a Guard then remembers its refusals for a moment.
