@@ -32,7 +32,7 @@ type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // watchDial returns dial, and finds out what answers when the other end does
 // not speak as expected. Only what is proved becomes a *foreignError: bytes
-// that Redis never sends, a TLS record from a port that was spoken to in the
+// that Redis never sends, its refusal of all other hosts, a TLS record from a port that was spoken to in the
 // clear, or a plain answer from one that was spoken to in TLS. A connection
 // that is cut or silent proves nothing, since a Redis that restarts, or a
 // forwarder in front of it, does the same.
@@ -103,6 +103,21 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write implements net.Conn. A server that hangs up at once may have said why
+// before, as a Redis in protected mode does: then that is what Write returns.
+func (c *watchedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err == nil || c.judged.Load() {
+		return n, err
+	}
+	if c.Conn.SetReadDeadline(time.Now().Add(probeTime)) == nil {
+		if _, why := c.Read(make([]byte, 512)); c.judged.Load() && c.foreign != nil {
+			return n, why
+		}
+	}
+	return n, err
+}
+
 // judge returns a *foreignError if the first bytes of a connection, none when
 // it was cut before, prove that the other end is not as the URL says.
 func (c *watchedConn) judge(first []byte) error {
@@ -110,6 +125,8 @@ func (c *watchedConn) judge(first []byte) error {
 	switch {
 	case len(first) == 0 && !c.secure && speaksTLS(c.network, c.addr):
 		return &foreignError{c.addr, "speaks TLS", tlsInTheClear}
+	case bytes.HasPrefix(first, []byte("-DENIED")):
+		return &foreignError{c.addr, "is a Redis in protected mode, which serves its own host only", "set a password there (requirepass), and give it here"}
 	case len(first) == 0 || beginsReply(first):
 		return nil
 	case !c.secure && tlsRecord(first):

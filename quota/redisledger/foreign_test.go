@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
@@ -106,6 +107,42 @@ func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProtectedModeIsSaidToBeDown: a Redis without a password refuses other
+// hosts, and hangs up before it has read anything. That lasts until somebody
+// configures it, so it is no outage that opens an allowance.
+func TestProtectedModeIsSaidToBeDown(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]time.Duration{"before the first command": 0, "while it is sent": time.Millisecond} {
+		for _, scheme := range []string{"redis://", "redis+cluster://"} {
+			t.Run(scheme+", "+name, func(t *testing.T) {
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				go func() {
+					for {
+						conn, err := l.Accept()
+						if err != nil {
+							return
+						}
+						time.Sleep(pause)
+						_, _ = conn.Write([]byte("-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user.\r\n"))
+						_ = conn.Close()
+					}
+				}()
+				ledger := fresh(t, scheme+l.Addr().String(), nil)
+				for range 20 {
+					_, err := spend(t, ledger, "m", 1, day)
+					if !errors.Is(err, quota.ErrLedgerConfig) || errors.Is(err, quota.ErrLedgerDown) || !strings.Contains(err.Error(), "protected mode") {
+						t.Fatalf("%v; want ErrLedgerConfig that names the protected mode", err)
+					}
+				}
+			})
+		}
 	}
 }
 
