@@ -24,14 +24,17 @@ type servedConfig struct {
 
 type property struct{ name, value string }
 
-// set adds a property; empty ones are left out.
+// set adds a property; empty ones are left out, and so is a subject that has
+// no others.
 func (s *servedConfig) set(subject, name string, value any) {
+	text := fmt.Sprint(value)
+	if text == "" || text == "[]" || text == "map[]" {
+		return
+	}
 	if s.of[subject] == nil {
 		s.order = append(s.order, subject)
 	}
-	if text := fmt.Sprint(value); text != "" && text != "[]" && text != "map[]" {
-		s.of[subject] = append(s.of[subject], property{name, text})
-	}
+	s.of[subject] = append(s.of[subject], property{name, text})
 }
 
 func newServedConfig(ledger string, table *costs.Table, config *jobs.Config, key string) *servedConfig {
@@ -51,6 +54,7 @@ func newServedConfig(ledger string, table *costs.Table, config *jobs.Config, key
 	s.set("regions.yaml", "max_total_wait", config.MaxTotalWait)
 	for _, region := range config.Regions {
 		s.set("region "+region.Name, "schedule", region.Schedule)
+		s.set("region "+region.Name, "timezone", region.Schedule.Zone())
 		var steps []string
 		for _, step := range region.Steps {
 			steps = append(steps, fmt.Sprintf("%s %d", safe(step.Name()), step.Pages))
@@ -65,9 +69,14 @@ func (s *servedConfig) addUpstream(u *costs.Upstream, in string) {
 	s.set(subject, "account", u.Account)
 	s.set(subject, "api", u.API)
 	s.set(subject, "hosts", strings.Join(u.Hosts, " "))
+	s.set(subject, "domains", strings.Join(u.Domains, " "))
+	s.set(subject, "unguarded", strings.Join(u.Unguarded, " "))
 	s.set(subject, "feedback", u.Feedback)
 	s.set(subject, "unlisted", u.Unlisted)
 	s.set(subject, "reset_margin", u.ResetMargin)
+	if u.History > 0 {
+		s.set(subject, "history", u.History)
+	}
 	if u.Resets != nil {
 		s.set(subject, "resets", u.ResetWindow)
 	}
@@ -82,6 +91,9 @@ func (s *servedConfig) addUpstream(u *costs.Upstream, in string) {
 	}
 	for _, cost := range u.Costs {
 		s.set("cost of "+safe(cost.Method)+in, "units", cost.Units)
+	}
+	for i := range u.Batches {
+		s.set("batches of "+safe(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
 	}
 	var rules []string
 	for i := range u.Down {
