@@ -320,11 +320,12 @@ func youtubeOf(table *costs.Table) (*costs.Upstream, error) {
 }
 
 // guardedOnly is a pricer that lets nothing pass: a job has no business with a
-// host that is not guarded.
+// host that is not guarded. A redirect to one is the upstream's doing and not
+// the file's, so it is left to quota.Transport, which refuses it.
 func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Request) (quota.Call, error) {
 	return func(req *http.Request) (quota.Call, error) {
 		call, err := price(req)
-		if errors.Is(err, quota.ErrUnguarded) {
+		if errors.Is(err, quota.ErrUnguarded) && req.Response == nil {
 			return call, &configError{fmt.Errorf("the call goes to %q, which costs.yaml does not guard; add it to hosts", req.URL.Host)}
 		}
 		return call, err
