@@ -208,3 +208,15 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 		}
 	}
 }
+
+// TestABatchWithAFormatIsPricedAsOneCall: Salesforce takes the format of an
+// answer from the end of a path, too, and the catch-all route took such a batch.
+func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
+	table := use(t, uses["salesforce"].lines)
+	for path, want := range map[string]quota.Units{"composite/batch.json": 3, "composite/batch.xml": 3, "connect/batch.json": 25, "connect/batch.xml": 25, "chatter/batch.json": 25, "chatter/batch.xml": 25} {
+		req, _ := http.NewRequest("POST", "https://my.my.salesforce.com/services/data/v65.0/"+path, strings.NewReader(`{"batchRequests":[{},{},{}]}`))
+		if call, err := table.Price(req); err != nil || call.Units != want {
+			t.Errorf("%s: %+v, %v; want %d units", path, call, err, want)
+		}
+	}
+}
