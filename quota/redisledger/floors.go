@@ -1,6 +1,7 @@
 package redisledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -16,7 +17,7 @@ type ending struct {
 	used   held
 	floors held // as one
 	kept   int64
-	order  int
+	order  int // of the charge in its request
 }
 
 // held is a list of which is known what it holds of a day, and of the next.
@@ -59,7 +60,8 @@ func (p *plan) readEndings(a *packed, request *quota.Request) (all []ending) {
 			a.bad = true
 			return nil
 		}
-		e := ending{charge: p.charges[n-1], order: int(n)}
+		e := ending{charge: p.charges[n-1]}
+		e.order = slices.Index(request.Charges, e.charge)
 		e.amount = int64(e.charge.Coverage.Amount(request.Units))
 		for _, floor := range e.charge.Floors {
 			e.kept += int64(floor.Units)
@@ -82,9 +84,11 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quo
 		return quota.RefusedError{}
 	}
 	// The script told the latest of the others, the first of those. So the order matters.
-	fit, order := decide.Fit{Used: used, Kept: kept}, 2*int(n)
-	if n == 0 {
-		order = 1 << 31
+	fit, order := decide.Fit{Used: used, Kept: kept}, 1<<31
+	var latest *quota.Charge
+	if n > 0 {
+		latest = p.charges[n-1]
+		order = 2 * slices.Index(request.Charges, latest)
 	}
 	if cool {
 		order++
@@ -95,11 +99,11 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quo
 		if ahead > 0 {
 			own.RetryAt = min(own.RetryAt, p.now+e.charge.Window.Horizon().Microseconds())
 		}
-		if int64(e.order) == n {
+		if e.charge == latest {
 			fit = own
 		}
 		if own.RetryAt > at || own.RetryAt == at && at > 0 && 2*e.order < order {
-			n, at, fit, order, cool = int64(e.order), own.RetryAt, own, 2*e.order, false
+			latest, at, fit, order, cool = e.charge, own.RetryAt, own, 2*e.order, false
 		}
 	}
 	if ahead == 0 {
@@ -110,8 +114,7 @@ func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quo
 	if cool {
 		refused.Reason, refused.Detail = quota.ReasonCooldown, reason
 	}
-	if n > 0 {
-		c := p.charges[n-1]
+	if c := latest; c != nil {
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
 		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
 		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)

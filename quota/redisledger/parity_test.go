@@ -56,7 +56,7 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
-		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, windows: windows, wrongBy: by,
+		g := &game{T: rt, clock: clock, client: quota.NewClient(), seq: 1, windows: windows, noLog: windows[0].Estimate(), wrongBy: by,
 			ledgers: [2]quota.Ledger{memledger.Open(&memledger.Options{Now: clock.Now}), fresh(t, server.URL(), clock.Now)}}
 		defer g.ledgers[1].Close()
 		g.begin()
