@@ -83,7 +83,7 @@ func kindAdvice(address string) string {
 // probably a typo: made, it would be a second, empty ledger. Only the state folder
 // and those above it are made.
 func (a *app) checkFolder(path string) error {
-	if path == "" || strings.HasPrefix(path, "~") || strings.Contains(path, "://") {
+	if path == "" || strings.HasPrefix(path, "~") || strings.Contains(path, "://") || strings.HasPrefix(path, "//") {
 		return nil // openSQLite refuses these
 	}
 	path, err := filepath.Abs(path)
@@ -111,7 +111,7 @@ func (a *app) openSQLite(path, options string, create bool) (*ledger, error) {
 	default:
 		return nil, &configError{errors.New("ledger sqlite: unknown option; write sync=full or sync=normal")}
 	}
-	if strings.Contains(path, "://") {
+	if strings.Contains(path, "://") || strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///") {
 		return nil, &configError{errors.New("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")}
 	}
 	if strings.HasPrefix(path, "~") {

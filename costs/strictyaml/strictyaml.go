@@ -140,7 +140,7 @@ func (f *File) addSyntax(err error) {
 		f.add(1, 1, "%s: write plain YAML", printable(err.Error()))
 		return
 	}
-	f.addAt(at.GetToken(), "%s: mend the line or its indentation", printable(at.GetMessage()))
+	f.addAt(at.GetToken(), "%s: correct the line or its indentation", printable(at.GetMessage()))
 }
 
 func (f *File) checkBytes(data []byte) bool {
@@ -238,7 +238,7 @@ func unread(tk *token.Token) string {
 	case token.LiteralType, token.FoldedType:
 		return "a block of text (| or >): write it on one line"
 	case token.InvalidType:
-		return printable(tk.Error) + ": mend the line; text with special characters goes in quotes"
+		return printable(tk.Error) + ": correct the line; text with special characters goes in quotes"
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ func TestMistakesNameThePlaceAndWhatToWrite(t *testing.T) {
 		{"count: !!int 1\n", "1:8: a tag (!): remove it; a text that begins with ! goes in quotes"},
 		{"? count\n: 1\n", "1:1: a complex key (?): write key: value"},
 		{"count: 1\nname: |\n  x\n", "2:7: a block of text (| or >): write it on one line"},
-		{"count: [1\n", "1:8: sequence end token ']' not found: mend the line or its indentation"},
+		{"count: [1\n", "1:8: sequence end token ']' not found: correct the line or its indentation"},
 		{"count: 1\nname: a\x07\n", "2:8: a control character (U+0007): remove it"},
 		{"count: 1\nname: \xff\n", "2:7: byte 0xff is not UTF-8: save the file as UTF-8"},
 		{"count: 1\nname: [x]\n", "2:7: name is a list: write a text"},
