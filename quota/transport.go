@@ -27,7 +27,9 @@ type Transport struct {
 	Base  http.RoundTripper                 // nil is http.DefaultTransport; see RoundTrip for refunds
 
 	// MaxWait is the longest wait of one request for its units. 0 never
-	// waits. A longer wait is a refusal, at once.
+	// waits. A longer wait is a refusal, at once. When a cooldown has ended, one
+	// request of all processes on the ledger asks the upstream again; the wait
+	// for its answer, at most 10 seconds, counts as well.
 	MaxWait time.Duration
 	// MaxTotalWait is an approximate upper bound of the waits of all requests
 	// together: requests in flight at the same time may each take what is left
@@ -165,8 +167,7 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *probe, error) 
 		return nil, nil, context.Cause(ctx)
 	}
 	began, limit := time.Now(), t.longest()
-	probe := t.stops.enter(ctx, t.Guard, call, limit)
-	grant, err := t.Guard.Wait(ctx, call, limit-time.Since(began))
+	grant, probe, err := t.charge(ctx, call, limit)
 	if limit > 0 {
 		t.waited.Add(int64(time.Since(began)))
 	}
@@ -177,15 +178,25 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *probe, error) 
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		t.stops.leave(probe)
+		t.stops.leave(ctx, t.Guard, probe)
 		return nil, nil, err
 	}
 	return grant, probe, nil
 }
 
+// charge charges a call within limit. Without Feedback no answer could end a
+// probe.
+func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) (*Grant, *probe, error) {
+	if t.Feedback == nil {
+		grant, err := t.Guard.Wait(ctx, call, limit)
+		return grant, nil, err
+	}
+	return t.stops.wait(ctx, t.Guard, call, limit)
+}
+
 // send sends a request that is paid for, and applies what its answer says.
 func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *probe) (*http.Response, Verdict, error) {
-	defer t.stops.leave(probe)
+	defer t.stops.leave(req.Context(), t.Guard, probe)
 	t.charged(call, 1, call.Units)
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(req.Context())
@@ -222,7 +233,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *prob
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.apply(req.Context(), call, sends.last(), &verdict, began)
+	t.apply(req.Context(), call, sends.last(), &verdict, probe, began)
 	return resp, verdict, nil
 }
 

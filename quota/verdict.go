@@ -21,8 +21,8 @@ type Verdict struct {
 
 	// For, when above 0, is how long to stop: a cooldown that all processes
 	// share. It is a duration so that the host's clock has no part in it. A stop
-	// of up to 10 minutes that follows one that was waited out lasts twice as
-	// long, and so on, up to 10 minutes.
+	// of up to 10 minutes that follows one that was waited out, by this process
+	// or another, lasts twice as long, and so on, up to 10 minutes.
 	For    time.Duration
 	Budget string // of this budget; empty: of the whole account
 	Reason string // in the upstream's words; the caller is added
@@ -90,8 +90,9 @@ func (e *CostError) Error() string {
 
 // apply does what the verdict on an answer asks for. A retry of a call that the
 // upstream stopped waits for the cooldown: without one, because it did not
-// reach the ledger, nothing is transient. sent is when the request was sent.
-func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, sent time.Time) {
+// reach the ledger, nothing is transient. probe is nil when the request was not one; sent is when
+// it was sent.
+func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, probe *probe, sent time.Time) {
 	if v.Settled {
 		t.settle(ctx, call, grant, v)
 	}
@@ -104,7 +105,7 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	if v.Never {
 		return
 	}
-	v.For = t.stops.answered(t.Guard, call, v, sent)
+	v.For = t.stops.answered(t.Guard, call, v, probe, sent)
 	if v.For > 0 {
 		stop := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: sourced(v.Reason, call.Caller)}
 		v.Transient = t.done(call, t.Guard.Cool(ctx, stop)) && v.Transient

@@ -20,23 +20,30 @@ import (
 // processes, and Spend, may take what a waiting call hoped for; it then waits
 // again, within the same limit.
 func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
+	return g.wait(ctx, call, limit, probing{})
+}
+
+// wait is Wait for a call that may have to probe a stop before. It returns a
+// *metStop, and has not charged the call, when it has waited for the end of a
+// cooldown without being a probe.
+func (g *Guard) wait(ctx context.Context, call Call, limit time.Duration, by probing) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	plan := g.plan(&call)
 	if limit <= 0 {
-		return g.spend(ctx, &call, plan, manner{})
+		return g.spendProbing(ctx, &call, plan, by, 0)
 	}
-	if g.line.empty() {
+	if by.probe == nil && g.line.empty() {
 		grant, err := g.spend(ctx, &call, plan, manner{})
 		if !errors.Is(err, ErrRefused) || beyond(ctx, err, limit) {
 			return grant, err
 		}
 	}
-	return g.waitInLine(ctx, &call, plan, time.Now().Add(limit))
+	return g.waitInLine(ctx, &call, plan, time.Now().Add(limit), by)
 }
 
 // waitInLine spends in turn until it is granted, or the wait would end after
 // the deadline.
-func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline time.Time) (*Grant, error) {
+func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline time.Time, by probing) (*Grant, error) {
 	me := g.line.join(call, plan)
 	defer g.line.leave(me)
 	for {
@@ -49,18 +56,24 @@ func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline
 			if errors.Is(err, context.DeadlineExceeded) {
 				return nil, first.refusal(call)
 			}
+			if err == nil {
+				err = by.metAfter(first.refused)
+			}
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		grant, err := g.spend(ctx, call, plan, manner{})
+		grant, err := g.spendProbing(ctx, call, plan, by, left)
 		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok || beyond(ctx, err, left) {
+		if !ok || beyond(ctx, err, time.Until(deadline)) {
 			return grant, err
 		}
 		g.line.hold(me, refused)
 		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
+			return nil, err
+		}
+		if err := by.metAfter(refused); err != nil {
 			return nil, err
 		}
 	}
@@ -145,11 +158,11 @@ func (l *line) hold(w *waiter, refused *RefusedError) {
 
 // aheadOf is a waiter that came first and waits for a budget that a later call needs.
 type aheadOf struct {
-	budget string
-	limit  Units
-	due    time.Time
-	at     time.Time
-	moved  <-chan struct{}
+	budget  string
+	limit   Units
+	due     time.Time
+	refused *RefusedError
+	moved   <-chan struct{}
 }
 
 // ahead returns the first waiter before me that waits for a budget of mine.
@@ -165,7 +178,7 @@ func (l *line) ahead(me *waiter) *aheadOf {
 		}
 		for _, charge := range me.plan.charges {
 			if w.refused.Budget == "" || charge.Budget == w.refused.Budget && slices.Contains(w.plan.charges, charge) {
-				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused.RetryAt, w.moved}
+				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused, w.moved}
 			}
 		}
 	}
@@ -176,5 +189,5 @@ func (l *line) ahead(me *waiter) *aheadOf {
 func (a *aheadOf) refusal(call *Call) *RefusedError {
 	return &RefusedError{Account: call.Account, Key: call.Key, Budget: a.budget, Method: call.Method,
 		Reason: ReasonQueue, Limit: a.limit, Needed: call.Units,
-		RetryAt: a.at, RetryAfter: max(0, time.Until(a.due))}
+		RetryAt: a.refused.RetryAt, RetryAfter: max(0, time.Until(a.due))}
 }

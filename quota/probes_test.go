@@ -1,0 +1,206 @@
+package quota_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// opener returns a function that opens a ledger as each of several processes
+// does.
+type opener func(*testing.T) func() (quota.Ledger, error)
+
+func openMemory(*testing.T) func() (quota.Ledger, error) {
+	ledger := memledger.Open(nil)
+	return func() (quota.Ledger, error) { return ledger, nil }
+}
+
+func openSQLite(t *testing.T) func() (quota.Ledger, error) {
+	file := filepath.Join(t.TempDir(), "ledger.db")
+	return func() (quota.Ledger, error) { return sqliteledger.Open(file, nil) }
+}
+
+func openRedis(t *testing.T) func() (quota.Ledger, error) {
+	url := redistest.Start(t).URL()
+	return func() (quota.Ledger, error) { return redisledger.Open(url, nil) }
+}
+
+// everyLedger runs a test on every ledger, in fake time where the ledger's
+// clock is this process's. A stop lasts for the time that run is given.
+func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Ledger, error), time.Duration)) {
+	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
+		t.Run(name, func(t *testing.T) {
+			opened := open(t)
+			synctest.Test(t, func(t *testing.T) { run(t, opened, 3*time.Second) })
+		})
+	}
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		run(t, openRedis(t), 300*time.Millisecond)
+	})
+}
+
+// stopFor is the feedback of an upstream whose every 429 says stop for d.
+func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
+	return func(_ quota.Call, r *http.Response) quota.Verdict {
+		if r.StatusCode == http.StatusTooManyRequests {
+			return quota.Verdict{For: d, Transient: true, After: time.Microsecond}
+		}
+		return quota.Verdict{}
+	}
+}
+
+// newProcess returns the client of a process of its own on a ledger, which
+// waits for at most ten stops.
+func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
+	ledger, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ledger.Close() })
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
+}
+
+func statusTripper(status func(*http.Request) int) tripper {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status(r), Body: http.NoBody, Request: r}, nil
+	}
+}
+
+func getStatus(client *http.Client) (int, error) {
+	resp, err := client.Get("http://upstream/m")
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// TestAShortStopIsPaidForByEveryProcess has processes of three callers each
+// meet the cooldown of an upstream that never stops saying stop.
+func TestAShortStopIsPaidForByEveryProcess(t *testing.T) {
+	for _, processes := range []int{1, 2, 6, 12} {
+		t.Run(fmt.Sprint(processes), func(t *testing.T) {
+			t.Parallel()
+			everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
+				var hits atomic.Int32
+				base := statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusTooManyRequests })
+				clients := make([]*http.Client, processes)
+				for i := range clients {
+					clients[i] = newProcess(t, open, stop, base)
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { getStatus(clients[0]) })
+				for hits.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(stop / 10)
+				for _, client := range clients {
+					for range 3 {
+						wg.Go(func() {
+							if status, err := getStatus(client); status == http.StatusOK || err != nil && !errors.Is(err, quota.ErrRefused) {
+								t.Errorf("status %d, %v", status, err)
+							}
+						})
+					}
+				}
+				wg.Wait()
+				t.Logf("%d processes: %d hits", processes, hits.Load())
+				if hits.Load() > 6 { // stops of 1, 1 or 2, 2, 4, 8 and 16 times what the upstream says
+					t.Errorf("%d requests of %d processes were charged and stopped; want at most 6, as for one", hits.Load(), processes)
+				}
+			})
+		})
+	}
+}
+
+// TestProcessesStayStoppedWhenTheUpstreamRecovers: once a probe finds that the
+// stop is over, the calls of all processes are sent.
+func TestProcessesStayStoppedWhenTheUpstreamRecovers(t *testing.T) {
+	t.Parallel()
+	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
+		var stops, fine atomic.Int32
+		recovers := time.Now().Add(stop * 3 / 2)
+		base := statusTripper(func(*http.Request) int {
+			if time.Now().Before(recovers) {
+				stops.Add(1)
+				return http.StatusTooManyRequests
+			}
+			fine.Add(1)
+			return http.StatusOK
+		})
+		var wg sync.WaitGroup
+		for range 6 {
+			client := newProcess(t, open, stop, base)
+			for range 3 {
+				wg.Go(func() {
+					for range 2 {
+						if status, err := getStatus(client); status != http.StatusOK {
+							t.Errorf("status %d, %v", status, err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if stops.Load() > 18+2 || fine.Load() != 36 {
+			t.Errorf("%d stops and %d fine answers; want at most the 18 in flight at first and 2 probes, and 36", stops.Load(), fine.Load())
+		}
+	})
+}
+
+// TestAProcessThatDiesWhileItProbesHoldsTheOthers: the others wait for its claim
+// to lapse, and no longer.
+func TestAProcessThatDiesWhileItProbesHoldsTheOthers(t *testing.T) {
+	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
+		t.Run(name, func(t *testing.T) {
+			opened := open(t)
+			synctest.Test(t, func(t *testing.T) {
+				died := make(chan struct{})
+				calls := 0
+				dies := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int {
+					if calls++; calls > 1 {
+						<-died
+					}
+					return http.StatusTooManyRequests
+				}))
+				var wg sync.WaitGroup
+				wg.Go(func() { getStatus(dies) })
+				var hits atomic.Int32
+				time.Sleep(time.Second)
+				began := time.Now()
+				var others sync.WaitGroup
+				for range 3 {
+					client := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusOK }))
+					others.Go(func() {
+						time.Sleep(time.Second) // the process that dies is first
+						if status, err := getStatus(client); status != http.StatusOK {
+							t.Errorf("status %d, %v", status, err)
+						}
+					})
+				}
+				others.Wait()
+				if took := time.Since(began); took < 2*time.Second || took > 14*time.Second || hits.Load() != 3 {
+					t.Errorf("%d calls were sent after %s; want 3, within the stop and 10 s", hits.Load(), took)
+				}
+				close(died)
+				wg.Wait()
+			})
+		})
+	}
+}
