@@ -22,10 +22,9 @@ import (
 // the test ends.
 type Factory func(t testing.TB, now func() time.Time) quota.Ledger
 
-// Run holds the ledgers that open makes to the contract, each subtest on a
-// fresh one.
-func Run(t *testing.T, open Factory) {
-	subtests := []subtest{
+// spends returns the subtests about batches and their answers.
+func spends() []subtest {
+	return []subtest{
 		{"AllOrNothing", allOrNothing},
 		{"RefusalWritesNothing", refusalWritesNothing},
 		{"EveryCoverageCountsEveryEntry", everyCoverageCounts},
@@ -39,6 +38,12 @@ func Run(t *testing.T, open Factory) {
 		{"BatchInOrder", batchInOrder},
 		{"BatchResent", batchResent},
 		{"BatchResentRefusalDecidedAfresh", batchResentRefusal},
+	}
+}
+
+// windows returns the subtests about what a window holds, how long, and when it frees.
+func windows() []subtest {
+	return []subtest{
 		{"SlidingEdge", slidingEdge},
 		{"SlidingIsNotAClockWindow", slidingIsNotAClock},
 		{"RetryAtIsWeighted", retryAtIsWeighted},
@@ -71,6 +76,12 @@ func Run(t *testing.T, open Factory) {
 		{"NoteOfManyCalls", noteOfManyCalls},
 		{"EntryKindIsStored", entryKindIsStored},
 		{"CooldownIsADuration", cooldownIsADuration},
+	}
+}
+
+// changes returns the subtests about budgets, clocks and entries that change, and about listings.
+func changes() []subtest {
+	return []subtest{
 		{"LimitChanged", limitChanged},
 		{"WindowChanged", windowChanged},
 		{"BudgetFirstSeenLater", budgetFirstSeenLater},
@@ -96,7 +107,14 @@ func Run(t *testing.T, open Factory) {
 		{"ConcurrentSpends", concurrentSpends},
 		{"ConcurrentHistory", concurrentHistory},
 	}
-	each(t, open, subtests)
+}
+
+// Run holds the ledgers that open makes to the contract, each subtest on a
+// fresh one.
+func Run(t *testing.T, open Factory) {
+	each(t, open, spends())
+	each(t, open, windows())
+	each(t, open, changes())
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })
 	t.Run("EstimatesAgainstAModel", func(t *testing.T) { againstModel(t, open, estimates) })
 	runFloors(t, open)
