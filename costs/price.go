@@ -89,7 +89,7 @@ func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	return quota.Call{Account: s.account, Method: method, Units: units}, nil
 }
 
-// several returns what so many calls of a cost cost together.
+// several returns the cost of several calls that cost the same.
 func several(units quota.Units, calls int64) quota.Units {
 	if int64(units) > int64(quota.MaxUnits)/calls {
 		return quota.MaxUnits // no limit pays for that by mistake

@@ -253,7 +253,7 @@ func TestProgressCountsPagesOfAllSteps(t *testing.T) {
 	}
 }
 
-// TestAScheduleThatNeverComesFails: without a tick there is no pass to take.
+// TestAScheduleThatNeverComesFails checks that a schedule without ticks is an error.
 func TestAScheduleThatNeverComesFails(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.regions[0].Schedule = jobs.Schedule{}

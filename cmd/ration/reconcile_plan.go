@@ -214,7 +214,7 @@ func (b *books) names() string {
 	return strings.Join(names, ", ")
 }
 
-// impossible says why there are no steps to the numbers.
+// impossible returns an error that says why no corrections lead to the numbers.
 func (b *books) impossible() error {
 	if len(b.targets) == 1 {
 		return fmt.Errorf("%s: nothing that could be entered counts for it alone; widen its methods, lanes or regions", safe(b.names()))

@@ -57,8 +57,8 @@ func TestWhyOfAnEstimate(t *testing.T) {
 	}
 }
 
-// TestWhyNamesFloorsThatMatter: a call that would not fit without the floors
-// either is not told that they were in its way.
+// TestWhyNamesFloorsThatMatter checks that why names floors only for a call that
+// would fit without them.
 func TestWhyNamesFloorsThatMatter(t *testing.T) {
 	for _, c := range []struct {
 		held quota.Units

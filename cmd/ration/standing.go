@@ -42,8 +42,8 @@ type floor struct {
 	Kept  quota.Units `json:"kept"` // of the floor, not used yet
 }
 
-// returning is an instant by which so many units have returned, more than
-// those of the returning before it.
+// returning is a time by which Units have returned, not counting those of the
+// returning before it.
 type returning struct {
 	At    time.Time   `json:"at"`
 	Units quota.Units `json:"units"`

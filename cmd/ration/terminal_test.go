@@ -16,8 +16,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// onTerminal runs a command on a terminal of so many columns and returns what
-// it printed.
+// onTerminal runs a command on a terminal with the given columns and returns
+// what it printed.
 func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) (printed string, code int) {
 	t.Helper()
 	cmd.Env = append(cmd.Env, "COLUMNS=", "TERM=xterm", "NO_COLOR=")
@@ -75,8 +75,8 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 	}
 }
 
-// TestColumnsSetsTheWidth checks that COLUMNS is heeded with and without a
-// terminal, and a malformed one is not.
+// TestColumnsSetsTheWidth checks that COLUMNS sets the width with and without a
+// terminal, and that a malformed value is ignored.
 func TestColumnsSetsTheWidth(t *testing.T) {
 	for value, want := range map[string]int{"60": 60, "": 80, "0": 80, "-5": 80, "wide": 80} {
 		a := &app{getenv: func(string) string { return value }, columns: func() int { return 80 }}

@@ -31,7 +31,7 @@ func (f *File) checkAlias(tokens token.Tokens, i int) {
 	f.addAt(tokens[i], "a text that begins with * goes in quotes: write \"%s\"", printable(text))
 }
 
-// separates reports whether a token is no part of a plain value.
+// separates reports whether a token is not part of a plain value.
 func separates(tk *token.Token) bool {
 	switch tk.Type {
 	case token.MappingValueType, token.CollectEntryType, token.MappingStartType, token.MappingEndType, token.SequenceStartType, token.SequenceEndType,

@@ -47,8 +47,8 @@ func (l *failing) Close() error {
 	return l.Ledger.Close()
 }
 
-// TestAnErrorOfThePlayIsReturned: what was played until then is no report, and the ledger
-// is closed whatever happens.
+// TestAnErrorOfThePlayIsReturned checks that a play that fails returns its error
+// instead of a partial report, and closes its ledger.
 func TestAnErrorOfThePlayIsReturned(t *testing.T) {
 	for name, c := range map[string]struct {
 		ledger failing

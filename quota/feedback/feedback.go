@@ -8,8 +8,8 @@
 // Whatever its status, an error with a Retry-After (or Retry-After-Ms) above 0
 // is a cooldown of that length, up to a day: of the budget whose limit the
 // answer is about, or of the whole account, as for a 5xx. A limit of 0, which no
-// wait lifts, is not. In answers that are no error Retry-After is about
-// something else, the target of a redirect or a job to poll, and is not read.
+// wait lifts, is not. In answers that are not errors Retry-After is
+// about something else, such as a redirect or a job to poll, and is not read.
 //
 // Times in an answer are taken against its own Date, so that no clock here
 // matters; without a Date, against the host's clock.
