@@ -102,7 +102,9 @@ type Ledger interface {
 	// ledger's clock a stamp that is not, or is ahead by no more microseconds
 	// than there are such entries, and returns how many it changed. Their order
 	// stays. A receipt of a restamped entry no longer finds it, so that its
-	// Settle is a no-op. It is idempotent.
+	// Settle is a no-op. With an empty key it also shortens the account's
+	// cooldowns: one that was set for a time (Cooldown.For) ends no later than
+	// that long from now. It is idempotent.
 	Restamp(ctx context.Context, account, key string) (int, error)
 
 	// Close releases what the ledger holds. Calls in flight may fail.

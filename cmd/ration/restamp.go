@@ -23,9 +23,9 @@ so. Restamp gives each of them the present time, in their order; nothing is
 added or lost. Correct the clock first: the ledger's is the Redis server's, or
 this host's for a SQLite file.
 
-A cooldown that was set in that moment ends in the future too. Restamp lifts
-none, since one may be meant: it lists those that hold, with the command that
-lifts each.
+A cooldown that was set in that moment for a time ends no later than that long
+from now. One that was set until an instant stands. Those that still hold are
+listed, each with the command that lifts it.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger restamp\n  ration ledger restamp --account my-project --json",

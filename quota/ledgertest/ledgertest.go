@@ -63,6 +63,8 @@ func windows() []subtest {
 		{"RetentionShrinks", retentionShrinks},
 		{"StampFarAheadIsSaidAndRestamped", stampFarAhead},
 		{"CounterFarAheadIsSaidAndRestamped", counterFarAhead},
+		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
+		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
 		{"KeysListed", keysListed},
 		{"ManyLiveKeysKeepTheirBudgets", manyLiveKeys},
 		{"EntriesBeyondRetentionAreNotShown", entriesBeyondRetention},

@@ -124,68 +124,6 @@ func retentionShrinks(w *world) {
 	}
 }
 
-// stampFarAhead: one wrong clock does not freeze a budget without a word.
-func stampFarAhead(w *world) {
-	pacific := zone(w, "America/Los_Angeles")
-	day, calendar := charge("day", 10, quota.Sliding(24*time.Hour)), charge("calendar", 100, quota.Daily(pacific))
-	each := charge("each", 20, quota.Counter(time.Minute), methods("m"))
-	w.clock.Add(87_596 * time.Hour)
-	w.spend(4, day, calendar, each)
-	w.clock.Set(noon.Add(time.Hour))
-	w.spend(2, day, calendar, each)
-	answer := w.batch(request("m", 5, day, calendar))[0]
-	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
-	if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour || refused.Ahead < 87_594*time.Hour {
-		w.Fatalf("%v, %+v; want a refusal of at most a day that says how far ahead the newest entry is", answer.Err, refused)
-	}
-	full := charge("calendar", 8, quota.Daily(pacific))
-	refused, ok = errors.AsType[*quota.RefusedError](w.batch(request("m", 5, full))[0].Err)
-	if !ok || refused.RetryAfter > full.Window.Horizon() || refused.Ahead == 0 {
-		w.Fatalf("%+v; want a refusal of at most a day", refused)
-	}
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day, each})
-	if err != nil || standings[0].Ahead < 87_594*time.Hour || standings[0].NextFree.After(w.clock.Now().Add(24*time.Hour)) {
-		w.Fatalf("standings %+v, %v; want to be told", standings, err)
-	}
-	w.restamp("", 2)
-	w.restamp("", 0)
-	w.used(6, day, calendar, each)
-	if log := w.log(); len(log) != 2 || !slices.IsSortedFunc(log, func(a, b quota.Entry) int { return a.At.Compare(b.At) }) || log[1].At.After(w.clock.Now()) {
-		w.Fatalf("log %+v; want the same entries in their order, none ahead of now", log)
-	}
-	standings, err = w.Standings(w.ctx, account, "", []*quota.Charge{day})
-	if err != nil || standings[0].Ahead != 0 {
-		w.Fatalf("standing %+v, %v; want none ahead", standings, err)
-	}
-	w.refuse(5, "day", 24*time.Hour-µs, 4, day)
-	w.clock.Add(time.Second)
-	if r := w.spend(1, charge("unlimited", 1000, minute)); !r.At.Equal(w.clock.Now()) {
-		w.Fatalf("stamped %s after the repair; want %s", r.At, w.clock.Now())
-	}
-	w.refuse(4, "day", 24*time.Hour-time.Second-µs, 3, day)
-	w.clock.Add(-time.Second)
-	w.clock.Add(2 * time.Minute)
-	w.used(0, each)
-	w.clock.Add(-2 * time.Minute)
-	w.clock.Add(24*time.Hour - µs)
-	w.spend(5, day)
-}
-
-// counterFarAhead: the same for a log that keeps no entries.
-func counterFarAhead(w *world) {
-	each := charge("each", 10, quota.Counter(time.Minute))
-	w.clock.Add(1000 * time.Hour)
-	w.spend(10, each)
-	w.clock.Set(noon)
-	refused, ok := errors.AsType[*quota.RefusedError](w.batch(request("m", 1, each))[0].Err)
-	if !ok || refused.RetryAfter > 2*time.Minute || refused.Ahead == 0 {
-		w.Fatalf("%+v; want a refusal of at most two periods that says what is wrong", refused)
-	}
-	w.restamp("", 1)
-	w.clock.Add(2 * time.Minute)
-	w.spend(10, each)
-}
-
 // keys are listed, those of logs without entries too.
 func keysListed(w *world) {
 	day, each := charge("day", 10, minute), charge("each", 10, quota.Counter(time.Minute))
@@ -347,13 +285,6 @@ func manyClientsResent(w *world) {
 			}
 		}
 		w.used(40, day)
-	}
-}
-
-func (w *world) restamp(key string, want int) {
-	w.Helper()
-	if n, err := w.Restamp(w.ctx, account, key); err != nil || n != want {
-		w.Fatalf("restamped %d entries, %v; want %d", n, err, want)
 	}
 }
 

@@ -270,6 +270,13 @@ func (l *Ledger) Restamp(_ context.Context, account, key string) (int, error) {
 	}
 	now := l.now().UnixMicro()
 	g.Now = now
+	if key == "" {
+		for budget, c := range g.cooldowns {
+			if c, changed := decide.Recooled(*c, now); changed {
+				g.cooldowns[budget] = &c
+			}
+		}
+	}
 	return g.restamp(now), nil
 }
 

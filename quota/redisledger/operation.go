@@ -51,6 +51,9 @@ var restampLua string
 //go:embed lua/cooldown.lua
 var cooldownLua string
 
+//go:embed lua/recool.lua
+var recoolLua string
+
 // script is constant text; data goes beside it.
 type script struct {
 	text, sha string
@@ -65,6 +68,7 @@ var (
 	entriesScript   = newScript(baseLua+entriesLua, false)
 	restampScript   = newScript(baseLua+restampLua, true)
 	cooldownScript  = newScript(baseLua+cooldownLua, true)
+	recoolScript    = newScript(baseLua+recoolLua, true)
 
 	baseLua = layoutLua + coreLua + commonLua + storeLua
 )

@@ -16,10 +16,27 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 	for {
 		changed, more, err := l.restamp(ctx, account, key)
 		all += changed
-		if err != nil || more == 0 {
+		if err != nil {
 			return all, err
 		}
+		if more == 0 {
+			break
+		}
 	}
+	if key != "" {
+		return all, nil
+	}
+	return all, l.recool(ctx, account)
+}
+
+// recool shortens the cooldowns that were set while the clock was ahead.
+func (l *Ledger) recool(ctx context.Context, account string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	op := &operation{ledger: l, ctx: ctx}
+	now, _ := l.clock(0)
+	_, err := op.ask(&recoolScript, []string{l.names(account, "").cooldowns}, []any{now})
+	return err
 }
 
 // restamp restamps one page, and returns how many entries were changed and how

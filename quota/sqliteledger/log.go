@@ -73,7 +73,8 @@ func (t *tx) load(name logName) *log {
 		t.each("counters", func(row []driver.Value) { t.loadCounter(g, row) }, g.id)
 	}
 	t.each("cooldowns", func(row []driver.Value) {
-		c := &quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: decide.Instant(integer(row[1])), Reason: text(row[2])}
+		c := &quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: decide.Instant(integer(row[1])), Reason: text(row[2]),
+			For: time.Duration(integer(row[3])) * time.Microsecond}
 		g.cooldowns[c.Budget] = c
 	}, name.account)
 	return g

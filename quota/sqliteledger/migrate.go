@@ -36,9 +36,13 @@ func (l *Ledger) migrate(c *conn) error {
 	if c.script("BEGIN IMMEDIATE"); c.err != nil {
 		return c.err
 	}
-	if version := integer(c.value("PRAGMA user_version")); version < schemaVersion { // nobody was quicker
+	switch version := integer(c.value("PRAGMA user_version")); version { // the present one if another process was quicker
+	case 1:
 		c.script(migration)
 		c.script(fmt.Sprint("UPDATE lists SET since = ", l.now().UnixMicro()))
+		fallthrough
+	case 2:
+		c.script("ALTER TABLE cooldowns ADD COLUMN length INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 3")
 	}
 	c.script("COMMIT")
 	return c.err

@@ -182,10 +182,10 @@ func TestBatchOfTheFirstReleaseIsChargedAgain(t *testing.T) {
 func TestMigratedTablesAreOthers(t *testing.T) {
 	const columns = `SELECT m.type || ' ' || m.name || ' ' || IFNULL((SELECT group_concat(name || ' ' || type || ' ' || "notnull" || ' ' || pk)
 		FROM pragma_table_info(m.name)), '') FROM sqlite_schema m WHERE name <> 'logs' ORDER BY m.type, m.name`
-	var all [2][]string
-	for i, path := range []string{fresh(t), firstRelease(t)} {
+	var all [3][]string
+	for i, path := range []string{fresh(t), firstRelease(t), ofVersion2(t)} {
 		l := open(t, path, nil)
-		if version, err := l.Number("PRAGMA user_version"); version != 2 || err != nil {
+		if version, err := l.Number("PRAGMA user_version"); version != 3 || err != nil {
 			t.Fatal(version, err)
 		}
 		l.Close()
@@ -205,9 +205,23 @@ func TestMigratedTablesAreOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(all[0], all[1]); diff != "" {
-		t.Error(diff)
+	for _, migrated := range all[1:] {
+		if diff := cmp.Diff(all[0], migrated); diff != "" {
+			t.Error(diff)
+		}
 	}
+}
+
+// ofVersion2 returns the path of a new ledger as version 2 made it: cooldowns
+// did not say for how long they were set.
+func ofVersion2(t testing.TB) string {
+	path := fresh(t)
+	open(t, path, nil).Close()
+	db := raw(t, path)
+	if _, err := db.Exec("ALTER TABLE cooldowns DROP COLUMN length; PRAGMA user_version = 2"); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func raw(t testing.TB, path string) *sql.DB {
@@ -242,8 +256,8 @@ func TestFirstReleaseGoesOnInAMigratedFile(t *testing.T) {
 		t.Errorf("%v; want to be told why", err)
 	}
 	var version int
-	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 2 {
-		t.Errorf("version %d, %v; want 2", version, err)
+	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 3 {
+		t.Errorf("version %d, %v; want 3", version, err)
 	}
 }
 

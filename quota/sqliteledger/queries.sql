@@ -110,10 +110,12 @@ SELECT label, method, lane, job, region FROM labels
 DELETE FROM labels WHERE used < ?1 - 3 * (SELECT MAX(horizon) FROM account_logs)
 
 -- cooldowns
-SELECT budget, until, reason FROM cooldowns WHERE account = ?1
+SELECT budget, until, reason, length FROM cooldowns WHERE account = ?1
 -- cooldown-set
-INSERT INTO cooldowns (account, budget, until, reason) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (account, budget) DO UPDATE SET until = excluded.until, reason = excluded.reason WHERE excluded.until > until
+INSERT INTO cooldowns (account, budget, until, reason, length) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (account, budget) DO UPDATE SET until = excluded.until, reason = excluded.reason, length = excluded.length WHERE excluded.until > until
+-- cooldown-shorten
+UPDATE cooldowns SET until = ?3 WHERE account = ?1 AND budget = ?2
 -- cooldown-sweep
 DELETE FROM cooldowns WHERE account = ?1 AND until < ?2
 -- cooldown-clear

@@ -10,15 +10,29 @@ import (
 func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) {
 	changed := int64(0)
 	err := l.write(ctx, func(t *tx) {
-		if g := t.log(logName{account, key}); g.id != 0 {
+		g := t.log(logName{account, key})
+		if g.id != 0 {
 			changed = t.restamp(g)
 			t.save(g)
+		}
+		if key == "" {
+			t.recool(g)
 		}
 	})
 	if err != nil {
 		return 0, err
 	}
 	return int(changed), nil
+}
+
+// recool shortens the cooldowns that were set while the clock was ahead.
+func (t *tx) recool(g *log) {
+	for budget, c := range g.cooldowns {
+		if c, changed := decide.Recooled(*c, t.now); changed {
+			t.exec("cooldown-shorten", g.name.account, budget, c.Until.UnixMicro())
+			t.ledger.forget() // the logs of the account's keys know it too
+		}
+	}
 }
 
 // restamp gives the entries and the counts that are ahead of now a stamp that

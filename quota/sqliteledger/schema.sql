@@ -1,4 +1,4 @@
--- The ledger's tables, version 2; migrate.sql makes them of those of version 1.
+-- The ledger's tables, version 3; migrate.go makes them of those of older versions.
 -- Instants and durations are microseconds, instants since the Unix epoch. Stamps
 -- are unique and rising within a log. Totals are running totals and do not
 -- fall as stamps rise, so that what a window holds is the difference of two.
@@ -82,6 +82,7 @@ CREATE TABLE cooldowns (
   budget  TEXT    NOT NULL, -- empty: the whole account
   until   INTEGER NOT NULL,
   reason  TEXT    NOT NULL,
+  length  INTEGER NOT NULL DEFAULT 0, -- a quota.Cooldown's For
   PRIMARY KEY (account, budget)
 ) STRICT, WITHOUT ROWID;
 
@@ -96,4 +97,4 @@ CREATE TABLE clients (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x7261746e; -- "ratn"
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

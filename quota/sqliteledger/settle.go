@@ -3,6 +3,7 @@ package sqliteledger
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -118,7 +119,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	return l.write(ctx, func(t *tx) {
 		kept := decide.Cooled(c, t.now)
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason)
+		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond))
 		l.forget()
 	})
 }

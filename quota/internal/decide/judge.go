@@ -163,6 +163,7 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	for _, name := range []string{charge.Budget, ""} {
 		if c := j.holds(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
 			s.Cooldown = new(*c)
+			s.Cooldown.For = 0 // only SetCooldown reads it
 		}
 	}
 	return s
@@ -201,7 +202,8 @@ func (d Days) at(w quota.Window, now int64) *Day {
 
 // Cooled returns a cooldown as it is kept from now on: until a whole
 // microsecond, no earlier than it says but for quota.MaxUnix, and with at most
-// 200 bytes of reason, cut between characters.
+// 200 bytes of reason, cut between characters. It keeps For, by which Recooled
+// repairs it.
 func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
 	const most = 200
 	if c.For > 0 {
@@ -210,11 +212,22 @@ func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
 	if c.Until.Unix() >= quota.MaxUnix {
 		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
-	c.For, c.Until = 0, Instant(Ceil(c.Until))
+	c.For, c.Until = max(c.For, 0), Instant(Ceil(c.Until))
 	if len(c.Reason) > most {
 		c.Reason = strings.ToValidUTF8(c.Reason[:most], "")
 	}
 	return c
+}
+
+// Recooled returns a cooldown after the clock that set it was corrected: one
+// given as a duration ends no later than that long from now. It reports whether
+// that changed anything.
+func Recooled(c quota.Cooldown, now int64) (quota.Cooldown, bool) {
+	latest := Instant(now).Add(c.For)
+	if c.For <= 0 || !c.Until.After(Instant(Ceil(latest))) {
+		return c, false
+	}
+	return Cooled(c, now), true
 }
 
 // Instant returns the time of an instant.

@@ -3,15 +3,17 @@
 -- counts (1), budget, reason, the time of a test.
 
 local cool, budget = KEYS[1], ARGV[2]
+local length = string.char(LENGTH) .. budget
 local long, till, real = unpacked('>I7I7B', ARGV[1])
 if long > 0 then till = min(clock(ARGV[4]) + long, EXACT - 1) end
 if till == 0 then
-  call('HDEL', cool, budget)
+  call('HDEL', cool, budget, length)
   return 0
 end
 local have = call('HGET', cool, budget)
 if have and unpacked('>I7', have) >= till then return 0 end
 call('HSET', cool, budget, pack('>I7', till) .. ARGV[3])
+if long > 0 then call('HSET', cool, length, pack('>I7', long)) else call('HDEL', cool, length) end
 guard(KEYS[2], 0)
 if real == 1 then
   local life = call('PTTL', cool)

@@ -31,6 +31,10 @@
 -- An estimate keeps two counters in a STRING: 7 bytes start of the present
 -- period, 6 bytes its count, 6 bytes the count of the period before.
 --
+-- Cooldowns are a HASH: under a budget's name, or an empty one for the account, 7 bytes
+-- until when and then the reason; and if it was set for a time, 7 bytes of that time under
+-- the name behind a byte LENGTH.
+--
 -- What costs time in a script is calling the server (half a microsecond to one, more
 -- when a number must become text: hence '0' and '-1'), struct (a third), each KEY and
 -- ARGV, each number answered, and making functions (a tenth each, in every run). So
@@ -45,5 +49,6 @@ local BLOCK = 1099511627776 -- 2^40
 local SEQ = 4294967296 -- 2^32
 local EXACT = 9007199254740992 -- 2^53
 local SLACK = 120000000 -- quota.MaxStepBack
+local LENGTH = 0
 local SLIDING, DAILY, COUNTER, FLOORED = 1, 2, 3, 16
 local FRESH, NAMED, RESENT, WATCHED, AGAIN, COUNTING, LONG = 0, 1, 2, 3, 5, 8, 16 -- see spend.lua

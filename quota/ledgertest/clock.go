@@ -1,0 +1,135 @@
+package ledgertest
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// stampFarAhead: one wrong clock does not freeze a budget without a word.
+func stampFarAhead(w *world) {
+	pacific := zone(w, "America/Los_Angeles")
+	day, calendar := charge("day", 10, quota.Sliding(24*time.Hour)), charge("calendar", 100, quota.Daily(pacific))
+	each := charge("each", 20, quota.Counter(time.Minute), methods("m"))
+	w.clock.Add(87_596 * time.Hour)
+	w.spend(4, day, calendar, each)
+	w.clock.Set(noon.Add(time.Hour))
+	w.spend(2, day, calendar, each)
+	answer := w.batch(request("m", 5, day, calendar))[0]
+	refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
+	if !ok || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour || refused.Ahead < 87_594*time.Hour {
+		w.Fatalf("%v, %+v; want a refusal of at most a day that says how far ahead the newest entry is", answer.Err, refused)
+	}
+	full := charge("calendar", 8, quota.Daily(pacific))
+	refused, ok = errors.AsType[*quota.RefusedError](w.batch(request("m", 5, full))[0].Err)
+	if !ok || refused.RetryAfter > full.Window.Horizon() || refused.Ahead == 0 {
+		w.Fatalf("%+v; want a refusal of at most a day", refused)
+	}
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day, each})
+	if err != nil || standings[0].Ahead < 87_594*time.Hour || standings[0].NextFree.After(w.clock.Now().Add(24*time.Hour)) {
+		w.Fatalf("standings %+v, %v; want to be told", standings, err)
+	}
+	w.restamp("", 2)
+	w.restamp("", 0)
+	w.used(6, day, calendar, each)
+	if log := w.log(); len(log) != 2 || !slices.IsSortedFunc(log, func(a, b quota.Entry) int { return a.At.Compare(b.At) }) || log[1].At.After(w.clock.Now()) {
+		w.Fatalf("log %+v; want the same entries in their order, none ahead of now", log)
+	}
+	standings, err = w.Standings(w.ctx, account, "", []*quota.Charge{day})
+	if err != nil || standings[0].Ahead != 0 {
+		w.Fatalf("standing %+v, %v; want none ahead", standings, err)
+	}
+	w.refuse(5, "day", 24*time.Hour-µs, 4, day)
+	w.clock.Add(time.Second)
+	if r := w.spend(1, charge("unlimited", 1000, minute)); !r.At.Equal(w.clock.Now()) {
+		w.Fatalf("stamped %s after the repair; want %s", r.At, w.clock.Now())
+	}
+	w.refuse(4, "day", 24*time.Hour-time.Second-µs, 3, day)
+	w.clock.Add(-time.Second)
+	w.clock.Add(2 * time.Minute)
+	w.used(0, each)
+	w.clock.Add(-2 * time.Minute)
+	w.clock.Add(24*time.Hour - µs)
+	w.spend(5, day)
+}
+
+// counterFarAhead: the same for a log that keeps no entries.
+func counterFarAhead(w *world) {
+	each := charge("each", 10, quota.Counter(time.Minute))
+	w.clock.Add(1000 * time.Hour)
+	w.spend(10, each)
+	w.clock.Set(noon)
+	refused, ok := errors.AsType[*quota.RefusedError](w.batch(request("m", 1, each))[0].Err)
+	if !ok || refused.RetryAfter > 2*time.Minute || refused.Ahead == 0 {
+		w.Fatalf("%+v; want a refusal of at most two periods that says what is wrong", refused)
+	}
+	w.restamp("", 1)
+	w.clock.Add(2 * time.Minute)
+	w.spend(10, each)
+}
+
+// cooldownFarAhead: a cooldown of a minute that a wrong clock set for years is
+// repaired with the entries. One until an instant stands: an operator named it.
+func cooldownFarAhead(w *world) {
+	day, week, named := charge("day", 10, minute), charge("week", 10, minute), charge("named", 10, minute)
+	w.clock.Add(87_596 * time.Hour)
+	w.spend(1, day)
+	for _, budget := range []string{"day", "week"} {
+		w.cool(quota.Cooldown{Account: account, Budget: budget, For: time.Minute, Reason: "slow"})
+	}
+	w.cool(quota.Cooldown{Account: account, For: time.Second})
+	until := w.clock.Now()
+	w.cool(quota.Cooldown{Account: account, Budget: "named", For: time.Second})
+	w.cool(quota.Cooldown{Account: account, Budget: "named", Until: until.Add(time.Hour)})
+	w.clock.Set(noon)
+	w.cool(quota.Cooldown{Account: account, Budget: "later", For: time.Minute})
+	w.clock.Add(time.Second)
+	if _, err := w.Restamp(w.ctx, account, "key"); err != nil {
+		w.Fatal(err)
+	}
+	w.refuse(1, "week", 87_595*time.Hour+59*time.Minute+59*time.Second+time.Minute, 9, week)
+	w.restamp("", 1)
+	w.refuse(1, "day", time.Minute, 9, day)
+	w.refuse(1, "later", 59*time.Second, 9, charge("later", 10, minute))
+	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: "key", Requests: []quota.Request{request("m", 1, week)}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if refused := w.refused(answers[0], "week", time.Minute, 10); refused.Detail != "slow" {
+		w.Fatalf("%+v; want the reason kept", refused)
+	}
+	w.clock.Add(time.Second)
+	w.restamp("", 0)
+	w.clock.Add(time.Minute - time.Second)
+	w.spend(1, day, week)
+	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
+}
+
+// retryAtAfterAStepBack: a capped RetryAt would be refused again, so within
+// MaxStepBack it is exact, although later than now plus the window.
+func retryAtAfterAStepBack(w *world) {
+	hourly := charge("hourly", 10, quota.Sliding(time.Hour))
+	w.spend(10, hourly)
+	w.clock.Add(-quota.MaxStepBack)
+	w.refuse(1, "hourly", time.Hour+quota.MaxStepBack, 0, hourly)
+	w.clock.Add(time.Hour + quota.MaxStepBack - µs)
+	w.refuse(1, "hourly", µs, 0, hourly)
+	w.clock.Add(µs)
+	w.spend(10, hourly)
+}
+
+func (w *world) cool(c quota.Cooldown) {
+	w.Helper()
+	if err := w.SetCooldown(w.ctx, c); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) restamp(key string, want int) {
+	w.Helper()
+	if n, err := w.Restamp(w.ctx, account, key); err != nil || n != want {
+		w.Fatalf("restamped %d entries, %v; want %d", n, err, want)
+	}
+}
