@@ -6,7 +6,7 @@ GO ?= go
 help:
 	@echo "make build     build ./ration"
 	@echo "make test      every test, with -race and a real redis-server"
-	@echo "make check     gofmt, go vet, staticcheck, govulncheck, go mod verify"
+	@echo "make check     gofmt, go vet, staticcheck, govulncheck, go mod verify and tidy"
 	@echo "make bench     benchmarks beside their floors"
 	@echo "make soak      the property and process tests at length"
 	@echo "make fuzz      each fuzz test for half a minute"
@@ -39,6 +39,8 @@ check:
 	GOOS=windows $(GO) build ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod verify
+	@# -e: one version that a test of modernc.org/sqlite names is not on every proxy.
+	@diff=$$($(GO) mod tidy -e -diff 2>/dev/null); [ -z "$$diff" ] || { echo "run go mod tidy -e:"; echo "$$diff"; exit 1; } >&2
 	@$(GO) tool govulncheck ./... || { \
 	  $(GO) tool govulncheck ./... 2>&1 | grep -qE "fetching vulnerabilities|no such host|dial tcp|Forbidden|connection refused|i/o timeout" \
 	  && echo "govulncheck: its database cannot be reached from here; going on without it"; }
