@@ -65,6 +65,24 @@ type Query struct {
 	Key     string
 	Since   time.Time // zero: from the oldest
 	Until   time.Time // zero: to the newest
+
+	Newest    bool // Entries yields the newest first; Sums does not read it
+	PerClient bool // Sums tells clients apart; Entries does not read it
+}
+
+// Sum is what the entries of one kind, method and caller add up to, or with
+// Query.PerClient those that one client made.
+type Sum struct {
+	Kind   EntryKind
+	Method string
+	Caller Caller
+	Client uint64 // as in ID; 0 without Query.PerClient
+
+	Entries int64
+	Units   Units
+	Calls   Units
+	First   time.Time // the stamp of the oldest entry
+	Last    time.Time // the stamp of the newest entry
 }
 
 // Entry is one record of a log.

@@ -85,7 +85,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		g.history = maps.Clone(o.History)
 	}
 	g.plans.byCall.Store(&map[planKey]*plan{})
-	g.refusals.on, g.refusals.base = realTime(ledger), time.Now()
+	g.refusals.on, g.refusals.base = RealTime(ledger), time.Now()
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {

@@ -42,9 +42,6 @@ import (
 // of the request's charges, or the end of a cooldown; while no stamp is further
 // ahead than MaxStepBack it is exact, and may be later by that much.
 //
-// A ledger may have a method RealTime() bool that reports that no test's clock
-// drives it; a Guard then remembers its refusals for a moment.
-//
 // Errors of every method: ErrLedgerDown when nothing was done, ErrInDoubt when
 // that is not known, ErrLedgerConfig when somebody must mend something,
 // the context's own error when it ended first and nothing was done.
@@ -82,9 +79,19 @@ type Ledger interface {
 	Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error)
 
 	// Entries yields the entries of one log that were stamped at or after
-	// Since and before Until, oldest first, in pages, so that a long log never stops the
-	// spending. An error ends it.
+	// Since and before Until, oldest first, or newest first with Newest. It
+	// reads them in pages, so that a long log never stops the spending; the
+	// first n cost what reading n costs, whatever the length of the log. An
+	// error ends it.
 	Entries(ctx context.Context, query Query) iter.Seq2[Entry, error]
+
+	// Sums yields what the entries that Entries would yield add up to: one Sum
+	// for each kind, method and caller among them, and with PerClient for each
+	// client too, in no order. A log that keeps no entries has none. It reads
+	// in pages as Entries does, so entries that are added or settled meanwhile
+	// may be missed, and holds no more in memory than the sums and a page. It
+	// yields every sum, or an error alone.
+	Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 
 	// SetCooldown stops a budget, or with an empty Budget the account, for a
 	// time counted from the ledger's now (For), or until a time on its clock
@@ -109,6 +116,22 @@ type Ledger interface {
 
 	// Close releases what the ledger holds. Calls in flight may fail.
 	Close() error
+}
+
+// RealTimeLedger is a Ledger that knows whether its clock is real. A Guard
+// remembers refusals for up to a second if its ledger is on real time. A
+// decorator implements it by calling the function RealTime on the ledger that
+// it wraps.
+type RealTimeLedger interface {
+	Ledger
+	// RealTime reports whether the ledger reads a real clock, not a test's.
+	RealTime() bool
+}
+
+// RealTime reports whether l is a RealTimeLedger on real time.
+func RealTime(l Ledger) bool {
+	real, ok := l.(RealTimeLedger)
+	return ok && real.RealTime()
 }
 
 // MaxStepBack is how far the ledger's clock may step back without freeing

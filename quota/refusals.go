@@ -38,12 +38,6 @@ type refusal struct {
 	forgot uint64
 }
 
-// realTime reports whether a ledger says that no test's clock drives it.
-func realTime(l Ledger) bool {
-	real, ok := l.(interface{ RealTime() bool })
-	return ok && real.RealTime()
-}
-
 // moment is when a ledger began to be asked.
 type moment struct {
 	at     time.Duration

@@ -323,8 +323,8 @@ func (l *underAllowance) Standings(ctx context.Context, account, key string, cha
 	return standings, l.saw(err)
 }
 
-// RealTime reports whether no test's clock drives the ledger underneath.
-func (l *underAllowance) RealTime() bool { return realTime(l.Ledger) }
+// RealTime implements quota.RealTimeLedger.
+func (l *underAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // overAllowance sees what is granted without the ledger.
 type overAllowance struct {
@@ -347,10 +347,5 @@ func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	return answers, err
 }
 
-// RealTime reports whether no test's clock drives the ledger underneath.
-func (l *overAllowance) RealTime() bool { return realTime(l.Ledger) }
-
-func realTime(l quota.Ledger) bool {
-	inner, ok := l.(interface{ RealTime() bool })
-	return ok && inner.RealTime()
-}
+// RealTime implements quota.RealTimeLedger.
+func (l *overAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }

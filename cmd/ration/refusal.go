@@ -88,11 +88,8 @@ func (l *asker) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return answers, err
 }
 
-// RealTime reports whether no test's clock drives the ledger underneath.
-func (l *asker) RealTime() bool {
-	inner, ok := l.Ledger.(interface{ RealTime() bool })
-	return ok && inner.RealTime()
-}
+// RealTime implements quota.RealTimeLedger.
+func (l *asker) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // lastRefusal is the file of the last refusal in the state folder.
 const lastRefusal = "last-refusal.json"

@@ -50,7 +50,7 @@ type Options struct {
 // now and then, not one at each call. Settles, refunds and cooldowns tell what
 // has happened already, and are always tried.
 type Ledger struct {
-	quota.Ledger // Entries, SetCooldown and ClearCooldown are its own
+	quota.Ledger // Entries, Sums, SetCooldown and ClearCooldown are its own
 
 	allow  func(quota.Call) quota.Units
 	files  *files
@@ -139,11 +139,8 @@ func (l *Ledger) Unrecorded(account string) (quota.Units, error) {
 	return log.used(l.files.now()), nil
 }
 
-// RealTime reports whether no test's clock drives the ledger underneath.
-func (l *Ledger) RealTime() bool {
-	inner, ok := l.Ledger.(interface{ RealTime() bool })
-	return ok && inner.RealTime()
-}
+// RealTime implements quota.RealTimeLedger.
+func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // Close closes the ledger underneath too. Calls in flight may fail.
 func (l *Ledger) Close() error {

@@ -1,8 +1,6 @@
 package memledger
 
 import (
-	"time"
-
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
@@ -225,15 +223,20 @@ func (g *log) restamp(now int64) int {
 	return changed
 }
 
-func (g *log) page(from, until int64) []quota.Entry {
+// page returns the entries of a page, oldest first.
+func (g *log) page(p decide.Page) []quota.Entry {
+	begin := g.all.find(g.entries.head, max(p.From, g.oldest()))
+	end := g.all.find(g.entries.tail, p.Until)
+	if p.Newest {
+		begin = max(begin, end-p.Most)
+	} else {
+		end = min(end, begin+p.Most)
+	}
 	var page []quota.Entry
-	for i := g.all.find(g.entries.head, max(from, g.oldest())); i < g.entries.tail && len(page) < pageSize; i++ {
-		stamp, e := g.all.records.at(i).stamp, g.entries.at(i)
-		if stamp >= until {
-			break
-		}
+	for place := begin; place < end; place++ {
+		e := g.entries.at(place)
 		label := g.labels[e.label]
-		page = append(page, quota.Entry{At: time.UnixMicro(stamp).UTC(), ID: e.id, Kind: e.kind, Method: label.method,
+		page = append(page, quota.Entry{At: decide.Instant(g.all.records.at(place).stamp), ID: e.id, Kind: e.kind, Method: label.method,
 			Caller: label.caller, Units: quota.Units(e.units), Calls: quota.Units(e.calls)})
 	}
 	return page

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"math"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ type Ledger struct {
 	sweepAt int            // look for idle keyed logs when there are so many
 }
 
-var _ quota.Ledger = (*Ledger)(nil)
+var _ quota.RealTimeLedger = (*Ledger)(nil)
 
 type logName struct{ account, key string }
 
@@ -53,7 +52,7 @@ func Open(o *Options) *Ledger {
 	return l
 }
 
-// RealTime reports whether no test's clock drives the ledger.
+// RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return l.realTime }
 
 // Spend implements quota.Ledger.
@@ -174,41 +173,24 @@ const pageSize = 500
 
 // Entries implements quota.Ledger.
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
-	return func(yield func(quota.Entry, error) bool) {
-		from, until := int64(math.MinInt64), int64(math.MaxInt64)
-		if !query.Since.IsZero() {
-			from = decide.Ceil(query.Since)
+	return decide.Pages(query, pageSize, func(page decide.Page) ([]quota.Entry, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		if !query.Until.IsZero() {
-			until = decide.Ceil(query.Until)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		g := l.logs[logName{query.Account, query.Key}]
+		if g == nil {
+			return nil, nil
 		}
-		for {
-			if err := ctx.Err(); err != nil {
-				yield(quota.Entry{}, err)
-				return
-			}
-			page := l.page(logName{query.Account, query.Key}, from, until)
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if len(page) < pageSize {
-				return
-			}
-			from = page[len(page)-1].At.UnixMicro() + 1
-		}
-	}
+		return g.page(page), nil
+	})
 }
 
-func (l *Ledger) page(name logName, from, until int64) []quota.Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.logs[name]
-	if g == nil {
-		return nil
-	}
-	return g.page(from, until)
+// Sums implements quota.Ledger.
+func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	query.Newest = false
+	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
 }
 
 // SetCooldown implements quota.Ledger.

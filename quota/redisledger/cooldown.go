@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // maxReason bounds a cooldown's reason, in bytes.
@@ -23,7 +24,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if c.Until.Unix() > quota.MaxUnix { // what follows would overflow
 		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
-	return l.cool(ctx, c.Account, c.Budget, 0, min(max(1, ceil(c.Until)), 1<<53-1), reason)
+	return l.cool(ctx, c.Account, c.Budget, 0, min(max(1, decide.Ceil(c.Until)), 1<<53-1), reason)
 }
 
 // ClearCooldown implements quota.Ledger. It goes through when ctx is done.

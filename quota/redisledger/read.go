@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // Standings implements quota.Ledger.
@@ -116,54 +117,33 @@ const (
 // Entries implements quota.Ledger. Of an id's Seq the store keeps the low 32 bits.
 // Calls whose label is not known any more are of the method "other".
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
-	return func(yield func(quota.Entry, error) bool) {
+	return decide.Pages(query, pageSize, func(page decide.Page) ([]quota.Entry, error) {
 		if err := (&quota.Batch{Account: query.Account, Key: query.Key}).Check(); err != nil {
-			yield(quota.Entry{}, err)
-			return
+			return nil, err
 		}
-		from, before := int64(0), int64(1<<53-1)
-		if !query.Since.IsZero() {
-			from = max(0, ceil(query.Since))
-		}
-		if !query.Until.IsZero() {
-			before = max(0, ceil(query.Until))
-		}
-		for {
-			page, err := l.page(ctx, query, from, before)
-			if err != nil {
-				yield(quota.Entry{}, err)
-				return
-			}
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if len(page) < pageSize {
-				return
-			}
-			from = page[len(page)-1].At.UnixMicro() + 1
-		}
-	}
+		return l.page(ctx, query, page)
+	})
 }
 
-// ceil returns t in microseconds, rounded up.
-func ceil(t time.Time) int64 {
-	micros := t.UnixMicro()
-	if t.Nanosecond()%1000 > 0 {
-		micros++
-	}
-	return micros
+// Sums implements quota.Ledger.
+func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	query.Newest = false
+	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
 }
 
-func (l *Ledger) page(ctx context.Context, query quota.Query, from, before int64) ([]quota.Entry, error) {
+func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]quota.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	op, n := &operation{ledger: l, ctx: within}, l.names(query.Account, query.Key)
-	arg := number(number(number(nil, from, 7), before, 7), pageSize, 4)
+	const latest = 1<<53 - 1
+	arg := number(number(nil, min(max(p.From, 0), latest), 7), min(max(p.Until, 0), latest), 7)
+	arg = append(number(arg, int64(p.Most), 4), 0)
+	if p.Newest {
+		arg[len(arg)-1] = 1
+	}
 	reply, err := l.inform(op, query.Account, func(a *account) (*script, []string, []any) {
 		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.horizonArg(scopeOf(query.Key)), string(arg)}
 	})

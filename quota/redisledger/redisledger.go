@@ -101,7 +101,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 	return l
 }
 
-// RealTime reports whether no test's clock drives the ledger.
+// RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return l.now == nil }
 
 // Spend implements quota.Ledger. Concurrent calls on one log share round trips. A batch of more

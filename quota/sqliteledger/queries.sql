@@ -97,6 +97,10 @@ WHERE log = ?1 AND stamp = r.was
 SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
 FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp LIMIT ?4
+-- page-newest
+SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
+FROM entries e CROSS JOIN labels t ON t.label = e.label
+WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT ?4
 
 -- label
 SELECT label, used FROM labels WHERE method = ?1 AND lane = ?2 AND job = ?3 AND region = ?4

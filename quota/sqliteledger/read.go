@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"iter"
-	"math"
+	"slices"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -54,54 +54,47 @@ func (o *onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.L
 // pageSize is how many entries are read in one transaction.
 const pageSize = 500
 
-// Entries implements quota.Ledger.
+// Entries implements quota.Ledger. No transaction is open while the caller
+// looks at a page.
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
-	return func(yield func(quota.Entry, error) bool) {
-		from, until := int64(math.MinInt64), int64(math.MaxInt64)
-		if !query.Since.IsZero() {
-			from = decide.Ceil(query.Since)
+	return decide.Pages(query, pageSize, func(p decide.Page) (page []quota.Entry, err error) {
+		name := "page"
+		if p.Newest {
+			name = "page-newest"
 		}
-		if !query.Until.IsZero() {
-			until = decide.Ceil(query.Until)
-		}
-		for {
-			page, err := l.page(ctx, logName{query.Account, query.Key}, from, until)
-			if err != nil {
-				yield(quota.Entry{}, err)
+		err = l.read(ctx, func(t *tx) {
+			page = page[:0]
+			row := t.one("log", query.Account, query.Key)
+			if row == nil {
 				return
 			}
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if len(page) < pageSize {
-				return
-			}
-			from = page[len(page)-1].At.UnixMicro() + 1
+			id, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
+			t.each(name, func(row []driver.Value) { page = append(page, readEntry(row)) }, id, max(p.From, oldest), p.Until, int64(p.Most))
+		})
+		if p.Newest {
+			slices.Reverse(page)
 		}
+		return page, err
+	})
+}
+
+// readEntry reads a row of a page.
+func readEntry(row []driver.Value) quota.Entry {
+	return quota.Entry{
+		At:     decide.Instant(integer(row[0])),
+		ID:     quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))},
+		Units:  quota.Units(integer(row[3])),
+		Calls:  quota.Units(integer(row[4])),
+		Kind:   quota.EntryKind(integer(row[5])),
+		Method: text(row[6]),
+		Caller: quota.Caller{Lane: text(row[7]), Job: text(row[8]), Region: text(row[9])},
 	}
 }
 
-// page reads the next entries, so that no transaction is open while the
-// caller looks at them.
-func (l *Ledger) page(ctx context.Context, name logName, from, until int64) ([]quota.Entry, error) {
-	var page []quota.Entry
-	err := l.read(ctx, func(t *tx) {
-		page = page[:0]
-		row := t.one("log", name.account, name.key)
-		if row == nil {
-			return
-		}
-		id, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
-		t.each("page", func(row []driver.Value) {
-			page = append(page, quota.Entry{At: decide.Instant(integer(row[0])),
-				ID:    quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))},
-				Units: quota.Units(integer(row[3])), Calls: quota.Units(integer(row[4])), Kind: quota.EntryKind(integer(row[5])), Method: text(row[6]),
-				Caller: quota.Caller{Lane: text(row[7]), Job: text(row[8]), Region: text(row[9])}})
-		}, id, max(from, oldest), until, int64(pageSize))
-	})
-	return page, err
+// Sums implements quota.Ledger.
+func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	query.Newest = false
+	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
 }
 
 // Keys implements quota.Ledger.

@@ -87,7 +87,7 @@ type Ledger struct {
 	labels  map[label]known
 }
 
-var _ quota.Ledger = (*Ledger)(nil)
+var _ quota.RealTimeLedger = (*Ledger)(nil)
 
 // Open opens the ledger in the file at path, and makes it when there is none:
 // the file with permissions 0600, its folder with 0700. Errors are
@@ -114,7 +114,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	return l, nil
 }
 
-// RealTime reports whether no test's clock drives the ledger.
+// RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return l.realTime }
 
 // Spend implements quota.Ledger. Concurrent callers share a transaction.

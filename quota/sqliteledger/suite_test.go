@@ -93,6 +93,10 @@ func (r *relay) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.
 	return r.next().Entries(ctx, query)
 }
 
+func (r *relay) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	return r.next().Sums(ctx, query)
+}
+
 func (r *relay) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	return r.next().SetCooldown(ctx, c)
 }

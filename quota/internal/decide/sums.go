@@ -1,0 +1,69 @@
+package decide
+
+import (
+	"iter"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Sums adds up what belongs to one quota.Sum. Its zero value is empty.
+type Sums struct{ groups map[group]*quota.Sum }
+
+// group is what the entries of one sum have in common.
+type group struct {
+	kind   quota.EntryKind
+	method string
+	caller quota.Caller
+	client uint64
+}
+
+// Add adds part to the sum of its group.
+func (s *Sums) Add(part *quota.Sum) {
+	in := group{part.Kind, part.Method, part.Caller, part.Client}
+	sum := s.groups[in]
+	if sum == nil {
+		if s.groups == nil {
+			s.groups = map[group]*quota.Sum{}
+		}
+		whole := *part
+		s.groups[in] = &whole
+		return
+	}
+	sum.Entries += part.Entries
+	sum.Units += part.Units
+	sum.Calls += part.Calls
+	if part.First.Before(sum.First) {
+		sum.First = part.First
+	}
+	if part.Last.After(sum.Last) {
+		sum.Last = part.Last
+	}
+}
+
+// Yield yields every sum until yield returns false.
+func (s *Sums) Yield(yield func(quota.Sum, error) bool) {
+	for _, sum := range s.groups {
+		if !yield(*sum, nil) {
+			return
+		}
+	}
+}
+
+// SumEntries implements quota.Ledger's Sums by adding up what its Entries yields.
+func SumEntries(entries iter.Seq2[quota.Entry, error], perClient bool) iter.Seq2[quota.Sum, error] {
+	return func(yield func(quota.Sum, error) bool) {
+		var sums Sums
+		for e, err := range entries {
+			if err != nil {
+				yield(quota.Sum{}, err)
+				return
+			}
+			part := quota.Sum{Kind: e.Kind, Method: e.Method, Caller: e.Caller, Entries: 1, Units: e.Units, Calls: e.Calls, First: e.At, Last: e.At}
+			if perClient {
+				part.Client = e.ID.Client
+			}
+			sums.Add(&part)
+		}
+		sums.Yield(yield)
+	}
+}
