@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,6 +72,8 @@ type RefusedError struct {
 	Key     string
 	Budget  string // empty: a cooldown of the whole account
 	Method  string
+	Units   Units  // what the call costs
+	Caller  Caller // on whose behalf it was
 	Reason  Reason
 	Detail  string // what the upstream said, for a cooldown
 
@@ -94,38 +97,44 @@ type RefusedError struct {
 	Ahead time.Duration
 }
 
-// Error names the budget, what is left, what is needed, and when more comes back.
+// Error returns what Short does, and when to come back.
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("%s (in %s)", Stamp(e.RetryAt), Human(e.RetryAfter))
+	switch {
+	case e.Reason == ReasonCooldown:
+		when = "go on at " + when
+	case e.Reason == ReasonQueue:
+		when = "try again at " + when
+	case e.Ahead > 0:
+		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", Human(e.Ahead))
+	default:
+		when = "more at " + when
+	}
+	return e.Short() + "; " + when
+}
+
+// Short names the budget, what is left and what is needed, or what else holds
+// the call: Error without the time at which to come back.
+func (e *RefusedError) Short() string {
 	switch e.Reason {
 	case ReasonCooldown:
-		name := e.Budget
-		if name == "" {
-			name = e.Account
-		}
 		detail := ""
 		if e.Detail != "" {
 			detail = fmt.Sprintf(" (%s)", printable(e.Detail))
 		}
-		return fmt.Sprintf("%s is in cooldown%s, %s must wait; go on at %s", name, detail, e.Method, when)
+		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account), detail, e.Method)
 	case ReasonQueue:
-		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn; try again at %s", e.Budget, e.Method, when)
+		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget, e.Method)
 	}
 	kept := ""
 	if e.Kept > 0 {
 		kept = fmt.Sprintf(" (%d kept for other regions)", e.Kept)
 	}
-	if e.Ahead > 0 {
-		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", Human(e.Ahead))
-	} else {
-		when = "more at " + when
-	}
 	measure := e.Measure.String()
 	if e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d; %s",
-		e.Budget, e.Remaining, e.Limit, measure, kept, e.Method, e.Needed, when)
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, kept, e.Method, e.Needed)
 }
 
 // Is reports that every RefusedError is ErrRefused.

@@ -204,11 +204,23 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 		return nil, opError("spend "+call.Method, err)
 	}
 	g.asked.Put(a) // after an error the ledger may still look at it
-	if err := answers[0].Err; err != nil {
+	if err := refusedFor(call, answers[0].Err); err != nil {
 		g.refusals.remember(call, plan, err, began)
 		return nil, err
 	}
 	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
+}
+
+// refusedFor returns a ledger's answer to a call; a refusal then says whose call
+// it was.
+func refusedFor(call *Call, err error) error {
+	no, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return err
+	}
+	refused := *no // the ledger's own may be shared with other calls
+	refused.Units, refused.Caller = call.Units, call.Caller
+	return &refused
 }
 
 // plan returns what call is charged to.

@@ -285,3 +285,26 @@ func TestRecordGoesThroughCooldowns(t *testing.T) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 }
+
+// TestRefusalsSayWhoseCallItWas: a refusal carries the cost and the caller of
+// the call it refused, also when the guard remembers it from another job's call.
+func TestRefusalsSayWhoseCallItWas(t *testing.T) {
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Spend(t.Context(), call("m", 8)); err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range []string{"one", "two"} {
+		caller := quota.Caller{Lane: "cron", Job: job, Region: "IN"}
+		_, err := guard.Spend(quota.WithCaller(t.Context(), caller), call("m", 5))
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if !ok || refused.Caller != caller || refused.Units != 5 {
+			t.Errorf("%s: %+v; want its caller and 5 units", job, err)
+		}
+		if ok && refused.Short() != "day has 2 of 10 units left, m needs 5" || !strings.HasPrefix(err.Error(), refused.Short()+"; more at ") {
+			t.Errorf("%s: %q, in short %q", job, err, refused.Short())
+		}
+	}
+}

@@ -161,7 +161,7 @@ func (p *probe) release(ctx context.Context, g *Guard) {
 
 // refusal says to call what refused its claim.
 func (p *probe) refusal(call *Call, plan *plan, why *RefusedError) *RefusedError {
-	refused := &RefusedError{Account: call.Account, Key: call.Key, Budget: p.stop.name.budget, Method: call.Method, Reason: ReasonCooldown,
+	refused := &RefusedError{Account: call.Account, Key: call.Key, Budget: p.stop.name.budget, Method: call.Method, Units: call.Units, Caller: call.Caller, Reason: ReasonCooldown,
 		Detail: why.Detail, Needed: call.Units, RetryAt: why.RetryAt, RetryAfter: why.RetryAfter, Ahead: why.Ahead}
 	for _, charge := range plan.charges {
 		if charge.Budget == refused.Budget {

@@ -72,6 +72,7 @@ func (m *memory) recall(call *Call, p *plan) error {
 		return nil
 	}
 	again := r.RefusedError
+	again.Caller = call.Caller          // another job's call may have been refused
 	again.RetryAfter -= passed - r.took // rather late by the ask than early
 	return &again
 }

@@ -187,7 +187,7 @@ func (l *line) ahead(me *waiter) *aheadOf {
 
 // refusal says to call that another waits first.
 func (a *aheadOf) refusal(call *Call) *RefusedError {
-	return &RefusedError{Account: call.Account, Key: call.Key, Budget: a.budget, Method: call.Method,
+	return &RefusedError{Account: call.Account, Key: call.Key, Budget: a.budget, Method: call.Method, Units: call.Units, Caller: call.Caller,
 		Reason: ReasonQueue, Limit: a.limit, Needed: call.Units,
 		RetryAt: a.refused.RetryAt, RetryAfter: max(0, time.Until(a.due))}
 }

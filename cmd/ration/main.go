@@ -37,8 +37,7 @@ type app struct {
 	quiet     bool
 	verbose   bool
 
-	fixed bool   // now is not the system's clock, as with --at
-	asked *asker // what the ledger refused, for why
+	fixed bool // now is not the system's clock, as with --at
 
 	outages *outages // of the ledger; nil until it is opened
 }

@@ -205,7 +205,7 @@ func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
 	s := &spending{ledger: l}
 	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
 	s.allowance = a.openAllowance(&underAllowance{l.Ledger, watch}, table)
-	if s.guard, err = quota.NewGuard(a.asking(&overAllowance{s.allowance, watch}, l.name), table.Budgets(), &quota.Options{History: table.History()}); err != nil {
+	if s.guard, err = quota.NewGuard(&overAllowance{s.allowance, watch}, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		return nil, &configError{err}
 	}
 	return s, nil

@@ -41,7 +41,7 @@ func TestNothingIsEnteredBetweenDays(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := betweenDays(&quota.Budget{Name: "day", Window: c.window}, at)
-		if (got == nil) != (c.says == "") || got != nil && (!strings.HasSuffix(got.Error(), c.says) || !errors.Is(got, quota.ErrRefused)) {
+		if (got == nil) != (c.says == "") || got != nil && (!strings.HasSuffix(got.Error(), c.says) || !as[*stoppedError](got)) {
 			t.Errorf("%s at %s: %v; want %q", c.window, c.at, got, c.says)
 		}
 	}

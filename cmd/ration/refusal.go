@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -16,7 +14,7 @@ import (
 )
 
 // refusal is the last refusal that ended a command, as the state folder keeps
-// it: the ledger writes nothing of refusals.
+// it. Ledgers do not record refusals.
 type refusal struct {
 	At        time.Time   `json:"at"` // by the ledger's clock
 	Ledger    string      `json:"ledger"`
@@ -38,82 +36,27 @@ type refusal struct {
 	Message   string      `json:"message"`
 }
 
-// asker remembers for which calls the ledger was asked in vain: a refusal does
-// not say on whose behalf it was. It is safe for concurrent use.
-type asker struct {
-	quota.Ledger
-	name string
-
-	mu      sync.Mutex
-	refused map[refusedKey]asked
-}
-
-// refusedKey is what two refusals of the same calls have in common.
-type refusedKey struct {
-	account, method, budget string
-	retryAt                 time.Time
-}
-
-type asked struct {
-	caller quota.Caller
-	units  quota.Units
-}
-
-// maxRefused bounds what an asker remembers.
-const maxRefused = 256
-
-func keyOf(r *quota.RefusedError) refusedKey {
-	return refusedKey{r.Account, r.Method, r.Budget, r.RetryAt.UTC()}
-}
-
-// asking returns the ledger, and keeps in mind what it refuses.
-func (a *app) asking(l quota.Ledger, name string) quota.Ledger {
-	a.asked = &asker{Ledger: l, name: name, refused: map[refusedKey]asked{}}
-	return a.asked
-}
-
-// Spend implements quota.Ledger.
-func (l *asker) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	answers, err := l.Ledger.Spend(ctx, batch)
-	for i := range answers {
-		if refused, ok := errors.AsType[*quota.RefusedError](answers[i].Err); ok {
-			l.mu.Lock()
-			if len(l.refused) >= maxRefused {
-				clear(l.refused)
-			}
-			l.refused[keyOf(refused)] = asked{batch.Requests[i].Caller, batch.Requests[i].Units}
-			l.mu.Unlock()
-		}
-	}
-	return answers, err
-}
-
-// RealTime implements quota.RealTimeLedger.
-func (l *asker) RealTime() bool { return quota.RealTime(l.Ledger) }
-
 // lastRefusal is the file of the last refusal in the state folder.
 const lastRefusal = "last-refusal.json"
 
-// keepRefusal writes the refusal that ended a command down, for why. It is
-// no reason to fail.
+// keepRefusal writes down the refusal that ended a command, for why. Errors are
+// ignored.
 func (a *app) keepRefusal(err error) {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if !ok || a.asked == nil {
+	if !ok || a.outages == nil {
 		return
 	}
-	a.asked.mu.Lock()
-	by := a.asked.refused[keyOf(refused)]
-	a.asked.mu.Unlock()
-	kept := &refusal{At: jsonTime(a.refusedAt(refused)), Ledger: a.asked.name, Account: refused.Account, Method: refused.Method,
-		Region: dash(by.caller.Region), Job: dash(by.caller.Job), Lane: dash(by.caller.Lane), Reason: string(refused.Reason), Measure: refused.Measure.String(),
-		Units: by.units, Needed: refused.Needed, Remaining: refused.Remaining, Kept: refused.Kept, Limit: refused.Limit, RetryAt: jsonTime(refused.RetryAt), Message: refused.Error()}
+	by := refused.Caller
+	kept := &refusal{At: jsonTime(a.refusedAt(refused)), Ledger: a.outages.name, Account: refused.Account, Method: refused.Method,
+		Region: dash(by.Region), Job: dash(by.Job), Lane: dash(by.Lane), Reason: string(refused.Reason), Measure: refused.Measure.String(),
+		Units: refused.Units, Needed: refused.Needed, Remaining: refused.Remaining, Kept: refused.Kept, Limit: refused.Limit,
+		RetryAt: jsonTime(refused.RetryAt), Message: a.concealed(refused.Error())}
 	if refused.Budget != "" {
 		kept.Budget = &refused.Budget
 	}
 	if refused.Detail != "" {
 		kept.Detail = new(a.concealed(refused.Detail))
 	}
-	kept.Message = a.concealed(kept.Message)
 	text, err := json.Marshal(kept)
 	if err != nil {
 		return

@@ -17,11 +17,10 @@ func TestRefusalIsKept(t *testing.T) {
 	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
 	a.conceal("AIzaSECRET")
 	a.conceal("another-secret")
-	asker := a.asking(nil, "sqlite:x").(*asker)
+	a.outages = &outages{name: "sqlite:x"}
 	at := time.Date(2026, 11, 20, 12, 0, 0, 1000, time.UTC)
 	refused := &quota.RefusedError{Account: "p", Budget: "all", Method: "search.list", Reason: quota.ReasonCooldown, Detail: "bad key AIzaSECRET another-secret",
-		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100}
-	asker.refused[keyOf(refused)] = asked{quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}, 100}
+		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100, Units: 100, Caller: quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}}
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() { a.keepRefusal(&reported{fmt.Errorf("wrapped: %w", refused)}) })

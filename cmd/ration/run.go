@@ -214,12 +214,12 @@ func worst(report *jobs.Report) error {
 	return found
 }
 
-// stoppedError is a reason to stop that is no refusal, such as the next tick.
+// stoppedError ends a command with exit code 75 without a refusal: the next
+// tick of a region has come, or another process corrects the log.
 type stoppedError struct{ err error }
 
-func (e *stoppedError) Error() string        { return e.err.Error() }
-func (e *stoppedError) Unwrap() error        { return e.err }
-func (e *stoppedError) Is(target error) bool { return target == quota.ErrRefused }
+func (e *stoppedError) Error() string { return e.err.Error() }
+func (e *stoppedError) Unwrap() error { return e.err }
 
 // runLine is the one line of a run that did not end complete.
 func runLine(report *jobs.Report, err error, now time.Time) string {
@@ -239,10 +239,11 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 		}
 		return fmt.Sprintf("failed: %s; %s", message(err), progress)
 	}
-	reason, when := withoutSecrets(err.Error()), ""
-	if cut := strings.LastIndex(reason, "; "); cut > 0 && as[*quota.RefusedError](err) {
-		reason = reason[:cut] // when to come back is said at the end
+	reason, when := err.Error(), ""
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 { // when to come back is said at the end
+		reason = strings.Replace(reason, refused.Error(), refused.Short(), 1)
 	}
+	reason = withoutSecrets(reason)
 	if at := jobs.RetryAt(err); !at.IsZero() {
 		when = fmt.Sprintf("; more at %s (in %s)", quota.Stamp(at), quota.Human(at.Sub(now)))
 	}
