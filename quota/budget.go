@@ -42,13 +42,21 @@ func (b *Budget) Coverage() *Coverage {
 	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions})
 }
 
-// CoverageAmong returns the coverage with which a Guard of these budgets charges
-// b, one of them: b.Coverage(), and of the notes of what others have spent (see
-// Verdict.LeftOf) only those that count for b. A note about one budget counts
-// for the others of its account that cover every call it may stand for, over a
-// window that is more than half as long. It would otherwise hold against a
-// minute's budget what others spent all day.
-func (b *Budget) CoverageAmong(budgets []Budget) *Coverage {
+// Coverages returns the coverage with which a Guard of these budgets charges
+// each of them. It is that of Budget.Coverage, without those notes of what other
+// clients of the upstream have spent (see Verdict.LeftOf) that do not count for
+// the budget. A note about one budget counts for the others of its account that
+// cover every call it may stand for, over a window that is more than half as
+// long. It would otherwise hold against a minute's budget what was spent all day.
+func Coverages(budgets []Budget) []*Coverage {
+	coverages := make([]*Coverage, len(budgets))
+	for i := range budgets {
+		coverages[i] = budgets[i].coverageAmong(budgets)
+	}
+	return coverages
+}
+
+func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
 	c := Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions}
 	if len(b.Lanes) > 0 || len(b.Regions) > 0 {
 		return NewCoverage(c)

@@ -56,7 +56,7 @@ func (g *Grant) Balances() []Balance {
 	}
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
-		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], At: g.receipt.At, Used: held.Used}
+		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], Coverage: g.plan.charges[i].Coverage, At: g.receipt.At, Used: held.Used}
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}

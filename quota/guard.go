@@ -86,6 +86,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	}
 	g.plans.byCall.Store(&map[planKey]*plan{})
 	g.refusals.on, g.refusals.base = RealTime(ledger), time.Now()
+	coverages := Coverages(g.budgets)
 	var errs []error
 	for account, history := range g.history {
 		if history < 0 || history > MaxHistory || history%time.Microsecond != 0 {
@@ -104,11 +105,11 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		} else {
 			names[name] = true
 		}
-		own, coverage := map[string]*Charge{}, b.CoverageAmong(g.budgets)
+		own := map[string]*Charge{}
 		for region := range b.Floor {
-			own[region] = b.charge(region, coverage)
+			own[region] = b.charge(region, coverages[i])
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge("", coverage), own})
+		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge("", coverages[i]), own})
 	}
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
@@ -253,6 +254,9 @@ func (g *Guard) plan(call *Call) *plan {
 	return made
 }
 
+// Ledger returns the ledger that the guard charges.
+func (g *Guard) Ledger() Ledger { return g.ledger }
+
 // Covering returns the budgets that call would be charged to.
 func (g *Guard) Covering(call Call) []Budget {
 	var covering []Budget
@@ -262,78 +266,6 @@ func (g *Guard) Covering(call Call) []Budget {
 		}
 	}
 	return covering
-}
-
-// Balance is what one budget holds at one instant of the ledger's clock.
-type Balance struct {
-	Budget    Budget
-	At        time.Time
-	Since     time.Time // entries stamped at or after this count; zero for an estimate
-	Used      Units     // may exceed the limit, after a call that cost more than its price
-	Over      Units     // of an estimate: how much more than Used the trailing window may really hold
-	Remaining Units     // never negative; part of it may be kept for Floors
-	NextFree  time.Time // when the next units return; zero when nothing is used
-	Cooldown  *Cooldown // nil when none holds
-	Floors    []FloorBalance
-	Ahead     time.Duration // how far the newest entry is stamped ahead of At, when by more than MaxStepBack; see Guard.Restamp
-}
-
-// FloorBalance is how much a region has used of its floor, sorted by region.
-type FloorBalance struct {
-	Region string
-	Floor  Units
-	Used   Units // may be more than the floor
-	Kept   Units // for calls of the region alone; 0 once the floors of the day have ended
-}
-
-// Balances returns the balance of every budget, in the order they were given.
-// Budgets of one account are read at one instant. Calls with a Key have logs
-// of their own, which it leaves out.
-func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
-	balances := make([]Balance, len(g.budgets))
-	for account, budgets := range g.accounts {
-		var charges []*Charge // of each budget, and behind it of its floors
-		for _, b := range budgets {
-			charges = append(charges, b.charge)
-			for _, floor := range b.charge.Floors {
-				charges = append(charges, &Charge{Budget: b.charge.Budget, Coverage: floor.Coverage, Limit: b.charge.Limit, Window: b.charge.Window})
-			}
-		}
-		standings, err := g.ledger.Standings(ctx, account, "", charges)
-		if err != nil {
-			return nil, opError("balances of "+account, err)
-		}
-		for _, b := range budgets {
-			balance := g.balance(b.budget, &standings[0])
-			floors := b.charge.Floors
-			if len(floors) > 0 {
-				balance.Floors = b.charge.balances(standings[1:])
-			}
-			balances[b.budget], standings = balance, standings[1+len(floors):]
-		}
-	}
-	return balances, nil
-}
-
-// balance returns what a standing says of the budget at a place.
-func (g *Guard) balance(budget int, s *Standing) Balance {
-	b := Balance{Budget: g.budgets[budget], At: s.At, Since: s.Since, Used: s.Used, Over: s.Over, NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead}
-	b.Remaining = max(0, b.Budget.Limit-s.Used)
-	return b
-}
-
-// balances returns what the standings of a charge's floors say.
-func (c *Charge) balances(standings []Standing) []FloorBalance {
-	var balances []FloorBalance
-	for i, floor := range c.Floors {
-		s := standings[i]
-		b := FloorBalance{Region: floor.Coverage.Regions[0], Floor: floor.Units, Used: s.Used}
-		if c.FloorUntil == 0 || s.At.Before(c.Window.Day(s.At).Next.Add(-c.FloorUntil)) {
-			b.Kept = max(0, b.Floor-b.Used)
-		}
-		balances = append(balances, b)
-	}
-	return balances
 }
 
 // Cool sets a cooldown that all processes on the ledger share.

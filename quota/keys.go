@@ -50,7 +50,7 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 		read++
 		k := KeyBalance{Key: key, Balances: make([]Balance, len(budgets))}
 		for i, b := range budgets {
-			k.Balances[i] = g.balance(b.budget, &standings[i])
+			k.Balances[i] = g.balance(&b, &standings[i])
 		}
 		fullest = append(fullest, k)
 		slices.SortStableFunc(fullest, func(a, b KeyBalance) int { return cmp.Compare(b.share(), a.share()) })

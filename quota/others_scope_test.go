@@ -63,9 +63,9 @@ func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
 	}
 }
 
-// TestCoverageAmongIsSharedWhereItCan: only budgets whose others may be noted,
+// TestCoveragesAreSharedWhereTheyCan: only budgets whose others may be noted,
 // and that this one does not count, make a coverage of its own.
-func TestCoverageAmongIsSharedWhereItCan(t *testing.T) {
+func TestCoveragesAreSharedWhereTheyCan(t *testing.T) {
 	minute := budget("minute", 10, time.Minute)
 	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
 	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"
@@ -73,11 +73,11 @@ func TestCoverageAmongIsSharedWhereItCan(t *testing.T) {
 	budgets := []quota.Budget{minute, lane, region, calls, theirs, estimate}
 	for i := range budgets {
 		b := &budgets[i]
-		if got, want := b.CoverageAmong(budgets).Key(), b.Coverage().Key(); got != want {
+		if got, want := quota.Coverages(budgets)[i].Key(), b.Coverage().Key(); got != want {
 			t.Errorf("%s: %q; want %q", b.Name, got, want)
 		}
 	}
-	if got := minute.CoverageAmong(append(budgets, budget("day", 10, 24*time.Hour))).Key(); got != `x"others: day"` {
+	if got := quota.Coverages(append(budgets, budget("day", 10, 24*time.Hour)))[0].Key(); got != `x"others: day"` {
 		t.Errorf("beside a day: %q", got)
 	}
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,35 +96,26 @@ func (a *app) cooldownList(ctx context.Context) error {
 func cooldowns(ctx context.Context, s *spending, table *costs.Table) (at time.Time, found []cooled, err error) {
 	found = []cooled{}
 	for _, account := range accounts(table) {
-		names := []string{""}
-		for _, b := range table.Budgets() {
-			if b.Account == account {
-				names = append(names, b.Name)
-			}
-		}
-		held, err := s.held(ctx, account, names...)
+		now, held, err := s.guard.Cooldowns(ctx, account)
 		if err != nil {
 			return at, nil, err
 		}
-		for i, h := range held {
-			at = h.At
-			if h.Cooldown != nil && h.Cooldown.Budget == names[i] {
-				found = append(found, newCooled(h.Cooldown, at))
-			}
+		at = now
+		for i := range held {
+			found = append(found, newCooled(&held[i], at))
 		}
 	}
 	return at, found, nil
 }
 
-// held asks which cooldowns hold budgets of an account; the empty name is the
-// account itself. Of a budget's own and its account's it is the later one.
-func (s *spending) held(ctx context.Context, account string, budgets ...string) ([]quota.Standing, error) {
-	everything := quota.NewCoverage(quota.Coverage{})
-	var charges []*quota.Charge
-	for _, name := range budgets {
-		charges = append(charges, &quota.Charge{Budget: name, Coverage: everything, Limit: 1, Window: quota.Sliding(time.Minute)})
+// cooldownOf returns the cooldown of a budget, or with an empty name of the
+// account, and nil when it has none of its own that is seen.
+func cooldownOf(cooldowns []quota.Cooldown, budget string) *quota.Cooldown {
+	i := slices.IndexFunc(cooldowns, func(c quota.Cooldown) bool { return c.Budget == budget })
+	if i < 0 {
+		return nil
 	}
-	return s.allowance.Standings(ctx, account, "", charges)
+	return &cooldowns[i]
 }
 
 func (a *app) cooldownClearCommand() *cobra.Command {
@@ -207,14 +200,14 @@ func (a *app) printStill(still []cooled, at time.Time) {
 // clear lifts the cooldown, says what it was, and looks what still holds. A
 // budget's own that its account's outlasts is lifted unseen.
 func (out *cleared) clear(ctx context.Context, s *spending, table *costs.Table, budget string) (at time.Time, err error) {
-	before, err := s.held(ctx, out.Account, budget)
+	_, before, err := s.guard.Cooldowns(ctx, out.Account)
 	if err != nil {
 		return at, err
 	}
 	if err := s.guard.Uncool(ctx, out.Account, budget); err != nil {
 		return at, err
 	}
-	if c := before[0].Cooldown; c != nil && c.Budget == budget {
+	if c := cooldownOf(before, budget); c != nil {
 		out.Lifted, out.Until, out.Reason = true, instant(c.Until), &c.Reason
 		if err := s.note(ctx, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
 			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
@@ -304,11 +297,11 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	}
 	defer s.Close()
 	failed := func(err error) error { return fmt.Errorf("%w (ledger %s)", err, s.ledger.name) }
-	held, err := s.held(ctx, account, budget)
+	at, _, err := s.guard.Now(ctx, account)
 	if err != nil {
 		return failed(err)
 	}
-	if at := held[0].At; length == 0 {
+	if length == 0 {
 		if until.IsZero() {
 			if until, err = nextReset(table, account, at); err != nil {
 				return err
@@ -324,16 +317,17 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if err := s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget)); err != nil {
 		return failed(err)
 	}
-	if held, err = s.held(ctx, account, budget); err != nil {
+	at, held, err := s.guard.Cooldowns(ctx, account)
+	if err != nil {
 		return failed(err)
 	}
-	c := held[0].Cooldown
+	c := cmp.Or(cooldownOf(held, budget), cooldownOf(held, "")) // the account's may outlast it
 	if c == nil {
 		return fmt.Errorf("%s: the cooldown is over already; give a longer one", whose(account, budget))
 	}
 	if a.json {
-		return a.writeJSON(newCooled(c, held[0].At))
+		return a.writeJSON(newCooled(c, at))
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(held[0].At)), safe(dash(c.Reason)))
+	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)))
 	return nil
 }

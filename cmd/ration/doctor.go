@@ -149,7 +149,11 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
 	watch.silent = true
 	l.Ledger = &underAllowance{l.Ledger, watch}
-	a.examineLedger(ctx, c, l, accounts(table))
+	if s.guard, err = quota.NewGuard(l.Ledger, table.Budgets(), nil); err != nil {
+		c.failed(&configError{err})
+		return
+	}
+	a.examineLedger(ctx, c, s, accounts(table))
 	if units, err := unrecorded(s, table); err != nil {
 		c.failed(err)
 	} else if units > 0 {
@@ -273,9 +277,9 @@ func examineFolder(c *checkup, dir string, mode fs.FileMode) {
 // doctor says so.
 const maxSkew = time.Minute
 
-func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, accounts []string) {
-	standing, err := l.standing(ctx, accounts[0])
-	at := standing.At
+func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accounts []string) {
+	l := s.ledger
+	at, _, err := s.guard.Now(ctx, accounts[0])
 	if err != nil {
 		c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
 		return
@@ -285,12 +289,12 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, accounts
 		c.found(warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {
-		standing, err := l.standing(ctx, account)
+		_, ahead, err := s.guard.Now(ctx, account)
 		if err != nil {
 			c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
-		} else if standing.Ahead > 0 {
+		} else if ahead > 0 {
 			c.found(warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
-				safe(account), quota.Human(standing.Ahead))
+				safe(account), quota.Human(ahead))
 		}
 	}
 	redis, ok := l.Ledger.(*underAllowance).Ledger.(*redisledger.Ledger)
@@ -308,14 +312,4 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, l *ledger, accounts
 		}
 		c.found(grade, f.Do, "%s", f.What)
 	}
-}
-
-// standing asks the ledger for its time, and how far an account's log is ahead of it.
-func (l *ledger) standing(ctx context.Context, account string) (quota.Standing, error) {
-	anything := &quota.Charge{Budget: "doctor", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 1, Window: quota.Sliding(time.Minute)}
-	standings, err := l.Standings(ctx, account, "", []*quota.Charge{anything})
-	if err != nil {
-		return quota.Standing{}, err
-	}
-	return standings[0], nil
 }

@@ -104,11 +104,11 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 
 func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table) error {
 	for _, account := range accounts(table) {
-		held, err := s.held(ctx, account, "")
+		at, _, err := s.guard.Now(ctx, account)
 		if err != nil {
 			return err
 		}
-		r.At = held[0].At
+		r.At = at
 		log := accountLog{Account: account, Keeps: seconds(keeps(table, account))}
 		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account}) {
 			if err != nil {

@@ -36,14 +36,11 @@ func (s *spending) openBooks(ctx context.Context, named []*correction, measure q
 	if err != nil {
 		return nil, err
 	}
-	account, budgets := named[0].Account, make([]quota.Budget, len(balances))
-	for i := range balances {
-		budgets[i] = balances[i].Budget
-	}
+	account := named[0].Account
 	for _, balance := range balances {
 		if balance.Budget.Account == account && balance.Budget.Measure == measure {
 			b.place[balance.Budget.Name] = len(b.balances)
-			b.balances, b.covers = append(b.balances, balance), append(b.covers, balance.Budget.CoverageAmong(budgets))
+			b.balances, b.covers = append(b.balances, balance), append(b.covers, balance.Coverage)
 		}
 	}
 	for _, c := range named {

@@ -130,7 +130,7 @@ func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table
 	for _, b := range balances {
 		one := newStanding(b)
 		r.Budgets, r.At = append(r.Budgets, one), b.At
-		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &attribution{standing: one, balance: b, coverage: b.Budget.CoverageAmong(table.Budgets())})
+		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &attribution{standing: one, balance: b, coverage: b.Coverage})
 	}
 	for account, budgets := range accounts {
 		since := slices.MinFunc(budgets, func(a, b *attribution) int { return a.since().Compare(b.since()) }).since()

@@ -102,22 +102,17 @@ func (a *app) why(ctx context.Context) error {
 // explain reads the ledger: the window as it was, and what it says now.
 func (e *explanation) explain(ctx context.Context, s *spending, table *costs.Table) error {
 	r := e.Refusal
-	held, err := s.held(ctx, r.Account, "")
+	at, _, err := s.guard.Now(ctx, r.Account)
 	if err != nil {
 		return err
 	}
-	e.At = held[0].At.UTC()
-	var budget *quota.Budget
-	if r.Budget != nil {
-		for _, b := range table.Budgets() {
-			if b.Account == r.Account && b.Name == *r.Budget {
-				budget = &b
+	e.At = at.UTC()
+	budgets := table.Budgets()
+	for i := range budgets {
+		if b := &budgets[i]; r.Budget != nil && b.Account == r.Account && b.Name == *r.Budget && r.Ledger == s.ledger.name {
+			if err := e.spenders(ctx, s, b, quota.Coverages(budgets)[i]); err != nil {
+				return err
 			}
-		}
-	}
-	if budget != nil && r.Ledger == s.ledger.name {
-		if err := e.spenders(ctx, s, budget, budget.CoverageAmong(table.Budgets())); err != nil {
-			return err
 		}
 	}
 	if r.Ledger != s.ledger.name {
@@ -217,44 +212,20 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 		}
 		call.Units = priced.Units
 	}
-	held, err := s.held(ctx, r.Account, "")
-	if err != nil {
+	err := s.guard.Probe(ctx, call)
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	switch {
+	case ok && refused.Reason == quota.ReasonCooldown:
+		e.Now.Reason = new(fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, refused.Budget), quota.Stamp(refused.RetryAt)))
+	case ok:
+		e.Now.Reason = new(fmt.Sprintf("%s has %d of %s left, it needs %d", refused.Budget, refused.Remaining, measured(refused.Limit, refused.Measure.String()), refused.Needed))
+	case errors.Is(err, quota.ErrNeverFits):
+		e.Now.Reason = new(err.Error())
+	case err != nil:
 		return err
 	}
-	balances, err := s.guard.Balances(ctx)
-	if err != nil {
-		return err
-	}
-	reason := ""
-	if c := held[0].Cooldown; c != nil {
-		reason = fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, ""), quota.Stamp(c.Until))
-	}
-	for _, b := range balances {
-		if reason != "" || b.Budget.Account != r.Account || !b.Budget.Coverage().Covers(call.Method, call.Caller) {
-			continue
-		}
-		need := b.Budget.Coverage().Amount(call.Units)
-		if c := b.Cooldown; c != nil {
-			reason = fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, c.Budget), quota.Stamp(c.Until))
-		} else if left := max(0, b.Remaining-keptFrom(call.Caller.Region, &b)); need > left {
-			reason = fmt.Sprintf("%s has %d of %s left, it needs %d", b.Budget.Name, left, measured(b.Budget.Limit, b.Budget.Measure.String()), need)
-		}
-	}
-	e.Now.Granted = new(reason == "")
-	if reason != "" {
-		e.Now.Reason = &reason
-	}
+	e.Now.Granted = new(err == nil)
 	return nil
-}
-
-// keptFrom returns what a budget keeps from a region for the floors of others.
-func keptFrom(region string, b *quota.Balance) (kept quota.Units) {
-	for _, floor := range b.Floors {
-		if floor.Region != region {
-			kept += floor.Kept
-		}
-	}
-	return kept
 }
 
 // undash is dash undone.

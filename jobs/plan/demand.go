@@ -133,9 +133,10 @@ func (d *demand) atWorst() []string {
 	return names
 }
 
-// held returns the entries that count for a budget, with what they count for.
-func (in *Input) held(b *quota.Budget, count func(e *quota.Entry, amount int64)) {
-	coverage := b.CoverageAmong(in.Budgets)
+// held returns the entries that count for the budget at a place, with what they
+// count for.
+func (in *Input) held(place int, count func(e *quota.Entry, amount int64)) {
+	b, coverage := &in.Budgets[place], quota.Coverages(in.Budgets)[place]
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]

@@ -100,7 +100,7 @@ func (in *Input) question(place int) *question {
 		region := slices.IndexFunc(in.Regions, func(r jobs.Region) bool { return r.Name == name })
 		q.floors = append(q.floors, floor{name: name, units: int64(units), region: region})
 	}
-	in.held(q.budget, func(e *quota.Entry, amount int64) {
+	in.held(place, func(e *quota.Entry, amount int64) {
 		q.held.add(e.At.UnixMicro(), amount)
 		for i := range q.floors {
 			if f := &q.floors[i]; f.name == e.Caller.Region {

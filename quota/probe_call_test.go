@@ -1,0 +1,65 @@
+package quota_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// TestProbeAnswersAsSpendWould: whatever is recorded, kept for other regions or
+// cooling down, Probe refuses exactly the calls that Spend refuses.
+func TestProbeAnswersAsSpendWould(t *testing.T) {
+	rapid.Check(t, func(d *rapid.T) {
+		now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		floored, narrow := budget("floored", 100, time.Hour), budget("narrow", 3, time.Minute)
+		floored.Floor = map[string]quota.Units{"IN": 30, "GB": 10}
+		narrow.Methods, narrow.Measure = []string{"search"}, quota.Calls
+		day := quota.Budget{Account: account, Name: "day", Limit: 150, Window: quota.Daily(time.UTC)}
+		guard := newGuard(t, &memledger.Options{Now: func() time.Time { return now }}, floored, narrow, day)
+		for range rapid.IntRange(1, 30).Draw(d, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1200).Draw(d, "seconds")) * time.Second)
+			if rapid.IntRange(0, 9).Draw(d, "cool") == 0 {
+				stop := quota.Cooldown{Account: account, Budget: rapid.SampledFrom([]string{"", "narrow", "day"}).Draw(d, "budget"), For: time.Minute, Reason: "stop"}
+				if err := guard.Cool(t.Context(), stop); err != nil {
+					d.Fatal(err)
+				}
+			}
+			c := call(rapid.SampledFrom([]string{"search", "list"}).Draw(d, "method"), quota.Units(rapid.IntRange(1, 60).Draw(d, "units")))
+			c.Caller.Region = rapid.SampledFrom([]string{"", "IN", "GB", "US"}).Draw(d, "region")
+			probed := guard.Probe(t.Context(), c)
+			_, spent := guard.Spend(t.Context(), c)
+			if (probed == nil) != (spent == nil) || errors.Is(probed, quota.ErrNeverFits) != errors.Is(spent, quota.ErrNeverFits) {
+				d.Fatalf("probed %v; spent %v", probed, spent)
+			}
+			said, first := errors.AsType[*quota.RefusedError](probed)
+			real, second := errors.AsType[*quota.RefusedError](spent)
+			if first && second && said.Budget == real.Budget && said.Reason == real.Reason && said.Short() != real.Short() {
+				d.Fatalf("probed %v; spent %v", probed, spent)
+			}
+		}
+	})
+}
+
+// TestCooldownsAreListedOnce: the account's first, then those of its budgets
+// that outlast it.
+func TestCooldownsAreListedOnce(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	guard := newGuard(t, &memledger.Options{Now: func() time.Time { return now }}, budget("short", 10, time.Hour), budget("long", 10, time.Hour))
+	for name, length := range map[string]time.Duration{"": time.Hour, "short": time.Minute, "long": 2 * time.Hour} {
+		if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, Budget: name, For: length}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, cooldowns, err := guard.Cooldowns(t.Context(), account)
+	if err != nil || !at.Equal(now) || len(cooldowns) != 2 || cooldowns[0].Budget != "" || cooldowns[1].Budget != "long" {
+		t.Errorf("at %s: %+v, %v; want the account's and long's", at, cooldowns, err)
+	}
+	if at, ahead, err := guard.Now(t.Context(), account); err != nil || !at.Equal(now) || ahead != 0 {
+		t.Errorf("it is %s, %s ahead, %v", at, ahead, err)
+	}
+}
