@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/quota/reconcile"
 )
 
 // The exit codes of every command.
@@ -90,14 +91,14 @@ func code(err error) (exit int, kind string) {
 		return exitSignal + int(stopped.signal), "interrupted"
 	case as[misfitError](err):
 		return exitMisfit, "misfit"
-	case as[*usageError](err), is(catalog.ErrEmptyQuery):
+	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
 	case as[*configError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"
-	case is(quota.ErrRefused), as[*stoppedError](err):
+	case is(quota.ErrRefused, quota.ErrCorrecting), as[*stoppedError](err), as[*reconcile.BoundaryError](err):
 		return exitStopped, "refused"
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
 		return exitUsage, "usage" // cobra has no type for it

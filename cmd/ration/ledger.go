@@ -130,7 +130,7 @@ func (l *accountLog) add(e quota.Entry) {
 	}
 	l.Newest = instant(e.At)
 	l.Entries, l.Units, l.Calls = l.Entries+1, l.Units+e.Units, l.Calls+e.Calls
-	switch driftOf(e) {
+	switch driftOf(&e) {
 	case byHand:
 		l.ReconciledUnits, l.ReconciledCalls = l.ReconciledUnits+e.Units, l.ReconciledCalls+e.Calls
 	case byUpstream:

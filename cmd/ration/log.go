@@ -147,10 +147,12 @@ type logged struct {
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
 	Run     string      `json:"run"`
+
+	note string // what it is, if it is not a call
 }
 
 func newLogged(account string, e quota.Entry) logged {
-	return logged{e.At, e.ID.String(), account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), runOf(e.ID)}
+	return logged{e.At, e.ID.String(), account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), runOf(e.ID), noteOf(&e)}
 }
 
 // runOf is the part of an id that all entries of one process share.
@@ -250,23 +252,23 @@ func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *l
 func (a *app) logTable(entries []logged) {
 	t := a.table("at", "run", "method", "units", "lane", "job", "region", "")
 	for _, e := range entries {
-		t.row(dated(e.At.UTC(), a.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note())
+		t.row(dated(e.At.UTC(), a.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note)
 	}
 	t.print()
 }
 
-// note says what an entry is that is no common call.
-func (e *logged) note() string {
-	found := drift(e.Job, e.Lane, e.Units, e.Calls)
-	switch {
-	case found != "":
+// noteOf says what an entry is that is not a call.
+func noteOf(e *quota.Entry) string {
+	if found := driftOf(e); found != "" {
 		return "found missing " + found
-	case e.Calls > 0:
-		return ""
-	case e.Units > 0:
+	}
+	switch e.Kind {
+	case quota.EntryRefunded:
+		return "refunded"
+	case quota.EntryAddition:
 		return "added to an earlier call"
-	case strings.HasPrefix(e.Method, "cooldown."), strings.HasPrefix(e.Method, "ledger."):
+	case quota.EntryNote, quota.EntryCorrection:
 		return "no call, by hand"
 	}
-	return "refunded"
+	return ""
 }

@@ -2,22 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/reconcile"
 )
-
-// maxReconciledCalls bounds the calls that reconcile enters at once: each is an
-// entry of its own.
-const maxReconciledCalls = 10_000
 
 func (a *app) reconcileCommand() *cobra.Command {
 	var account string
@@ -65,21 +60,15 @@ counted it takes whole calls off, with their units.
 	return cmd
 }
 
-// reading is what a console says was used of a budget.
-type reading struct {
-	budget string
-	used   quota.Units
-}
-
 // parseReadings reads BUDGET with --used, or BUDGET=N once or more.
-func parseReadings(args []string, used int64, given bool) ([]reading, error) {
+func parseReadings(args []string, used int64, given bool) ([]reconcile.Reading, error) {
 	if given {
 		if len(args) != 1 || used < 0 || quota.Units(used) > quota.MaxLimit {
 			return nil, &usageError{fmt.Errorf("--used: give one budget, and what the upstream's console says was used, 0 to %d", quota.MaxLimit)}
 		}
-		return []reading{{args[0], quota.Units(used)}}, nil
+		return []reconcile.Reading{{Budget: args[0], Used: quota.Units(used)}}, nil
 	}
-	var readings []reading
+	var readings []reconcile.Reading
 	for _, arg := range args {
 		cut := strings.LastIndexByte(arg, '=')
 		if cut < 0 {
@@ -89,17 +78,16 @@ func parseReadings(args []string, used int64, given bool) ([]reading, error) {
 		if err != nil || n < 0 || quota.Units(n) > quota.MaxLimit {
 			return nil, &usageError{fmt.Errorf("%s: write BUDGET=N, with N from 0 to %d", safe(arg), quota.MaxLimit)}
 		}
-		if slices.ContainsFunc(readings, func(r reading) bool { return r.budget == arg[:cut] }) {
+		if slices.ContainsFunc(readings, func(r reconcile.Reading) bool { return r.Budget == arg[:cut] }) {
 			return nil, &usageError{fmt.Errorf("%s is given twice; give each budget once", safe(arg[:cut]))}
 		}
-		readings = append(readings, reading{arg[:cut], quota.Units(n)})
+		readings = append(readings, reconcile.Reading{Budget: arg[:cut], Used: quota.Units(n)})
 	}
 	return readings, nil
 }
 
 // correction is what a reconciliation did to one budget.
 type correction struct {
-	budget quota.Budget
 	target quota.Units
 
 	Account string      `json:"account"`
@@ -114,33 +102,27 @@ type correction struct {
 	Also    []string    `json:"also_charged"` // budgets not named that the corrections of its measure raised
 }
 
-// corrections returns the budgets that are named, all of one account.
-func corrections(table *costs.Table, readings []reading, account string, force bool) ([]*correction, error) {
-	var all []*correction
-	for _, r := range readings {
-		budget, err := budgetOf(table, r.budget, account)
+// accountOf returns the account of the budgets that are read, which must be one.
+func accountOf(table *costs.Table, readings []reconcile.Reading, flag string) (account string, err error) {
+	for i, r := range readings {
+		budget, err := budgetOf(table, r.Budget, flag)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		if len(all) > 0 && budget.Account != all[0].Account {
-			return nil, &usageError{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", safe(all[0].Budget), safe(budget.Name))}
+		if i > 0 && budget.Account != account {
+			return "", &usageError{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", safe(readings[0].Budget), safe(r.Budget))}
 		}
-		if r.used > budget.Limit && !force {
-			return nil, &usageError{fmt.Errorf("%d is above the limit of %s, %d %s; if the console really says so, add --force", r.used, safe(budget.Name), budget.Limit, budget.Measure)}
-		}
-		all = append(all, &correction{budget: budget, target: r.used, Account: budget.Account, Budget: budget.Name,
-			Measure: budget.Measure.String(), Limit: budget.Limit, Also: []string{}})
+		account = budget.Account
 	}
-	return all, nil
+	return account, nil
 }
 
-func (a *app) reconcile(ctx context.Context, readings []reading, account string, force bool) error {
+func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, account string, force bool) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
 	}
-	all, err := corrections(table, readings, account, force)
-	if err != nil {
+	if account, err = accountOf(table, readings, account); err != nil {
 		return err
 	}
 	s, err := a.openGuard(table, true)
@@ -148,45 +130,20 @@ func (a *app) reconcile(ctx context.Context, readings []reading, account string,
 		return err
 	}
 	defer s.Close()
-	// The claim of a correction would go out within an allowance.
-	if _, err := s.guard.Balances(ctx); err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	err = s.guard.Correct(ctx, all[0].Account, func() error {
-		// Whole calls that are taken off take their units along, so units come last.
-		for _, measure := range []quota.Measure{quota.Calls, quota.ByUnits} {
-			if err := s.correct(ctx, all, measure, force); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if errors.Is(err, quota.ErrCorrecting) {
-		err = &stoppedError{err}
-	}
-	if as[*usageError](err) {
+	results, err := reconcile.Account(ctx, s.guard, account, readings, force)
+	if as[*reconcile.RejectedError](err) {
 		return err
-	}
-	if err == nil {
-		err = s.readAfter(ctx, all)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
-	return a.printCorrections(all)
-}
-
-// readAfter sets what the budgets hold after their correction.
-func (s *spending) readAfter(ctx context.Context, all []*correction) error {
-	balances, err := s.guard.Balances(ctx)
-	for _, b := range balances {
-		for _, c := range all {
-			if b.Budget.Account == c.Account && b.Budget.Name == c.Budget {
-				c.Used, c.Left = b.Used, b.Remaining
-			}
-		}
+	all := make([]*correction, len(results))
+	for i, r := range results {
+		b := &r.Balance.Budget
+		all[i] = &correction{target: r.Target, Account: account, Budget: b.Name, Measure: b.Measure.String(), Limit: b.Limit, Before: r.Before,
+			Used: r.Balance.Used, Left: r.Balance.Remaining, Entered: r.Entered, Lowered: r.Lowered, Also: r.Also}
 	}
-	return err
+	return a.printCorrections(all)
 }
 
 func (a *app) printCorrections(all []*correction) error {
@@ -200,70 +157,6 @@ func (a *app) printCorrections(all []*correction) error {
 		fmt.Fprintln(a.stdout, c.told())
 	}
 	return nil
-}
-
-// correct brings the named budgets of a measure to their numbers, in one plan.
-func (s *spending) correct(ctx context.Context, all []*correction, measure quota.Measure, force bool) error {
-	named := slices.DeleteFunc(slices.Clone(all), func(c *correction) bool { return c.budget.Measure != measure })
-	if len(named) == 0 {
-		return nil
-	}
-	books, err := s.openBooks(ctx, named, measure)
-	if err != nil {
-		return err
-	}
-	var late error // a console that shows less than the ledger often is
-	for _, c := range named {
-		if c.Before = books.used(c.Budget); c.target < c.Before && !force {
-			late = &usageError{fmt.Errorf("%s has %d of %d %s used, more than the %d of the console; consoles are late, and others may share its ledger: look again in some minutes, and lower it with --force if the calls were never made",
-				safe(c.Budget), c.Before, c.Limit, c.Measure, c.target)}
-		}
-	}
-	steps, err := books.plan(force)
-	if late != nil && (err != nil || !steps.move()) {
-		return late
-	}
-	if err != nil {
-		return err
-	}
-	if err := books.permit(steps); err != nil {
-		return err
-	}
-	lowered, err := s.enter(ctx, books, steps)
-	if err != nil {
-		return err
-	}
-	for _, c := range named {
-		net := steps.net(books.place[c.Budget])
-		c.Entered, c.Lowered = max(0, net), max(0, -net)
-		c.Also = books.raised(steps)
-		if lowered {
-			if err := s.note(ctx, c.Account, "ledger.lower", 0, jobOf(reconciled, c.Budget)); err != nil {
-				return err
-			}
-		}
-		if c.Before+net != c.target {
-			continue // it does not hold what the console says
-		}
-		if err := s.note(ctx, c.Account, reconcileMark, 0, jobOf(reconciled, c.Budget)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// betweenDays refuses what would count into two days, or months: the console
-// shows one of them.
-func betweenDays(b *quota.Budget, at time.Time) error {
-	if b.Window.Kind() != quota.KindDaily {
-		return nil
-	}
-	window := b.Window.Day(at)
-	if at.Before(window.Next) {
-		return nil
-	}
-	return &stoppedError{fmt.Errorf("%s begins anew, and what is entered now would count into both its windows; go on at %s (in %s)",
-		safe(b.Name), quota.Stamp(window.Opens), quota.Human(window.Opens.Sub(at)))}
 }
 
 // told is the correction for people.

@@ -100,7 +100,7 @@ func (b *attribution) add(e quota.Entry) {
 	b.ByRegion[dash(e.Caller.Region)] += amount
 	b.ByLane[dash(e.Caller.Lane)] += amount
 	b.ByJob[dash(e.Caller.Job)] += amount
-	switch driftOf(e) {
+	switch driftOf(&e) {
 	case byHand:
 		b.Reconciled += amount
 	case byUpstream:

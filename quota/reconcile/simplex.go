@@ -1,26 +1,27 @@
-package main
+package reconcile
 
 import (
 	"math/big"
 	"slices"
 )
 
-// program is a linear program: the x of at least 0 that make every row's sum
-// its right side, at the least cost. Its columns are added one by one.
+// program is a linear program: find the x of at least 0 that bring every row's
+// sum to its right side, at the least cost. Rows are added before columns. It is
+// exact: amounts may have 48 bits, and costs set them up to 36 bits apart.
 type program struct {
 	right   []*big.Rat
 	columns [][]int64 // a column's coefficient in each row; short ones end in zeros
 	costs   []int64
 }
 
-// row adds an equation and returns its place.
-func (p *program) row(right int64) int {
+// addRow adds an equation and returns its place.
+func (p *program) addRow(right int64) int {
 	p.right = append(p.right, big.NewRat(right, 1))
 	return len(p.right) - 1
 }
 
-// column adds a variable with a cost and returns its place.
-func (p *program) column(cost int64, coefficients map[int]int64) int {
+// addColumn adds a variable with a cost and returns its place.
+func (p *program) addColumn(cost int64, coefficients map[int]int64) int {
 	column := make([]int64, len(p.right))
 	for row, coefficient := range coefficients {
 		column[row] = coefficient
@@ -80,12 +81,12 @@ func (p *program) branch(left int) ([]*big.Rat, bool) {
 // new variable is the bound.
 func (p *program) bounded(j int, bound, slack int64) *program {
 	more := &program{right: slices.Clone(p.right), columns: slices.Clone(p.columns), costs: slices.Clone(p.costs)}
-	row := more.row(bound)
+	row := more.addRow(bound)
 	column := make([]int64, row+1)
 	copy(column, more.columns[j])
 	column[row] = 1
 	more.columns[j] = column
-	more.column(0, map[int]int64{row: slack})
+	more.addColumn(0, map[int]int64{row: slack})
 	return more
 }
 

@@ -1,0 +1,268 @@
+package reconcile_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/reconcile"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// stand is an account with budgets that share calls, on a ledger.
+type stand struct {
+	t     *testing.T
+	guard *quota.Guard
+}
+
+func newStand(t *testing.T, l quota.Ledger, budgets []quota.Budget) *stand {
+	t.Helper()
+	for i := range budgets {
+		budgets[i].Account = "p"
+		if budgets[i].Limit == 0 {
+			budgets[i].Limit = 9500
+		}
+		if budgets[i].Window == (quota.Window{}) {
+			budgets[i].Window = quota.Sliding(24 * time.Hour)
+		}
+	}
+	guard, err := quota.NewGuard(l, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stand{t, guard}
+}
+
+// reconcile gives the readings of several budgets at once, and returns the error.
+func (s *stand) reconcile(force bool, readings map[string]quota.Units) error {
+	s.t.Helper()
+	var all []reconcile.Reading
+	for _, b := range s.balances() {
+		if n, named := readings[b.Budget.Name]; named {
+			all = append(all, reconcile.Reading{Budget: b.Budget.Name, Used: n})
+		}
+	}
+	_, err := reconcile.Account(s.t.Context(), s.guard, "p", all, force)
+	return err
+}
+
+func (s *stand) balances() []quota.Balance {
+	s.t.Helper()
+	balances, err := s.guard.Balances(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return balances
+}
+
+// holds checks what budgets hold.
+func (s *stand) holds(want map[string]quota.Units) {
+	s.t.Helper()
+	for _, b := range s.balances() {
+		if units, ok := want[b.Budget.Name]; ok && b.Used != units {
+			s.t.Errorf("%s holds %d; want %d", b.Budget.Name, b.Used, units)
+		}
+	}
+}
+
+// eachLedger runs a test on every ledger, with a clock that the test sets.
+func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledger, clock *time.Time)) {
+	open := map[string]func(t *testing.T, now func() time.Time) (quota.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
+		},
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now})
+		},
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+		},
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
+		delete(open, "Redis") // make deps installs it
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			clock := at
+			l, err := open(t, func() time.Time { return clock })
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			test(t, l, &clock)
+		})
+	}
+}
+
+// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
+// them searches. Entered one after the other in the order of status, they were
+// 1,644. In whatever order they come, together or apart, every budget that was
+// taken holds its number afterwards, or the command is refused and changes nothing.
+func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
+	budgets := func() []quota.Budget {
+		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
+	}
+	console := map[string]quota.Units{"youtube": 844, "youtube-day": 844, "youtube-search": 800}
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, order := range [][]string{
+		{"youtube", "youtube-day", "youtube-search"}, {"youtube-search", "youtube-day", "youtube"}, {"youtube-day", "youtube-search", "youtube"},
+		{"youtube-search", "youtube", "youtube-day"}, {"youtube", "youtube-search", "youtube-day"}, {"youtube-day", "youtube", "youtube-search"},
+	} {
+		t.Run(strings.Join(order, ","), func(t *testing.T) {
+			eachLedger(t, at, func(t *testing.T, l quota.Ledger, clock *time.Time) {
+				r := newStand(t, l, budgets())
+				taken := map[string]quota.Units{}
+				for _, name := range order {
+					*clock = clock.Add(time.Minute)
+					err := r.reconcile(false, map[string]quota.Units{name: console[name]})
+					if err == nil {
+						taken[name] = console[name]
+					} else if text := err.Error(); !rejected(err) || !strings.Contains(text, "ration ledger reconcile youtube") || !strings.Contains(text, name+"=") {
+						t.Fatalf("%s: %v; want the command that gives all of them", name, err)
+					}
+					r.holds(taken)
+				}
+				if err := r.reconcile(false, console); err != nil {
+					t.Fatal(err)
+				}
+				r.holds(console)
+			})
+		})
+	}
+}
+
+// TestReconcileOfBudgetsThatOverlap draws budgets, calls and what a console
+// counted of them, with calls that went around the ledger. Given together, all
+// budgets must hold what the console says.
+func TestReconcileOfBudgetsThatOverlap(t *testing.T) {
+	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
+		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
+	rapid.Check(t, func(d *rapid.T) {
+		r := newStand(t, memledger.Open(nil), slices.Clone(budgets))
+		truth := map[string]quota.Units{}
+		for range rapid.IntRange(1, 12).Draw(d, "calls") {
+			call := quota.Call{Account: "p", Method: rapid.SampledFrom([]string{"search.list", "videos.list", "x"}).Draw(d, "method"),
+				Units: quota.Units(rapid.IntRange(1, 50).Draw(d, "units")), Caller: quota.Caller{
+					Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"", "IN", "US"}).Draw(d, "region")}}
+			for _, b := range r.guard.Covering(call) {
+				truth[b.Name] += call.Units
+			}
+			if rapid.Bool().Draw(d, "charged") {
+				if _, err := r.guard.Spend(t.Context(), call); err != nil {
+					d.Fatal(err)
+				}
+			}
+		}
+		taken := map[string]quota.Units{}
+		for range rapid.IntRange(0, 3).Draw(d, "rounds") {
+			some := drawSome(d, truth, budgets)
+			if len(some) == 0 {
+				continue
+			}
+			err := r.reconcile(false, some)
+			if err != nil && !rejected(err) {
+				d.Fatalf("%v: %v", some, err)
+			}
+			if err == nil {
+				maps.Copy(taken, some)
+			}
+			r.mustHold(d, taken)
+		}
+		for name := range taken { // then once all that was taken, and more
+			taken[name] = truth[name]
+		}
+		maps.Copy(taken, drawSome(d, truth, budgets))
+		if len(taken) == 0 {
+			return
+		}
+		if err := r.reconcile(false, taken); err != nil {
+			if !strings.Contains(err.Error(), "--force") { // what was entered twice is too much
+				d.Fatalf("%v: %v", taken, err)
+			}
+			if err := r.reconcile(true, taken); err != nil {
+				d.Fatalf("%v, by force: %v", taken, err)
+			}
+		}
+		r.mustHold(d, taken)
+	})
+}
+
+// drawSome draws some of the budgets, but the last, with their numbers.
+func drawSome(d *rapid.T, truth map[string]quota.Units, budgets []quota.Budget) map[string]quota.Units {
+	some := map[string]quota.Units{}
+	for _, b := range budgets[:len(budgets)-1] {
+		if rapid.Bool().Draw(d, b.Name) {
+			some[b.Name] = truth[b.Name]
+		}
+	}
+	return some
+}
+
+func (s *stand) mustHold(d *rapid.T, want map[string]quota.Units) {
+	for _, b := range s.balances() {
+		if units, ok := want[b.Budget.Name]; ok && b.Used != units {
+			d.Fatalf("%s holds %d; want %d of %v", b.Budget.Name, b.Used, units, want)
+		}
+	}
+}
+
+// TestReconcileThatCannotBe: numbers that contradict each other change nothing.
+func TestReconcileThatCannotBe(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
+	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
+	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"long": 0, "short": 0})
+}
+
+func rejected(err error) bool {
+	_, ok := errors.AsType[*reconcile.RejectedError](err)
+	return ok
+}
+
+// TestNothingIsEnteredBetweenDays: within the margins of a boundary a correction
+// would count into both days.
+func TestNothingIsEnteredBetweenDays(t *testing.T) {
+	for _, c := range []struct {
+		window quota.Window
+		at     string
+		until  string // empty: it may be entered
+	}{
+		{quota.Daily(time.UTC), "2026-11-20T23:59:29Z", ""},
+		{quota.Daily(time.UTC), "2026-11-20T23:59:30Z", "2026-11-21T00:00:30Z"},
+		{quota.Daily(time.UTC), "2026-11-21T00:00:29Z", "2026-11-21T00:00:30Z"},
+		{quota.Daily(time.UTC), "2026-11-21T00:00:30Z", ""},
+		{quota.Monthly(time.UTC), "2026-11-20T23:59:59Z", ""},
+		{quota.Monthly(time.UTC).WithMargin(time.Hour), "2026-11-30T23:00:00Z", "2026-12-01T01:00:00Z"},
+		{quota.Daily(time.UTC).WithMargin(0), "2026-11-21T00:00:00Z", ""},
+		{quota.Sliding(time.Hour), "2026-11-21T00:00:00Z", ""},
+	} {
+		at, err := time.Parse(time.RFC3339, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+		s := newStand(t, ledger, []quota.Budget{{Name: "day", Window: c.window}})
+		err = s.reconcile(false, map[string]quota.Units{"day": 10})
+		boundary, between := errors.AsType[*reconcile.BoundaryError](err)
+		if c.until == "" && err != nil || c.until != "" && (!between || !strings.HasSuffix(boundary.Error(), "day begins anew, and what is entered now would count into both its windows; go on at "+c.until)) {
+			t.Errorf("%s at %s: %v; want until %q", c.window, c.at, err, c.until)
+		}
+		if want := map[bool]quota.Units{true: 10}[err == nil]; s.balances()[0].Used != want {
+			t.Errorf("%s at %s: %d used; want %d", c.window, c.at, s.balances()[0].Used, want)
+		}
+	}
+}
