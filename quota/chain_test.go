@@ -32,9 +32,13 @@ func TestDefaultTransportGuardedByItself(t *testing.T) {
 			func(*http.Request) (quota.Call, error) { return quota.Call{}, quota.ErrUnguarded },
 		} {
 			guard := newGuard(t, nil, budget("day", 9500, time.Hour))
-			transport := &quota.Transport{Guard: guard, Price: price}
+			charged := 0
+			transport := &quota.Transport{Guard: guard, Price: price, Charged: func(quota.Call, int, quota.Units) { charged++ }}
 			http.DefaultTransport = wrap(transport)
 			_, err := (&http.Client{Transport: transport}).Get("http://127.0.0.1:1/x")
+			if charged > 0 && name != "behind one that does not" {
+				t.Errorf("%s: charged and refunded; want it refused before it is charged", name)
+			}
 			if !errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), "set Base to") || used(t, guard) != 0 {
 				t.Errorf("%s: %v, %d units; want an error that says what to do, and none", name, err, used(t, guard))
 			}

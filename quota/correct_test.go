@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -39,5 +40,29 @@ func TestCorrectOneAtATime(t *testing.T) {
 	}
 	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
 		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
+	}
+}
+
+// refusing is a ledger that answers every spend with a refusal.
+type refusing struct{ quota.Ledger }
+
+func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error) {
+	answers := make([]quota.Answer, len(b.Requests))
+	for i := range answers {
+		answers[i].Err = &quota.RefusedError{Account: b.Account, Budget: "claim"}
+	}
+	return answers, nil
+}
+
+// TestACorrectionWithoutItsClaimIsNotDone: a caller whose claim was refused
+// must not take the correction for entered.
+func TestACorrectionWithoutItsClaimIsNotDone(t *testing.T) {
+	guard, err := quota.NewGuard(refusing{memledger.Open(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = guard.Correct(t.Context(), account, func() error { t.Error("it ran without its claim"); return nil })
+	if !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("got %v; want the refusal of the claim", err)
 	}
 }

@@ -50,11 +50,12 @@ func TestNewGuardNamesEveryMistake(t *testing.T) {
 		{Name: "nobody's", Limit: 1, Window: quota.Counter(time.Minute)},
 		{Account: account, Limit: quota.MaxLimit + 1, Window: quota.Sliding(time.Nanosecond)},
 		{Account: account, Name: "nowhere", Limit: 1, Window: quota.Daily(nil), Methods: []string{""}},
+		{Account: account, Name: "measureless", Limit: 1, Window: quota.Sliding(time.Hour), Measure: quota.Calls + 1},
 	}, nil)
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 1ns", "without a zone", "an empty word"} {
+	for _, want := range []string{`"day": named twice`, "a limit of 0", "no window", "no account", "no name", "a limit of 140737488355328", "a window of 1ns", "without a zone", "an empty word", "an unknown measure"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing from: %v", want, err)
 		}
@@ -142,6 +143,39 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	_, err = guard.Spend(ctx, call("videos.list", 1))
 	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; go on at 2026-11-22T05:55:13Z (in 24h)`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestTheLongestLabelsAreCalls: MaxLabel and MaxUnits are within bounds, and one
+// more is not.
+func TestTheLongestLabelsAreCalls(t *testing.T) {
+	label := strings.Repeat("x", quota.MaxLabel)
+	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
+	if err := longest.Check(account); err != nil {
+		t.Errorf("the longest labels: %v", err)
+	}
+	for name, change := range map[string]func(*quota.Request){
+		"method": func(r *quota.Request) { r.Method += "x" },
+		"lane":   func(r *quota.Request) { r.Caller.Lane += "x" },
+		"job":    func(r *quota.Request) { r.Caller.Job += "x" },
+		"region": func(r *quota.Request) { r.Caller.Region += "x" },
+		"units":  func(r *quota.Request) { r.Units++ },
+		"calls":  func(r *quota.Request) { r.Calls++ },
+	} {
+		bad := longest
+		if change(&bad); !errors.Is(bad.Check(account), quota.ErrBadCall) {
+			t.Errorf("a %s beyond its bound: %v; want ErrBadCall", name, bad.Check(account))
+		}
+	}
+}
+
+// TestARefusalBehindAWrongClockPromisesNoTime: RetryAt does not hold while the
+// newest entry is stamped ahead.
+func TestARefusalBehindAWrongClockPromisesNoTime(t *testing.T) {
+	refused := quota.RefusedError{Budget: "day", Method: "m", Limit: 10, Needed: 1, Ahead: 48 * time.Hour}
+	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock, then: ration ledger restamp"
+	if got := refused.Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -68,3 +68,40 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		spend(3, 0, 1) // never beyond its RetryAt
 	})
 }
+
+// TestARememberedRefusalOutlivesItsCooldown: what an operator sets or lifts
+// holds for the next call of the same process, not a second later.
+func TestARememberedRefusalOutlivesItsCooldown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, nil, budget("day", 10, time.Hour))
+		refused := func(units quota.Units) quota.Reason {
+			t.Helper()
+			_, err := guard.Spend(t.Context(), call("m", units))
+			if no, ok := errors.AsType[*quota.RefusedError](err); ok {
+				return no.Reason
+			}
+			return ""
+		}
+		if got := refused(8); got != "" {
+			t.Fatalf("the first call: %s", got)
+		}
+		if got := refused(3); got != quota.ReasonSpent {
+			t.Fatalf("refused by %q; want spent", got)
+		}
+		if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 2 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if got := refused(3); got != quota.ReasonCooldown {
+			t.Errorf("once the account cools down: refused by %q; want the cooldown", got)
+		}
+		if got := refused(2); got != quota.ReasonCooldown {
+			t.Errorf("another cost: refused by %q; want the cooldown", got)
+		}
+		if err := guard.Uncool(t.Context(), account, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := refused(2); got != "" {
+			t.Errorf("once the cooldown is lifted: refused by %q; want a grant", got)
+		}
+	})
+}

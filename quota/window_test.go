@@ -74,6 +74,20 @@ func TestCalendarWindows(t *testing.T) {
 	}
 }
 
+// TestTimesOfDay: a window begins at a whole minute of the day.
+func TestTimesOfDay(t *testing.T) {
+	for at, ok := range map[time.Duration]bool{
+		-time.Minute: false, 0: true, 30 * time.Second: false, 9*time.Hour + 30*time.Second: false,
+		24*time.Hour - time.Minute: true, 24 * time.Hour: false, 25 * time.Hour: false,
+	} {
+		day := quota.Budget{Account: account, Name: "day", Limit: 1, Window: quota.Daily(time.UTC).At(at)}
+		_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{day}, nil)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "whole minutes") {
+			t.Errorf("a day that begins at %s: %v", at, err)
+		}
+	}
+}
+
 // TestMarginsAndHorizons: a margin is 0 to an hour, and a window's horizon
 // includes it on both sides.
 func TestMarginsAndHorizons(t *testing.T) {

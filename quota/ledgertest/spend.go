@@ -84,8 +84,14 @@ func costsOutOfRange(w *world) {
 		w.Errorf("a batch without an account: %v; want ErrBadCall", err)
 	}
 	long := strings.Repeat("x", quota.MaxLabel+1)
-	if answer := w.batch(request(long, 1, day))[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
-		w.Errorf("a method of %d bytes: %v; want ErrBadCall", len(long), answer.Err)
+	for _, caller := range []quota.Caller{{}, {Lane: long}, {Job: long}, {Region: long}} {
+		labeled := request("m", 1, day)
+		if labeled.Caller = caller; caller == (quota.Caller{}) {
+			labeled.Method = long
+		}
+		if answer := w.batch(labeled)[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
+			w.Errorf("a label of %d bytes, caller %+v: %v; want ErrBadCall", len(long), caller, answer.Err)
+		}
 	}
 	w.used(0, day)
 	w.spend(quota.MaxUnits, day)
@@ -189,7 +195,7 @@ func accountsAndKeysApart(w *world) {
 }
 
 func awkwardNames(w *world) {
-	names := []string{"a}b{c", "{x}", `"]]..redis.call("FLUSHALL")`, "nul\x00byte", "new\nline", "snow☃", "' OR 1=1 --", "a:b", "%7B", "-", "\xff\xfe"}
+	names := []string{"a}b{c", "{x}", `"]]..redis.call("FLUSHALL")`, "nul\x00byte", "new\nline", "snow☃", "' OR 1=1 --", "a:b", "%7B", "-", "\xff\xfe", strings.Repeat("x", quota.MaxLabel)}
 	for _, name := range names {
 		day := charge(name, 3, minute, func(c *quota.Coverage) { c.Methods, c.Regions = []string{name}, []string{name} })
 		r := request(name, 2, day)
