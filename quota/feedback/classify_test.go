@@ -74,6 +74,10 @@ var classified = []struct {
 	{"the minute", 429, body(429, spentText("Queries", "minute"), "rateLimitExceeded", "quota_unit=1/min/{project}",
 		"quota_metric=youtube.googleapis.com/default", "quota_limit_value=1800000"), feedback.SlowDown, "default", ""},
 	{"the minute, a 403 by its message", 403, body(403, spentText("Queries", "minute"), "x"), feedback.SlowDown, "default", ""},
+	{"the minute, spelled out", 403, body(403, spentHTML, "quotaExceeded", "quota_unit=1/minute/{project}"), feedback.SlowDown, "default", ""},
+	{"the minute, by its short unit", 403, body(403, spentHTML, "quotaExceeded", "quota_unit=1/min"), feedback.SlowDown, "default", ""},
+	{"the day, spelled out", 403, body(403, "x", "rateLimitExceeded", "quota_unit=1/day/{project}"), feedback.Exhausted, "default", ""},
+	{"a unit that is not known", 403, body(403, spentHTML, "quotaExceeded", "quota_unit=1/mo/{project}"), feedback.Exhausted, "default", ""},
 	{"the minute and the day", 429, `{"error":{"details":[{"metadata":{"quota_unit":"1/min/{project}","quota_metric":"x/default"}},{"metadata":{"quota_unit":"1/d/{project}",
 			"quota_metric":"youtube.googleapis.com/search_list"}},{"metadata":{"quota_limit":"xPerMinute"}}]}}`, feedback.Exhausted, "search_list", ""},
 	{"per day, but of no quota", 403, body(403, "Reports are made once per day.", "forbidden"), feedback.Permanent, "", ""},
@@ -123,6 +127,14 @@ var classified = []struct {
 	{"10 MB", 429, `{"error":{"message":"` + strings.Repeat("per day quota ", 750_000) + `"}}`, feedback.SlowDown, "default", ""},
 	{"a message from outside", 429, body(429, "\x1b[31m<b>&lt;i&gt;red\u202e\n AIzaSyB-secret_0 https://x/?key=hush&q=1 "+strings.Repeat("é", 300), "r"),
 		feedback.SlowDown, "default", "r: [31mred REDACTED https://x/?key=REDACTED&q=1 éé"},
+}
+
+func TestClassNames(t *testing.T) {
+	for class, want := range map[feedback.Class]string{feedback.Fine: "fine", feedback.Never: "never", feedback.Permanent: "permanent", feedback.Permanent + 1: "class 6", 255: "class 255"} {
+		if got := class.String(); got != want {
+			t.Errorf("class %d is %q; want %q", class, got, want)
+		}
+	}
 }
 
 func TestClassify(t *testing.T) {
