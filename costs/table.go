@@ -113,6 +113,17 @@ func (t *Table) UpstreamOf(u *url.URL) *Upstream {
 	return nil
 }
 
+// Accounts returns the accounts of all upstreams in the order of the file, each
+// once.
+func (t *Table) Accounts() (names []string) {
+	for i := range t.upstreams {
+		if name := t.upstreams[i].Account; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Budgets returns the budgets of all upstreams in the order of the file.
 func (t *Table) Budgets() []quota.Budget {
 	var all []quota.Budget

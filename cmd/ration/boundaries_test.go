@@ -30,16 +30,17 @@ var boundaries = map[string][]string{
 	"quota/reconcile":          {"quota"},
 	"quota/allowance":          {"quota", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                    {"quota", "costs/duration", "costs/strictyaml"},
+	"costs/client":             {"quota", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":           {},
 	"costs/strictyaml":         {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes": {},
-	"jobs":                     {"quota", "quota/feedback", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
+	"jobs":                     {"quota", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
 	"jobs/catalog":             {"quota/privatefile"},
 	"jobs/plan":                {"quota", "costs/duration", "jobs"},
 	"jobs/scheduler":           {"quota", "jobs", "jobs/catalog"},
 	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest": {},
-	"cmd/ration":               {"quota", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/redisledger", "costs", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":               {"quota", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

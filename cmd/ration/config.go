@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -124,21 +124,10 @@ func (a *app) regionsIn(table *costs.Table, lane string) (*jobs.Config, error) {
 
 // state returns the folder of what ration keeps, without making it.
 func (a *app) state() (string, error) {
-	if dir := a.env(a.stateDir, "RATION_STATE"); dir != "" {
-		return dir, nil
+	if a.stateDir != "" {
+		return a.stateDir, nil
 	}
-	if dirs := a.getenv("STATE_DIRECTORY"); dirs != "" { // systemd may name several
-		return filepath.SplitList(dirs)[0], nil
-	}
-	if runtime.GOOS == "windows" {
-		if dir := a.getenv("LOCALAPPDATA"); dir != "" {
-			return filepath.Join(dir, "ration"), nil
-		}
-	}
-	if dir := a.xdg("XDG_STATE_HOME", filepath.Join(".local", "state")); dir != "" {
-		return filepath.Join(dir, "ration"), nil
-	}
-	return "", &configError{errors.New("no state folder: there is no HOME here; name one with --state or RATION_STATE")}
+	return client.StateFolder(a.getenv)
 }
 
 // makeState returns the state folder, made for its owner alone when it is missing.

@@ -131,30 +131,23 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	}
 	a.examineKey(c, keyFile, fetches)
 	a.examineState(c)
-	l, err := a.openLedger(table, false)
+	s, err := a.openGuard(table, false)
 	if errors.Is(err, errNoLedger) {
-		if err := makeable(strings.TrimPrefix(l.name, "sqlite:")); err != nil {
-			c.failed(&configError{fmt.Errorf("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", l.name, err)})
+		name := s.ledger.name
+		if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
+			c.failed(&configError{fmt.Errorf("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)})
 			return
 		}
-		c.found(fine, "", "ledger %s: none there yet, the first call makes it", l.name)
+		c.found(fine, "", "ledger %s: none there yet, the first call makes it", name)
 		return
 	}
 	if err != nil {
 		c.failed(err)
 		return
 	}
-	defer l.Close()
-	s := &spending{ledger: l, allowance: a.openAllowance(l.Ledger, table)}
-	watch := a.watchOutages(l.name, func() (quota.Units, error) { return unrecorded(s, table) })
-	watch.silent = true
-	l.Ledger = &underAllowance{l.Ledger, watch}
-	if s.guard, err = quota.NewGuard(l.Ledger, table.Budgets(), nil); err != nil {
-		c.failed(&configError{err})
-		return
-	}
+	defer s.Close()
 	a.examineLedger(ctx, c, s, accounts(table))
-	if units, err := unrecorded(s, table); err != nil {
+	if units, err := s.unrecorded(); err != nil {
 		c.failed(err)
 	} else if units > 0 {
 		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", counted(units, "unit"), were(units))
@@ -297,11 +290,7 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accoun
 				safe(account), quota.Human(ahead))
 		}
 	}
-	redis, ok := l.Ledger.(*underAllowance).Ledger.(*redisledger.Ledger)
-	if !ok {
-		return
-	}
-	found, err := redis.Inspect(ctx)
+	found, err := s.Inspect(ctx)
 	if err != nil {
 		c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
 	}

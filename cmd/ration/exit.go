@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
@@ -93,7 +94,7 @@ func code(err error) (exit int, kind string) {
 		return exitMisfit, "misfit"
 	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
-	case as[*configError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
+	case as[*configError](err), as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):

@@ -12,7 +12,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/allowance"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
@@ -60,7 +59,7 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 		}
 	}
 	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
-	spending := &spending{ledger: &ledger{Ledger: l, name: "test"}, allowance: allowance.New(l, t.TempDir(), nil), guard: guard}
+	spending := &spending{ledger: &ledger{Ledger: l, name: "test"}, guard: guard, unrecorded: func() (quota.Units, error) { return 0, nil }}
 	r := &statusReport{}
 	if err := r.read(t.Context(), spending, table); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		report.Exists = true
 		err = report.read(ctx, s, table)
 	case errors.Is(err, errNoLedger):
-		report.Unrecorded, err = unrecorded(s, table)
+		report.Unrecorded, err = s.unrecorded()
 	default:
 		return err
 	}
@@ -93,7 +93,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		return err
 	}
 	if err != nil { // what is known is shown all the same
-		report.Unrecorded, _ = unrecorded(s, table)
+		report.Unrecorded, _ = s.unrecorded()
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
@@ -120,7 +120,7 @@ func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table
 	}
 	r.Size = s.ledger.size()
 	var err error
-	r.Unrecorded, err = unrecorded(s, table)
+	r.Unrecorded, err = s.unrecorded()
 	return err
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 func main() { os.Exit(newApp().main(os.Args[1:])) }
@@ -39,7 +41,8 @@ type app struct {
 
 	fixed bool // now is not the system's clock, as with --at
 
-	outages *outages // of the ledger; nil until it is opened
+	spending *spending               // what was opened last; nil until then
+	reportTo func(quota.Call, error) // gets what clients report; nil is report
 }
 
 func newApp() *app {

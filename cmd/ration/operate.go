@@ -31,15 +31,7 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 }
 
 // accounts returns the accounts of costs.yaml in the order of the file.
-func accounts(table *costs.Table) []string {
-	var names []string
-	for _, u := range table.Upstreams() {
-		if !slices.Contains(names, u.Account) {
-			names = append(names, u.Account)
-		}
-	}
-	return names
-}
+func accounts(table *costs.Table) []string { return table.Accounts() }
 
 // chosen returns the account and the budget that a command line names; "-", or
 // no budget beside an account, is the whole account, whose name is then "".

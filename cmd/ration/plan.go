@@ -161,7 +161,7 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table, fr
 	s, err := a.openGuard(table, false)
 	if errors.Is(err, errNoLedger) {
 		p.ledger = s.ledger.name
-		p.unrecorded, err = unrecorded(s, table)
+		p.unrecorded, err = s.unrecorded()
 		return err
 	}
 	if err != nil {
@@ -202,6 +202,6 @@ func (p *planning) read(ctx context.Context, s *spending, table *costs.Table, fr
 			p.in.State.Entries[account] = append(p.in.State.Entries[account], e)
 		}
 	}
-	p.unrecorded, err = unrecorded(s, table)
+	p.unrecorded, err = s.unrecorded()
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -17,7 +18,15 @@ func TestRefusalIsKept(t *testing.T) {
 	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
 	a.conceal("AIzaSECRET")
 	a.conceal("another-secret")
-	a.outages = &outages{name: "sqlite:x"}
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: all, limit: 100, window: 1h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.openGuard(table, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	at := time.Date(2026, 11, 20, 12, 0, 0, 1000, time.UTC)
 	refused := &quota.RefusedError{Account: "p", Budget: "all", Method: "search.list", Reason: quota.ReasonCooldown, Detail: "bad key AIzaSECRET another-secret",
 		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100, Units: 100, Caller: quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}}
@@ -30,7 +39,7 @@ func TestRefusalIsKept(t *testing.T) {
 	if err != nil || kept == nil {
 		t.Fatalf("%v, %v; want the refusal", kept, err)
 	}
-	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != "sqlite:x" {
+	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != s.ledger.name {
 		t.Errorf("kept %+v", kept)
 	}
 	if told := *kept.Detail + kept.Message; strings.Contains(told, "SECRET") || strings.Contains(told, "another") {

@@ -83,18 +83,6 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 			t.Errorf("run %d on %s: warned %v", i, c.ledger, warned)
 		}
 	}
-	a := &app{getenv: func(string) string { return "" }}
-	for address, want := range map[string]string{
-		"redis://:s3cret@host":         "redis://host:6379/0",
-		"redis://host:6379/0":          "redis://host:6379/0",
-		"unix:///run/redis.sock?db=2":  "unix:///run/redis.sock?db=2",
-		"redis+sentinel://a,b/main/4":  "redis+sentinel://a:26379,b:26379/main/4",
-		"rediss://host?ca=/etc/ca.pem": "rediss://host:6379/0",
-	} {
-		if a.ledgerURL = address; a.ledgerName(nil) != want {
-			t.Errorf("%s is remembered as %s; want %s", address, a.ledgerName(nil), want)
-		}
-	}
 }
 
 // TestReloadCallsAChangeNothing: what decides about requests, what is kept and

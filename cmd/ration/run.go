@@ -80,8 +80,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	defer f.Close()
-	if warning := a.checkMove(ctx, f.spending, table); warning != "" {
-		a.sayOutage(outageNews{text: warning})
+	if err := f.CheckMove(ctx); err != nil {
+		a.warn(err.Error())
 	}
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.ledger.name)
@@ -140,7 +140,7 @@ func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*j
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.catalog.Prune(context.WithoutCancel(ctx)); err != nil {
+	if _, err := f.fetcher.Catalog.Prune(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
 	return report, nil

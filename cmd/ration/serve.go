@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/scheduler"
 	"github.com/ration-dev/ration/quota"
@@ -179,8 +180,11 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 	defer s.mu.Unlock()
 	s.retry = nil
 	first := s.log == nil
+	report := &reportLog{daemon: s}
+	s.reportTo = report.report
 	config, f, later, err := s.openAll(ctx)
 	s.log = s.logger()
+	report.log, report.from = s.log, f
 	exit, _ := code(err)
 	if exit == exitLedger {
 		s.retry = time.After(ledgerPause)
@@ -189,16 +193,8 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 		log := s.log
 		s.logChanges(later)
 		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
-		s.outages.sayEagerly(s.logOutage(log))
-		f.unsettled = func(call quota.Call, err error) {
-			if disagrees(err) {
-				log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
-				return
-			}
-			log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
-		}
 		p := &passes{daemon: s, fetching: f, log: log}
-		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
+		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.fetcher.Catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
 	}
 	if first && exit != exitLedger {
 		return nil, err // told by its exit
@@ -212,16 +208,45 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 	return &scheduler.Work{Log: s.log}, err
 }
 
-// logOutage returns how serve says that the ledger is down, and back.
-func (s *daemon) logOutage(log *slog.Logger) func(outageNews) {
-	return func(news outageNews) {
-		message := "ledger down"
-		if news.back {
-			message = "ledger back"
-		}
-		log.Warn(message, "reason", news.text)
-		s.systemd.tell("STATUS=" + news.text)
+// reportLog logs what the client of one configuration reports. It is safe for
+// concurrent use.
+type reportLog struct {
+	daemon *daemon
+	log    *slog.Logger
+	from   *fetching
+
+	mu   sync.Mutex
+	told time.Time // when the outage began that was logged last
+}
+
+func (r *reportLog) report(call quota.Call, err error) {
+	outage, ok := errors.AsType[*client.OutageError](err)
+	switch {
+	case ok:
+		r.reportOutage(outage)
+	case disagrees(err):
+		r.log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
+	default:
+		r.log.Warn("a call stays charged", "method", call.Method, "reason", err.Error())
 	}
+}
+
+// reportOutage logs an outage when it begins and when it ends.
+func (r *reportLog) reportOutage(outage *client.OutageError) {
+	message := "ledger back"
+	if outage.Down {
+		message = "ledger down"
+		r.mu.Lock()
+		told := r.told.Equal(outage.Since)
+		r.told = outage.Since
+		r.mu.Unlock()
+		if told {
+			return
+		}
+	}
+	text := r.from.outageText(outage)
+	r.log.Warn(message, "reason", text)
+	r.daemon.systemd.tell("STATUS=" + text)
 }
 
 // openAll reads the files and opens what they name. It does not move to another
@@ -239,14 +264,14 @@ func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedC
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	later := newServedConfig(s.ledgerName(table), table, config, key)
+	later := newServedConfig(client.LedgerName(table, s.clientOptions()), table, config, key)
 	if s.inForce != nil && s.inForce.ledger != later.ledger {
 		return nil, nil, nil, &configError{&movedError{s.inForce.ledger, later.ledger}}
 	}
 	f, err := s.openFetching(ctx, table, config, key)
 	if err == nil && s.inForce == nil {
-		if warning := s.checkMove(ctx, f.spending, table); warning != "" {
-			s.logger().Warn("empty ledger", "reason", warning)
+		if err := f.CheckMove(ctx); err != nil {
+			s.logger().Warn("empty ledger", "reason", err.Error())
 		}
 	}
 	return config, f, later, err
@@ -298,7 +323,7 @@ type passes struct {
 // run takes a region's current pass as far as it goes. What may be waited and
 // retried counts anew for each, as it does for each ration run.
 func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport {
-	runner, err := p.newRunner()
+	runner, err := p.fetcher.NewRunner(ctx)
 	if err != nil {
 		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
 	}
@@ -331,7 +356,7 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	if !prune {
 		return
 	}
-	if _, err := p.catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := p.fetcher.Catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		p.log.Error("old rows stay", "reason", err.Error())
 	}
 }

@@ -83,7 +83,7 @@ func (a *app) status(ctx context.Context) error {
 	}
 	if err != nil { // what is known is shown all the same
 		report.Budgets, report.Keyed, report.MoreKeys = []*standing{}, []keyedStanding{}, []string{}
-		report.UnrecordedUnits, _ = unrecorded(s, table)
+		report.UnrecordedUnits, _ = s.unrecorded()
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
@@ -97,20 +97,8 @@ func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 	for _, b := range table.Budgets() {
 		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}))
 	}
-	r.UnrecordedUnits, err = unrecorded(s, table)
+	r.UnrecordedUnits, err = s.unrecorded()
 	return err
-}
-
-// unrecorded returns what was sent within the allowances of all accounts.
-func unrecorded(s *spending, table *costs.Table) (sum quota.Units, err error) {
-	for _, account := range accounts(table) {
-		units, err := s.allowance.Unrecorded(account)
-		if err != nil {
-			return 0, err
-		}
-		sum += units
-	}
-	return sum, nil
 }
 
 // unrecordedNote says what was sent while the ledger could not be asked.
@@ -146,7 +134,7 @@ func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table
 	if r.Keyed, r.MoreKeys, err = keyedLogs(ctx, s, table); err != nil {
 		return err
 	}
-	r.UnrecordedUnits, err = unrecorded(s, table)
+	r.UnrecordedUnits, err = s.unrecorded()
 	return err
 }
 

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"io"
@@ -16,7 +16,6 @@ import (
 // TestEveryDialectCanBeNamed reads a costs.yaml with each dialect that package
 // feedback knows, and one that it does not.
 func TestEveryDialectCanBeNamed(t *testing.T) {
-	a := newApp()
 	for _, name := range append(feedback.Names(), "nobody") {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: x\naccount: y\nfeedback: "+name+"\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 24h}]\n"))
 		if name == "nobody" {
@@ -29,7 +28,7 @@ func TestEveryDialectCanBeNamed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := a.feedbackOf(table); err != nil {
+		if _, err := newFeedback(table, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -63,10 +62,8 @@ budgets: [{name: all, limit: 10, window: 24h}]
 	if table, err = table.WithEndpoint("", "http://127.0.0.1:7801"); err != nil {
 		t.Fatal(err)
 	}
-	a := newApp()
 	now := time.Now()
-	a.now = func() time.Time { return now }
-	said, err := a.feedbackOf(table)
+	said, err := newFeedback(table, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +124,7 @@ func TestPresetsCoolTheirBudgets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, err := newApp().feedbackOf(table)
+		said, err := newFeedback(table, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

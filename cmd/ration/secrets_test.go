@@ -3,39 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
-
-// TestAnswersAreBounded reads an answer that is larger than any real one.
-func TestAnswersAreBounded(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for range maxAnswer>>20 + 1 {
-			w.Write(bytes.Repeat([]byte("x"), 1<<20))
-		}
-	}))
-	defer web.Close()
-	resp, err := (&http.Client{Transport: wire()}).Get(web.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	n, err := io.Copy(io.Discard, resp.Body)
-	if err == nil || !strings.Contains(err.Error(), "more than 16 MB") || n > maxAnswer {
-		t.Errorf("read %d bytes, %v; want an error beyond 16 MB", n, err)
-	}
-}
 
 // TestKeyIsPrintedWithTheURL: an error may repeat a URL, in any spelling.
 func TestKeyIsPrintedWithTheURL(t *testing.T) {
@@ -96,32 +70,5 @@ func TestRedactorHidesSecrets(t *testing.T) {
 	io.WriteString(a.stderr, "AIzaSECRET")
 	if got := out.String(); got != "the key [hidden] is bad\n[hidden]" {
 		t.Errorf("printed %q", got)
-	}
-}
-
-// TestARedirectElsewhereIsCalledAMistakeInCostsYAML: an upstream that redirects
-// ended a run with the exit code of a configuration error, and with the advice to
-// add the host to those that get the key.
-func TestARedirectElsewhereIsCalledAMistakeInCostsYAML(t *testing.T) {
-	web := httptest.NewServer(http.RedirectHandler("https://elsewhere.example/", http.StatusFound))
-	defer web.Close()
-	price := guardedOnly(func(req *http.Request) (quota.Call, error) {
-		if "http://"+req.URL.Host != web.URL {
-			return quota.Call{}, quota.ErrUnguarded
-		}
-		return quota.Call{Account: "p", Method: "m", Units: 1}, nil
-	})
-	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: "p", Name: "b", Limit: 9, Window: quota.Sliding(time.Hour)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: price}}
-	_, err = client.Get(web.URL)
-	if exit, _ := code(err); !errors.Is(err, quota.ErrRedirect) || exit != exitFailed {
-		t.Errorf("a redirect: %v, exit %d; want ErrRedirect, exit %d", err, exit, exitFailed)
-	}
-	_, err = client.Get("http://elsewhere.example/")
-	if exit, _ := code(err); exit != exitConfig {
-		t.Errorf("a call of our own: %v, exit %d; want %d", err, exit, exitConfig)
 	}
 }

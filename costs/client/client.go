@@ -1,0 +1,283 @@
+// Package client opens everything that a costs.yaml names and returns an
+// http.RoundTripper that is guarded by it.
+//
+//	c, err := client.Open("costs.yaml", nil)
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer c.Close()
+//	httpClient := &http.Client{Transport: c}
+//
+// The Client prices each request, charges it to the shared ledger, falls back
+// to when_ledger_down while the ledger cannot be reached, and applies what the
+// upstream's answers say about its quota. Command ration is built on this
+// package, so a program and the commands that use the same costs.yaml, state
+// folder and environment share one ledger.
+//
+// # Environment
+//
+// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in
+// costs.yaml, else the file ration.db in the state folder. Passwords for Redis
+// come from RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from
+// the files named by these variables with _FILE appended; an address that
+// holds a password is an error. The state folder is Options.State, else the one
+// that [StateFolder] returns.
+//
+// Everything else that command ration reads from its environment or its
+// command line is its own: the folder of the configuration files
+// (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and the API key.
+//
+// # Files
+//
+// The state folder and these files in it are made when they are first needed,
+// readable by their owner only:
+//
+//	ration.db, ration.db-*  the ledger, if no other is named
+//	allowance/              what this host sent while the ledger was down
+//	ledger-down.json        since when the ledger is down, for other processes
+//	ledger.json             the ledger that was last used here
+//	last-refusal.json       the last refusal, which ration why explains
+//
+// A ledger that is named explicitly must be in a folder that exists, because a
+// typo would otherwise begin a second, empty ledger.
+package client
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/allowance"
+)
+
+// Options are for Open and New; nil is the default.
+type Options struct {
+	// Ledger is the address of the ledger: sqlite:FILE, redis://HOST:PORT/DB or
+	// another scheme of package redisledger. "" is the one that the environment
+	// or costs.yaml names.
+	Ledger string
+	// MustExist makes a SQLite ledger that does not exist an error,
+	// sqliteledger.ErrNoLedger, instead of a new file.
+	MustExist bool
+	// State is the state folder. "" is the one that StateFolder returns. Without
+	// either, nothing is sent while the ledger is down.
+	State string
+
+	// Base sends the requests; nil is http.DefaultTransport.
+	Base http.RoundTripper
+	// MaxWait is the longest wait of one request for its units; 0 never waits.
+	MaxWait time.Duration
+
+	// Report is called with what no call returns: what quota.Transport.Report
+	// is called with and, with a zero Call, an *OutageError or an
+	// *EmptyLedgerError. It may be called from another goroutine. nil logs a
+	// warning with the default slog.Logger.
+	Report func(quota.Call, error)
+	// Conceal is called with each password before it is used, so that a program
+	// can keep it out of its output. nil is not called.
+	Conceal func(secret string)
+
+	// Getenv returns a variable of the environment; nil is os.Getenv.
+	Getenv func(string) string
+	// Now is a clock for tests of the ledger, the allowance and feedback. nil is
+	// the ledger's own clock and time.Now.
+	Now func() time.Time
+}
+
+func (o *Options) withDefaults() (filled Options) {
+	if o != nil {
+		filled = *o
+	}
+	if filled.Getenv == nil {
+		filled.Getenv = os.Getenv
+	}
+	return filled
+}
+
+// Client is an http.RoundTripper that is guarded by a costs.yaml. It is safe
+// for concurrent use.
+type Client struct {
+	table     *costs.Table
+	options   Options // with its defaults filled in
+	state     string  // "" where there is none
+	name      string
+	inner     quota.Ledger // as it was opened
+	ledger    *overAllowance
+	allowance *allowance.Ledger
+	guard     *quota.Guard
+	outages   *outages
+	refusals  refusals
+	feedback  func(quota.Call, *http.Response) quota.Verdict
+	transport *transport
+}
+
+// Open reads the costs.yaml at path and opens what it names. In addition to
+// what New does, it reports an *EmptyLedgerError if CheckMove returns one.
+//
+// Mistakes in the file are a *strictyaml.Error with all of them, and other
+// mistakes in the configuration a *ConfigError or a quota.ErrLedgerConfig. A
+// Redis that is down is not an error; its calls are.
+func Open(path string, o *Options) (*Client, error) {
+	table, err := costs.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := New(table, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.CheckMove(context.Background()); err != nil {
+		c.report(quota.Call{}, err)
+	}
+	return c, nil
+}
+
+// New opens what table names, for a program that has loaded or changed its
+// table itself. Its errors are those of Open.
+func New(table *costs.Table, o *Options) (*Client, error) {
+	c := &Client{table: table, options: o.withDefaults()}
+	address, state, err := c.options.locate(table)
+	if err != nil {
+		return nil, err
+	}
+	c.state = state
+	if c.feedback, err = newFeedback(table, c.options.Now); err != nil {
+		return nil, err
+	}
+	if c.name, c.inner, err = c.options.openLedger(address, state); err != nil {
+		return nil, err
+	}
+	c.outages = &outages{ledger: c.name, report: func(err error) { c.report(quota.Call{}, err) }}
+	if state != "" {
+		c.outages.mark = filepath.Join(state, outageFile)
+	}
+	c.allowance = newAllowance(&underAllowance{c.inner, c.outages}, table, state, c.options.Now)
+	c.ledger = &overAllowance{c.allowance, c.outages}
+	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
+		c.ledger.Close()
+		return nil, &ConfigError{err}
+	}
+	c.transport = c.newTransport(nil)
+	return c, nil
+}
+
+// newAllowance returns inner with the allowance of table. It is counted in the
+// state folder; without one nothing is allowed.
+func newAllowance(inner quota.Ledger, table *costs.Table, state string, now func() time.Time) *allowance.Ledger {
+	o := &allowance.Options{Now: now}
+	if state != "" {
+		o.Allow = table.Allowance
+	}
+	return allowance.New(inner, filepath.Join(state, "allowance"), o)
+}
+
+// RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
+// A refusal is recorded in the state folder, for ration why.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	return c.transport.RoundTrip(req)
+}
+
+// CloseIdleConnections closes the idle connections of Options.Base.
+func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// NewTransport returns a further RoundTripper on the same ledger, with waits
+// and retries of its own. set may change any field of its quota.Transport before
+// it is used; Guard, Price, Feedback, Report, Base and MaxWait are those of
+// the Client. A nil set changes nothing.
+func (c *Client) NewTransport(set func(*quota.Transport)) http.RoundTripper {
+	return c.newTransport(set)
+}
+
+func (c *Client) newTransport(set func(*quota.Transport)) *transport {
+	t := &quota.Transport{Guard: c.guard, Price: c.table.Price, Feedback: c.feedback, Report: c.report,
+		Base: c.options.Base, MaxWait: c.options.MaxWait}
+	if set != nil {
+		set(t)
+	}
+	return &transport{t, c}
+}
+
+// transport records what it is refused.
+type transport struct {
+	*quota.Transport
+	client *Client
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(req)
+	if err != nil {
+		t.client.refusals.record(t.client, err)
+	}
+	return resp, err
+}
+
+// Table returns the prices and budgets in force.
+func (c *Client) Table() *costs.Table { return c.table }
+
+// Guard returns the guard, for calls that are not HTTP requests.
+func (c *Client) Guard() *quota.Guard { return c.guard }
+
+// Ledger returns the ledger that the guard charges. It falls back to the
+// allowance while the ledger itself is down.
+func (c *Client) Ledger() quota.Ledger { return c.ledger }
+
+// LedgerName returns the address of the ledger, without secrets.
+func (c *Client) LedgerName() string { return c.name }
+
+// State returns the state folder, or "" where there is none.
+func (c *Client) State() string { return c.state }
+
+// Unrecorded returns the units that all processes of this host sent within the
+// allowance in the last 24 hours, and that the ledger does not hold. It may be
+// called after Close.
+func (c *Client) Unrecorded() (quota.Units, error) { return unrecorded(c.allowance, c.table) }
+
+// Unrecorded is Client.Unrecorded for a ledger that cannot be opened.
+func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
+	options := o.withDefaults()
+	state, err := options.stateFolder()
+	if err != nil {
+		return 0, err
+	}
+	return unrecorded(newAllowance(nil, table, state, options.Now), table)
+}
+
+func unrecorded(l *allowance.Ledger, table *costs.Table) (sum quota.Units, err error) {
+	for _, account := range table.Accounts() {
+		units, err := l.Unrecorded(account)
+		if err != nil {
+			return 0, err
+		}
+		sum += units
+	}
+	return sum, nil
+}
+
+// closeTime bounds how long Close waits.
+const closeTime = 5 * time.Second
+
+// Close waits until what the upstream's answers said about the quota has
+// reached the ledger, at most five seconds, and closes the ledger. Requests
+// still in flight may fail, and their answers are not applied. It does not close
+// the idle connections of Base.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	c.guard.Drain(ctx)
+	c.refusals.flush(c)
+	return c.ledger.Close()
+}
+
+func (c *Client) report(call quota.Call, err error) {
+	if c.options.Report != nil {
+		c.options.Report(call, err)
+		return
+	}
+	slog.Warn("ration: "+err.Error(), "ledger", c.name, "method", call.Method)
+}

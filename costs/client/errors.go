@@ -1,0 +1,66 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// ConfigError is a mistake in the configuration outside costs.yaml, such as an
+// address of an unknown kind or a folder that does not exist. It says what to
+// change.
+type ConfigError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func configError(format string, args ...any) error {
+	return &ConfigError{fmt.Errorf(format, args...)}
+}
+
+// EmptyLedgerError says that the ledger is empty and that another one was used
+// with the same state folder before, so that what was spent there does not
+// count any more.
+type EmptyLedgerError struct {
+	Ledger string // as LedgerName returns it
+	Before string // the ledger used before
+}
+
+// Error names both ledgers and says what to do.
+func (e *EmptyLedgerError) Error() string {
+	return fmt.Sprintf("the ledger %s is empty, and the last run here was on %s: what was spent there does not count any more; if that is a mistake, name the old one again",
+		e.Ledger, e.Before)
+}
+
+// OutageError says that the ledger cannot be asked, or could not be and is
+// back. It is reported at the first call that finds the ledger down, at the
+// first that is granted without it, and when the ledger answers again.
+type OutageError struct {
+	Ledger string
+	Down   bool
+	Since  time.Time // as far as any process with the state folder knows
+	Until  time.Time // when this Client found the ledger back; zero while it is down
+	Reason string
+
+	// Units is how much this Client has granted without the ledger in this
+	// outage, and Total in all outages.
+	Units, Total quota.Units
+}
+
+// Error says since when the ledger is down and why, or that it is back.
+func (e *OutageError) Error() string {
+	if e.Down {
+		return fmt.Sprintf("the ledger %s is down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them",
+			e.Ledger, quota.Stamp(e.Since), e.Reason)
+	}
+	unit := "units"
+	if e.Units == 1 {
+		unit = "unit"
+	}
+	return fmt.Sprintf("the ledger %s is back after %s; %d %s went out from here without it, which no budget shows",
+		e.Ledger, quota.Human(e.Until.Sub(e.Since)), e.Units, unit)
+}

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// redisSchemes are the schemes of addresses that package redisledger opens.
+var redisSchemes = [...]string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
+
+// LedgerName returns the address of the ledger that New would open, without
+// secrets and without opening it. Two names differ if the ledgers may. It is ""
+// if no ledger is named and there is no state folder.
+func LedgerName(table *costs.Table, o *Options) string {
+	options := o.withDefaults()
+	address, _, err := options.locate(table)
+	if err != nil {
+		return ""
+	}
+	return nameOf(address)
+}
+
+// nameOf returns an address without secrets, and a file by its whole path.
+func nameOf(address string) string {
+	if rest, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		path, _, _ := strings.Cut(rest, "?")
+		if whole, err := filepath.Abs(path); err == nil {
+			path = whole
+		}
+		return "sqlite:" + path
+	}
+	shown, _ := redisledger.Redact(address)
+	if !strings.HasPrefix(address, "unix:") {
+		return shown
+	}
+	if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
+		shown += "?db=" + u.Query().Get("db") // a socket's database is a parameter, which Redact hides
+	}
+	return shown
+}
+
+// locate returns the address of the ledger and the state folder, which is ""
+// if there is none and the ledger does not need it.
+func (o *Options) locate(table *costs.Table) (address, state string, err error) {
+	state, err = o.stateFolder()
+	address = cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER"), table.Ledger())
+	if address != "" {
+		return address, state, nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	return "sqlite:" + filepath.Join(state, "ration.db"), state, nil
+}
+
+// openLedger opens the ledger at address and returns it with its name.
+func (o *Options) openLedger(address, state string) (name string, l quota.Ledger, err error) {
+	scheme, rest, _ := strings.Cut(address, ":")
+	switch {
+	case scheme == "sqlite":
+		path, sync, err := parseSQLite(rest)
+		if err == nil {
+			err = checkFolder(path, state)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		name = nameOf(address)
+		l, err = opened(sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: o.Now, MustExist: o.MustExist}))
+		if err != nil && !errors.Is(err, sqliteledger.ErrNoLedger) {
+			err = fmt.Errorf("ledger %s: %w", name, err)
+		}
+		return name, l, err
+	case slices.Contains(redisSchemes[:], scheme):
+		return o.openRedis(address)
+	case scheme == "memory":
+		return "", nil, configError("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
+	}
+	return "", nil, configError("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
+}
+
+// opened returns a nil interface with an error.
+func opened[L quota.Ledger](l L, err error) (quota.Ledger, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// schemeAdvice says what to write instead of an address with an unknown scheme.
+func schemeAdvice(address string) string {
+	scheme, _, found := strings.Cut(address, ":")
+	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {
+		return "write sqlite:" + address
+	}
+	switch meant := strictyaml.Nearest(scheme, append(redisSchemes[:], "sqlite")); meant {
+	case "":
+		return "write sqlite:FILE or redis://HOST:PORT/DB"
+	case "sqlite":
+		return "write sqlite:FILE"
+	default:
+		return fmt.Sprintf("write %s://…", meant)
+	}
+}
+
+// parseSQLite returns the file and the durability that an address names behind
+// its scheme.
+func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
+	path, parameters, _ := strings.Cut(rest, "?")
+	switch parameters {
+	case "", "sync=full":
+		sync = sqliteledger.Full
+	case "sync=normal":
+		sync = sqliteledger.Normal
+	default:
+		return "", sync, configError("ledger sqlite: unknown option; write sync=full or sync=normal")
+	}
+	switch {
+	case strings.Contains(path, "://"), strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
+		return "", sync, configError("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")
+	case strings.HasPrefix(path, "~"):
+		return "", sync, configError("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)
+	case path == "":
+		return "", sync, configError("ledger sqlite: names no file; write sqlite:FILE")
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", sync, &ConfigError{err}
+	}
+	return path, sync, nil
+}
+
+// checkFolder refuses a ledger in a folder that does not exist, probably a
+// typo: it would be a second, empty ledger. Only the state folder and those
+// above it are made.
+func checkFolder(path, state string) error {
+	folder, separator := filepath.Dir(path), string(filepath.Separator)
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return nil // opening the ledger reports any other error
+	}
+	if state != "" {
+		if whole, err := filepath.Abs(state); err == nil && strings.HasPrefix(whole+separator, folder+separator) {
+			return nil
+		}
+	}
+	return configError("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
+}
+
+// openRedis opens a Redis. It refuses a password in the address: any user of the
+// host can read a command line.
+func (o *Options) openRedis(address string) (name string, l quota.Ledger, err error) {
+	shown, secret := redisledger.Redact(address)
+	if secret {
+		return "", nil, configError("ledger %s: a password does not belong into its address; put it into %s, or name a file with %[2]s_FILE", shown, passwordVariable)
+	}
+	options := &redisledger.Options{Now: o.Now}
+	if options.Password, err = o.secret(passwordVariable); err != nil {
+		return "", nil, err
+	}
+	if options.SentinelPassword, err = o.secret(sentinelPasswordVariable); err != nil {
+		return "", nil, err
+	}
+	if l, err = opened(redisledger.Open(address, options)); err != nil {
+		err = fmt.Errorf("ledger %s: %w", shown, err)
+	}
+	return nameOf(address), l, err
+}
+
+// Inspect returns what is wrong with the settings of a ledger in Redis, and
+// nothing for another ledger.
+func (c *Client) Inspect(ctx context.Context) ([]redisledger.Finding, error) {
+	if l, ok := c.inner.(*redisledger.Ledger); ok {
+		return l.Inspect(ctx)
+	}
+	return nil, nil
+}

@@ -1,0 +1,246 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// outages tracks whether the ledger can be asked and what was granted without
+// it, and reports it. A file in the state folder, the mark, says it to other
+// processes. It is safe for concurrent use.
+type outages struct {
+	ledger string
+	mark   string // a file; "" where there is no state folder
+	report func(error)
+
+	mu    sync.Mutex
+	asked bool        // the ledger has answered, or failed to
+	last  OutageError // Since is zero before the first outage
+}
+
+// outageMark is the content of the mark.
+type outageMark struct {
+	Ledger string    `json:"ledger"`
+	Since  time.Time `json:"since"`
+	Seen   time.Time `json:"seen"`
+	Reason string    `json:"reason"`
+}
+
+const outageFile = "ledger-down.json"
+
+// maxStateFile is the most that is read of a small file in the state folder, in
+// bytes.
+const maxStateFile = 64 << 10
+
+// Outage returns the present outage of the ledger or the last one, and nil when
+// none is known. Before the Client has asked the ledger it returns what another
+// process with the same state folder found. It may be called after Close.
+func (c *Client) Outage() *OutageError {
+	o := c.outages
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.asked {
+		if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
+			return known.outage()
+		}
+	}
+	if o.last.Since.IsZero() {
+		return nil
+	}
+	last := o.last
+	return &last
+}
+
+// LastOutage returns the outage that a process with this state folder found
+// last, and nil when the ledger has answered since.
+func LastOutage(state string) *OutageError {
+	if known, ok := readMark(filepath.Join(state, outageFile)); ok {
+		return known.outage()
+	}
+	return nil
+}
+
+func (m *outageMark) outage() *OutageError {
+	return &OutageError{Ledger: m.Ledger, Down: true, Since: m.Since, Reason: m.Reason}
+}
+
+func readMark(path string) (mark outageMark, ok bool) {
+	if path == "" {
+		return mark, false
+	}
+	text, err := privatefile.ReadFile(path, maxStateFile)
+	return mark, err == nil && json.Unmarshal(text, &mark) == nil && mark.Ledger != ""
+}
+
+// failed records that the ledger could not be asked.
+func (o *outages) failed(err error) {
+	o.mu.Lock()
+	begun := o.begin(outageReason(err))
+	last := o.last
+	o.mu.Unlock()
+	if begun {
+		o.report(&last)
+	}
+}
+
+// granted records a call that was granted without the ledger.
+func (o *outages) granted(units quota.Units) {
+	o.mu.Lock()
+	o.begin("it did not answer")
+	first := o.last.Units == 0
+	o.last.Units += units
+	o.last.Total += units
+	if first {
+		o.writeMark()
+	}
+	last := o.last
+	o.mu.Unlock()
+	if first {
+		o.report(&last)
+	}
+}
+
+// answered records that the ledger answered.
+func (o *outages) answered() {
+	o.mu.Lock()
+	if o.asked && !o.last.Down {
+		o.mu.Unlock()
+		return
+	}
+	o.asked = true
+	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
+		_ = os.Remove(o.mark)
+	}
+	back := o.last.Down
+	if back {
+		o.last.Down, o.last.Until = false, time.Now().UTC()
+	}
+	last := o.last
+	o.mu.Unlock()
+	if back {
+		o.report(&last)
+	}
+}
+
+// begin begins an outage and reports whether it did: one may hold already. The
+// caller has locked o.
+func (o *outages) begin(reason string) bool {
+	o.asked = true
+	if o.last.Down {
+		return false
+	}
+	since := time.Now().UTC().Truncate(time.Second)
+	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
+		since = known.Since
+	}
+	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason, Total: o.last.Total}
+	o.writeMark()
+	return true
+}
+
+// writeMark writes the mark if there is a state folder. Without it other
+// processes learn of the outage when they meet it.
+func (o *outages) writeMark() {
+	if o.mark == "" {
+		return
+	}
+	text, err := json.Marshal(outageMark{o.ledger, o.last.Since, time.Now().UTC(), o.last.Reason})
+	if err == nil {
+		_ = privatefile.Replace(o.mark, append(text, '\n'), false)
+	}
+}
+
+// outageReason returns why the ledger could not be asked, without the words
+// that an OutageError says anyway.
+func outageReason(err error) string {
+	text := err.Error()
+	if cut := strings.LastIndex(text, quota.ErrLedgerDown.Error()+": "); cut >= 0 {
+		text = text[cut+len(quota.ErrLedgerDown.Error())+2:]
+	}
+	text, _, _ = strings.Cut(text, "; see that it is up")
+	return text
+}
+
+// underAllowance observes each time that the ledger itself is asked.
+type underAllowance struct {
+	quota.Ledger
+	outages *outages
+}
+
+// overAllowance observes what is granted without the ledger.
+type overAllowance struct {
+	quota.Ledger
+	outages *outages
+}
+
+// probe records whether the ledger itself answered one spend. It travels in the
+// context from overAllowance to underAllowance.
+type probe struct{ answered bool }
+
+type probeKey struct{}
+
+// Spend implements quota.Ledger.
+func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	p := &probe{}
+	answers, err := l.Ledger.Spend(context.WithValue(ctx, probeKey{}, p), batch)
+	if err != nil || p.answered {
+		return answers, err
+	}
+	for i := range answers {
+		if answers[i].Err == nil {
+			l.outages.granted(batch.Requests[i].Units)
+		}
+	}
+	return answers, err
+}
+
+// Spend implements quota.Ledger.
+func (l *underAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	answers, err := l.Ledger.Spend(ctx, batch)
+	if p, ok := ctx.Value(probeKey{}).(*probe); ok && err == nil {
+		p.answered = true
+	}
+	return answers, l.observe(err)
+}
+
+// Standings implements quota.Ledger.
+func (l *underAllowance) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	standings, err := l.Ledger.Standings(ctx, account, key, charges)
+	return standings, l.observe(err)
+}
+
+// observe records how the ledger answered. To an error about a missing password
+// it adds where passwords come from.
+func (l *underAllowance) observe(err error) error {
+	switch {
+	case err == nil:
+		l.outages.answered()
+	case errors.Is(err, quota.ErrLedgerDown):
+		l.outages.failed(err)
+	case errors.Is(err, quota.ErrLedgerConfig) && wantsPassword(err.Error()):
+		return fmt.Errorf("%w; the password comes from %s, or from the file that %[2]s_FILE names; cron and systemd need it too", err, passwordVariable)
+	}
+	return err
+}
+
+// wantsPassword reports whether a Redis refused a command for want of a
+// password. Without one it also refuses to read a long command.
+func wantsPassword(text string) bool {
+	return strings.Contains(text, "NOAUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "Protocol error: unauthenticated")
+}
+
+// RealTime implements quota.RealTimeLedger.
+func (l *underAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }
+
+// RealTime implements quota.RealTimeLedger.
+func (l *overAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }

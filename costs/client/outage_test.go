@@ -1,0 +1,119 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// failingLedger is a ledger that is down while down is true.
+type failingLedger struct {
+	quota.Ledger
+	down atomic.Bool
+}
+
+func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if l.down.Load() {
+		return nil, fmt.Errorf("%w: redis at x: connection refused; see that it is up and can be reached", quota.ErrLedgerDown)
+	}
+	return l.Ledger.Spend(ctx, batch)
+}
+
+// TestDeadLedgerInvisible: calls that were granted without the ledger used to be
+// reported as if nothing had happened. An outage is reported when it begins,
+// at its first granted call and when it ends; the mark in the state folder keeps
+// its beginning for other processes.
+func TestDeadLedgerInvisible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var reports []string
+		open := func() (*Client, *quota.Guard, *failingLedger) {
+			inner := &failingLedger{Ledger: memledger.Open(nil)}
+			c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: func(err error) { reports = append(reports, err.Error()) }}}
+			allowed := allowance.New(&underAllowance{inner, c.outages}, filepath.Join(dir, "allowance"),
+				&allowance.Options{Allow: func(quota.Call) quota.Units { return 20 }})
+			t.Cleanup(func() { allowed.Close() })
+			guard, err := quota.NewGuard(&overAllowance{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c, guard, inner
+		}
+		c, guard, inner := open()
+		spend := func() {
+			t.Helper()
+			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 3}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reported := func(want ...string) {
+			t.Helper()
+			if len(reports) != len(want) || strings.Join(reports, "\n") != strings.Join(want, "\n") {
+				t.Fatalf("it reports %q; want %q", reports, want)
+			}
+			reports = nil
+		}
+		down := func(since time.Time) string {
+			return "the ledger redis://x is down since " + quota.Stamp(since) + ": redis at x: connection refused; calls go out within the allowance of when_ledger_down, and no budget shows them"
+		}
+		spend()
+		began := time.Now().UTC().Truncate(time.Second)
+		inner.down.Store(true)
+		spend()
+		reported(down(began), down(began))
+		time.Sleep(time.Minute)
+		spend()
+		reported()
+		if o := c.Outage(); !o.Down || o.Units != 6 || o.Total != 6 {
+			t.Fatalf("%+v", o)
+		}
+
+		c, guard, other := open() // another process knows since when
+		if o := c.Outage(); o == nil || !o.Since.Equal(began) {
+			t.Fatalf("%+v; want what the first process found", o)
+		}
+		other.down.Store(true)
+		spend()
+		reported(down(began), down(began))
+		other.down.Store(false)
+		time.Sleep(time.Minute)
+		spend()
+		reported("the ledger redis://x is back after 2m; 3 units went out from here without it, which no budget shows")
+		if LastOutage(dir) != nil {
+			t.Error("the mark stays")
+		}
+		other.down.Store(true) // another outage
+		spend()
+		reported(down(began.Add(2*time.Minute)), down(began.Add(2*time.Minute)))
+		if o := c.Outage(); o.Units != 3 || o.Total != 6 {
+			t.Errorf("%+v; want 3 units of 6", o)
+		}
+	})
+}
+
+// TestOutageReportedOnce has many calls find the ledger down at once.
+func TestOutageReportedOnce(t *testing.T) {
+	var reports atomic.Int64
+	o := &outages{ledger: "redis://x", mark: filepath.Join(t.TempDir(), outageFile), report: func(error) { reports.Add(1) }}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			o.failed(quota.ErrLedgerDown)
+			o.granted(1)
+		})
+	}
+	wg.Wait()
+	if got := (&Client{outages: o}).Outage(); reports.Load() != 2 || got.Total != 8 {
+		t.Errorf("%d reports, %+v; want its beginning and its first call", reports.Load(), got)
+	}
+}

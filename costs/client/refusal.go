@@ -1,0 +1,156 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+const refusalFile = "last-refusal.json"
+
+// Refusal is the last refusal, as the state folder holds it. Ledgers do not
+// record refusals.
+type Refusal struct {
+	At        time.Time   `json:"at"` // by the ledger's clock
+	Ledger    string      `json:"ledger"`
+	Account   string      `json:"account"`
+	Budget    *string     `json:"budget"` // null: a cooldown of the whole account
+	Method    string      `json:"method"`
+	Region    string      `json:"region"` // like Job and Lane "-" if the call had none
+	Job       string      `json:"job"`
+	Lane      string      `json:"lane"`
+	Reason    string      `json:"reason"`
+	Detail    *string     `json:"detail"`
+	Measure   string      `json:"measure"`
+	Units     quota.Units `json:"units"` // what the call costs; 0: not known
+	Needed    quota.Units `json:"needed"`
+	Remaining quota.Units `json:"remaining"`
+	Kept      quota.Units `json:"kept"`
+	Limit     quota.Units `json:"limit"`
+	RetryAt   time.Time   `json:"retry_at"`
+	Message   string      `json:"message"`
+}
+
+// RecordRefusal writes the *quota.RefusedError in err to the state folder, for
+// ration why, and does nothing if there is none. RoundTrip does so by itself,
+// at most once a second and the last time when the Client is closed. A state
+// folder that cannot be written to is ignored.
+func (c *Client) RecordRefusal(err error) {
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+		c.refusals.mu.Lock()
+		defer c.refusals.mu.Unlock()
+		c.refusals.write(c, refused)
+	}
+}
+
+// LastRefusal returns the refusal that was recorded last in a state folder, and
+// nil if there is none. A file that cannot be read is a *ConfigError.
+func LastRefusal(state string) (*Refusal, error) {
+	path := filepath.Join(state, refusalFile)
+	text, err := privatefile.ReadFile(path, maxStateFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, configError("last refusal: %w; make it readable, or remove it", err)
+	}
+	r := &Refusal{}
+	err = json.Unmarshal(text, r)
+	whole := r.Account != "" && r.Method != "" && (r.Budget != nil || r.Reason == string(quota.ReasonCooldown))
+	if err != nil || !whole {
+		return nil, configError("%s is no refusal as ration keeps it; remove it", path)
+	}
+	return r, nil
+}
+
+// refusals writes the last refusal of a Client. It is safe for concurrent use.
+type refusals struct {
+	mu      sync.Mutex
+	written time.Time
+	pending *quota.RefusedError // newer than what was written
+}
+
+// writePause is the shortest time between two writes by record: a program may
+// be refused a million times a second.
+const writePause = time.Second
+
+// record writes a refusal, or keeps it for later.
+func (r *refusals) record(c *Client, err error) {
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.written) < writePause {
+		r.pending = refused
+		return
+	}
+	r.write(c, refused)
+}
+
+// flush writes what record kept.
+func (r *refusals) flush(c *Client) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending != nil {
+		r.write(c, r.pending)
+	}
+}
+
+// write writes a refusal. The caller has locked r.
+func (r *refusals) write(c *Client, refused *quota.RefusedError) {
+	r.written, r.pending = time.Now(), nil
+	if c.state == "" || privatefile.MkdirAll(c.state) != nil {
+		return
+	}
+	if text, err := json.Marshal(newRefusal(refused, c.name, c.options.Now)); err == nil {
+		_ = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
+	}
+}
+
+func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
+	refusal := &Refusal{
+		At: jsonTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Method: r.Method,
+		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
+		Reason: string(r.Reason), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
+		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, RetryAt: jsonTime(r.RetryAt), Message: r.Error(),
+	}
+	if r.Budget != "" {
+		refusal.Budget = &r.Budget
+	}
+	if r.Detail != "" {
+		refusal.Detail = &r.Detail
+	}
+	return refusal
+}
+
+// RefusedAt returns when a call was refused by the ledger's clock. If that is
+// further from RetryAt than a time.Duration can say, it is the time of now; nil
+// is time.Now.
+func RefusedAt(r *quota.RefusedError, now func() time.Time) time.Time {
+	if r.RetryAfter < math.MaxInt64 {
+		return r.RetryAt.Add(-r.RetryAfter)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return now()
+}
+
+// jsonTime returns t in UTC, and at most quota.MaxUnix, the last second that
+// JSON can write.
+func jsonTime(t time.Time) time.Time {
+	if t.Unix() > quota.MaxUnix {
+		return time.Unix(quota.MaxUnix, 0).UTC()
+	}
+	return t.UTC()
+}
