@@ -1,8 +1,9 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,12 +13,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
-// attributions are what log adds up by.
-var attributions = []string{"run", "job", "region", "lane", "method"}
-
-// sum is what one run, job, region, lane or method spent.
+// sum is what one run, job, region, lane or method spent, as JSON says it.
 type sum struct {
 	By      string      `json:"by"`
 	Name    string      `json:"name"`
@@ -29,72 +28,37 @@ type sum struct {
 	Last    time.Time   `json:"last"`
 }
 
-// of returns what an entry is attributed to.
-func (e *logged) of(by string) string {
-	switch by {
-	case "run":
-		return e.Run
-	case "job":
-		return e.Job
-	case "region":
-		return e.Region
-	case "lane":
-		return e.Lane
-	}
-	return e.Method
-}
-
-// sums adds entries up, who spent most first. Shares are of an account's own
-// units: those of another account are another upstream's.
-func sums(entries []logged, by string) []sum {
-	type key struct{ account, name string }
-	place := map[key]int{}
-	total := map[string]quota.Units{}
-	var all []sum
-	for i := range entries {
-		e := &entries[i]
-		k := key{e.Account, e.of(by)}
-		n, known := place[k]
-		if !known {
-			n = len(all)
-			place[k] = n
-			all = append(all, sum{By: by, Name: k.name, Account: k.account, First: e.At.UTC()})
-		}
-		s := &all[n]
-		s.Units, s.Calls, s.Last = s.Units+e.Units, s.Calls+e.Calls, e.At.UTC()
-		total[e.Account] += e.Units
-	}
-	for i := range all {
-		if t := total[all[i].Account]; t > 0 {
-			all[i].Share = float64(all[i].Units) / float64(t)
+// printTotals prints what was added up, who spent most first.
+func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
+	if len(all) == 0 {
+		if err := r.printNone(ctx); err != nil {
+			return err
 		}
 	}
-	slices.SortStableFunc(all, func(x, y sum) int {
-		return cmp.Or(cmp.Compare(y.Units, x.Units), cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Name, y.Name))
-	})
-	return all
-}
-
-func (a *app) tellSums(f *logFlags, entries []logged) error {
-	all := sums(entries, f.by)
 	shown := all
-	if f.top > 0 && len(all) > f.top {
-		shown = all[:f.top]
+	if top := r.flags.top; top > 0 && len(all) > top {
+		shown = all[:top]
 	}
 	switch {
-	case a.json:
-		return lines(a, shown)
-	case f.csv:
-		return a.sumsCSV(shown)
+	case r.json:
+		encoder := json.NewEncoder(r.stdout)
+		for _, s := range shown {
+			if err := encoder.Encode(sum(s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case r.flags.csv:
+		return r.totalsCSV(shown)
 	}
-	several := slices.ContainsFunc(all, func(s sum) bool { return s.Account != all[0].Account })
-	headings := []string{f.by, "units", "calls", "share", "first", "last"}
+	several := slices.ContainsFunc(all, func(s usage.Total) bool { return s.Account != all[0].Account })
+	headings := []string{r.flags.by, "units", "calls", "share", "first", "last"}
 	if several {
 		headings = append(headings, "account")
 	}
-	t := a.table(headings...)
+	t := r.table(headings...)
 	for _, s := range shown {
-		row := []any{safe(s.Name), s.Units, s.Calls, percent(s.Share), a.clock(s.First), a.clock(s.Last)}
+		row := []any{safe(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
 		if several {
 			row = append(row, safe(s.Account))
 		}
@@ -106,29 +70,20 @@ func (a *app) tellSums(f *logFlags, entries []logged) error {
 		rest += s.Units
 	}
 	if left := len(all) - len(shown); left > 0 {
-		fmt.Fprintf(a.stderr, "%s spent %s; --top 0 shows all\n", counted(left, "other"), counted(rest, "unit"))
+		fmt.Fprintf(r.stderr, "%s spent %s; --top 0 shows all\n", counted(left, "other"), counted(rest, "unit"))
 	}
 	return nil
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-func (a *app) logCSV(entries []logged) error {
-	records := [][]string{{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region"}}
-	for _, e := range entries {
-		records = append(records, []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, cell(e.Account), cell(e.Method),
-			fmt.Sprint(e.Units), fmt.Sprint(e.Calls), cell(e.Lane), cell(e.Job), cell(e.Region)})
-	}
-	return csv.NewWriter(a.stdout).WriteAll(records)
-}
-
-func (a *app) sumsCSV(all []sum) error {
+func (r *logReport) totalsCSV(all []usage.Total) error {
 	records := [][]string{{"by", "name", "account", "units", "calls", "share", "first", "last"}}
 	for _, s := range all {
 		records = append(records, []string{s.By, cell(s.Name), cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
 	}
-	return csv.NewWriter(a.stdout).WriteAll(records)
+	return csv.NewWriter(r.stdout).WriteAll(records)
 }
 
 // cell returns a name from outside fit for a spreadsheet, which runs what

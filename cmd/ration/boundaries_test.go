@@ -28,6 +28,7 @@ var boundaries = map[string][]string{
 	"quota/ledgertest":         {"quota"},
 	"quota/feedback":           {"quota"},
 	"quota/reconcile":          {"quota"},
+	"quota/usage":              {"quota"},
 	"quota/allowance":          {"quota", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                    {"quota", "costs/duration", "costs/strictyaml"},
 	"costs/client":             {"quota", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
@@ -40,12 +41,12 @@ var boundaries = map[string][]string{
 	"jobs/scheduler":           {"quota", "jobs", "jobs/catalog"},
 	"jobs/youtube":             {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest": {},
-	"cmd/ration":               {"quota", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":               {"quota", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/privatefile", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/usage", "quota/privatefile", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
@@ -57,7 +58,7 @@ type ledgerReport struct {
 type accountLog struct {
 	Account         string      `json:"account"`
 	Keeps           int64       `json:"keeps_s"` // how long entries are kept for the windows and the history of costs.yaml; 0: none are
-	Entries         int         `json:"entries"`
+	Entries         int64       `json:"entries"`
 	Calls           quota.Units `json:"calls"`
 	Units           quota.Units `json:"units"`
 	Oldest          *time.Time  `json:"oldest"`
@@ -109,33 +110,19 @@ func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table
 			return err
 		}
 		r.At = at
-		log := accountLog{Account: account, Keeps: seconds(keeps(table, account))}
-		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account}) {
-			if err != nil {
-				return err
-			}
-			log.add(e)
+		log, err := usage.Log(ctx, s.guard.Ledger(), account)
+		if err != nil {
+			return err
 		}
-		r.Accounts = append(r.Accounts, log)
+		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(keeps(table, account)),
+			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: instant(log.Oldest), Newest: instant(log.Newest),
+			ReconciledUnits: log.UnitDrift.Corrected, ReportedUnits: log.UnitDrift.Reported,
+			ReconciledCalls: log.CallDrift.Corrected, ReportedCalls: log.CallDrift.Reported})
 	}
 	r.Size = s.ledger.size()
 	var err error
 	r.Unrecorded, err = s.unrecorded()
 	return err
-}
-
-func (l *accountLog) add(e quota.Entry) {
-	if l.Oldest == nil {
-		l.Oldest = instant(e.At)
-	}
-	l.Newest = instant(e.At)
-	l.Entries, l.Units, l.Calls = l.Entries+1, l.Units+e.Units, l.Calls+e.Calls
-	switch driftOf(&e) {
-	case byHand:
-		l.ReconciledUnits, l.ReconciledCalls = l.ReconciledUnits+e.Units, l.ReconciledCalls+e.Calls
-	case byUpstream:
-		l.ReportedUnits, l.ReportedCalls = l.ReportedUnits+e.Units, l.ReportedCalls+e.Calls
-	}
 }
 
 // size returns the size of a ledger that is a file, with what was written
@@ -220,4 +207,28 @@ func orZero(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return *t
+}
+
+// How drift was found.
+const (
+	byHand     = "by ration ledger reconcile"
+	byUpstream = "by the upstream's answers"
+)
+
+// missed is what was found missing, by how it was found.
+type missed struct{ hand, upstream quota.Units }
+
+// told says how much was found missing, and how: 300 units by ration ledger
+// reconcile, 80 units by the upstream's answers.
+func (m missed) told(measure string) string {
+	var parts []string
+	for _, part := range []struct {
+		amount quota.Units
+		by     string
+	}{{m.hand, byHand}, {m.upstream, byUpstream}} {
+		if part.amount > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s %s", part.amount, measure, part.by))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -2,30 +2,29 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
-// logFlags are what log is asked.
+// logFlags are the flags of log.
 type logFlags struct {
-	since                                     string
-	account, method, region, job, lane, runID string
-	last, top                                 int
-	by                                        string
-	csv                                       bool
-
-	left map[string][]string // by filter, names of entries that some filter left out
+	since, account string
+	filter         usage.Filter
+	last, top      int
+	by             string
+	csv            bool
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -60,17 +59,18 @@ attributed. It never makes a ledger, and says so when there is none yet.
 	flags.IntVar(&f.top, "top", 0, "with --by, only so many who spent most; 0 is all")
 	flags.BoolVar(&f.csv, "csv", false, "print CSV, with text that a spreadsheet would run made harmless by a '")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
-	flags.StringVar(&f.method, "method", "", "only this method's")
-	flags.StringVar(&f.region, "region", "", "only this region's")
-	flags.StringVar(&f.job, "job", "", "only this job's")
-	flags.StringVar(&f.lane, "lane", "", "only this lane's")
-	flags.StringVar(&f.runID, "run", "", "only this run's")
+	flags.StringVar(&f.filter.Method, "method", "", "only this method's")
+	flags.StringVar(&f.filter.Region, "region", "", "only this region's")
+	flags.StringVar(&f.filter.Job, "job", "", "only this job's")
+	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's")
+	flags.StringVar(&f.filter.Run, "run", "", "only this run's")
 	return cmd
 }
 
 // check looks over the command line, and returns since when entries are asked for.
 func (f *logFlags) check(a *app) (since time.Time, err error) {
-	switch {
+	f.filter.Region, f.filter.Run = regionOf(f.filter.Region), strings.ToLower(f.filter.Run)
+	switch attributions := usage.Dimensions(); {
 	case f.last < 0 || f.top < 0:
 		return since, &usageError{errors.New("--last and --top: give 0 or more")}
 	case f.by != "" && !slices.Contains(attributions, f.by):
@@ -96,45 +96,6 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	return parseTime("--since", f.since, lastYear)
 }
 
-// filters returns the names that were asked for, by the flag that asks.
-func (f *logFlags) filters() map[string]string {
-	return map[string]string{"method": f.method, "region": regionOf(f.region), "job": f.job, "lane": f.lane, "run": strings.ToLower(f.runID)}
-}
-
-// maxLeft is the most names that are kept to suggest one of.
-const maxLeft = 50
-
-// keeps reports whether an entry was asked for, and keeps its names if not.
-func (f *logFlags) keeps(e *logged) bool {
-	kept := true
-	for by, name := range f.filters() {
-		kept = kept && (name == "" || name == e.of(by))
-	}
-	if kept {
-		return true
-	}
-	if f.left == nil {
-		f.left = map[string][]string{}
-	}
-	for by := range f.filters() {
-		if name := e.of(by); len(f.left[by]) < maxLeft && !slices.Contains(f.left[by], name) {
-			f.left[by] = append(f.left[by], name)
-		}
-	}
-	return false
-}
-
-// advice says which filter names what no entry has, and what they have.
-func (f *logFlags) advice() string {
-	filters := f.filters()
-	for _, by := range slices.Sorted(maps.Keys(filters)) {
-		if name := filters[by]; name != "" && !slices.Contains(f.left[by], name) {
-			return fmt.Sprintf("; --%s %q: %s", by, name, regionAdvice(name, f.left[by]))
-		}
-	}
-	return ""
-}
-
 // logged is an entry as JSON says it.
 type logged struct {
 	At      time.Time   `json:"at"`
@@ -151,14 +112,8 @@ type logged struct {
 	note string // what it is, if it is not a call
 }
 
-func newLogged(account string, e quota.Entry) logged {
-	return logged{e.At, e.ID.String(), account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), runOf(e.ID), noteOf(&e)}
-}
-
-// runOf is the part of an id that all entries of one process share.
-func runOf(id quota.ID) string {
-	run, _, _ := strings.Cut(id.String(), "-")
-	return run
+func newLogged(e *usage.Line) logged {
+	return logged{e.At, e.ID.String(), e.Account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), usage.Run(e.ID.Client), noteOf(&e.Entry)}
 }
 
 func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
@@ -178,97 +133,140 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return err
 	}
 	defer s.Close()
-	entries, left, others, err := a.entries(ctx, s, table, f, since)
-	if err != nil {
+	source := &usage.Source{Ledger: s.guard.Ledger(), Accounts: accounts(table), Since: since, Filter: f.filter}
+	if f.account != "" {
+		source.Accounts = []string{f.account}
+	}
+	report := &logReport{app: a, flags: f, source: source}
+	if err := report.print(ctx); err != nil {
 		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	switch {
-	case len(entries) == 0 && others:
-		fmt.Fprintf(a.stderr, "no entry matches%s\n", f.advice())
-	case len(entries) == 0:
-		fmt.Fprintln(a.stderr, "no entries")
-	}
-	switch {
-	case f.by != "":
-		return a.tellSums(f, entries)
-	case a.json:
-		return lines(a, entries)
-	case f.csv:
-		err = a.logCSV(entries)
-	case len(entries) > 0:
-		a.logTable(entries)
-	}
-	if left > 0 {
-		fmt.Fprintf(a.stderr, "%d older %s not shown; --last 0 shows all\n", left, map[bool]string{true: "entry is", false: "entries are"}[left == 1])
-	}
-	return err
-}
-
-// lines prints JSON, one object a line.
-func lines[T any](a *app, all []T) error {
-	encoder := json.NewEncoder(a.stdout)
-	for _, one := range all {
-		if err := encoder.Encode(one); err != nil {
-			return err
-		}
 	}
 	return nil
 }
 
-// entries reads the logs of all accounts, or of one, oldest first, and says how
-// many are left out because only the last are asked for, and whether there are
-// others that the filters do not keep.
-func (a *app) entries(ctx context.Context, s *spending, table *costs.Table, f *logFlags, since time.Time) (entries []logged, left int, others bool, err error) {
-	trim := func(most int) {
-		if f.last > 0 && len(entries) > most {
-			left += len(entries) - f.last
-			entries = append(entries[:0], entries[len(entries)-f.last:]...)
-		}
-	}
-	all := accounts(table)
-	if f.account != "" {
-		all = []string{f.account}
-	}
-	for _, account := range all {
-		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account, Since: since}) {
-			if err != nil {
-				return nil, 0, false, err
-			}
-			if e := newLogged(account, e); f.keeps(&e) {
-				entries = append(entries, e)
-			} else {
-				others = true
-			}
-			if len(all) == 1 {
-				trim(2*f.last + 1000) // a long log is not held whole
-			}
-		}
-	}
-	slices.SortStableFunc(entries, func(x, y logged) int { return x.At.Compare(y.At) })
-	trim(f.last)
-	return entries, left, others, nil
+// logReport prints what a log command selects.
+type logReport struct {
+	*app
+	flags  *logFlags
+	source *usage.Source
 }
 
-func (a *app) logTable(entries []logged) {
-	t := a.table("at", "run", "method", "units", "lane", "job", "region", "")
-	for _, e := range entries {
-		t.row(dated(e.At.UTC(), a.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note)
+func (r *logReport) print(ctx context.Context) error {
+	if r.flags.last == 0 && r.flags.by != "" {
+		totals, err := r.source.Totals(ctx, r.flags.by)
+		if err != nil {
+			return err
+		}
+		return r.printTotals(ctx, totals)
 	}
-	t.print()
+	if r.flags.last == 0 {
+		return r.printLines(ctx, r.source.Lines(ctx, false))
+	}
+	lines, more, err := r.source.Last(ctx, r.flags.last)
+	if err != nil {
+		return err
+	}
+	if r.flags.by != "" {
+		return r.printTotals(ctx, usage.TotalsOf(lines, r.flags.by))
+	}
+	err = r.printLines(ctx, func(yield func(usage.Line, error) bool) {
+		for _, line := range lines {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	})
+	if more && err == nil {
+		fmt.Fprintln(r.stderr, "older entries are not shown; --last 0 shows all")
+	}
+	return err
+}
+
+// printNone says that nothing was selected, and which filter is to blame.
+func (r *logReport) printNone(ctx context.Context) error {
+	names, err := r.source.Names(ctx)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		fmt.Fprintln(r.stderr, "no entries")
+		return nil
+	}
+	hint := ""
+	if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
+		hint = fmt.Sprintf("; --%s %q: %s", by, asked, regionAdvice(asked, names[by]))
+	}
+	fmt.Fprintf(r.stderr, "no entry matches%s\n", hint)
+	return nil
+}
+
+// printLines prints entries: a table, or as they are read JSON or CSV.
+func (r *logReport) printLines(ctx context.Context, lines iter.Seq2[usage.Line, error]) error {
+	writer := r.lineWriter()
+	none := true
+	for line, err := range lines {
+		if err != nil {
+			return err
+		}
+		none = false
+		if err := writer.write(newLogged(&line)); err != nil {
+			return err
+		}
+	}
+	if none {
+		if err := r.printNone(ctx); err != nil {
+			return err
+		}
+		if !r.flags.csv {
+			return nil
+		}
+	}
+	return writer.end()
+}
+
+// lineWriter writes entries one by one, and what is left at the end.
+type lineWriter struct {
+	write func(logged) error
+	end   func() error
+}
+
+func (r *logReport) lineWriter() lineWriter {
+	switch {
+	case r.json:
+		encoder := json.NewEncoder(r.stdout)
+		return lineWriter{func(e logged) error { return encoder.Encode(e) }, func() error { return nil }}
+	case r.flags.csv:
+		w := csv.NewWriter(r.stdout)
+		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region"}) // Error says it at the end
+		return lineWriter{func(e logged) error { return w.Write(e.cells()) }, func() error { w.Flush(); return w.Error() }}
+	}
+	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
+	return lineWriter{func(e logged) error {
+		t.row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note)
+		return nil
+	}, func() error { t.print(); return nil }}
+}
+
+// cells returns an entry as CSV.
+func (e *logged) cells() []string {
+	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, cell(e.Account), cell(e.Method),
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), cell(e.Lane), cell(e.Job), cell(e.Region)}
 }
 
 // noteOf says what an entry is that is not a call.
 func noteOf(e *quota.Entry) string {
-	if found := driftOf(e); found != "" {
-		return "found missing " + found
-	}
-	switch e.Kind {
-	case quota.EntryRefunded:
+	empty := e.Units == 0 && e.Calls == 0
+	switch {
+	case e.Kind == quota.EntryRefunded:
 		return "refunded"
-	case quota.EntryAddition:
+	case e.Kind == quota.EntryAddition:
 		return "added to an earlier call"
-	case quota.EntryNote, quota.EntryCorrection:
+	case e.Kind == quota.EntryCall:
+		return ""
+	case empty:
 		return "no call, by hand"
+	case e.Kind == quota.EntryCorrection:
+		return "found missing " + byHand
 	}
-	return ""
+	return "found missing " + byUpstream
 }

@@ -50,33 +50,3 @@ func TestRefusalIsKept(t *testing.T) {
 		t.Errorf("%v, %v; want the refusal still", again, err)
 	}
 }
-
-// TestWhyOfAnEstimate: what a counter held before counts in part, so it is not
-// what the limit fell short of.
-func TestWhyOfAnEstimate(t *testing.T) {
-	for _, c := range []struct {
-		estimate bool
-		short    quota.Units
-	}{{true, 100}, {false, 190}} {
-		e := &explanation{Refusal: &refusal{Reason: string(quota.ReasonSpent), Budget: new("all"), Measure: "units", Needed: 100, Limit: 150}, Held: 240, estimate: c.estimate}
-		if e.help(); e.Short != c.short || *e.Limit != 150+c.short {
-			t.Errorf("estimate %t: short %d, a limit of %d; want %d short", c.estimate, e.Short, *e.Limit, c.short)
-		}
-	}
-}
-
-// TestWhyNamesFloorsThatMatter checks that why names floors only for a call that
-// would fit without them.
-func TestWhyNamesFloorsThatMatter(t *testing.T) {
-	for _, c := range []struct {
-		held quota.Units
-		want bool
-	}{{67, true}, {80, true}, {81, false}, {100, false}} {
-		e := &explanation{Refusal: &refusal{Reason: string(quota.ReasonSpent), Budget: new("all"), Measure: "units", Needed: 20, Limit: 100, Kept: 30,
-			Remaining: max(0, 70-c.held)}, Held: c.held}
-		e.help()
-		if got := strings.Contains(strings.Join(e.Helped, "\n"), "floors"); got != c.want {
-			t.Errorf("%d used: %q; want floors named: %t", c.held, e.Helped, c.want)
-		}
-	}
-}

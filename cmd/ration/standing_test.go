@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // eachLedger runs a test on every ledger, with a clock that the test sets.
@@ -122,16 +123,13 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					}
 					return balances[0]
 				}
-				start := balance()
-				a := &attribution{standing: newStanding(start), balance: start, coverage: budget.Coverage()}
-				for e, err := range l.Entries(t.Context(), quota.Query{Account: "p", Since: a.since()}) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					a.add(e)
+				standings, err := usage.Status(t.Context(), guard)
+				if err != nil {
+					t.Fatal(err)
 				}
+				start, a := standings[0], newStanding(&standings[0])
 				if len(a.NextFree) == 0 || a.ByLane["cron"] != start.Used {
-					t.Fatalf("%+v", a.standing)
+					t.Fatalf("%+v", a)
 				}
 				var promised quota.Units
 				for _, r := range a.NextFree {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -95,7 +96,7 @@ func (a *app) status(ctx context.Context) error {
 // unspent fills the report of a ledger that does not exist yet.
 func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, newStanding(quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}))
+		r.Budgets = append(r.Budgets, newStanding(&usage.Standing{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
 	}
 	r.UnrecordedUnits, err = s.unrecorded()
 	return err
@@ -110,26 +111,12 @@ func (a *app) unrecordedNote() string {
 }
 
 func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table) error {
-	balances, err := s.guard.Balances(ctx)
+	standings, err := usage.Status(ctx, s.guard)
 	if err != nil {
 		return err
 	}
-	accounts := map[string][]*attribution{}
-	for _, b := range balances {
-		one := newStanding(b)
-		r.Budgets, r.At = append(r.Budgets, one), b.At
-		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &attribution{standing: one, balance: b, coverage: b.Coverage})
-	}
-	for account, budgets := range accounts {
-		since := slices.MinFunc(budgets, func(a, b *attribution) int { return a.since().Compare(b.since()) }).since()
-		for e, err := range s.ledger.Entries(ctx, quota.Query{Account: account, Since: since}) {
-			if err != nil {
-				return err
-			}
-			for _, b := range budgets {
-				b.add(e)
-			}
-		}
+	for i := range standings {
+		r.Budgets, r.At = append(r.Budgets, newStanding(&standings[i])), standings[i].At
 	}
 	if r.Keyed, r.MoreKeys, err = keyedLogs(ctx, s, table); err != nil {
 		return err
@@ -215,15 +202,10 @@ func (a *app) spenderTable(r *statusReport) {
 	t := a.table("budget", "by", "who spent it")
 	for _, b := range r.Budgets {
 		name := b.Name
-		for _, by := range []struct {
-			what string
-			sums map[string]quota.Units
-		}{{"method", b.ByMethod}, {"region", b.ByRegion}, {"lane", b.ByLane}, {"job", b.ByJob}} {
-			if len(by.sums) > 0 {
-				t.row(name, by.what, ranked(by.sums, 8))
-				name = ""
-			}
-		}
+		b.rows(8, func(by, who string) {
+			t.row(name, by, who)
+			name = ""
+		})
 		if len(b.Floors) > 0 {
 			t.row(name, "floor", b.floors())
 		}

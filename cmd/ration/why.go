@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -31,31 +32,21 @@ state folder.
 
 // explanation is what why says.
 type explanation struct {
-	At      time.Time              `json:"at"`
-	Refusal *refusal               `json:"refusal"` // null: none is known
-	Window  *string                `json:"window"`
-	Since   *time.Time             `json:"since"` // of the window at that instant
-	Held    quota.Units            `json:"held"`  // what the ledger holds of it now
-	Method  map[string]quota.Units `json:"by_method"`
-	Region  map[string]quota.Units `json:"by_region"`
-	Lane    map[string]quota.Units `json:"by_lane"`
-	Job     map[string]quota.Units `json:"by_job"`
-	Short   quota.Units            `json:"short"`
-	Limit   *quota.Units           `json:"limit_needed"`
-	Helped  []string               `json:"would_have_helped"`
-	Now     struct {
+	At      time.Time   `json:"at"`
+	Refusal *refusal    `json:"refusal"` // null: none is known
+	Window  *string     `json:"window"`
+	Since   *time.Time  `json:"since"` // of the window at that time
+	Held    quota.Units `json:"held"`  // what the ledger holds of it now
+	spenders
+	Short  quota.Units  `json:"short"`
+	Limit  *quota.Units `json:"limit_needed"`
+	Helped []string     `json:"would_have_helped"`
+	Now    struct {
 		Granted *bool   `json:"granted"` // null: not known
 		Reason  *string `json:"reason"`
 	} `json:"now"`
 
-	most     spender // who spent most of it
-	estimate bool    // the window is: of what it held before, a part counts
-}
-
-// spender is who spent how much: calls of one method for one region.
-type spender struct {
-	method, region string
-	units          quota.Units
+	estimate bool // the window is: of what it held before, a part counts
 }
 
 func (a *app) why(ctx context.Context) error {
@@ -63,7 +54,7 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &explanation{At: a.now().UTC(), Refusal: kept, Method: map[string]quota.Units{}, Region: map[string]quota.Units{}, Lane: map[string]quota.Units{}, Job: map[string]quota.Units{}, Helped: []string{}}
+	e := &explanation{At: a.now().UTC(), Refusal: kept, spenders: newSpenders(&usage.Attribution{}), Helped: []string{}}
 	if kept == nil {
 		if a.json {
 			return a.writeJSON(e)
@@ -79,7 +70,7 @@ func (a *app) why(ctx context.Context) error {
 	switch {
 	case err == nil:
 		defer s.Close()
-		if err = e.explain(ctx, s, table); err != nil {
+		if err = e.ask(ctx, s, table); err != nil {
 			err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 		}
 	case errors.Is(err, errNoLedger):
@@ -91,7 +82,11 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.help()
+	if len(e.Helped) == 0 { // the ledger could not be asked
+		if err := e.explain(ctx, nil); err != nil {
+			return err
+		}
+	}
 	if a.json {
 		return a.writeJSON(e)
 	}
@@ -99,66 +94,40 @@ func (a *app) why(ctx context.Context) error {
 	return nil
 }
 
-// explain reads the ledger: the window as it was, and what it says now.
-func (e *explanation) explain(ctx context.Context, s *spending, table *costs.Table) error {
-	r := e.Refusal
-	at, _, err := s.guard.Now(ctx, r.Account)
+// ask asks the ledger: what the window was, and what it would say now.
+func (e *explanation) ask(ctx context.Context, s *spending, table *costs.Table) error {
+	at, _, err := s.guard.Now(ctx, e.Refusal.Account)
 	if err != nil {
 		return err
 	}
 	e.At = at.UTC()
-	budgets := table.Budgets()
-	for i := range budgets {
-		if b := &budgets[i]; r.Budget != nil && b.Account == r.Account && b.Name == *r.Budget && r.Ledger == s.ledger.name {
-			if err := e.spenders(ctx, s, b, quota.Coverages(budgets)[i]); err != nil {
-				return err
-			}
-		}
-	}
-	if r.Ledger != s.ledger.name {
-		e.Now.Reason = new("it was another ledger, " + r.Ledger)
+	if e.Refusal.Ledger != s.ledger.name {
+		e.Now.Reason = new("it was another ledger, " + e.Refusal.Ledger)
 		return nil
+	}
+	if err := e.explain(ctx, s.guard); err != nil {
+		return err
 	}
 	return e.now(ctx, s, table)
 }
 
-// spenders adds up who had spent the budget's window at the instant of the refusal.
-func (e *explanation) spenders(ctx context.Context, s *spending, budget *quota.Budget, coverage *quota.Coverage) error {
-	at, window := e.Refusal.At, budget.Window
-	since := at.Add(-window.Horizon() + time.Microsecond)
-	if window.Kind() == quota.KindDaily {
-		since = window.Day(at).Since
+// explain finds what would have had to be different, from the ledger of a guard,
+// or with nil from the refusal alone.
+func (e *explanation) explain(ctx context.Context, guard *quota.Guard) error {
+	found, err := usage.Explain(ctx, guard, e.Refusal.RefusedError(), e.Refusal.At)
+	if err != nil {
+		return err
 	}
-	e.Window, e.Since, e.estimate = new(window.String()), instant(since), window.Estimate()
-	groups := map[spender]quota.Units{}
-	for entry, err := range s.ledger.Entries(ctx, quota.Query{Account: budget.Account, Since: since, Until: at.Add(time.Microsecond)}) {
-		if err != nil {
-			return err
-		}
-		amount := entry.Units
-		if coverage.Measure == quota.Calls {
-			amount = entry.Calls
-		}
-		if amount == 0 || !coverage.Covers(entry.Method, entry.Caller) {
-			continue
-		}
-		method, region := dash(entry.Method), dash(entry.Caller.Region)
-		e.Held += amount
-		e.Method[method] += amount
-		e.Region[region] += amount
-		e.Lane[dash(entry.Caller.Lane)] += amount
-		e.Job[dash(entry.Caller.Job)] += amount
-		who := spender{method: method, region: region}
-		groups[who] += amount
-		if kept := budget.Floor[region] > 0 && region != e.Refusal.Region; groups[who] > e.most.units && !kept { // less of a floor used is more kept
-			e.most = spender{method, region, groups[who]}
-		}
+	if found.Window != (quota.Window{}) {
+		e.Window, e.Since, e.estimate = new(found.Window.String()), instant(found.Since), found.Window.Estimate()
 	}
+	e.Held, e.spenders, e.Short = found.Held, newSpenders(&found.Attribution), found.Short
+	e.help(found)
 	return nil
 }
 
-// help finds what would have had to be different.
-func (e *explanation) help() {
+// help says what would have helped.
+func (e *explanation) help(found *usage.Explanation) {
 	r := e.Refusal
 	helped := func(format string, args ...any) { e.Helped = append(e.Helped, fmt.Sprintf(format, args...)) }
 	later := func() {
@@ -166,16 +135,12 @@ func (e *explanation) help() {
 	}
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent:
-		e.Short = r.Needed - r.Remaining
-		if r.Remaining == 0 && !e.estimate { // more than the limit may have been used
-			e.Short = max(e.Short, e.Held+r.Kept+r.Needed-r.Limit)
-		}
-		e.Limit = new(r.Limit + e.Short)
+		e.Limit = &found.LimitNeeded
 		helped("a limit of %s or more for %s", measured(*e.Limit, r.Measure), safe(*r.Budget))
-		if e.most.units > 0 {
-			helped("%s less spent before; %s had %d", measured(e.Short, r.Measure), e.most, e.most.units)
+		if found.Most.Units > 0 {
+			helped("%s less spent before; %s had %d", measured(e.Short, r.Measure), spender(&found.Most), found.Most.Units)
 		}
-		if r.Kept > 0 && r.Kept >= e.Short { // without the floors the call would fit
+		if found.FloorsMattered {
 			helped("fewer than the %s that %s kept for the floors of other regions", measured(r.Kept, r.Measure), were(r.Kept))
 		}
 		later()
@@ -192,18 +157,18 @@ func (e *explanation) help() {
 	}
 }
 
-// String names who spent: search.list for GB.
-func (g spender) String() string {
-	if g.region == "-" {
-		return safe(g.method)
+// spender names who spent: search.list for GB.
+func spender(s *usage.Spender) string {
+	if s.Region == usage.Unattributed {
+		return safe(s.Method)
 	}
-	return safe(g.method) + " for " + safe(g.region)
+	return safe(s.Method) + " for " + safe(s.Region)
 }
 
 // now finds whether the same call would be granted, without spending it.
 func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) error {
 	r := e.Refusal
-	call := quota.Call{Account: r.Account, Method: r.Method, Units: r.Units, Caller: quota.Caller{Region: undash(r.Region), Job: undash(r.Job), Lane: undash(r.Lane)}}
+	call := quota.Call{Account: r.Account, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
 	if call.Units == 0 {
 		priced, err := table.Call(r.Account, r.Method)
 		if err != nil {
@@ -228,21 +193,13 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 	return nil
 }
 
-// undash is dash undone.
-func undash(s string) string {
-	if s == "-" {
-		return ""
-	}
-	return s
-}
-
 // whyText is why for people.
 func (a *app) whyText(e *explanation) {
 	r := e.Refusal
 	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", safe(r.Method), counted(r.Units, "unit"), quota.Stamp(r.At), quota.Human(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", safe(r.Region), safe(r.Job), safe(r.Lane))
 	a.paragraph("because  ", "%s", r.Message)
-	if e.Window != nil && len(e.Method) > 0 {
+	if e.Window != nil && len(e.ByMethod) > 0 {
 		part := ""
 		if e.Held < r.Limit-r.Kept-r.Remaining {
 			part = ", as far as the ledger still holds it"
@@ -253,12 +210,7 @@ func (a *app) whyText(e *explanation) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s, its window of %s then: %s%s, by", safe(*r.Budget), *e.Window, measured(e.Held, r.Measure), part)
 		t := a.table("", "who had spent it")
-		for _, by := range []struct {
-			what string
-			sums map[string]quota.Units
-		}{{"method", e.Method}, {"region", e.Region}, {"lane", e.Lane}, {"job", e.Job}} {
-			t.row(by.what, ranked(by.sums, 5))
-		}
+		e.rows(5, func(by, who string) { t.row(by, who) })
 		t.print()
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")

@@ -39,6 +39,30 @@ type Refusal struct {
 	Message   string      `json:"message"`
 }
 
+// RefusedError returns the refusal as the guard gave it, without what the state
+// folder does not hold: what was used, and whether the log was ahead.
+func (r *Refusal) RefusedError() *quota.RefusedError {
+	named := func(s string) string {
+		if s == "-" {
+			return ""
+		}
+		return s
+	}
+	refused := &quota.RefusedError{Account: r.Account, Method: r.Method, Units: r.Units, Reason: quota.Reason(r.Reason),
+		Caller: quota.Caller{Region: named(r.Region), Job: named(r.Job), Lane: named(r.Lane)},
+		Limit:  r.Limit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed, RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
+	if r.Measure == quota.Calls.String() {
+		refused.Measure = quota.Calls
+	}
+	if r.Budget != nil {
+		refused.Budget = *r.Budget
+	}
+	if r.Detail != nil {
+		refused.Detail = *r.Detail
+	}
+	return refused
+}
+
 // RecordRefusal writes the *quota.RefusedError in err to the state folder, for
 // ration why, and does nothing if there is none. RoundTrip does so by itself,
 // at most once a second and the last time when the Client is closed. A state
