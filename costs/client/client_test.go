@@ -1,0 +1,257 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+)
+
+const file = `version: 1
+upstream: u
+account: a
+hosts: [api.example.com]
+routes: {"/{method}": "{method}"}
+costs: {get: 1, export: 60}
+budgets: [{name: hour, limit: 100, window: 1h}]
+when_ledger_down: {export: refuse, default: {allow: 2}}
+`
+
+// stand is a folder with a costs.yaml, and an upstream that answers 204.
+type stand struct {
+	*testing.T
+	dir     string
+	options client.Options
+}
+
+func newStand(t *testing.T, more string) *stand {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(srv.Close)
+	s := &stand{T: t, dir: t.TempDir()}
+	s.options = client.Options{State: filepath.Join(s.dir, "state"), Base: dialing(srv), Getenv: func(string) string { return "" },
+		Report: func(_ quota.Call, err error) { t.Errorf("reported: %v", err) }}
+	if err := os.WriteFile(filepath.Join(s.dir, "costs.yaml"), []byte(file+more), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stand) open() *client.Client {
+	s.Helper()
+	c, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	return c
+}
+
+// get calls a method of the upstream.
+func get(c *client.Client, method string) error {
+	resp, err := (&http.Client{Transport: c}).Get("https://api.example.com/" + method)
+	if err == nil {
+		resp.Body.Close()
+	}
+	return err
+}
+
+// TestRefusalsOfAProgramAreRecorded: a refusal that a program's request meets is
+// kept for ration why, and of many within a second the last one when the Client is
+// closed.
+func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
+	s := newStand(t, "")
+	c := s.open()
+	if r, err := client.LastRefusal(c.State()); r != nil || err != nil {
+		t.Fatalf("%+v, %v; want none yet", r, err)
+	}
+	if err := get(c, "export"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := get(c, "export"); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", err)
+		}
+	}
+	r, err := client.LastRefusal(c.State())
+	if err != nil || r == nil || *r.Budget != "hour" || r.Method != "export" || r.Units != 60 || r.Remaining != 40 || r.Ledger != c.LedgerName() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	first := r.RetryAt
+	for range 40 {
+		if err := get(c, "get"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := get(c, "get"); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = client.LastRefusal(c.State()); err != nil || r.Method != "get" || r.RetryAt.Before(first) {
+		t.Errorf("%+v, %v; want the last one", r, err)
+	}
+}
+
+// TestLedgerByEnvironment checks which of the places that may name a ledger
+// decides.
+func TestLedgerByEnvironment(t *testing.T) {
+	s := newStand(t, "ledger: sqlite:named.db\n")
+	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variable := ""
+	s.options.Getenv = func(name string) string {
+		if name == "RATION_LEDGER" {
+			return variable
+		}
+		return ""
+	}
+	if name := client.LedgerName(table, &s.options); name != "sqlite:"+filepath.Join(s.dir, "named.db") {
+		t.Errorf("costs.yaml names %s", name)
+	}
+	variable = "redis://example.com:6379/3"
+	if name := client.LedgerName(table, &s.options); name != variable {
+		t.Errorf("the environment names %s", name)
+	}
+	s.options.Ledger = "sqlite:/srv/own.db"
+	if name := client.LedgerName(table, &s.options); name != s.options.Ledger {
+		t.Errorf("the program names %s", name)
+	}
+}
+
+// TestEmptyLedgerReported opens another, empty ledger with the same state folder.
+func TestEmptyLedgerReported(t *testing.T) {
+	s := newStand(t, "")
+	if err := get(s.open(), "get"); err != nil {
+		t.Fatal(err)
+	}
+	var reported []error
+	s.options.Report = func(_ quota.Call, err error) { reported = append(reported, err) }
+	s.options.Ledger = "sqlite:" + filepath.Join(s.dir, "other.db")
+	s.open()
+	if len(reported) != 1 {
+		t.Fatalf("%v; want one report", reported)
+	}
+	empty, ok := errors.AsType[*client.EmptyLedgerError](reported[0])
+	if !ok || empty.Ledger != s.options.Ledger || !strings.HasSuffix(empty.Before, "ration.db") {
+		t.Errorf("%v", reported[0])
+	}
+	if s.open(); len(reported) != 1 {
+		t.Errorf("%v; want it reported once", reported)
+	}
+}
+
+// TestDeadRedis has a ledger that cannot be reached: what when_ledger_down allows
+// goes out, the outage is reported, and other calls fail. The password comes from a
+// file, and the program hears of it.
+func TestDeadRedis(t *testing.T) {
+	s := newStand(t, "")
+	s.options.Ledger = "redis://127.0.0.1:1/0"
+	secret := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(secret, []byte("s3cret-word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.options.Getenv = func(name string) string {
+		return map[string]string{"RATION_REDIS_PASSWORD_FILE": secret}[name]
+	}
+	var mu sync.Mutex
+	var outages []client.OutageError
+	var concealed string
+	s.options.Conceal = func(secret string) { concealed = secret }
+	s.options.Report = func(_ quota.Call, err error) {
+		outage, ok := errors.AsType[*client.OutageError](err)
+		if !ok {
+			t.Errorf("reported: %v", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		outages = append(outages, *outage)
+	}
+	c := s.open()
+	if concealed != "s3cret-word" {
+		t.Errorf("concealed %q", concealed)
+	}
+	for call, want := range []error{nil, nil, quota.ErrLedgerDown} {
+		if err := get(c, "get"); !errors.Is(err, want) {
+			t.Fatalf("call %d: %v; want %v", call, err, want)
+		}
+	}
+	if err := get(c, "export"); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Fatalf("%v; want it refused", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(outages) != 2 || !outages[0].Down || outages[0].Units != 0 || outages[1].Units != 1 {
+		t.Fatalf("%+v; want its beginning and its first call", outages)
+	}
+	if units, err := c.Unrecorded(); err != nil || units != 2 {
+		t.Errorf("%d units, %v; want 2", units, err)
+	}
+	if o := client.LastOutage(c.State()); o == nil || o.Ledger != c.LedgerName() {
+		t.Errorf("another process finds %+v", o)
+	}
+}
+
+// TestNothingIsSentWithoutStateFolder: what cannot be counted is not allowed.
+func TestNothingIsSentWithoutStateFolder(t *testing.T) {
+	s := newStand(t, "")
+	s.options.State, s.options.Ledger = "", "redis://127.0.0.1:1/0"
+	s.options.Report = func(quota.Call, error) {}
+	if err := get(s.open(), "get"); !errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("%v; want ErrLedgerDown", err)
+	}
+	s.options.Ledger = ""
+	_, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options)
+	if mistake, ok := errors.AsType[*client.ConfigError](err); !ok || !strings.Contains(mistake.Error(), "no state folder") {
+		t.Errorf("%v; want a ConfigError about the state folder", err)
+	}
+}
+
+// TestManyCallsAndClose shares a Client between goroutines, and closes it while
+// they are refused.
+func TestManyCallsAndClose(t *testing.T) {
+	s := newStand(t, "")
+	c := s.open()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				err := get(c, "get")
+				mu.Lock()
+				if err == nil {
+					granted++
+				} else if !errors.Is(err, quota.ErrRefused) {
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if granted != 100 {
+		t.Errorf("%d calls were granted; want 100", granted)
+	}
+	for range 4 {
+		wg.Go(func() { _ = get(c, "get") })
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if err := get(c, "get"); err == nil {
+		t.Error("a closed Client sends")
+	}
+}

@@ -1,0 +1,66 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+)
+
+// clone is the folder of the module, set by TestMain.
+var clone string
+
+// TestMain runs the tests in a folder with the shipped costs.yaml and a state
+// folder of their own, and sends what http.DefaultTransport sends to a local
+// YouTube, so that examples can be written as their users write them.
+func TestMain(m *testing.M) {
+	os.Exit(inFolder(m.Run))
+}
+
+func inFolder(run func() int) int {
+	dir, err := os.MkdirTemp("", "client")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if clone, err = filepath.Abs(filepath.Join("..", "..")); err != nil {
+		log.Fatal(err)
+	}
+	shipped, err := os.ReadFile(filepath.Join(clone, "costs.yaml"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), shipped, 0o600); err != nil {
+		log.Fatal(err)
+	}
+	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""}, {"YOUTUBE_API_KEY", "key"}} {
+		if err := os.Setenv(set[0], set[1]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	upstream := httptest.NewTLSServer(youtubetest.New(nil))
+	defer upstream.Close()
+	http.DefaultTransport = dialing(upstream)
+	if err := os.Chdir(dir); err != nil {
+		log.Fatal(err)
+	}
+	defer os.Chdir(clone)
+	return run()
+}
+
+// dialing returns a transport that takes srv, a TLS server, for every host.
+func dialing(srv *httptest.Server) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, srv.Listener.Addr().String())
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+}

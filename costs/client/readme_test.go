@@ -1,0 +1,44 @@
+package client_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadmeSample follows the README: its commands make a new module depend on a
+// clone, and its Go sample compiles there. The sample is ExampleOpen, which runs.
+func TestReadmeSample(t *testing.T) {
+	readme := read(t, filepath.Join(clone, "README.md"))
+	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]
+	example := read(t, filepath.Join(clone, "costs", "client", "example_test.go"))
+	if !strings.Contains(strings.ReplaceAll(example, "\n\t", "\n"), sample) {
+		t.Errorf("ExampleOpen is not the README's sample:\n%s", sample)
+	}
+
+	app := t.TempDir()
+	imports, _, _ := strings.Cut(strings.TrimPrefix(example, "package client_test\n"), ")\n")
+	imports = strings.ReplaceAll(imports, "\t\"fmt\"\n", "")
+	program := "package main\n" + imports + ")\n\nfunc main() {\n" + sample + "}\n"
+	if err := os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("(?s)```sh\n(go mod edit.*?)```").FindStringSubmatch(readme)[1]
+	cmd := exec.Command("sh", "-ec", "go mod init example.com/app\n"+strings.ReplaceAll(commands, "../ration", clone)+"go build -o app .")
+	cmd.Dir, cmd.Env = app, append(os.Environ(), "GOPROXY=off", "GONOSUMDB=*", "GOFLAGS=") // what the tests need is in the module cache
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
