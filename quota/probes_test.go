@@ -66,6 +66,11 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 // newProcess returns the client of a process of its own on a ledger, which
 // waits for at most ten stops.
 func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
+	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
+}
+
+// openGuard returns the guard of a process of its own on a ledger.
+func openGuard(t *testing.T, open func() (quota.Ledger, error)) *quota.Guard {
 	ledger, err := open()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +80,7 @@ func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Durat
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
+	return guard
 }
 
 func statusTripper(status func(*http.Request) int) tripper {
@@ -122,6 +127,9 @@ func TestAShortStopIsPaidForByEveryProcess(t *testing.T) {
 				}
 				wg.Wait()
 				t.Logf("%d processes: %d hits", processes, hits.Load())
+				if units := used(t, openGuard(t, open)); units != quota.Units(hits.Load()) {
+					t.Errorf("%d requests were sent and %d units charged; want each charged, probes too", hits.Load(), units)
+				}
 				if hits.Load() > 6 { // stops of 1, 1 or 2, 2, 4, 8 and 16 times what the upstream says
 					t.Errorf("%d requests of %d processes were charged and stopped; want at most 6, as for one", hits.Load(), processes)
 				}
