@@ -273,3 +273,27 @@ func TestRestamperForgetsTheNewest(t *testing.T) {
 		t.Errorf("stamped %s; want %s, behind the newest", r.At, want)
 	}
 }
+
+// TestALabelInUseIsSwept: a label is said to be in use once an hour, which is
+// longer than the windows of its entries may be.
+func TestALabelInUseIsSwept(t *testing.T) {
+	l, clock := timed(t)
+	second := quota.Sliding(time.Second)
+	all, videos := charge("all", 1000, second), charge("videos", 1000, second, "videos.list")
+	spend(t, l, 1, all)
+	clock.Add(50 * time.Minute)
+	spend(t, l, 7, all)
+	crowd := one(1, all)
+	for i := range 300 { // more than lie between two sweeps
+		r := crowd.Requests[0]
+		r.Method, r.Caller.Job = "search.list", fmt.Sprint("job ", i)
+		crowd.Requests = append(crowd.Requests, r)
+	}
+	crowd.Requests = crowd.Requests[1:]
+	if _, err := l.Spend(t.Context(), crowd); err != nil {
+		t.Fatal(err)
+	}
+	if n := used(t, l, videos); n != 7 {
+		t.Errorf("%d used by a budget first asked after the sweep; want 7", n)
+	}
+}

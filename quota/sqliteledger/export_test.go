@@ -3,6 +3,7 @@ package sqliteledger
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -63,5 +64,23 @@ func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 	})
 }
 
+// KnownLogs looks at the logs of n keys and returns how many are in memory then.
+func (l *Ledger) KnownLogs(n int) (known int, err error) {
+	err = l.write(context.Background(), func(t *tx) {
+		for i := range n {
+			t.log(logName{"my-project", fmt.Sprint(i)})
+		}
+		known = len(l.logs)
+	})
+	return known, err
+}
+
 // Path returns the ledger's file.
 func (l *Ledger) Path() string { return l.path }
+
+// Occupied runs f while another transaction of this handle is in progress.
+func (l *Ledger) Occupied(f func()) {
+	l.turn <- struct{}{}
+	defer func() { <-l.turn }()
+	f()
+}

@@ -43,3 +43,21 @@ func TestLedgerThatOthersMayWrite(t *testing.T) {
 		t.Errorf("%v, %v; want ErrLedgerConfig and ErrUnsafe", l, err)
 	}
 }
+
+// TestALockThatBecameALinkPanics: the lock of a ledger that is open already is
+// opened with its first write.
+func TestALockThatBecameALinkPanics(t *testing.T) {
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "ration.db"), filepath.Join(dir, "victim")
+	open(t, path, nil).Close()
+	l := open(t, path, nil)
+	if err := errors.Join(os.WriteFile(victim, nil, 0o600), os.Remove(path+".lock"), os.Symlink(victim, path+".lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Spend(t.Context(), one(1)); !errors.Is(err, quota.ErrLedgerConfig) || !errors.Is(err, privatefile.ErrUnsafe) {
+		t.Errorf("spend: %v; want ErrLedgerConfig and ErrUnsafe", err)
+	}
+	if data, err := os.ReadFile(victim); err != nil || len(data) > 0 {
+		t.Errorf("the file behind the link holds %q, %v", data, err)
+	}
+}

@@ -1,6 +1,7 @@
 package sqliteledger_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -110,5 +111,36 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 		if after, err := watcher.Commits(); after != before || err != nil {
 			t.Errorf("%d commits, %v; want none", after-before, err)
 		}
+	}
+}
+
+// TestACallerThatGivesUpIsToldThatAllIsWell: what was not done because the
+// handle was busy until the caller's context ended is an error.
+func TestACallerThatGivesUpIsToldThatAllIsWell(t *testing.T) {
+	l, _ := timed(t)
+	day := charge("day", 100, hour)
+	receipt := spend(t, l, 40, day)
+	l.Occupied(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if s, err := l.Standings(ctx, "my-project", "", []*quota.Charge{day}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("standings %+v, %v; want the context's end", s, err)
+		}
+		for name, write := range map[string]func(context.Context) error{
+			"settle": func(ctx context.Context) error { return l.Settle(ctx, receipt, 1) },
+			"refund": func(ctx context.Context) error { return l.Refund(ctx, receipt) },
+			"cooldown": func(ctx context.Context) error {
+				return l.SetCooldown(ctx, quota.Cooldown{Account: "my-project", For: time.Hour})
+			},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if err := write(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v; want the context's end", name, err)
+			}
+			cancel()
+		}
+	})
+	if n := used(t, l, day); n != 40 {
+		t.Errorf("%d used; want 40, since nothing was done", n)
 	}
 }

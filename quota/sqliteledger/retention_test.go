@@ -171,3 +171,10 @@ func TestIdleKeysGo(t *testing.T) {
 		t.Errorf("%+v, %v; want the regular client's 29 of the last minute", s, err)
 	}
 }
+
+// TestEveryKeyStaysInMemory: what a handle knows of the file has a bound.
+func TestEveryKeyStaysInMemory(t *testing.T) {
+	if n, err := open(t, fresh(t), nil).KnownLogs(3000); err != nil || n > 1024 {
+		t.Errorf("%d logs in memory, %v; want 1024 at most", n, err)
+	}
+}
