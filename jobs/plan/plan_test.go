@@ -231,3 +231,44 @@ func shipped(t *testing.T, path string) []byte {
 	}
 	return data
 }
+
+// TestColumnsOfEachWindow: what a picture shows half an hour after the other, by
+// region and of what the ledger held.
+func TestColumnsOfEachWindow(t *testing.T) {
+	from := at(t, "2026-11-20T00:30:00Z")
+	for name, c := range map[string]struct {
+		window quota.Window
+		want   string
+	}{
+		"sliding":  {quota.Sliding(2 * time.Hour), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 5=3+2+0 2=0+2+0 2=0+2+0 2=0+2+0"},
+		"estimate": {quota.Counter(2 * time.Hour), "8=0+0+8 11=3+0+8 11=3+0+8 12=3+2+7 11=3+2+6 8=2+2+4 5=1+2+2 2=0+2+0"},
+		"day":      {quota.Daily(time.UTC), "8=0+0+8 11=3+0+8 11=3+0+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8 13=3+2+8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := play(t, &plan.Input{From: from, To: from.Add(4 * time.Hour), State: plan.State{Entries: held(from.Add(-10*time.Minute), 8)},
+				Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}, IN: {schedule: '15 2 * * *', fetch: [{trending: {pages: 2}}]}}\n"),
+				Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: c.window}}})
+			var got []string
+			for _, column := range report.Columns(0, 8) {
+				got = append(got, fmt.Sprintf("%d=%d+%d+%d", column.Total, column.Regions[0], column.Regions[1], column.Held))
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("got  %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}
+
+// TestAnEntryLeavesAMicrosecondEarly: what was spent an hour ago has left an
+// hour's window, and what was spent a microsecond later has not.
+func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
+	from, tick := at(t, "2026-11-20T00:30:00Z"), at(t, "2026-11-20T01:00:00Z")
+	for later, peak := range map[time.Duration]quota.Units{0: 8, time.Microsecond: 11} {
+		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: plan.State{Entries: held(tick.Add(later-time.Hour), 8)},
+			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
+			Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(time.Hour)}}})
+		if b := report.Budgets[0]; b.Peak != peak || b.PeakLate != peak {
+			t.Errorf("an entry %s after the window's edge: peak %d, or %d if late; want %d", later, b.Peak, b.PeakLate, peak)
+		}
+	}
+}

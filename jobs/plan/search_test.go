@@ -203,3 +203,24 @@ func TestRestoreTakesBackStepByStep(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionsThatAreTooLongTogether: a plan is bounded by the calls of all its
+// regions, to the last one.
+func TestRegionsThatAreTooLongTogether(t *testing.T) {
+	for _, c := range []struct {
+		pages []int // of each region, in a thousand ticks
+		fits  bool
+	}{
+		{[]int{1000}, true}, {[]int{1001}, false},
+		{[]int{600, 400}, true}, {[]int{600, 401}, false}, {[]int{600, 600}, false}, {[]int{1, 1, 999}, false},
+	} {
+		in := input(quota.Budget{Limit: 1, Window: quota.Sliding(time.Hour)})
+		in.To = in.From.Add(1000 * time.Minute)
+		for i, pages := range c.pages {
+			in.Regions = append(in.Regions, fetch(t, fmt.Sprint(i), "* * * * *", pages))
+		}
+		if _, err := newDemand(in); (err == nil) != c.fits || err != nil && !errors.Is(err, ErrTooLong) {
+			t.Errorf("%d pages a minute: %v; want it to fit %t", c.pages, err, c.fits)
+		}
+	}
+}
