@@ -192,14 +192,13 @@ func (p *planning) read(ctx context.Context, s *spending, table *costs.Table, fr
 	if from.IsZero() {
 		p.in.From = p.at
 	}
-	p.in.State.Entries = map[string][]quota.Entry{}
 	for _, account := range accounts(table) {
 		query := quota.Query{Account: account, Since: p.in.From.Add(-horizon), Until: p.in.From}
 		for e, err := range s.ledger.Entries(ctx, query) {
 			if err != nil {
 				return err
 			}
-			p.in.State.Entries[account] = append(p.in.State.Entries[account], e)
+			p.in.State.Add(account, &e)
 		}
 	}
 	p.unrecorded, err = s.unrecorded()

@@ -40,12 +40,6 @@ type Input struct {
 	Jitter   time.Duration // a start is so late at most; in whole microseconds, what is left over is dropped
 }
 
-// State is what a ledger holds. The zero State is an empty one.
-type State struct {
-	Entries   map[string][]quota.Entry // by account, oldest first, all stamped before Input.From
-	Cooldowns []quota.Cooldown
-}
-
 // Report is what a play came to.
 type Report struct {
 	// Fits says that no call is refused, whatever the lateness of each start

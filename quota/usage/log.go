@@ -133,8 +133,13 @@ func (h *head) before(other *head, newest bool) bool {
 	return h.line.At.Before(other.line.At)
 }
 
-// Last returns the newest n lines, oldest first, and whether there are more.
+// Last returns the newest n lines, oldest first, and whether there are more. It
+// reads until it has them; if fewer than n match, all that match.
 func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
+	matching, err := s.count(ctx)
+	if err != nil || matching == 0 {
+		return nil, false, err
+	}
 	for line, err := range s.Lines(ctx, true) {
 		if err != nil {
 			return nil, false, err
@@ -142,10 +147,31 @@ func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err 
 		if more = len(lines) == n; more {
 			break
 		}
-		lines = append(lines, line)
+		if lines = append(lines, line); int64(len(lines)) == matching {
+			break
+		}
 	}
 	slices.Reverse(lines)
 	return lines, more, nil
+}
+
+// count returns how many entries the filter selects, or -1 when it would take too
+// long to know: sums by run are not to be had without reading the log.
+func (s *Source) count(ctx context.Context) (n int64, err error) {
+	if s.Filter == (Filter{}) || s.Filter.Run != "" {
+		return -1, nil
+	}
+	for _, account := range s.Accounts {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since}) {
+			if err != nil {
+				return 0, err
+			}
+			if s.Filter.selects(&sum) {
+				n += sum.Entries
+			}
+		}
+	}
+	return n, nil
 }
 
 // Total is what one name of a dimension spent in an account.

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// State is what a ledger holds. The zero State is an empty one.
+type State struct {
+	Entries   map[string][]quota.Entry // by account, oldest first, all stamped before Input.From
+	Cooldowns []quota.Cooldown
+
+	full map[string]int // how many entries Add keeps before it merges some, by account
+}
+
+// maxEntries is the most entries of an account that Add keeps, unless there are
+// half as many methods and callers.
+const maxEntries = 50_000
+
+// Add adds an entry of an account; they come oldest first. It keeps at most
+// 50,000 entries of an account. Of a longer log, the calls of one method and
+// caller within a short slice of time become one entry with the stamp of the
+// last, so that windows free them late by less than a slice, and never early.
+func (s *State) Add(account string, e *quota.Entry) {
+	if s.Entries == nil {
+		s.Entries = map[string][]quota.Entry{}
+	}
+	if s.full == nil {
+		s.full = map[string]int{}
+	}
+	entries := append(s.Entries[account], *e)
+	if len(entries) > max(maxEntries, s.full[account]) {
+		span := entries[len(entries)-1].At.Sub(entries[0].At)
+		for slice := max(span/maxEntries, time.Microsecond); len(entries) > maxEntries/2 && slice <= span; slice *= 2 {
+			entries = merge(entries, slice)
+		}
+		s.full[account] = 2 * len(entries)
+	}
+	s.Entries[account] = entries
+}
+
+// merge merges the entries of each slice of time that have the same method and
+// caller, in place.
+func merge(entries []quota.Entry, slice time.Duration) []quota.Entry {
+	type label struct {
+		method string
+		caller quota.Caller
+	}
+	merged, began := entries[:0], 0 // began is the place in merged at which the present slice begins
+	place := map[label]int{}
+	var present time.Time
+	byTime := func(x, y quota.Entry) int { return x.At.Compare(y.At) }
+	for _, e := range entries {
+		if at := e.At.Truncate(slice); !at.Equal(present) {
+			slices.SortFunc(merged[began:], byTime)
+			began, present = len(merged), at
+			clear(place)
+		}
+		name := label{e.Method, e.Caller}
+		i, known := place[name]
+		if !known || merged[i].Units+e.Units > quota.MaxUnits || merged[i].Calls+e.Calls > quota.MaxUnits {
+			place[name] = len(merged)
+			merged = append(merged, e)
+			continue
+		}
+		into := &merged[i]
+		into.Kind, into.At, into.Units, into.Calls = quota.EntryNote, e.At, into.Units+e.Units, into.Calls+e.Calls
+	}
+	slices.SortFunc(merged[began:], byTime)
+	return merged
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestMergedHistoryFreesLate draws a history: merged, each window that ends with
+// its newest entry holds at least as much as before, by at most a slice more, and
+// all of it together the same.
+func TestMergedHistoryFreesLate(t *testing.T) {
+	rapid.Check(t, func(d *rapid.T) {
+		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		var entries []quota.Entry
+		for range rapid.IntRange(1, 200).Draw(d, "entries") {
+			at = at.Add(time.Duration(rapid.IntRange(1, 3000).Draw(d, "milliseconds")) * time.Millisecond)
+			entries = append(entries, quota.Entry{At: at, Method: rapid.SampledFrom([]string{"a", "b"}).Draw(d, "method"), Units: quota.Units(rapid.IntRange(0, 9).Draw(d, "units")), Calls: 1})
+		}
+		slice := time.Duration(rapid.IntRange(1, 60).Draw(d, "seconds")) * time.Second
+		held := func(entries []quota.Entry, method string, since time.Time) (units, calls quota.Units) {
+			for _, e := range entries {
+				if e.Method == method && !e.At.Before(since) {
+					units, calls = units+e.Units, calls+e.Calls
+				}
+			}
+			return units, calls
+		}
+		whole := append([]quota.Entry(nil), entries...)
+		merged := merge(append([]quota.Entry(nil), entries...), slice)
+		for i := range merged {
+			if i > 0 && !merged[i].At.After(merged[i-1].At) {
+				d.Fatalf("%s after %s", merged[i].At, merged[i-1].At)
+			}
+		}
+		for _, method := range []string{"a", "b"} {
+			for age := time.Duration(0); age < 10*time.Minute; age += 7 * time.Second {
+				since := at.Add(-age)
+				units, calls := held(merged, method, since)
+				least, leastCalls := held(whole, method, since)
+				most, mostCalls := held(whole, method, since.Add(-slice))
+				if units < least || units > most || calls < leastCalls || calls > mostCalls {
+					d.Fatalf("since %s: %d units, %d calls; want %d to %d, %d to %d", since, units, calls, least, most, leastCalls, mostCalls)
+				}
+			}
+		}
+	})
+}
+
+// TestHistoryIsKeptInConstantMemory: a plan held each entry of a long log.
+func TestHistoryIsKeptInConstantMemory(t *testing.T) {
+	var s State
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var want, got quota.Units
+	for i := range 4 * maxEntries {
+		at = at.Add(50 * time.Millisecond)
+		e := quota.Entry{At: at, Method: []string{"a", "b", "c"}[i%3], Units: quota.Units(i % 5), Calls: 1}
+		s.Add("p", &e)
+		want += e.Units
+	}
+	entries := s.Entries["p"]
+	for _, e := range entries {
+		got += e.Units
+	}
+	if len(entries) > maxEntries || got != want || !entries[len(entries)-1].At.Equal(at) {
+		t.Errorf("%d entries of %d units, the last at %s; want at most %d, %d units, %s", len(entries), got, entries[len(entries)-1].At, maxEntries, want, at)
+	}
+}
