@@ -9,13 +9,15 @@ import (
 // reportedLane attributes what an upstream says that others have spent.
 const reportedLane = "upstream"
 
-// Correct runs a correction of an account's log while no other process on the
-// ledger does, so that what two of them see missing is entered once. When
-// another does, it returns ErrCorrecting and does not run it. Who dies while it
-// corrects keeps the others waiting for 10 seconds; a correction must not take longer.
+// Correct runs correction while no other process on the ledger corrects the
+// account's log, so that what two of them find missing is entered once. It is for
+// packages such as reconcile, which look at a log before they change it. If
+// another process is correcting the log, it returns ErrCorrecting without running
+// correction. A correction must end within 10 seconds: if its process dies, others
+// wait that long.
 //
-// Each claims the right in a log of its own key, which no budget covers: of the claims that are
-// not taken back the first in that log's order has it.
+// Processes claim the right in a reserved keyed log, which no budget covers; the
+// oldest claim that is not refunded holds.
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
 	claim := Request{Method: "claim", Caller: Caller{Lane: reportedLane}, Units: 1, Force: true,
 		Charges: []*Charge{{Budget: "claim", Coverage: NewCoverage(Coverage{}), Limit: 1, Window: Sliding(claimTime)}}}

@@ -30,14 +30,6 @@ func (g *Grant) ID() string {
 	return g.receipt.ID.String()
 }
 
-// Receipt returns what identifies the entry in its ledger.
-func (g *Grant) Receipt() Receipt {
-	if g == nil {
-		return Receipt{}
-	}
-	return g.receipt
-}
-
 // recorded returns the receipt with what is recorded now. No coverage asks for
 // the caller's job.
 func (g *Grant) recorded() Receipt {

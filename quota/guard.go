@@ -139,9 +139,9 @@ func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	return g.spend(ctx, &call, g.plan(&call), manner{})
 }
 
-// Record enters a call that has happened already, whatever the budgets say:
-// one that went over the wire without being charged before.
-func (g *Guard) Record(ctx context.Context, call Call) (*Grant, error) {
+// record charges a call that has been sent without being charged before, whatever
+// the budgets say.
+func (g *Guard) record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), manner{force: true})
 }

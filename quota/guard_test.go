@@ -299,7 +299,7 @@ func TestRecordGoesThroughCooldowns(t *testing.T) {
 	}
 	recorded := call("m", 10)
 	recorded.Caller.Region = "BR"
-	if _, err := guard.Record(ctx, recorded); err != nil {
+	if _, err := quota.Record(guard, ctx, recorded); err != nil {
 		t.Fatal(err)
 	}
 	for e, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {

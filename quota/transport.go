@@ -217,7 +217,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *prob
 		}
 	}
 	for range sends.uncharged() {
-		if _, err := t.Guard.Record(ctx, call); t.done(call, err) {
+		if _, err := t.Guard.record(ctx, call); t.done(call, err) {
 			t.charged(call, 1, call.Units)
 		}
 	}

@@ -288,9 +288,6 @@ func TestSettleAndRefund(t *testing.T) {
 		t.Fatal(err)
 	}
 	unrecorded(t, l, 0)
-	if err := l.Settle(t.Context(), granted.Receipt(), -1); !errors.Is(err, quota.ErrBadCall) {
-		t.Fatalf("settled to -1: %v", err)
-	}
 
 	// A batch with an id of its own is granted once, and may be settled.
 	batch := &quota.Batch{Account: account, Client: 7, Seq: 40, Requests: []quota.Request{{Method: "m", Units: 6}, {Method: "m", Units: 6}}}
@@ -298,6 +295,9 @@ func TestSettleAndRefund(t *testing.T) {
 	again, _ := l.Spend(t.Context(), batch)
 	if first[0].Err != nil || again[0].Receipt != first[0].Receipt || again[0].Err != nil || again[1].Err == nil {
 		t.Fatalf("answered %v, resent %v", first, again)
+	}
+	if err := l.Settle(t.Context(), first[0].Receipt, -1); !errors.Is(err, quota.ErrBadCall) {
+		t.Fatalf("settled to -1: %v", err)
 	}
 	if err := l.Settle(t.Context(), first[0].Receipt, 5); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,4 @@
+package quota
+
+// Record is record, which only a Transport calls.
+var Record = (*Guard).record
