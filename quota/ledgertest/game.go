@@ -58,6 +58,7 @@ func againstModel(t *testing.T, open Factory, of game) {
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			p.step()
 		}
+		checkListings(rt, p.ctx, p, quota.Query{Account: p.account})
 	})
 }
 

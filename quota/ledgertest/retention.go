@@ -196,6 +196,7 @@ func entriesBeyondRetention(w *world) {
 	if log := w.log(); len(log) != 1 || !log[0].At.Equal(last.At) {
 		w.Fatalf("%d entries; want the last alone", len(log))
 	}
+	checkListings(w, w.ctx, w, quota.Query{Account: account})
 }
 
 // cancelledListing: who is not told everything is told so.
@@ -219,6 +220,15 @@ func cancelledListing(w *world) {
 	}
 	if !errors.Is(got, context.Canceled) {
 		w.Fatalf("keys: %v; want the context's error", got)
+	}
+	got = nil
+	for sum, err := range w.Sums(ctx, quota.Query{Account: account}) {
+		if got = err; err == nil {
+			w.Fatalf("sum %+v; want the context's error alone", sum)
+		}
+	}
+	if !errors.Is(got, context.Canceled) {
+		w.Fatalf("sums: %v; want the context's error", got)
 	}
 }
 
