@@ -32,6 +32,7 @@ func (t *tx) add(g *log, e *entry) int64 {
 		return stamp
 	}
 	label := t.label(label{e.method, e.caller})
+	g.sumsDue = g.sumsDue || stamp%sumsEvery == 0
 	g.all.push(point{stamp, g.all.newest.total + e.units})
 	t.entries = append(t.entries, g.id, stamp, g.all.newest.total, e.units, e.calls, label, int64(e.id.Client), int64(e.id.Seq), int64(e.kind))
 	for _, l := range g.lists {
@@ -71,7 +72,9 @@ func (t *tx) trimAll(g *log) {
 		return
 	}
 	end := t.now - decide.Retain(0) + 1
-	if t.exec("entry-trim", g.id, end, int64(trimChunk)) < trimChunk && g.all.newest.stamp < end {
+	trimmed := t.exec("entry-trim", g.id, end, int64(trimChunk))
+	t.exec("sums-trim", g.id)
+	if trimmed < trimChunk && g.all.newest.stamp < end {
 		g.all.newest = point{}
 		g.all.forget()
 	}
@@ -116,7 +119,7 @@ func (t *tx) sweepIdle() {
 			t.exec("idle-later", g.log, g.due)
 			continue
 		}
-		for _, drop := range []string{"drop-records", "drop-lists", "drop-counters", "drop-clients", "drop-entries", "drop-log"} {
+		for _, drop := range []string{"drop-records", "drop-lists", "drop-counters", "drop-clients", "drop-sums", "drop-entries", "drop-log"} {
 			t.exec(drop, g.log)
 		}
 		for name, known := range t.ledger.logs {

@@ -46,16 +46,56 @@ func (l *Ledger) Commits() (n int64, err error) {
 	return n, err
 }
 
-// Fill puts the first request of a batch into the log n times, a second apart from an instant on.
+// Reads is how often a statement ran, and how many rows it returned.
+type Reads struct{ Runs, Rows int }
+
+// CountReads counts the reads of a named statement from now on.
+func (l *Ledger) CountReads(name string) (*Reads, error) {
+	l.conn.start()
+	counted := &countedStmt{Stmt: l.conn.prepare(name)}
+	l.conn.stmts[name] = counted
+	return &counted.reads, l.conn.err
+}
+
+type countedStmt struct {
+	driver.Stmt
+	reads Reads
+}
+
+// QueryContext implements driver.StmtQueryContext.
+func (s *countedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	s.reads.Runs++
+	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	return &countedRows{rows, &s.reads}, err
+}
+
+type countedRows struct {
+	driver.Rows
+	reads *Reads
+}
+
+// Next implements driver.Rows.
+func (r *countedRows) Next(row []driver.Value) error {
+	err := r.Rows.Next(row)
+	if err == nil {
+		r.reads.Rows++
+	}
+	return err
+}
+
+// Fill puts n entries into the log, a second apart from an instant on: forty of
+// each client, of the requests of a batch four by four.
 func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 	return l.write(context.Background(), func(t *tx) {
-		g, r := t.log(logName{batch.Account, batch.Key}), &batch.Requests[0]
+		g, client := t.log(logName{batch.Account, batch.Key}), uint64(1<<40)
 		for i := range n {
+			r := &batch.Requests[(i/40*4+i%4)%len(batch.Requests)]
 			t.now = from + int64(i)*1e6
 			if i == 0 {
 				_ = t.judge(g.name).Admit(&book{t, g}, r)
 			}
-			t.add(g, &entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller})
+			t.add(g, &entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller, id: quota.ID{Client: client + uint64(i/40), Seq: uint64(i)}})
+			t.addSums(g)
 			if len(t.entries) > 4096 {
 				t.flush()
 			}

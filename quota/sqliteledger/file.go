@@ -17,7 +17,7 @@ import (
 // What the header of a ledger's file says.
 const (
 	applicationID = 0x7261746e
-	schemaVersion = 3
+	schemaVersion = 4
 )
 
 // marker is the content of the lock file once there is a ledger. A ledger

@@ -163,6 +163,9 @@ func (v view) trim(horizon int64) {
 	if v.exec(v.kind+"-trim", v.id, floor.stamp, int64(trimChunk)) < trimChunk {
 		v.trimAt = v.due(floor, horizon)
 	}
+	if v.kind == "entry" {
+		v.exec("sums-trim", v.id)
+	}
 }
 
 // due returns when a record is worth deleting: when the one after it can be

@@ -26,6 +26,7 @@ type log struct {
 	cooldowns map[string]*quota.Cooldown
 	clients   map[uint64]*batchMemory // nil for one that is not remembered
 	refusing  bool                    // the last batch was refused, all of it
+	sumsDue   bool                    // another block of sums is to be added
 }
 
 // historyKey stands where lists have the key of a coverage.

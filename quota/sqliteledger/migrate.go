@@ -12,6 +12,9 @@ import (
 //go:embed migrate.sql
 var migration string
 
+//go:embed migrate_sums.sql
+var migrationToSums string
+
 // migrationPatience is how long a process waits for another that migrates the
 // file: some two seconds for a million entries.
 const migrationPatience = 30 * time.Second
@@ -42,7 +45,10 @@ func (l *Ledger) migrate(c *conn) error {
 		c.script(fmt.Sprint("UPDATE lists SET since = ", l.now().UnixMicro()))
 		fallthrough
 	case 2:
-		c.script("ALTER TABLE cooldowns ADD COLUMN length INTEGER NOT NULL DEFAULT 0; PRAGMA user_version = 3")
+		c.script("ALTER TABLE cooldowns ADD COLUMN length INTEGER NOT NULL DEFAULT 0")
+		fallthrough
+	case 3:
+		c.script(migrationToSums)
 	}
 	c.script("COMMIT")
 	return c.err

@@ -185,7 +185,7 @@ func TestMigratedTablesAreOthers(t *testing.T) {
 	var all [3][]string
 	for i, path := range []string{fresh(t), firstRelease(t), ofVersion2(t)} {
 		l := open(t, path, nil)
-		if version, err := l.Number("PRAGMA user_version"); version != 3 || err != nil {
+		if version, err := l.Number("PRAGMA user_version"); version != 4 || err != nil {
 			t.Fatal(version, err)
 		}
 		l.Close()
@@ -212,13 +212,14 @@ func TestMigratedTablesAreOthers(t *testing.T) {
 	}
 }
 
-// ofVersion2 returns the path of a new ledger as version 2 made it: cooldowns
+// ofVersion2 returns the path of a new ledger as version 2 made it: there were no
+// sums, and cooldowns
 // did not say for how long they were set.
 func ofVersion2(t testing.TB) string {
 	path := fresh(t)
 	open(t, path, nil).Close()
 	db := raw(t, path)
-	if _, err := db.Exec("ALTER TABLE cooldowns DROP COLUMN length; PRAGMA user_version = 2"); err != nil {
+	if _, err := db.Exec("DROP TABLE sums; ALTER TABLE cooldowns DROP COLUMN length; PRAGMA user_version = 2"); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -256,8 +257,8 @@ func TestFirstReleaseGoesOnInAMigratedFile(t *testing.T) {
 		t.Errorf("%v; want to be told why", err)
 	}
 	var version int
-	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 3 {
-		t.Errorf("version %d, %v; want 3", version, err)
+	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 4 {
+		t.Errorf("version %d, %v; want 4", version, err)
 	}
 }
 

@@ -101,6 +101,34 @@ WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp LIMIT ?4
 SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
 FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT ?4
+-- sums-page
+SELECT s.kind, t.method, t.lane, t.job, t.region, s.client, s.entries, s.units, s.calls, s.first, s.last
+FROM (
+  SELECT label, kind, client, COUNT(*) AS entries, SUM(units) AS units, SUM(calls) AS calls, MIN(stamp) AS first, MAX(stamp) AS last
+  FROM (
+    SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) AS client FROM entries
+    WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
+  ) GROUP BY client, label, kind
+) s CROSS JOIN labels t ON t.label = s.label
+-- sums-next
+SELECT since, until FROM sums WHERE log = ?1 AND since >= ?2 ORDER BY since LIMIT 1
+-- sums-block
+SELECT s.kind, t.method, t.lane, t.job, t.region, 0, s.entries, s.units, s.calls, s.first, s.last
+FROM sums s CROSS JOIN labels t ON t.label = s.label WHERE s.log = ?1 AND s.since = ?2
+-- sums-end
+SELECT until FROM sums WHERE log = ?1 ORDER BY since DESC LIMIT 1
+-- sums-insert
+INSERT INTO sums (log, since, until, label, kind, entries, units, calls, first, last)
+SELECT ?1, ?2, ?3, label, kind, COUNT(*), SUM(units), SUM(calls), MIN(stamp), MAX(stamp)
+FROM entries WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 GROUP BY label, kind
+-- sums-trim
+DELETE FROM sums WHERE log = ?1 AND since < IFNULL((SELECT stamp FROM entries WHERE log = ?1 ORDER BY stamp LIMIT 1), 0x7fffffffffffffff)
+-- sums-ahead
+DELETE FROM sums WHERE log = ?1 AND until > ?2
+-- entry-behind
+SELECT stamp FROM entries WHERE log = ?1 ORDER BY stamp DESC LIMIT 1 OFFSET ?2
+-- entry-beyond
+SELECT stamp FROM entries WHERE log = ?1 AND stamp >= ?2 ORDER BY stamp LIMIT 1 OFFSET ?3
 
 -- label
 SELECT label, used FROM labels WHERE method = ?1 AND lane = ?2 AND job = ?3 AND region = ?4
@@ -148,6 +176,8 @@ DELETE FROM lists WHERE log = ?1
 DELETE FROM counters WHERE log = ?1
 -- drop-clients
 DELETE FROM clients WHERE log = ?1
+-- drop-sums
+DELETE FROM sums WHERE log = ?1
 -- drop-entries
 DELETE FROM entries WHERE log = ?1
 -- drop-log

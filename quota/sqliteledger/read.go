@@ -91,12 +91,6 @@ func readEntry(row []driver.Value) quota.Entry {
 	}
 }
 
-// Sums implements quota.Ledger.
-func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
-	query.Newest = false
-	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
-}
-
 // Keys implements quota.Ledger.
 func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

@@ -85,6 +85,7 @@ func (t *tx) restampEntries(g *log) int64 {
 	if before+n == g.all.newest.stamp {
 		return 0 // they are there already
 	}
+	t.exec("sums-ahead", g.id, t.now)
 	t.exec("entries-aside", g.id, t.now)
 	t.exec("entries-restamp", g.id, before)
 	g.all.newest.stamp = before + n

@@ -1,4 +1,4 @@
--- The ledger's tables, version 3; migrate.go makes them of those of older versions.
+-- The ledger's tables, version 4; migrate.go makes them of those of older versions.
 -- Instants and durations are microseconds, instants since the Unix epoch. Stamps
 -- are unique and rising within a log. Totals are running totals and do not
 -- fall as stamps rise, so that what a window holds is the difference of two.
@@ -39,6 +39,24 @@ CREATE TABLE entries (
   seq    INTEGER NOT NULL,
   kind   INTEGER NOT NULL DEFAULT 0, -- a quota.EntryKind
   PRIMARY KEY (log, stamp)
+) STRICT, WITHOUT ROWID;
+
+-- What the entries stamped at or after since and before until add up to: one
+-- row for each label and kind among them. Those of one since are a block. A
+-- block begins where the one before it ends and is never changed: each of its
+-- entries has more than quota.MaxSettle newer ones. It goes when its first entry is trimmed.
+CREATE TABLE sums (
+  log     INTEGER NOT NULL,
+  since   INTEGER NOT NULL,
+  until   INTEGER NOT NULL,
+  label   INTEGER NOT NULL,
+  kind    INTEGER NOT NULL,
+  entries INTEGER NOT NULL,
+  units   INTEGER NOT NULL,
+  calls   INTEGER NOT NULL,
+  first   INTEGER NOT NULL, -- stamp
+  last    INTEGER NOT NULL, -- stamp
+  PRIMARY KEY (log, since, label, kind)
 ) STRICT, WITHOUT ROWID;
 
 -- One list for each coverage that a log was asked for, and how far back it was
@@ -97,4 +115,4 @@ CREATE TABLE clients (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x7261746e; -- "ratn"
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;

@@ -58,6 +58,7 @@ func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
 		t.remember(g, batch.Client, memory)
 		t.turn(g)
 		t.trim(g)
+		t.addSums(g)
 	}
 	g.refusing = !granted
 	t.save(g)

@@ -1,0 +1,118 @@
+package sqliteledger
+
+import (
+	"context"
+	"database/sql/driver"
+	"iter"
+	"math"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+const (
+	// sumsEvery is how many entries a block of sums has on average: an entry
+	// whose stamp it divides adds a block. So no count of entries is kept, and a
+	// prime divides the stamps of any regular clock as often as it should.
+	sumsEvery = 4093
+	maxBlock  = 2 * sumsEvery // entries; the next blocks catch up on what is left
+
+	sumsPage = 2048 // entries that are added up in one transaction
+)
+
+// addSums adds a block of sums if one is due: of the entries that no later
+// settle changes in place.
+func (t *tx) addSums(g *log) {
+	if !g.sumsDue {
+		return
+	}
+	g.sumsDue = false
+	since := view{t, g.all}.after(math.MinInt64).stamp
+	if row := t.one("sums-end", g.id); row != nil {
+		since = integer(row[0])
+	}
+	until := since
+	if row := t.one("entry-behind", g.id, int64(quota.MaxSettle)); row != nil {
+		until = integer(row[0])
+	}
+	if row := t.one("entry-beyond", g.id, since, int64(maxBlock)); row != nil {
+		until = min(until, integer(row[0]))
+	}
+	t.exec("sums-insert", g.id, since, until)
+}
+
+// Sums implements quota.Ledger. It adds up blocks of sums that the file holds,
+// and entries only before and behind them; with PerClient entries alone.
+func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
+	return func(yield func(quota.Sum, error) bool) {
+		var sums decide.Sums
+		from, until := decide.Between(query)
+		for from < until {
+			var page sumPage
+			err := l.read(ctx, func(t *tx) { page = t.sumPage(query, from, until) })
+			if err != nil {
+				yield(quota.Sum{}, err)
+				return
+			}
+			for i := range page.sums {
+				sums.Add(&page.sums[i])
+			}
+			from = page.next
+		}
+		sums.Yield(yield)
+	}
+}
+
+// sumPage is what some neighbouring entries add up to.
+type sumPage struct {
+	sums []quota.Sum
+	next int64 // where the next page begins
+}
+
+// sumPage reads the first block of sums if it begins at from, else the sums of
+// entries before it.
+func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
+	row := t.one("log", query.Account, query.Key)
+	if row == nil {
+		return sumPage{next: until}
+	}
+	log, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
+	from = max(from, oldest)
+	if block := t.one("sums-next", log, from); block != nil && !query.PerClient {
+		since, end := integer(block[0]), integer(block[1])
+		switch {
+		case end > until: // only part of it is asked for
+		case since == from:
+			return sumPage{sums: t.readSums("sums-block", log, since), next: end}
+		default:
+			until = since
+		}
+	}
+	page := sumPage{sums: t.readSums("sums-page", log, from, until, int64(sumsPage), query.PerClient), next: until}
+	entries, last := int64(0), int64(0)
+	for i := range page.sums {
+		entries += page.sums[i].Entries
+		last = max(last, page.sums[i].Last.UnixMicro())
+	}
+	if entries == sumsPage {
+		page.next = last + 1
+	}
+	return page
+}
+
+func (t *tx) readSums(query string, args ...driver.Value) (sums []quota.Sum) {
+	t.each(query, func(row []driver.Value) {
+		sums = append(sums, quota.Sum{
+			Kind:    quota.EntryKind(integer(row[0])),
+			Method:  text(row[1]),
+			Caller:  quota.Caller{Lane: text(row[2]), Job: text(row[3]), Region: text(row[4])},
+			Client:  uint64(integer(row[5])),
+			Entries: integer(row[6]),
+			Units:   quota.Units(integer(row[7])),
+			Calls:   quota.Units(integer(row[8])),
+			First:   decide.Instant(integer(row[9])),
+			Last:    decide.Instant(integer(row[10])),
+		})
+	}, args...)
+	return sums
+}

@@ -1,0 +1,117 @@
+//go:build linux || darwin
+
+package sqliteledger_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// regional is a long log as a job makes it that fetches for 24 regions: n
+// entries of 96 labels and of a client for each forty, a second apart.
+func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
+	t.Helper()
+	clock := &ledgertest.Clock{}
+	clock.Set(noon)
+	l := open(t, fresh(t), &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal})
+	batch := one(3, charge("all", quota.MaxLimit, quota.Sliding(time.Duration(n)*time.Second)))
+	request := batch.Requests[0]
+	for i := range 23 * 4 {
+		request.Method, request.Caller = fmt.Sprint("method", i%4), quota.Caller{Lane: "cron", Job: "trending", Region: fmt.Sprint("R", i/4)}
+		batch.Requests = append(batch.Requests, request)
+	}
+	if err := l.Fill(batch, n, clock.Now().UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(time.Duration(n) * time.Second)
+	return l, quota.Query{Account: batch.Account}
+}
+
+// TestALookReadsLittle: of a long log the last entries, and what all add up to,
+// are read without reading the log.
+func TestALookReadsLittle(t *testing.T) {
+	const n = 100_000
+	l, query := regional(t, n)
+	pages, err := l.CountReads("sums-page") // each of at most 2048 entries
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := int64(0)
+	for sum, err := range l.Sums(t.Context(), query) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries += sum.Entries
+	}
+	if entries != n || pages.Runs == 0 || pages.Runs > 8 {
+		t.Errorf("%d pages read for the sums of %d entries; want a few, for the sums of %d", pages.Runs, entries, n)
+	}
+	listed, err := l.CountReads("page-newest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	query.Newest = true
+	left := 10
+	for _, err := range l.Entries(t.Context(), query) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left--; left == 0 {
+			break
+		}
+	}
+	if listed.Rows > 20 {
+		t.Errorf("%d rows read for the last ten entries", listed.Rows)
+	}
+}
+
+// BenchmarkLookAtAMillion is what status and log ask of a log of a million entries.
+func BenchmarkLookAtAMillion(b *testing.B) {
+	l, query := regional(b, 1_000_000)
+	b.Run("sums", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range l.Sums(b.Context(), query) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	perClient := query
+	perClient.PerClient = true
+	b.Run("sums/clients", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range l.Sums(b.Context(), perClient) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	last := query
+	last.Newest = true
+	b.Run("last10", func(b *testing.B) {
+		for b.Loop() {
+			left := 10
+			for _, err := range l.Entries(b.Context(), last) {
+				if left--; left == 0 || err != nil {
+					break
+				}
+			}
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			for _, err := range l.Entries(b.Context(), query) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
