@@ -125,13 +125,36 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 	})
 }
 
-// Sums implements quota.Ledger.
-func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
-	query.Newest = false
-	return decide.SumEntries(l.Entries(ctx, query), query.PerClient)
+func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]quota.Entry, error) {
+	what := readOldest
+	if p.Newest {
+		what = readNewest
+	}
+	reply, err := l.readLog(ctx, query, p, what)
+	if err != nil {
+		return nil, err
+	}
+	var page []quota.Entry
+	for reply.more() {
+		r, ok := readRecord(reply.text())
+		label := parseLabel(reply.text())
+		if reply.bad || !ok {
+			return nil, l.failed(errGarbled, config, false)
+		}
+		page = append(page, quota.Entry{At: instant(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls})
+	}
+	return page, nil
 }
 
-func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]quota.Entry, error) {
+// What entries.lua reads.
+const (
+	readOldest = byte(iota)
+	readNewest
+	readPlace
+)
+
+// readLog runs entries.lua.
+func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, what byte) (*reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -140,50 +163,47 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 	op, n := &operation{ledger: l, ctx: within}, l.names(query.Account, query.Key)
 	const latest = 1<<53 - 1
 	arg := number(number(nil, min(max(p.From, 0), latest), 7), min(max(p.Until, 0), latest), 7)
-	arg = append(number(arg, int64(p.Most), 4), 0)
-	if p.Newest {
-		arg[len(arg)-1] = 1
-	}
+	arg = append(number(arg, int64(p.Most), 4), what)
 	reply, err := l.inform(op, query.Account, func(a *account) (*script, []string, []any) {
 		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.horizonArg(scopeOf(query.Key)), string(arg)}
 	})
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
-	var page []quota.Entry
-	for reply.more() {
-		entry, ok := readEntry(reply.text(), reply.text())
-		if reply.bad || !ok {
-			return nil, l.failed(errGarbled, config, false)
-		}
-		page = append(page, entry)
-	}
-	return page, nil
+	return reply, nil
 }
 
-// readEntry reads a record of the log, and its label's words.
-func readEntry(record, words string) (quota.Entry, bool) {
-	if len(record) != recordBytes && len(record) != recordBytes+tailBytes {
-		return quota.Entry{}, false
+// record is a record of the log, see layout.lua.
+type record struct {
+	stamp        int64
+	label        int64
+	id           quota.ID
+	kind         quota.EntryKind
+	units, calls quota.Units
+}
+
+func readRecord(packed string) (record, bool) {
+	if len(packed) != recordBytes && len(packed) != recordBytes+tailBytes {
+		return record{}, false
 	}
-	label, amount := parseLabel(words), value(record[13:17])
-	e := quota.Entry{
-		At:     instant(value(record[:7])),
-		ID:     quota.ID{Client: uint64(value(record[19:25])), Seq: uint64(value(record[25:29]))},
-		Method: label.method, Caller: label.caller,
-		Units: quota.Units(amount & (1<<31 - 1)),
+	amount := value(packed[13:17])
+	r := record{
+		stamp: value(packed[:7]),
+		label: value(packed[17:19]),
+		id:    quota.ID{Client: uint64(value(packed[19:25])), Seq: uint64(value(packed[25:29]))},
+		units: quota.Units(amount & (1<<31 - 1)),
 	}
 	switch {
 	case amount < 1<<31:
-		e.Calls = 1
-	case len(record) > recordBytes:
-		e.Kind, e.Calls = quota.EntryKind(record[33]), quota.Units(value(record[29:33]))
-	case e.Units == 0:
-		e.Kind = quota.EntryRefunded
+		r.calls = 1
+	case len(packed) > recordBytes:
+		r.kind, r.calls = quota.EntryKind(packed[33]), quota.Units(value(packed[29:33]))
+	case r.units == 0:
+		r.kind = quota.EntryRefunded
 	default:
-		e.Kind = quota.EntryAddition
+		r.kind = quota.EntryAddition
 	}
-	return e, true
+	return r, true
 }
 
 // inform runs a script that is told what this process knows of an account, and

@@ -1,15 +1,18 @@
--- Reads one page of a log, oldest first.
+-- Reads one page of a log, oldest first, or finds where it begins.
 -- KEYS: meta, the log. ARGV: head, the log's horizon (7), from stamp 7, before stamp 7, how many 4,
--- 1 for the newest of these or 0 for the oldest 1.
--- Answer: 1 other head; 0, then records, each followed by its label's words, empty when not known.
+-- what 1: the oldest of these (0), the newest of these (1), or a place (2).
+-- Answer: 1 other head; 0, then records, each followed by its label's words, empty when not known;
+-- of a place 0, and unless there is nothing from the stamp on: the place, from which stamp on entries
+-- belong to the log, and from which on their labels are known.
 
 if head_of(KEYS[1]) ~= ARGV[1] then return {1} end
+local OLDEST, NEWEST, PLACE = 0, 1, 2
 local log = new_list(KEYS[2], (unpacked('>I7', ARGV[2])))
-local from, before, most, newest = unpacked('>I7I7I4B', ARGV[3])
+local from, before, most, what = unpacked('>I7I7I4B', ARGV[3])
 from = max(from, log.stamp - keep(log.horizon) + 1, 1) -- what waits to be dropped is not shown
 if log.stamp < from then return {0} end
 local first, last
-if newest == 1 then
+if what == NEWEST then
   last = select(2, locate(log, before)) - 1
   first = max(last - most + 1, 0)
 else
@@ -17,6 +20,7 @@ else
   if unpacked('>I2', call('LINDEX', log.key, first), 18) == 0 then first = first + 1 end
   last = first + most - 1
 end
+if what == PLACE then return {0, first, from, tonumber(call('HGET', KEYS[1], 'from') or '0')} end
 local labels, answer = new_labels(KEYS[1]), {0}
 if last < first then return answer end
 for _, record in ipairs(call('LRANGE', log.key, first, last)) do
