@@ -213,8 +213,7 @@ func TestMigratedTablesAreOthers(t *testing.T) {
 }
 
 // ofVersion2 returns the path of a new ledger as version 2 made it: there were no
-// sums, and cooldowns
-// did not say for how long they were set.
+// sums, and cooldowns did not say for how long they were set.
 func ofVersion2(t testing.TB) string {
 	path := fresh(t)
 	open(t, path, nil).Close()
@@ -223,6 +222,28 @@ func ofVersion2(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// TestVersionThreeIsUpgraded: a log that was kept without sums is added up all the same.
+func TestVersionThreeIsUpgraded(t *testing.T) {
+	path := fresh(t)
+	l := open(t, path, nil)
+	day := charge("day", 100, quota.Sliding(24*time.Hour))
+	spend(t, l, 3, day)
+	l.Close()
+	if _, err := raw(t, path).Exec("DROP TABLE sums; PRAGMA user_version = 3"); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, path, nil)
+	spend(t, l, 4, day)
+	for sum, err := range l.Sums(t.Context(), quota.Query{Account: "my-project"}) {
+		if err != nil || sum.Entries != 2 || sum.Units != 7 {
+			t.Errorf("%+v, %v; want both entries", sum, err)
+		}
+	}
+	if version, err := l.Number("PRAGMA user_version"); version != 4 || err != nil {
+		t.Errorf("version %d, %v; want 4", version, err)
+	}
 }
 
 func raw(t testing.TB, path string) *sql.DB {

@@ -70,6 +70,29 @@ func TestALookReadsLittle(t *testing.T) {
 	}
 }
 
+// TestSumsGoWithTheirLog: another log may have the number of one that is gone.
+func TestSumsGoWithTheirLog(t *testing.T) {
+	l, clock := timed(t)
+	batch := one(1, charge("each", quota.MaxLimit, hour))
+	batch.Key = "left"
+	if err := l.Fill(batch, 20_000, clock.Now().UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := count(t, l, "sums"); rows == 0 {
+		t.Fatal("no sums of a log of 20000 entries")
+	}
+	for i := range 8 { // some logs that are new look for one that is idle
+		clock.Add(24 * time.Hour)
+		batch.Key = fmt.Sprint("another ", i)
+		if _, err := l.Spend(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows := count(t, l, "sums"); rows > 0 {
+		t.Errorf("%d sums of a log that is gone", rows)
+	}
+}
+
 // BenchmarkLookAtAMillion is what status and log ask of a log of a million entries.
 func BenchmarkLookAtAMillion(b *testing.B) {
 	l, query := regional(b, 1_000_000)
