@@ -102,19 +102,15 @@ SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.j
 FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT ?4
 -- sums-page
-SELECT s.kind, t.method, t.lane, t.job, t.region, s.client, s.entries, s.units, s.calls, s.first, s.last
+SELECT label, kind, client, COUNT(*), SUM(units), SUM(calls), MIN(stamp), MAX(stamp)
 FROM (
-  SELECT label, kind, client, COUNT(*) AS entries, SUM(units) AS units, SUM(calls) AS calls, MIN(stamp) AS first, MAX(stamp) AS last
-  FROM (
-    SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) AS client FROM entries
-    WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
-  ) GROUP BY client, label, kind
-) s CROSS JOIN labels t ON t.label = s.label
+  SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) AS client FROM entries
+  WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
+) GROUP BY client, label, kind
 -- sums-next
 SELECT since, until FROM sums WHERE log = ?1 AND since >= ?2 ORDER BY since LIMIT 1
 -- sums-block
-SELECT s.kind, t.method, t.lane, t.job, t.region, 0, s.entries, s.units, s.calls, s.first, s.last
-FROM sums s CROSS JOIN labels t ON t.label = s.label WHERE s.log = ?1 AND s.since = ?2
+SELECT label, kind, 0, entries, units, calls, first, last FROM sums WHERE log = ?1 AND since = ?2
 -- sums-end
 SELECT until FROM sums WHERE log = ?1 ORDER BY since DESC LIMIT 1
 -- sums-insert
@@ -136,6 +132,8 @@ SELECT label, used FROM labels WHERE method = ?1 AND lane = ?2 AND job = ?3 AND 
 INSERT INTO labels (method, lane, job, region, used) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING label
 -- label-touch
 UPDATE labels SET used = ?2 WHERE label = ?1
+-- label-words
+SELECT method, lane, job, region FROM labels WHERE label = ?1
 -- labels
 SELECT label, method, lane, job, region FROM labels
 -- label-sweep

@@ -46,10 +46,14 @@ func (t *tx) addSums(g *log) {
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums decide.Sums
+		labels := map[int64]label{}
 		from, until := decide.Between(query)
 		for from < until {
 			var page sumPage
-			err := l.read(ctx, func(t *tx) { page = t.sumPage(query, from, until) })
+			err := l.read(ctx, func(t *tx) {
+				page = t.sumPage(query, from, until)
+				t.name(&page, labels)
+			})
 			if err != nil {
 				yield(quota.Sum{}, err)
 				return
@@ -65,8 +69,9 @@ func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Su
 
 // sumPage is what some neighbouring entries add up to.
 type sumPage struct {
-	sums []quota.Sum
-	next int64 // where the next page begins
+	sums   []quota.Sum
+	labels []int64 // of each sum
+	next   int64   // where the next page begins
 }
 
 // sumPage reads the first block of sums if it begins at from, else the sums of
@@ -83,12 +88,15 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 		switch {
 		case end > until: // only part of it is asked for
 		case since == from:
-			return sumPage{sums: t.readSums("sums-block", log, since), next: end}
+			page := t.readSums("sums-block", log, since)
+			page.next = end
+			return page
 		default:
 			until = since
 		}
 	}
-	page := sumPage{sums: t.readSums("sums-page", log, from, until, int64(sumsPage), query.PerClient), next: until}
+	page := t.readSums("sums-page", log, from, until, int64(sumsPage), query.PerClient)
+	page.next = until
 	entries, last := int64(0), int64(0)
 	for i := range page.sums {
 		entries += page.sums[i].Entries
@@ -100,19 +108,32 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 	return page
 }
 
-func (t *tx) readSums(query string, args ...driver.Value) (sums []quota.Sum) {
+func (t *tx) readSums(query string, args ...driver.Value) (page sumPage) {
 	t.each(query, func(row []driver.Value) {
-		sums = append(sums, quota.Sum{
-			Kind:    quota.EntryKind(integer(row[0])),
-			Method:  text(row[1]),
-			Caller:  quota.Caller{Lane: text(row[2]), Job: text(row[3]), Region: text(row[4])},
-			Client:  uint64(integer(row[5])),
-			Entries: integer(row[6]),
-			Units:   quota.Units(integer(row[7])),
-			Calls:   quota.Units(integer(row[8])),
-			First:   decide.Instant(integer(row[9])),
-			Last:    decide.Instant(integer(row[10])),
+		page.labels = append(page.labels, integer(row[0]))
+		page.sums = append(page.sums, quota.Sum{
+			Kind:    quota.EntryKind(integer(row[1])),
+			Client:  uint64(integer(row[2])),
+			Entries: integer(row[3]),
+			Units:   quota.Units(integer(row[4])),
+			Calls:   quota.Units(integer(row[5])),
+			First:   decide.Instant(integer(row[6])),
+			Last:    decide.Instant(integer(row[7])),
 		})
 	}, args...)
-	return sums
+	return page
+}
+
+// name gives the sums of a page the words of their labels, some of which are known.
+func (t *tx) name(page *sumPage, known map[int64]label) {
+	for i, id := range page.labels {
+		words, ok := known[id]
+		if !ok {
+			if row := t.one("label-words", id); row != nil {
+				words = label{text(row[0]), quota.Caller{Lane: text(row[1]), Job: text(row[2]), Region: text(row[3])}}
+				known[id] = words
+			}
+		}
+		page.sums[i].Method, page.sums[i].Caller = words.method, words.caller
+	}
 }
