@@ -151,6 +151,7 @@ func (s *sumReader) named() (*decide.Sums, error) {
 		}
 		sum.Method, sum.Caller = of.method, of.caller
 		sums.Add(sum)
+		delete(s.groups, in) // there may be many
 	}
 	return sums, nil
 }
