@@ -231,3 +231,58 @@ func TestAProcessThatDiesWhileItProbesHoldsTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestAProbeThatTheBudgetRefusesIsSent: a probe is a call like any other, and
+// the end of a stop is no room in a budget.
+func TestAProbeThatTheBudgetRefusesIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0
+		base := statusTripper(func(*http.Request) int { hits++; return http.StatusTooManyRequests })
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base, MaxWait: time.Minute, Feedback: stopFor(3 * time.Second)}}
+		if status, err := getStatus(client); err != nil || status != http.StatusTooManyRequests {
+			t.Fatalf("the first call: status %d, %v", status, err)
+		}
+		if status, err := getStatus(client); !errors.Is(err, quota.ErrRefused) || hits != 1 || used(t, guard) != 1 {
+			t.Errorf("status %d, %v, after %d requests of %d units; want a refusal, after 1", status, err, hits, used(t, guard))
+		}
+	})
+}
+
+// TestACallThatCannotWaitForAProbeIsSent: a call whose wait ends before another
+// process's probe has its answer is refused.
+func TestACallThatCannotWaitForAProbeIsSent(t *testing.T) {
+	open := openMemory(t)
+	synctest.Test(t, func(t *testing.T) {
+		probing, answered := make(chan struct{}), make(chan struct{})
+		calls, hits := 0, 0
+		slow := newProcess(t, open, 3*time.Second, statusTripper(func(*http.Request) int {
+			if calls++; calls == 2 {
+				close(probing)
+				<-answered
+				return http.StatusOK
+			}
+			return http.StatusTooManyRequests
+		}))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if status, err := getStatus(slow); err != nil || status != http.StatusOK {
+				t.Errorf("the probe: status %d, %v", status, err)
+			}
+		})
+		time.Sleep(time.Second)
+		guard := openGuard(t, func() (quota.Ledger, error) {
+			ledger, err := open()
+			return behind{ledger, probing}, err
+		})
+		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second, Feedback: stopFor(3 * time.Second),
+			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}
+		if _, err := getStatus(hasty); !errors.Is(err, quota.ErrRefused) || hits != 0 || used(t, guard) != 2 {
+			t.Errorf("%v, %d requests, %d units; want a refusal, and those of the probe alone", err, hits, used(t, guard))
+		}
+		close(answered)
+		wg.Wait()
+		if status, err := getStatus(hasty); err != nil || status != http.StatusOK || used(t, guard) != 3 {
+			t.Errorf("after the probe's answer: status %d, %v, %d units; want it sent, and charged", status, err, used(t, guard))
+		}
+	})
+}
