@@ -272,3 +272,27 @@ func TestAnEntryLeavesAMicrosecondEarly(t *testing.T) {
 		}
 	}
 }
+
+// TestEntriesAreReplayedAsTheyCount: a note may stand for many calls, and an
+// addition to a call for none.
+func TestEntriesAreReplayedAsTheyCount(t *testing.T) {
+	from := at(t, "2026-11-20T00:30:00Z")
+	for name, c := range map[string]struct {
+		entry   quota.Entry
+		limit   quota.Units
+		refused int
+	}{
+		"a note of many calls": {quota.Entry{Kind: quota.EntryNote, Calls: 50}, 52, 1},
+		"an addition":          {quota.Entry{Kind: quota.EntryAddition, Units: 40}, 3, 0},
+		"a call":               {quota.Entry{Units: 40, Calls: 1}, 3, 1},
+		"a call that was none": {quota.Entry{Units: 40}, 3, 0},
+	} {
+		c.entry.At, c.entry.Method = from.Add(-time.Minute), "videos.list"
+		report := play(t, &plan.Input{From: from, To: from.Add(time.Hour), State: plan.State{Entries: map[string][]quota.Entry{"my-project": {c.entry}}},
+			Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
+			Budgets: []quota.Budget{{Account: "my-project", Name: "calls", Limit: c.limit, Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls}}})
+		if got := report.Budgets[0].Refused; got != c.refused {
+			t.Errorf("%s: %d refused; want %d", name, got, c.refused)
+		}
+	}
+}
