@@ -126,6 +126,8 @@ var dialectTests = []struct {
 		asJSON + "X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 6m0s\nX-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 120ms", `{"usage":{"total_tokens":21}}`,
 		quota.Verdict{Settled: true, Units: 21, Budget: "rpm", For: 6 * time.Minute, Reason: "200, nothing left of requests"}},
 	{"openai", "too fast", nil, 429, asJSON + "X-RateLimit-Limit-Tokens: 1000\nX-RateLimit-Remaining-Tokens: 10\nX-RateLimit-Reset-Tokens: 7.66s", `{"error":{"type":"tokens","code":"rate_limit_exceeded"}}`, slow("", 7660*time.Millisecond, "429 rate_limit_exceeded tokens")},
+	{"openai", "a reset that is no time", nil, 429, asJSON + "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: soon", "", slow("", time.Minute, "429 Too Many Requests tokens")},
+	{"openai", "a reset that has passed", nil, 429, asJSON + "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: -6m0s", "", slow("", time.Minute, "429 Too Many Requests tokens")},
 	{"openai", "no money", nil, 429, asJSON + "Retry-After: 20", `{"error":{"type":"insufficient_quota","code":"insufficient_quota"}}`, quota.Verdict{Never: true, Reason: "429 insufficient_quota"}},
 	{"openai", "a stream", nil, 200, dated + "Content-Type: text/event-stream", `{"usage":{"total_tokens":21}}`, quota.Verdict{}},
 
