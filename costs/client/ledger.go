@@ -19,9 +19,6 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// redisSchemes are the schemes of addresses that package redisledger opens.
-var redisSchemes = [...]string{"redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
-
 // LedgerName returns the address of the ledger that New would open, without
 // secrets and without opening it. Two names differ if the ledgers may. It is ""
 // if no ledger is named and there is no state folder.
@@ -85,7 +82,7 @@ func (o *Options) openLedger(address, state string) (name string, l quota.Ledger
 			err = fmt.Errorf("ledger %s: %w", name, err)
 		}
 		return name, l, err
-	case slices.Contains(redisSchemes[:], scheme):
+	case slices.Contains(redisledger.Schemes(), scheme):
 		return o.openRedis(address)
 	case scheme == "memory":
 		return "", nil, configError("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
@@ -107,7 +104,7 @@ func schemeAdvice(address string) string {
 	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {
 		return "write sqlite:" + address
 	}
-	switch meant := strictyaml.Nearest(scheme, append(redisSchemes[:], "sqlite")); meant {
+	switch meant := strictyaml.Nearest(scheme, append(redisledger.Schemes(), "sqlite")); meant {
 	case "":
 		return "write sqlite:FILE or redis://HOST:PORT/DB"
 	case "sqlite":

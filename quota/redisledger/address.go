@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,6 +54,9 @@ var schemes = map[string]struct {
 	"redis+cluster":   {cluster, false, "protocol"},
 	"rediss+cluster":  {cluster, true, "protocol " + tlsParameters},
 }
+
+// Schemes returns the schemes of the URLs that Open takes, sorted.
+func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
 const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
