@@ -25,11 +25,22 @@ func (r redactor) Write(p []byte) (int, error) {
 
 // conceal keeps a secret out of all that is printed from now on.
 func (a *app) conceal(secret string) {
-	if len(secret) < 4 || a.concealed(secret) == "[hidden]" { // too short, it would take words apart; or known
+	if len(secret) < 4 || concealed(a.stderr, secret) == "[hidden]" { // too short, it would take words apart; or known
 		return
 	}
 	hide := strings.NewReplacer(hidden(secret)...)
 	a.stdout, a.stderr = redactor{a.stdout, hide}, redactor{a.stderr, hide}
+}
+
+// concealed returns text without the secrets that are kept out of what out prints.
+func concealed(out io.Writer, text string) string {
+	for {
+		r, ok := out.(redactor)
+		if !ok {
+			return text
+		}
+		text, out = r.secrets.Replace(text), r.out
+	}
 }
 
 // hidden returns what a strings.Replacer replaces to hide a secret: the secret

@@ -81,6 +81,10 @@ type Options struct {
 	// Conceal is called with each password before it is used, so that a program
 	// can keep it out of its output. nil is not called.
 	Conceal func(secret string)
+	// Redact returns what an upstream said without secrets, such as a key that
+	// it repeats, before it is written to the state folder. It must be safe for
+	// concurrent use. nil returns it unchanged.
+	Redact func(text string) string
 
 	// Getenv returns a variable of the environment; nil is os.Getenv.
 	Getenv func(string) string

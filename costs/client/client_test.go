@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -98,6 +99,23 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	}
 	if r, err = client.LastRefusal(c.State()); err != nil || r.Method != "get" || r.RetryAt.Before(first) {
 		t.Errorf("%+v, %v; want the last one", r, err)
+	}
+}
+
+// TestSecretInRefusal has the upstream repeat a key: it is not written with the
+// refusal.
+func TestSecretInRefusal(t *testing.T) {
+	s := newStand(t, "")
+	s.options.Redact = func(text string) string { return strings.ReplaceAll(text, "AIzaSECRET", "[hidden]") }
+	c := s.open()
+	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "a", For: time.Hour, Reason: "bad key AIzaSECRET"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(c, "get"); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
+	if r, err := client.LastRefusal(c.State()); err != nil || *r.Detail != "bad key [hidden]" || strings.Contains(r.Message, "SECRET") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -136,7 +136,11 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 	if c.state == "" || privatefile.MkdirAll(c.state) != nil {
 		return
 	}
-	if text, err := json.Marshal(newRefusal(refused, c.name, c.options.Now)); err == nil {
+	shown := *refused
+	if c.options.Redact != nil {
+		shown.Detail = c.options.Redact(shown.Detail)
+	}
+	if text, err := json.Marshal(newRefusal(&shown, c.name, c.options.Now)); err == nil {
 		_ = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
 	}
 }
