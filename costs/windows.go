@@ -153,3 +153,22 @@ func length(n strictyaml.Node) time.Duration {
 	}
 	return d
 }
+
+// NextReset returns when the upstream of an account resets next after at, with
+// the margin of its calendar windows. Of several upstreams it is when the last of
+// them does. It is zero if no upstream of the account says.
+func (t *Table) NextReset(account string, at time.Time) (next time.Time) {
+	for _, u := range t.Upstreams() {
+		window := u.ResetWindow
+		if window.Kind() != quota.KindDaily && u.Resets != nil {
+			window = quota.Daily(u.Resets)
+		}
+		if u.Account != account || window.Kind() != quota.KindDaily {
+			continue
+		}
+		if opens := window.Day(at).Opens; opens.After(next) {
+			next = opens
+		}
+	}
+	return next
+}

@@ -254,6 +254,21 @@ func (g *Guard) plan(call *Call) *plan {
 	return made
 }
 
+// Retention returns how long the ledger keeps an account's entries for what the
+// guard asks of it, and 0 when it asks counters alone, which need no entries.
+func (g *Guard) Retention(account string) time.Duration {
+	longest := g.history[account]
+	exact := longest > 0
+	for _, b := range g.accounts[account] {
+		longest = max(longest, b.charge.Window.Horizon())
+		exact = exact || !b.charge.Window.Estimate()
+	}
+	if !exact {
+		return 0
+	}
+	return Retention(longest)
+}
+
 // Ledger returns the ledger that the guard charges.
 func (g *Guard) Ledger() Ledger { return g.ledger }
 

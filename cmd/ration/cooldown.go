@@ -64,13 +64,11 @@ func (a *app) cooldownList(ctx context.Context) error {
 		return err
 	}
 	at, found := a.now().UTC(), []cooled{}
-	s, err := a.openGuard(table, false)
-	if err == nil {
-		defer s.Close()
-		if at, found, err = cooldowns(ctx, s, table); err != nil {
-			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-		}
-	} else if !errors.Is(err, errNoLedger) {
+	s, err := a.withGuard(table, false, func(s *spending) (err error) {
+		at, found, err = cooldowns(ctx, s, accounts(table))
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoLedger) {
 		return err
 	}
 	if a.json {
@@ -93,9 +91,9 @@ func (a *app) cooldownList(ctx context.Context) error {
 }
 
 // cooldowns returns what holds now, of each account its own first.
-func cooldowns(ctx context.Context, s *spending, table *costs.Table) (at time.Time, found []cooled, err error) {
+func cooldowns(ctx context.Context, s *spending, accounts []string) (at time.Time, found []cooled, err error) {
 	found = []cooled{}
-	for _, account := range accounts(table) {
+	for _, account := range accounts {
 		now, held, err := s.guard.Cooldowns(ctx, account)
 		if err != nil {
 			return at, nil, err
@@ -163,13 +161,11 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 		out.Budget = &budget
 	}
 	at := a.now()
-	s, err := a.openGuard(table, false)
-	if err == nil {
-		defer s.Close()
-		if at, err = out.clear(ctx, s, table, budget); err != nil {
-			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-		}
-	} else if !errors.Is(err, errNoLedger) {
+	_, err = a.withGuard(table, false, func(s *spending) (err error) {
+		at, err = out.clear(ctx, s, budget)
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoLedger) {
 		return err
 	}
 	if a.json {
@@ -199,7 +195,7 @@ func (a *app) printStill(still []cooled, at time.Time) {
 
 // clear lifts the cooldown, says what it was, and looks what still holds. A
 // budget's own that its account's outlasts is lifted unseen.
-func (out *cleared) clear(ctx context.Context, s *spending, table *costs.Table, budget string) (at time.Time, err error) {
+func (out *cleared) clear(ctx context.Context, s *spending, budget string) (at time.Time, err error) {
 	_, before, err := s.guard.Cooldowns(ctx, out.Account)
 	if err != nil {
 		return at, err
@@ -213,9 +209,9 @@ func (out *cleared) clear(ctx context.Context, s *spending, table *costs.Table, 
 			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}
 	}
-	at, all, err := cooldowns(ctx, s, table)
+	at, all, err := cooldowns(ctx, s, []string{out.Account})
 	for _, c := range all {
-		if c.Account == out.Account && (c.Budget == nil || budget == "") {
+		if c.Budget == nil || budget == "" {
 			out.Still = append(out.Still, c)
 		}
 	}
@@ -261,27 +257,6 @@ next reset, as resets: of costs.yaml says.
 // untilReset is what --until takes beside an instant.
 const untilReset = "reset"
 
-// nextReset returns when the upstream of an account resets next, with the
-// margin of its calendar windows; of several upstreams, when the last of them does.
-func nextReset(table *costs.Table, account string, at time.Time) (next time.Time, err error) {
-	for _, u := range table.Upstreams() {
-		window := u.ResetWindow
-		if window.Kind() != quota.KindDaily && u.Resets != nil {
-			window = quota.Daily(u.Resets)
-		}
-		if u.Account != account || window.Kind() != quota.KindDaily {
-			continue
-		}
-		if opens := window.Day(at).Opens; opens.After(next) {
-			next = opens
-		}
-	}
-	if next.IsZero() {
-		return next, &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", safe(account))}
-	}
-	return next, nil
-}
-
 func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
 	table, err := a.prices()
 	if err != nil {
@@ -291,35 +266,26 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if err != nil {
 		return err
 	}
-	s, err := a.openGuard(table, true)
+	var at time.Time
+	var held []quota.Cooldown
+	_, err = a.withGuard(table, true, func(s *spending) (err error) {
+		cooldown := quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason}
+		if length == 0 {
+			err = resolveUntil(ctx, s, table, &cooldown)
+		}
+		if err == nil {
+			err = s.guard.Cool(ctx, cooldown)
+		}
+		if err == nil {
+			err = s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget))
+		}
+		if err == nil {
+			at, held, err = s.guard.Cooldowns(ctx, account)
+		}
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	defer s.Close()
-	failed := func(err error) error { return fmt.Errorf("%w (ledger %s)", err, s.ledger.name) }
-	at, _, err := s.guard.Now(ctx, account)
-	if err != nil {
-		return failed(err)
-	}
-	if length == 0 {
-		if until.IsZero() {
-			if until, err = nextReset(table, account, at); err != nil {
-				return err
-			}
-		}
-		if !until.After(at) {
-			return &usageError{fmt.Errorf("--until %s is over; it is %s", until.Format(time.RFC3339), quota.Stamp(at))}
-		}
-	}
-	if err := s.guard.Cool(ctx, quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason}); err != nil {
-		return failed(err)
-	}
-	if err := s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget)); err != nil {
-		return failed(err)
-	}
-	at, held, err := s.guard.Cooldowns(ctx, account)
-	if err != nil {
-		return failed(err)
 	}
 	c := cmp.Or(cooldownOf(held, budget), cooldownOf(held, "")) // the account's may outlast it
 	if c == nil {
@@ -329,5 +295,23 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 		return a.writeJSON(newCooled(c, at))
 	}
 	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)))
+	return nil
+}
+
+// resolveUntil sets the end of a cooldown until the upstream's next reset, and
+// refuses one that is over.
+func resolveUntil(ctx context.Context, s *spending, table *costs.Table, cooldown *quota.Cooldown) error {
+	at, _, err := s.guard.Now(ctx, cooldown.Account)
+	if err != nil {
+		return err
+	}
+	if cooldown.Until.IsZero() {
+		if cooldown.Until = table.NextReset(cooldown.Account, at); cooldown.Until.IsZero() {
+			return &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", safe(cooldown.Account))}
+		}
+	}
+	if !cooldown.Until.After(at) {
+		return &usageError{fmt.Errorf("--until %s is over; it is %s", cooldown.Until.Format(time.RFC3339), quota.Stamp(at))}
+	}
 	return nil
 }

@@ -27,6 +27,30 @@ the upstream's console says.
 	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand())
 }
 
+// withGuard opens what costs.yaml names, calls use, and closes it. Without
+// create, it returns errNoLedger for a ledger that does not exist. Errors of use
+// that are not about the command line name the ledger. The spending may be used
+// for its ledger's name; it is nil if there is none.
+func (a *app) withGuard(table *costs.Table, create bool, use func(*spending) error) (*spending, error) {
+	s, err := a.openGuard(table, create)
+	if err != nil {
+		return s, err
+	}
+	defer s.Close()
+	err = use(s)
+	if exit, _ := code(err); exit != exitDone && exit != exitUsage {
+		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+	}
+	return s, err
+}
+
+// showable reports whether a report can be shown in spite of an error: the ledger
+// that it is about is down.
+func showable(s *spending, err error) bool {
+	exit, _ := code(err)
+	return s != nil && (err == nil || exit == exitLedger)
+}
+
 func (a *app) ledgerInfoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info",
@@ -75,24 +99,17 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		return err
 	}
 	report := &ledgerReport{At: a.now().UTC(), Accounts: []accountLog{}}
-	s, err := a.openGuard(table, false)
-	switch {
-	case err == nil:
-		defer s.Close()
+	s, err := a.withGuard(table, false, func(s *spending) error {
 		report.Exists = true
-		err = report.read(ctx, s, table)
-	case errors.Is(err, errNoLedger):
+		return report.read(ctx, s, table)
+	})
+	if errors.Is(err, errNoLedger) {
 		report.Unrecorded, err = s.unrecorded()
-	default:
+	}
+	if !showable(s, err) {
 		return err
 	}
 	report.Ledger = s.ledger.name
-	if err != nil {
-		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	if exit, _ := code(err); err != nil && exit != exitLedger {
-		return err
-	}
 	if err != nil { // what is known is shown all the same
 		report.Unrecorded, _ = s.unrecorded()
 	}
@@ -114,7 +131,7 @@ func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table
 		if err != nil {
 			return err
 		}
-		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(keeps(table, account)),
+		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(s.guard.Retention(account)),
 			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: instant(log.Oldest), Newest: instant(log.Newest),
 			ReconciledUnits: log.UnitDrift.Corrected, ReportedUnits: log.UnitDrift.Reported,
 			ReconciledCalls: log.CallDrift.Corrected, ReportedCalls: log.CallDrift.Reported})
@@ -176,22 +193,6 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		drift = []string{"none known"}
 	}
 	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(drift, "\n        "))
-}
-
-// keeps returns how long the ledger keeps an account's entries for what
-// costs.yaml asks of it, and 0 when all that it asks is counters.
-func keeps(table *costs.Table, account string) time.Duration {
-	longest, exact := table.History()[account], table.History()[account] > 0
-	for _, b := range table.Budgets() {
-		if b.Account == account {
-			longest = max(longest, b.Window.Horizon())
-			exact = exact || !b.Window.Estimate()
-		}
-	}
-	if !exact {
-		return 0
-	}
-	return quota.Retention(longest)
 }
 
 func keepsText(s int64) string {

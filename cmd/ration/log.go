@@ -124,24 +124,19 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	if known := accounts(table); f.account != "" && !slices.Contains(known, f.account) {
 		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, advice(f.account, known))}
 	}
-	s, err := a.openGuard(table, false)
+	source := &usage.Source{Accounts: accounts(table), Since: since, Filter: f.filter}
+	if f.account != "" {
+		source.Accounts = []string{f.account}
+	}
+	s, err := a.withGuard(table, false, func(s *spending) error {
+		source.Ledger = s.guard.Ledger()
+		return (&logReport{app: a, flags: f, source: source}).print(ctx)
+	})
 	if errors.Is(err, errNoLedger) {
 		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", s.ledger.name)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	source := &usage.Source{Ledger: s.guard.Ledger(), Accounts: accounts(table), Since: since, Filter: f.filter}
-	if f.account != "" {
-		source.Accounts = []string{f.account}
-	}
-	report := &logReport{app: a, flags: f, source: source}
-	if err := report.print(ctx); err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	return nil
+	return err
 }
 
 // logReport prints what a log command selects.

@@ -158,21 +158,15 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table, fr
 	if p.fresh {
 		return nil
 	}
-	s, err := a.openGuard(table, false)
+	s, err := a.withGuard(table, false, func(s *spending) error {
+		p.ledger, p.exists = s.ledger.name, true
+		return p.read(ctx, s, table, from)
+	})
 	if errors.Is(err, errNoLedger) {
 		p.ledger = s.ledger.name
 		p.unrecorded, err = s.unrecorded()
-		return err
 	}
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	p.ledger, p.exists = s.ledger.name, true
-	if err := p.read(ctx, s, table, from); err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	return nil
+	return err
 }
 
 // read reads what the ledger holds that some budget may see from the start on.

@@ -125,17 +125,13 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 	if account, err = accountOf(table, readings, account); err != nil {
 		return err
 	}
-	s, err := a.openGuard(table, true)
+	var results []reconcile.Result
+	_, err = a.withGuard(table, true, func(s *spending) (err error) {
+		results, err = reconcile.Account(ctx, s.guard, account, readings, force)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	defer s.Close()
-	results, err := reconcile.Account(ctx, s.guard, account, readings, force)
-	if as[*reconcile.RejectedError](err) {
-		return err
-	}
-	if err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
 	}
 	all := make([]*correction, len(results))
 	for i, r := range results {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,24 +51,23 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.openGuard(table, false)
+	var at time.Time
+	var still []cooled
+	done := make([]restamped, 0, len(names))
+	_, err = a.withGuard(table, false, func(s *spending) (err error) {
+		for _, name := range names {
+			n, err := s.guard.Restamp(ctx, name)
+			if err != nil {
+				return err
+			}
+			done = append(done, restamped{name, n})
+		}
+		at, still, err = cooldowns(ctx, s, names)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	done := make([]restamped, 0, len(names))
-	for _, name := range names {
-		n, err := s.guard.Restamp(ctx, name)
-		if err != nil {
-			return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-		}
-		done = append(done, restamped{name, n})
-	}
-	at, still, err := cooldowns(ctx, s, table)
-	if err != nil {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	still = slices.DeleteFunc(still, func(c cooled) bool { return !slices.Contains(names, c.Account) })
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(struct {
 			Accounts []restamped `json:"accounts"`

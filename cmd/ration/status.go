@@ -64,24 +64,15 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []keyedStanding{}, MoreKeys: []string{}}
-	s, err := a.openGuard(table, false)
-	switch {
-	case errors.Is(err, errNoLedger):
+	s, err := a.withGuard(table, false, func(s *spending) error { return report.read(ctx, s, table) })
+	if errors.Is(err, errNoLedger) {
 		report.LedgerExists = false
 		err = report.unspent(s, table)
-	case err == nil:
-		defer s.Close()
-		err = report.read(ctx, s, table)
-	default:
+	}
+	if !showable(s, err) {
 		return err
 	}
 	report.Ledger = s.ledger.name
-	if err != nil {
-		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	if exit, _ := code(err); err != nil && exit != exitLedger {
-		return err
-	}
 	if err != nil { // what is known is shown all the same
 		report.Budgets, report.Keyed, report.MoreKeys = []*standing{}, []keyedStanding{}, []string{}
 		report.UnrecordedUnits, _ = s.unrecorded()

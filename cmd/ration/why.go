@@ -66,14 +66,8 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.openGuard(table, false)
-	switch {
-	case err == nil:
-		defer s.Close()
-		if err = e.ask(ctx, s, table); err != nil {
-			err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-		}
-	case errors.Is(err, errNoLedger):
+	s, err := a.withGuard(table, false, func(s *spending) error { return e.ask(ctx, s, table) })
+	if errors.Is(err, errNoLedger) {
 		e.Now.Reason, err = new("there is no ledger at "+s.ledger.name), nil
 	}
 	if exit, _ := code(err); exit == exitLedger { // what is known is told all the same
