@@ -9,12 +9,12 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube"
 )
 
-// channels fetches one page of the channels that the catalogue does not know
-// and that no other region is asking for. They are claimed for the region until
-// the page is committed or the step ends. The step is done when fewer than a
-// page are free, without waiting for the claims of other regions: a channel
-// that its claimant does not get is fetched with a later pass.
-func (p *pass) channels(ctx context.Context) (catalog.Page, error) {
+// fetchChannels fetches one page of channels that are neither in the catalogue
+// nor claimed by another region. They stay claimed for this region until the
+// page is committed or the step ends. The step is done when less than a page of
+// channels is left. It does not wait for the claims of other regions: a channel
+// that they fail to fetch is fetched by a later pass.
+func (p *pass) fetchChannels(ctx context.Context) (catalog.Page, error) {
 	ids, err := p.Catalog.ClaimChannels(ctx, p.region.Name, youtube.PageSize)
 	if err != nil || len(ids) == 0 {
 		return catalog.Page{Done: true}, err
@@ -26,8 +26,8 @@ func (p *pass) channels(ctx context.Context) (catalog.Page, error) {
 	return page, err
 }
 
-// renewClaims keeps the region's claims from lapsing until stop is called: a
-// call may wait for its units for longer than a claim holds.
+// renewClaims renews the region's claims until stop is called. A call may wait
+// for its units for longer than a claim lasts.
 func (p *pass) renewClaims(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var renewing sync.WaitGroup
@@ -39,8 +39,8 @@ func (p *pass) renewClaims(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				// After an error the next renewal may still be in time. If none is,
-				// another region may pay for these channels once more.
+				// Best effort: if every renewal fails, another region may fetch
+				// these channels too.
 				_ = p.Catalog.RenewClaims(ctx, p.region.Name)
 			}
 		}
@@ -51,8 +51,8 @@ func (p *pass) renewClaims(ctx context.Context) (stop func()) {
 	}
 }
 
-// releaseClaims lets other regions ask for the channels that the step claimed
-// and did not commit. After an error the claims lapse by themselves.
+// releaseClaims releases the channels that the step claimed and did not commit.
+// If it fails, the claims lapse by themselves.
 func (p *pass) releaseClaims(ctx context.Context) {
 	_ = p.Catalog.ReleaseClaims(context.WithoutCancel(ctx), p.region.Name)
 }

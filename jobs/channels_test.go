@@ -17,7 +17,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// channelCalls counts how often each channel was asked for.
+// channelCalls counts the requests for each channel.
 func channelCalls(upstream *youtubetest.Server) map[string]int {
 	asked := map[string]int{}
 	for _, a := range upstream.Arrivals() {
@@ -43,8 +43,8 @@ func chartChannels(data *youtubetest.Data, regions ...string) map[string]bool {
 	return channels
 }
 
-// TestRegionsInParallelPayForAChannelOnce: charts of several regions share
-// channels, and regions that fetched at the same time asked for the same ones.
+// TestRegionsInParallelPayForAChannelOnce: the charts of several regions share
+// channels, and regions fetched in parallel used to request the same ones.
 func TestRegionsInParallelPayForAChannelOnce(t *testing.T) {
 	data := youtubetest.DefaultData()
 	regions := []string{"US", "GB", "AU", "CA"}
@@ -63,9 +63,9 @@ func TestRegionsInParallelPayForAChannelOnce(t *testing.T) {
 	}
 }
 
-// TestAFailedChannelCallLeavesItsChannels: what one region's call did not get
-// is got by the next run, and by no other region meanwhile.
-func TestAFailedChannelCallLeavesItsChannels(t *testing.T) {
+// TestFailedChannelsCallReleasesItsClaims: the next run fetches the channels of
+// a failed call, and no other region fetches them in the meantime.
+func TestFailedChannelsCallReleasesItsClaims(t *testing.T) {
 	data := youtubetest.DefaultData()
 	s := newScene(t, plenty, "[trending, channels]", &youtubetest.Options{Data: data}, "US", "GB")
 	s.upstream.Fail(youtubetest.Fault{Method: "channels.list", Status: 500, Times: 1})
@@ -81,9 +81,9 @@ func TestAFailedChannelCallLeavesItsChannels(t *testing.T) {
 	}
 }
 
-// TestARefusedChannelCallReleasesItsClaims: a region that a budget stops keeps
-// its channels from no other region.
-func TestARefusedChannelCallReleasesItsClaims(t *testing.T) {
+// TestRefusedChannelsCallReleasesItsClaims: a region that is stopped by a
+// budget leaves its channels to other regions.
+func TestRefusedChannelsCallReleasesItsClaims(t *testing.T) {
 	s := newScene(t, plenty+"  - {name: us, limit: 1, window: 24h, methods: [channels.list], regions: [US]}\n", "[channels]", nil, "US", "GB")
 	s.Parallel = 1
 	for _, region := range []string{"US", "GB"} {
@@ -102,9 +102,9 @@ func TestARefusedChannelCallReleasesItsClaims(t *testing.T) {
 	}
 }
 
-// TestALongChannelCallKeepsItsClaims: a call that takes longer than a claim
-// holds renews it, and no other region asks for its channels.
-func TestALongChannelCallKeepsItsClaims(t *testing.T) {
+// TestLongChannelsCallKeepsItsClaims: a call that takes longer than a claim
+// lasts renews it, and no other region requests its channels.
+func TestLongChannelsCallKeepsItsClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := youtubetest.New(nil)
 		store, err := catalog.Open(filepath.Join(t.TempDir(), "catalog.db"), nil)

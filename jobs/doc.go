@@ -1,8 +1,10 @@
-// Package jobs says what is fetched, when, and for whom. A pass is one
-// region's fetch for one tick of its schedule; it is made of steps, and a step
-// of pages. A Runner takes each region as far as the budgets allow and leaves
-// a checkpoint behind every page, so that the next run goes on where it stopped.
+// Package jobs fetches data for regions on schedules, as far as the budgets
+// allow. regions.yaml says what is fetched when; Load reads it.
 //
-// Calls are charged outside this package: the http.Client that the fetcher
-// uses has a quota.Transport in it.
+// A pass is one region's fetch for one tick of its schedule. It consists of
+// steps, and a step of pages. A Runner commits a checkpoint with every page, so
+// the next run resumes where the last one stopped.
+//
+// The package does not charge calls itself. The youtube.Client of a Runner must
+// use an http.Client whose transport is a quota.Transport.
 package jobs

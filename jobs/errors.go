@@ -8,59 +8,60 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// ErrNextTick ends a run whose region's next tick has come: what is left
-// belongs to an older hour's chart.
-var ErrNextTick = errors.New("its next tick has come, the rest of this one is dropped")
+// ErrNextTick ends a pass when its region's next tick comes, because the
+// remaining pages would belong to an outdated chart.
+var ErrNextTick = errors.New("the next tick has come; the rest of this pass is dropped")
 
-// errDone says that a pass was finished by an earlier run.
+// errDone means that an earlier run has finished the pass.
 var errDone = errors.New("done")
 
-// UpstreamError says that the upstream itself keeps refusing calls. Like a
-// refusal here it stops a step (it is a quota.ErrRefused), but its calls were
-// made and are charged.
+// UpstreamError is returned when the upstream itself keeps refusing calls. It
+// matches quota.ErrRefused, but unlike a refusal by the guard its calls were
+// sent and are charged.
 type UpstreamError struct {
 	RetryAt time.Time
-	Err     error // what the upstream answered
+	Err     error // the upstream's answer
 }
 
-// Error is what the upstream answered.
+// Error returns the upstream's answer.
 func (e *UpstreamError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what the upstream answered.
+// Unwrap returns e.Err.
 func (e *UpstreamError) Unwrap() error { return e.Err }
 
-// Is reports that every UpstreamError is a quota.ErrRefused.
+// Is reports whether target is quota.ErrRefused.
 func (e *UpstreamError) Is(target error) bool { return target == quota.ErrRefused }
 
-// ErrNoQuota is every *NoQuotaError.
+// ErrNoQuota matches every *NoQuotaError.
 var ErrNoQuota = errors.New("the upstream grants no quota")
 
-// NoQuotaError says that the limit of the upstream's bucket is 0: no wait lifts
-// it, and its calls are not made again in this run. It is no quota.ErrRefused.
+// NoQuotaError is returned when the limit of the upstream's bucket is 0, so
+// waiting does not help. The run does not call the method again. It does not
+// match quota.ErrRefused.
 type NoQuotaError struct {
 	Method string
 	Bucket string
-	Err    error // what the upstream answered
+	Err    error // the upstream's answer
 }
 
 // Error names the method, the bucket and what to do.
 func (e *NoQuotaError) Error() string {
-	return fmt.Sprintf("the upstream grants no quota for %s: the limit of its bucket %q is 0, and no wait lifts that; ask the upstream for quota, or remove the steps that make the call",
+	return fmt.Sprintf("the upstream grants no quota for %s: the limit of its bucket %q is 0, and waiting does not change that; request quota from the upstream, or remove the steps that call this method",
 		e.Method, e.Bucket)
 }
 
-// Unwrap returns what the upstream answered.
+// Unwrap returns e.Err.
 func (e *NoQuotaError) Unwrap() error { return e.Err }
 
-// Is reports that every NoQuotaError is an ErrNoQuota.
+// Is reports whether target is ErrNoQuota.
 func (e *NoQuotaError) Is(target error) bool { return target == ErrNoQuota }
 
 // ErrKey means that the upstream refuses the API key. A run makes no further
-// call with it: each may be charged.
-var ErrKey = errors.New("the upstream refuses the API key; give another (YOUTUBE_API_KEY or --key-file), or let the project use the API")
+// call with it, since each may be charged.
+var ErrKey = errors.New("the upstream refuses the API key; pass another one (YOUTUBE_API_KEY or --key-file), or enable the API for its project")
 
-// RetryAt returns when what an error stopped may go on, and the zero time if
-// the error does not say.
+// RetryAt returns the time at which work that err stopped may resume, or the
+// zero time if err does not say.
 func RetryAt(err error) time.Time {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		return refused.RetryAt

@@ -20,7 +20,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// demand is what a region asks for at each of its ticks.
+// demand is what a region requests at each of its ticks.
 type demand struct {
 	region          string
 	every, offset   time.Duration
@@ -28,8 +28,8 @@ type demand struct {
 	floor           quota.Units // 0: none
 }
 
-// demands are uneven: two regions ask for all there is, three for a quarter of
-// it each, two for little and one, at the end of the upstream's day, for less.
+// demands are uneven: two regions request the whole limit, three a quarter of
+// it each, two little, and one, at the end of the upstream's day, even less.
 var demands = []demand{
 	{"US", 15 * time.Minute, 0, 1, 4, 1500},
 	{"IN", 15 * time.Minute, 7 * time.Minute, 1, 4, 1500},
@@ -43,7 +43,7 @@ var demands = []demand{
 
 const days = 30
 
-// market is regions that compete for one budget, on a local YouTube's count.
+// market is a set of regions that compete for one budget of a local YouTube.
 type market struct {
 	t        *testing.T
 	clock    *ledgertest.Clock
@@ -62,7 +62,7 @@ type charged struct {
 	units  quota.Units
 }
 
-// direct hands a request to a handler without a network.
+// direct passes requests to a handler without a network.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -94,8 +94,8 @@ type start struct {
 	demand
 }
 
-// starts are the ticks of all regions in the order in which they begin: up to
-// five minutes late.
+// starts returns the starts of all regions' ticks in order, each up to five
+// minutes late.
 func (m *market) starts() []start {
 	var all []start
 	begin := m.clock.Now()
@@ -108,7 +108,8 @@ func (m *market) starts() []start {
 	return all
 }
 
-// play runs all ticks. One in fifty dies at one of its calls: before the wire, charged and never sent, or after it.
+// play runs all ticks. One in fifty crashes at one of its calls: before it is
+// sent (charged but never sent) or after.
 func (m *market) play(guaranteed func(at time.Time) bool) {
 	for _, s := range m.starts() {
 		m.clock.Set(s.at)
@@ -169,7 +170,7 @@ func (m *market) call(region, call string, units quota.Units, dies bool) error {
 	return nil
 }
 
-// held holds a refusal to the promise: no region below its floor is refused.
+// held checks that no region below its floor was refused.
 func (m *market) held(s start, units quota.Units, refused *quota.RefusedError, guaranteed func(at time.Time) bool) {
 	if guaranteed == nil || !guaranteed(m.clock.Now()) {
 		return
@@ -197,14 +198,14 @@ var pacific = func() *time.Location {
 	return zone
 }()
 
-// midnight is when the upstream's day began.
+// midnight returns the start of the upstream's day.
 func midnight(at time.Time) time.Time {
 	y, m, d := at.In(pacific).Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, pacific)
 }
 
-// kept holds the limits by the upstream's own count, and returns the least and
-// the mean used of a day.
+// kept checks the limits against the upstream's own count, and returns the
+// minimum and the mean of a day's usage.
 func (m *market) kept() (least, mean int64) {
 	byDay := map[time.Time]int64{}
 	for _, a := range m.upstream.Arrivals() {
@@ -225,8 +226,9 @@ func (m *market) kept() (least, mean int64) {
 	return least, sum / int64(len(byDay))
 }
 
-// TestFairnessOverThirtyDays plays uneven regions, late ticks and crashes
-// against the local YouTube, which counts by its own day. docs/fairness.md has the table it makes.
+// TestFairnessOverThirtyDays runs uneven regions with late ticks and crashes
+// against the local YouTube, which counts by its own day. docs/fairness.md shows
+// the table that it logs.
 func TestFairnessOverThirtyDays(t *testing.T) {
 	var floors strings.Builder
 	for _, d := range demands {

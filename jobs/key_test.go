@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestRefusedKey: when the upstream refuses the key, one call is enough to know
-// it; every further one might be charged.
+// TestRefusedKey: after the upstream has refused the key, the run makes no
+// further call, since each may be charged.
 func TestRefusedKey(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 1000, window: 24h}", "[{search: {queries: [music]}}, trending]",
 		&youtubetest.Options{Keys: []string{"another"}}, "US", "IN", "GB")

@@ -6,24 +6,24 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Meter adds up what the calls of a run were charged, by region. Its zero
-// value is ready, and it is safe for concurrent use.
+// Meter adds up the charges of a run by region. The zero value is ready to use.
+// It is safe for concurrent use.
 type Meter struct {
 	mu      sync.Mutex
-	regions map[string]charged
+	regions map[string]charges
 }
 
-type charged struct {
+type charges struct {
 	calls int
 	units quota.Units
 }
 
-// Charged is a quota.Transport's hook of that name.
+// Charged adds a charge. Set it as quota.Transport.Charged.
 func (m *Meter) Charged(call quota.Call, calls int, units quota.Units) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.regions == nil {
-		m.regions = map[string]charged{}
+		m.regions = map[string]charges{}
 	}
 	sum := m.regions[call.Caller.Region]
 	sum.calls += calls
@@ -31,7 +31,8 @@ func (m *Meter) Charged(call quota.Call, calls int, units quota.Units) {
 	m.regions[call.Caller.Region] = sum
 }
 
-// Region returns what the calls of a region were charged.
+// Region returns the number of calls that were charged to a region, and their
+// units.
 func (m *Meter) Region(region string) (calls int, units quota.Units) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

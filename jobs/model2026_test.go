@@ -21,7 +21,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// host is what processes on one machine share: the ledger's file, the
+// host is what the processes of one machine share: the ledger's file, the
 // catalogue, the configuration and the upstream.
 type host struct {
 	dir      string
@@ -30,7 +30,7 @@ type host struct {
 	web      *httptest.Server
 }
 
-// run is a process of its own: it opens all anew, runs once, and ends.
+// run acts as a separate process: it opens everything, runs once, and exits.
 func (h *host) run(t *testing.T) *jobs.Report {
 	t.Helper()
 	check := func(err error) {
@@ -68,7 +68,7 @@ func (h *host) run(t *testing.T) *jobs.Report {
 	return report
 }
 
-// calls counts the upstream's arrivals by method, and those it refused.
+// calls counts the upstream's arrivals by method, and its refusals.
 func (h *host) calls() (searches, charts, refused int) {
 	for _, a := range h.upstream.Arrivals() {
 		switch {
@@ -83,9 +83,9 @@ func (h *host) calls() (searches, charts, refused int) {
 	return searches, charts, refused
 }
 
-// TestModelOf2026: searches have a bucket of a hundred a day. When it is spent, by
-// these processes or by others, searches stop and charts go on, the next process makes no search at all, and
-// when the day has begun in Los Angeles the missing ones are made.
+// TestModelOf2026: searches have a bucket of a hundred a day. When it is spent,
+// here or elsewhere, searches stop, charts continue, and the next process makes
+// no search. After midnight in Los Angeles the missing searches are made.
 func TestModelOf2026(t *testing.T) {
 	for name, elsewhere := range map[string]int64{"spent here": 0, "spent elsewhere": 60} {
 		t.Run(name, func(t *testing.T) {

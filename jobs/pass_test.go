@@ -19,9 +19,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAFailingCommitFailsThePass: a page that cannot be stored ends the pass,
-// and no further page is paid for.
-func TestAFailingCommitFailsThePass(t *testing.T) {
+// TestFailedCommitFailsThePass: after a page that cannot be stored, no further
+// page is paid for.
+func TestFailedCommitFailsThePass(t *testing.T) {
 	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}]", nil, "US")
 	s.Progress = func(p jobs.Progress) {
 		if p.Pages == 1 {
@@ -37,7 +37,7 @@ func TestAFailingCommitFailsThePass(t *testing.T) {
 	}
 }
 
-// TestRetryAtIsTheSoonestOfAllRegions: whichever region comes first in the file.
+// TestRetryAtIsTheSoonestOfAllRegions: in any order of the regions.
 func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 	for _, order := range [][]string{{"US", "GB", "DE"}, {"GB", "US", "DE"}, {"DE", "GB", "US"}} {
 		s := newScene(t, "  - {name: us, limit: 1, window: 24h, methods: [videos.list], regions: [US]}\n  - {name: gb, limit: 1, window: 1m, methods: [videos.list], regions: [GB]}\n  - {name: de, limit: 9, window: 24h, methods: [videos.list], regions: [DE]}\n",
@@ -55,9 +55,9 @@ func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 	}
 }
 
-// TestASecondStopIsStoppedNotFailed: an upstream that says stop twice stops the
-// step until it says that calls may go on. Its calls are charged.
-func TestASecondStopIsStoppedNotFailed(t *testing.T) {
+// TestSecondStopIsNotAFailure: an upstream that says stop twice stops the step
+// until the time that it names. Both calls are charged.
+func TestSecondStopIsNotAFailure(t *testing.T) {
 	for name, fault := range map[string]youtubetest.Fault{
 		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2, Header: map[string][]string{"Retry-After": {"90"}}},
 		"exhausted": {Reason: "quotaExceeded", Times: 2},
@@ -85,8 +85,8 @@ func TestASecondStopIsStoppedNotFailed(t *testing.T) {
 	}
 }
 
-// TestAStopAndThenAPage: one stop alone costs a call, and not the pass.
-func TestAStopAndThenAPage(t *testing.T) {
+// TestOneStopIsRetried: a single stop costs one call, and the pass completes.
+func TestOneStopIsRetried(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.transport.Feedback = nil
 	s.upstream.Fail(youtubetest.Fault{Status: 429, Reason: "rateLimitExceeded"})
@@ -95,9 +95,8 @@ func TestAStopAndThenAPage(t *testing.T) {
 	}
 }
 
-// TestA304WithoutAnETagFails: nothing is known of the page, so there is nothing to
-// commit in its place.
-func TestA304WithoutAnETagFails(t *testing.T) {
+// TestNotModifiedWithoutETagFails: the catalogue has no page to commit instead.
+func TestNotModifiedWithoutETagFails(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.upstream.Fail(youtubetest.Fault{Status: 304, Body: " "})
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || report.Regions[0].Videos != 0 {
@@ -108,8 +107,8 @@ func TestA304WithoutAnETagFails(t *testing.T) {
 	}
 }
 
-// TestNoQuotaStopsItsMethodInAllRegions: a bucket whose limit is 0 is asked once
-// in a run, and other methods go on.
+// TestNoQuotaStopsItsMethodInAllRegions: a run calls a method whose bucket has
+// limit 0 once, and continues with other methods.
 func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music, goal]}}, categories]", nil, "US", "GB")
 	s.Parallel = 1
@@ -131,7 +130,7 @@ func TestNoQuotaStopsItsMethodInAllRegions(t *testing.T) {
 	}
 }
 
-// downFor is a ledger that cannot be reached for one method.
+// downFor is a ledger that is down for one method.
 type downFor struct {
 	quota.Ledger
 	method string
@@ -144,9 +143,9 @@ func (l downFor) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return l.Ledger.Spend(ctx, batch)
 }
 
-// TestALedgerThatIsDownForAStepFailsThePassAfterTheOthers: the steps behind it
-// go on, and the pass is neither complete nor stopped by a budget.
-func TestALedgerThatIsDownForAStepFailsThePassAfterTheOthers(t *testing.T) {
+// TestPassFailsAfterOtherStepsWhenLedgerIsDown: when the ledger is down for one
+// step, the later steps are fetched and the pass is reported as failed.
+func TestPassFailsAfterOtherStepsWhenLedgerIsDown(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music]}}, trending]", nil, "US")
 	guard, err := quota.NewGuard(downFor{s.ledger, "search.list"}, s.budgets, nil)
 	if err != nil {
@@ -162,8 +161,8 @@ func TestALedgerThatIsDownForAStepFailsThePassAfterTheOthers(t *testing.T) {
 	}
 }
 
-// TestAFailureIsTheReasonBeforeARefusal: which of two errors a pass reports.
-func TestAFailureIsTheReasonBeforeARefusal(t *testing.T) {
+// TestFailureTakesPrecedenceOverRefusal: whichever of the two came first.
+func TestFailureTakesPrecedenceOverRefusal(t *testing.T) {
 	for fetch, want := range map[string]string{
 		"[{search: {queries: [music, goal]}}, trending]": "500", // refused, and then it failed
 		"[trending, {search: {queries: [music, goal]}}]": "500", // it fails before the search is refused
@@ -177,8 +176,8 @@ func TestAFailureIsTheReasonBeforeARefusal(t *testing.T) {
 	}
 }
 
-// TestRanksGoOnFromPageToPage: a chart's positions are those of the upstream.
-func TestRanksGoOnFromPageToPage(t *testing.T) {
+// TestRanksContinueAcrossPages: chart positions are those of the upstream.
+func TestRanksContinueAcrossPages(t *testing.T) {
 	data := youtubetest.DefaultData()
 	s := newScene(t, plenty, "[trending, {search: {queries: [music]}}]", &youtubetest.Options{Data: data}, "CA")
 	for range 2 { // once as new pages, and once as pages that have not changed
@@ -211,8 +210,8 @@ func TestRanksGoOnFromPageToPage(t *testing.T) {
 	}
 }
 
-// TestEveryCallSaysWhoseItIs: its lane, job and region, by which it is charged and attributed.
-func TestEveryCallSaysWhoseItIs(t *testing.T) {
+// TestEveryCallNamesItsCaller checks the lane, job and region of each call.
+func TestEveryCallNamesItsCaller(t *testing.T) {
 	s := newScene(t, plenty, "[{trending: {pages: 1}}, {search: {queries: [music]}}, categories]", nil, "US", "IN")
 	var mu sync.Mutex
 	got := map[quota.Caller]string{}
@@ -231,8 +230,8 @@ func TestEveryCallSaysWhoseItIs(t *testing.T) {
 	}
 }
 
-// TestProgressCountsPagesOfAllSteps: a bar gets how far the pass is, also when an
-// earlier run did a part of it, and how it ended.
+// TestProgressCountsPagesOfAllSteps: Progress includes the pages of earlier
+// runs, and finally the outcome.
 func TestProgressCountsPagesOfAllSteps(t *testing.T) {
 	s := newScene(t, plenty+"  - {name: charts, limit: 3, window: 1m, methods: [videos.list]}\n", "[{trending: {pages: 4}}, categories]", nil, "US")
 	var got []jobs.Progress
@@ -253,19 +252,18 @@ func TestProgressCountsPagesOfAllSteps(t *testing.T) {
 	}
 }
 
-// TestAScheduleThatNeverComesFails checks that a schedule without ticks is an error.
-func TestAScheduleThatNeverComesFails(t *testing.T) {
+func TestScheduleWithoutTicksFails(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.regions[0].Schedule = jobs.Schedule{}
 	report := s.run(t, t.Context())
-	if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "has not come in five years") || s.agree(t) != 0 {
+	if report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "has had no tick in five years") || s.agree(t) != 0 {
 		t.Errorf("%s: %v; want failed without a call", report.Outcome, report.Err)
 	}
 }
 
-// TestAChannelsStepEndsWithItsPages: a full page of channels goes on with the
-// next, to the step's own limit, and a part of one ends it.
-func TestAChannelsStepEndsWithItsPages(t *testing.T) {
+// TestChannelsStepStopsAtItsPageLimit: a full page is followed by another one up
+// to the step's limit; a partial page is the last.
+func TestChannelsStepStopsAtItsPageLimit(t *testing.T) {
 	for _, c := range []struct{ channels, pages, calls, committed int }{{0, 4, 0, 1}, {49, 4, 1, 1}, {50, 4, 1, 2}, {51, 4, 2, 2}, {120, 2, 2, 2}, {120, 4, 3, 3}} {
 		s := newScene(t, plenty, "[{channels: {pages: 4}}]", nil, "US")
 		s.regions[0].Steps[0].Pages = c.pages
@@ -287,8 +285,8 @@ func TestAChannelsStepEndsWithItsPages(t *testing.T) {
 	}
 }
 
-// TestACatalogueThatCannotBeReadFailsThePass before anything is paid for.
-func TestACatalogueThatCannotBeReadFailsThePass(t *testing.T) {
+// TestUnreadableCatalogueFailsThePass: it fails before any call is charged.
+func TestUnreadableCatalogueFailsThePass(t *testing.T) {
 	for _, fetch := range []string{"[trending]", "[channels]"} {
 		s := newScene(t, plenty, fetch, nil, "US")
 		s.Again = true
@@ -309,8 +307,8 @@ func TestACatalogueThatCannotBeReadFailsThePass(t *testing.T) {
 	}
 }
 
-// TestAClaimThatFailsFailsThePass: it is not taken for one that finds no channel.
-func TestAClaimThatFailsFailsThePass(t *testing.T) {
+// TestFailedClaimFailsThePass: a failed claim is not mistaken for an empty one.
+func TestFailedClaimFailsThePass(t *testing.T) {
 	s := newScene(t, plenty, "[channels]", nil, "US")
 	db, err := sql.Open("sqlite", s.path)
 	if err != nil {
@@ -325,9 +323,9 @@ func TestAClaimThatFailsFailsThePass(t *testing.T) {
 	}
 }
 
-// TestChannelsThatAreNotFoundAreAskedForOnce: the same ones would be named again
-// for each page of the step.
-func TestChannelsThatAreNotFoundAreAskedForOnce(t *testing.T) {
+// TestMissingChannelsAreRequestedOnce: channels that do not exist are not
+// requested again by the next page.
+func TestMissingChannelsAreRequestedOnce(t *testing.T) {
 	s := newScene(t, plenty, "[channels]", nil, "US")
 	page := catalog.Page{Region: "US", Tick: noon, Step: "trending", Videos: []catalog.Video{{ID: "a", ChannelID: "UC1"}}}
 	if err := s.Catalog.Commit(t.Context(), page); err != nil {

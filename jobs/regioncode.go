@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// regionCodes are the codes that ISO 3166-1 alpha-2 assigns. YouTube has charts
-// for a part of them, which grows (i18nRegions.list), so the others are left to
-// its own answer.
+// regionCodes are the codes assigned by ISO 3166-1 alpha-2. YouTube has charts
+// for some of them only, and adds more (i18nRegions.list), so a code without a
+// chart is left to YouTube to reject.
 const regionCodes = " AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ" +
 	" CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR" +
 	" GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP" +
@@ -15,13 +15,13 @@ const regionCodes = " AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD B
 	" NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ" +
 	" TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW "
 
-// CheckRegionCode returns why YouTube cannot be asked about a region, and what
-// to write, or nil for one of the two-letter codes of ISO 3166-1.
+// CheckRegionCode returns an error unless name is a two-letter country code of
+// ISO 3166-1. The error suggests a code where it can.
 func CheckRegionCode(name string) error {
 	if isRegionCode(name) {
 		return nil
 	}
-	if meant := meantRegion(name); meant != "" {
+	if meant := suggestRegionCode(name); meant != "" {
 		return fmt.Errorf("unknown region %q: write %s", name, meant)
 	}
 	return fmt.Errorf("unknown region %q: write its two capital letters as in ISO 3166-1, such as US", name)
@@ -31,9 +31,9 @@ func isRegionCode(name string) bool {
 	return len(name) == 2 && name[0] >= 'A' && name[0] <= 'Z' && strings.Contains(regionCodes, " "+name+" ")
 }
 
-// meantRegion returns the code that a name was probably meant to be: one in
-// small letters, or a common code of a country that is not its ISO code.
-func meantRegion(name string) string {
+// suggestRegionCode returns the code that name was probably meant to be, or "".
+// It knows lower case and common codes that are not the ISO one.
+func suggestRegionCode(name string) string {
 	switch upper := strings.ToUpper(name); {
 	case upper == "UK", upper == "GBR":
 		return "GB"

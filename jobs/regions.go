@@ -13,34 +13,34 @@ import (
 const (
 	DefaultMaxWait      = 30 * time.Second
 	DefaultMaxTotalWait = 5 * time.Minute
-	DefaultPages        = 4
+	DefaultPages        = 4 // pages of the trending step
 	maxPages            = 100
 	defaultChannelPages = 10
 )
 
-// Config is what regions.yaml says.
+// Config is the content of regions.yaml.
 type Config struct {
-	MaxWait      time.Duration // the longest wait of one call for its units
-	MaxTotalWait time.Duration // the longest wait of one run, together
+	MaxWait      time.Duration // the longest that one call may wait for its units
+	MaxTotalWait time.Duration // the longest that all calls of one run may wait together
 	Regions      []Region      // in the order of the file
 }
 
-// Region is one region's work.
+// Region says when a region is fetched, and what.
 type Region struct {
 	Name     string // ISO 3166-1 alpha-2, such as US
 	Schedule Schedule
 	Steps    []Step
 }
 
-// Check says why a call of this method and caller cannot be charged, or nil.
-// costs.Table.CheckFetched is one.
+// Check returns an error if calls of the given method and caller cannot be
+// charged. costs.Table.CheckFetched is a Check.
 type Check func(method string, caller quota.Caller) error
 
 // Lane is the lane of scheduled work.
 const Lane = "cron"
 
-// Load reads regions.yaml. It reports every mistake at once, with file, line
-// and column; check adds those of steps that the costs cannot pay for, and may be nil.
+// Load reads regions.yaml. The error lists every mistake, each with file, line
+// and column. If check is not nil, a step whose calls it rejects is a mistake.
 func Load(path string, check Check) (*Config, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func Load(path string, check Check) (*Config, error) {
 	return Parse(path, data, check)
 }
 
-// Parse is Load for data that came from a file of that name.
+// Parse is like Load, but reads data. Errors give name as the file.
 func Parse(name string, data []byte, check Check) (*Config, error) {
 	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait}, zone: time.UTC}
 	file := strictyaml.Parse(name, data)
@@ -58,7 +58,7 @@ func Parse(name string, data []byte, check Check) (*Config, error) {
 		r.document(documents[0])
 	}
 	for _, extra := range documents[min(1, len(documents)):] {
-		extra.Mistake("a second document: put all regions into the first")
+		extra.Mistake("second document: put all regions into the first")
 	}
 	if err := file.Err(); err != nil {
 		return nil, err
@@ -70,11 +70,11 @@ func Parse(name string, data []byte, check Check) (*Config, error) {
 }
 
 type reader struct {
-	check  Check
-	config *Config
-	zone   *time.Location
-	spec   strictyaml.Node // the schedule of regions that have none of their own
-	fetch  strictyaml.Node // and what they fetch
+	check    Check
+	config   *Config
+	zone     *time.Location
+	schedule strictyaml.Node // of regions without one of their own
+	fetch    strictyaml.Node // of regions without one of their own
 }
 
 func (r *reader) document(n strictyaml.Node) {
@@ -86,7 +86,7 @@ func (r *reader) document(n strictyaml.Node) {
 				r.zone = zone
 			}
 		}},
-		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { r.spec = n }},
+		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { r.schedule = n }},
 		strictyaml.Field{Key: "max_wait", Read: func(n strictyaml.Node) { r.config.MaxWait = n.Seconds(0, time.Hour) }},
 		strictyaml.Field{Key: "max_total_wait", Read: func(n strictyaml.Node) { r.config.MaxTotalWait = n.Seconds(0, 24*time.Hour) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { r.fetch = n }},
@@ -98,21 +98,21 @@ func (r *reader) document(n strictyaml.Node) {
 		}
 		return
 	}
-	shared := r.schedule(r.spec)
+	shared := r.readSchedule(r.schedule)
 	if r.fetch != (strictyaml.Node{}) {
-		(&reader{zone: r.zone}).steps(r.fetch, "") // its mistakes are told even if no region is right
+		(&reader{zone: r.zone}).readSteps(r.fetch, "") // reports its mistakes even if every region is wrong
 	}
 	entries := 0
 	regions.Entries(func(key, value strictyaml.Node) {
 		entries++
-		r.region(key, value, shared)
+		r.readRegion(key, value, shared)
 	})
 	if entries == 0 && regions.Kind() == strictyaml.Map {
 		regions.Mistake("no region: write regions: {US: {}}")
 	}
 }
 
-func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
+func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
 	name := key.Text(16)
 	if name != "" {
 		if err := CheckRegionCode(name); err != nil {
@@ -123,21 +123,21 @@ func (r *reader) region(key, value strictyaml.Node, shared Schedule) {
 	region := Region{Name: name, Schedule: shared}
 	fetch := r.fetch
 	value.Fields(
-		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.schedule(n) }},
+		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.readSchedule(n) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
 	)
-	if own := value.Has("schedule"); !own && r.spec == (strictyaml.Node{}) {
+	if own := value.Has("schedule"); !own && r.schedule == (strictyaml.Node{}) {
 		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", name)
 	}
 	if fetch == (strictyaml.Node{}) {
 		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
 	} else {
-		region.Steps = r.steps(fetch, name)
+		region.Steps = r.readSteps(fetch, name)
 	}
 	r.config.Regions = append(r.config.Regions, region)
 }
 
-func (r *reader) schedule(n strictyaml.Node) Schedule {
+func (r *reader) readSchedule(n strictyaml.Node) Schedule {
 	if n == (strictyaml.Node{}) {
 		return Schedule{}
 	}
@@ -152,10 +152,10 @@ func (r *reader) schedule(n strictyaml.Node) Schedule {
 	return schedule
 }
 
-// steps reads a fetch list. The shared one is read once for each region, since
-// what a call may be charged to depends on the region; repeated mistakes are
-// reported once.
-func (r *reader) steps(n strictyaml.Node, region string) []Step {
+// readSteps reads a fetch list. The shared list is read once for each region,
+// since the budgets that a call is charged to depend on the region. A repeated
+// mistake is reported once.
+func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 	var steps []Step
 	add := func(at strictyaml.Node, step Step) {
 		if slices.ContainsFunc(steps, func(s Step) bool { return s.Name() == step.Name() }) {
@@ -174,21 +174,21 @@ func (r *reader) steps(n strictyaml.Node, region string) []Step {
 		items++
 		if item.Kind() == strictyaml.Text {
 			if kind := item.OneOf("step", kinds); kind != "" {
-				r.step(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
+				readStep(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
 			}
 			return
 		}
 		first := true
 		item.Entries(func(key, value strictyaml.Node) {
 			if !first {
-				key.Mistake("a second step in one item: write each behind a dash of its own")
+				key.Mistake("second step in one item: start each step with its own dash")
 			} else if kind := key.OneOf("step", kinds); kind != "" {
-				r.step(Step{Kind: Kind(kind)}, key, value, add)
+				readStep(Step{Kind: Kind(kind)}, key, value, add)
 			}
 			first = false
 		})
 		if first && item.Kind() == strictyaml.Map {
-			item.Mistake("an item of fetch is empty: write trending: {pages: 4}, or remove it")
+			item.Mistake("empty item in fetch: write trending: {pages: 4}, or remove it")
 		}
 	})
 	if items == 0 && n.Kind() == strictyaml.List {
@@ -197,7 +197,9 @@ func (r *reader) steps(n strictyaml.Node, region string) []Step {
 	return steps
 }
 
-func (r *reader) step(step Step, at, options strictyaml.Node, add func(strictyaml.Node, Step)) {
+// readStep reads the options of a step and calls add for each step they name:
+// one for each query of a search, otherwise one.
+func readStep(step Step, at, options strictyaml.Node, add func(strictyaml.Node, Step)) {
 	pages := strictyaml.Field{Key: "pages", Read: func(n strictyaml.Node) { step.Pages = int(n.Int(1, maxPages)) }}
 	var queries []string
 	var fields []strictyaml.Field

@@ -46,7 +46,7 @@ func TestShippedRegionsAreFetchable(t *testing.T) {
 	}
 }
 
-func TestRegionsNamesEveryMistake(t *testing.T) {
+func TestParseReportsEveryMistake(t *testing.T) {
 	for name, c := range map[string]struct {
 		yaml string
 		want []string
@@ -58,10 +58,10 @@ func TestRegionsNamesEveryMistake(t *testing.T) {
 		"another file":   {"version: 2\nregons: {US: {}}\n", []string{"1:10: version is 2: write 1", `2:1: unknown key "regons": write regions`}},
 		"no schedule":    {"version: 1\nfetch: [categories]\nregions: {US: {}}\n", []string{"3:11: US has no schedule"}},
 		"nothing to do":  {"version: 1\nschedule: '@daily'\nregions: {US: {}}\n", []string{"3:11: US has nothing to fetch"}},
-		"bad cron":       {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is no cron line`}},
-		"too often":      {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"comes more than once a minute"}},
+		"bad cron":       {"version: 1\nschedule: 61 * * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{`2:11: schedule "61 * * * *" is not a cron line`}},
+		"too often":      {"version: 1\nschedule: '@every 1s'\nfetch: [categories]\nregions: {US: {}}\n", []string{"has more than one tick a minute"}},
 		"empty fetch":    {"version: 1\nschedule: '@daily'\nfetch: []\nregions: {US: {}}\n", []string{"3:8: fetch is empty"}},
-		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"never comes"}},
+		"impossible day": {"version: 1\nschedule: 0 0 30 2 *\nfetch: [categories]\nregions: {US: {}}\n", []string{"has no tick"}},
 		"zone in cron":   {"version: 1\nschedule: CRON_TZ=UTC 0 0 * * *\nfetch: [categories]\nregions: {US: {}}\n", []string{"names a zone: write it as timezone"}},
 		"bad zone":       {"version: 1\ntimezone: Mars/Base\nschedule: '@daily'\nfetch: [categories]\nregions: {US: {}}\n", []string{"2:11: timezone is"}},
 		"many at once": {"version: 1\nschedule: '@daily'\nmax_wait: -1s\nfetch:\n  - trending: {pages: 0}\n  - serch: {}\n  - search: {pages: 1}\n  - channels\n  - channels\nregions:\n  usa: {}\n  GB: {fetch: {}}\n  GB: {}\n",
@@ -81,18 +81,18 @@ func TestRegionsNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestAnUnknownStepIsOneMistake: what is wrong with the items of a list is said
-// in one line, the cause, without a second one that says that the list is empty.
-func TestAnUnknownStepIsOneMistake(t *testing.T) {
+// TestUnknownStepIsReportedOnce: an invalid item is one mistake, and does not
+// also make the list empty.
+func TestUnknownStepIsReportedOnce(t *testing.T) {
 	for fetch, want := range map[string]string{
 		"[nonsense]":                     `3:9: unknown step "nonsense": write one of trending, search, channels, categories`,
 		"[{trendin: {pages: 2}}]":        `3:10: unknown step "trendin": write trending`,
 		"[trending, {nonsense: {}}]":     `3:20: unknown step "nonsense": write one of trending, search, channels, categories`,
 		"[search]":                       "3:9: search needs queries: write search: {queries: [music]}",
 		"[{search: {queries: []}}]":      "3:28: queries is empty: write queries: [music]",
-		"[{}]":                           "3:9: an item of fetch is empty: write trending: {pages: 4}, or remove it",
-		"[{trending: {}, channels: {}}]": "3:24: a second step in one item: write each behind a dash of its own",
-		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: a second step in one item: write each behind a dash of its own\nregions.yaml:3:38: a second step in one item: write each behind a dash of its own",
+		"[{}]":                           "3:9: empty item in fetch: write trending: {pages: 4}, or remove it",
+		"[{trending: {}, channels: {}}]": "3:24: second step in one item: start each step with its own dash",
+		"[{trending: {}, channels: {}, nonsense: 1}]": "3:24: second step in one item: start each step with its own dash\nregions.yaml:3:38: second step in one item: start each step with its own dash",
 		"[]":       "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
 		"trending": `3:8: fetch is "trending": write a list, [first, second]`,
 	} {
@@ -113,8 +113,8 @@ func TestAnUnknownStepIsOneMistake(t *testing.T) {
 	}
 }
 
-// TestRegionsYamlIsFollowed: each key does what it says.
-func TestRegionsYamlIsFollowed(t *testing.T) {
+// TestParseAppliesEveryKey checks the value of each key in the Config.
+func TestParseAppliesEveryKey(t *testing.T) {
 	config, err := jobs.Parse("regions.yaml", []byte(`
 version: 1
 timezone: Asia/Kolkata
@@ -166,7 +166,7 @@ func TestRegionsChecksEachStepOnce(t *testing.T) {
 }
 
 // A mistake used to come with others that it caused, in front of it.
-func TestOneMistakeInRegionsIsSeveralLines(t *testing.T) {
+func TestOneMistakeIsReportedOnce(t *testing.T) {
 	const rest = "fetch: [channels]\nregions: {US: {}, IN: {}}\n"
 	for text, want := range map[string]string{
 		"schedule: */6 * * * *\n" + rest:                                                 `2:11: a text that begins with * goes in quotes: write "*/6 * * * *"`,
@@ -191,8 +191,7 @@ func TestOneMistakeInRegionsIsSeveralLines(t *testing.T) {
 	}
 }
 
-// TestRegionsSchema keeps the schema that editors use and the parser together:
-// each key of one is known to the other.
+// TestRegionsSchema checks that the JSON Schema and the parser have the same keys.
 func TestRegionsSchema(t *testing.T) {
 	data, err := os.ReadFile("../docs/regions.schema.json")
 	if err != nil {
@@ -267,7 +266,7 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// shipped reads a file of the repository, which in a checkout its group may write to.
+// shipped reads a file of the repository, which may be group-writable in a checkout.
 func shipped(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -21,11 +21,11 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// noon is when the runs happen: a tick of the test's schedules was an hour ago.
+// noon is the time of the runs, an hour after a tick of the tests' schedules.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// scene is the whole chain: runner, Google's client, guard, ledger, and a
-// local YouTube behind real HTTP.
+// scene is the whole chain: runner, Google's client, guard, ledger, and a local
+// YouTube behind real HTTP.
 type scene struct {
 	*jobs.Runner
 	upstream *youtubetest.Server
@@ -39,7 +39,7 @@ type scene struct {
 	transport *quota.Transport
 }
 
-// pricelist is costs.yaml of the tests, less its budgets.
+// pricelist is the costs.yaml of the tests without its budgets.
 const pricelist = `
 version: 1
 upstream: youtube
@@ -110,7 +110,7 @@ func (s *scene) run(t testing.TB, ctx context.Context) *jobs.Report {
 	return report
 }
 
-// agree holds the ledger to the upstream's own count.
+// agree checks that the ledger and the upstream count the same units, and returns them.
 func (s *scene) agree(t testing.TB) quota.Units {
 	t.Helper()
 	balances, err := s.guard.Balances(context.Background())
@@ -170,7 +170,7 @@ func TestRunFetchesAndCounts(t *testing.T) {
 	}
 }
 
-func TestRunBreaksAndGoesOn(t *testing.T) {
+func TestRunStopsAndResumes(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 12, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB", "DE", "FR", "IN", "BR", "AU", "CA")
 	for run, want := range []struct {
 		outcome jobs.Outcome
@@ -212,7 +212,7 @@ func TestSpentSearchStopsSearchesOnly(t *testing.T) {
 	}
 }
 
-func TestUpstreamExhaustionIsACooldown(t *testing.T) {
+func TestUpstreamExhaustionSetsACooldown(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", &youtubetest.Options{Limit: 3, Exact: true}, "US")
 	report := s.run(t, t.Context())
 	refused, ok := errors.AsType[*quota.RefusedError](report.Err)
@@ -228,7 +228,7 @@ func TestUpstreamExhaustionIsACooldown(t *testing.T) {
 	}
 }
 
-func TestFailuresKeepWhatCame(t *testing.T) {
+func TestFailureKeepsCommittedPages(t *testing.T) {
 	for name, fault := range map[string]youtubetest.Fault{
 		"500":       {Status: 500, Skip: 2, Times: 1},
 		"html":      {Status: 200, Body: "<html>", Skip: 2, Times: 1},
@@ -254,7 +254,7 @@ func TestFailuresKeepWhatCame(t *testing.T) {
 	}
 }
 
-func TestARegionWithoutAChartIsDone(t *testing.T) {
+func TestRegionWithoutAChartIsDone(t *testing.T) {
 	s := newScene(t, plenty, "[trending, categories]", nil, "US")
 	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: 404, Reason: "videoChartNotFound", Times: 1})
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
@@ -262,7 +262,7 @@ func TestARegionWithoutAChartIsDone(t *testing.T) {
 	}
 }
 
-func TestTwoRunsOfOneRegion(t *testing.T) {
+func TestConcurrentRunsOfOneRegion(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US", "IN")
 	lock, err := s.Catalog.Lock("region US")
 	if err != nil {
@@ -276,9 +276,8 @@ func TestTwoRunsOfOneRegion(t *testing.T) {
 	}
 }
 
-// TestCancelledRunLeavesAGoodCheckpoint stops a run while a page is in flight:
-// that page is paid for, and kept.
-func TestCancelledRunLeavesAGoodCheckpoint(t *testing.T) {
+// TestCancelledRunKeepsThePageInFlight: that page is paid for.
+func TestCancelledRunKeepsThePageInFlight(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	why := errors.New("told to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -297,7 +296,7 @@ func TestCancelledRunLeavesAGoodCheckpoint(t *testing.T) {
 	}
 }
 
-func TestTheNextTickEndsARun(t *testing.T) {
+func TestNextTickEndsARun(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.Progress = func(p jobs.Progress) {
 		if p.Pages == 1 {
@@ -314,8 +313,8 @@ func TestTheNextTickEndsARun(t *testing.T) {
 	}
 }
 
-// TestNoRegionStarves gives each run units for one region only: the one that
-// was fetched longest ago is served first.
+// TestNoRegionStarves gives each run units for one region only. The region that
+// was fetched longest ago goes first.
 func TestNoRegionStarves(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 4, window: 1m, methods: [videos.list]}\n", "[trending]", nil, "US", "GB", "DE")
 	s.Parallel = 1
@@ -332,8 +331,8 @@ func TestNoRegionStarves(t *testing.T) {
 	}
 }
 
-// TestRunOnRealCharts fetches real charts of 2020, where they are, and holds
-// the ledger to the upstream's count, unit for unit.
+// TestRunOnRealCharts fetches recorded charts of 2020, if present, and compares
+// the ledger with the upstream's count, unit for unit.
 func TestRunOnRealCharts(t *testing.T) {
 	data, err := youtubetest.LoadFile(filepath.Join("..", "..", "shared", "data", "trending_sample.ndjson.gz"))
 	if err != nil {

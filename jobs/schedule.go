@@ -11,51 +11,55 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 )
 
-// Schedule is when a region is fetched: a cron line in a time zone. Its ticks
-// are the minutes at which the zone's clock shows what the line says. So a time
-// that the clock skips when daylight saving begins does not come on that day
-// (02:30 in New York on 2026-03-08; midnight in Cairo on 2026-04-24), and one that
-// the clock shows twice when it ends comes twice, an hour apart (01:30 in New
-// York on 2026-11-01). @every counts from the Unix epoch, on no clock.
+// Schedule is a cron line in a time zone. Its ticks are the minutes at which the
+// zone's clock matches the line. A time that the clock skips when daylight
+// saving time begins has no tick on that day (02:30 in New York on 2026-03-08;
+// midnight in Cairo on 2026-04-24), and one that the clock repeats when it ends
+// has two, an hour apart (01:30 in New York on 2026-11-01). @every counts from
+// the Unix epoch in any zone.
 //
-// The zero Schedule never comes. A Schedule is safe for concurrent use.
+// The zero Schedule has no ticks. A Schedule is safe for concurrent use.
 type Schedule struct {
 	spec string
 	zone *time.Location
 	cron cron.Schedule
 }
 
-// ParseSchedule reads a cron line of five fields, or a descriptor such as
-// @hourly or @every 6h, in a zone; nil is UTC. It refuses a line that never comes, such as
-// the 30th of February, and one that comes more than once a minute. Sunday is 0,
-// and where both a day of the month and a weekday are given either will do, as
-// github.com/robfig/cron v3.0.1 reads them.
+// ParseSchedule parses a cron line of five fields, or a descriptor such as
+// @hourly or @every 6h. A nil zone means UTC. Sunday is 0, and if both a day of
+// the month and a weekday are given, either matches, as in
+// github.com/robfig/cron. ParseSchedule returns an error for a line that never
+// matches, such as 30 February, and for one with several ticks a minute.
 func ParseSchedule(spec string, zone *time.Location) (Schedule, error) {
 	if strings.Contains(spec, "TZ=") {
 		return Schedule{}, fmt.Errorf("schedule %q names a zone: write it as timezone", spec)
 	}
 	parsed, err := cron.ParseStandard(standardDelay(spec))
 	if err != nil {
-		return Schedule{}, fmt.Errorf("schedule %q is no cron line (%s): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, strings.TrimSpace(err.Error()))
+		return Schedule{}, malformedSchedule(spec, strings.TrimSpace(err.Error()))
 	}
 	switch parsed := parsed.(type) {
 	case cron.ConstantDelaySchedule:
 		if parsed.Delay < time.Minute {
-			return Schedule{}, fmt.Errorf("schedule %q comes more than once a minute: write @every 1m at least", spec)
+			return Schedule{}, fmt.Errorf("schedule %q has more than one tick a minute: write at least @every 1m", spec)
 		}
 	case *cron.SpecSchedule:
 		if field := looseField(spec); field != "" {
-			return Schedule{}, fmt.Errorf("schedule %q is no cron line (%q is no list of numbers and ranges): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, field)
+			return Schedule{}, malformedSchedule(spec, fmt.Sprintf("%q is not a list of numbers and ranges", field))
 		}
 		if !hasDay(parsed) {
-			return Schedule{}, fmt.Errorf("schedule %q never comes: write a day that its month has", spec)
+			return Schedule{}, fmt.Errorf("schedule %q has no tick: write a day that its month has", spec)
 		}
 	}
 	return Schedule{spec: spec, zone: zone, cron: parsed}, nil
 }
 
-// standardDelay returns spec with the delay of @every in the units that cron
-// reads, which has none for days.
+func malformedSchedule(spec, reason string) error {
+	return fmt.Errorf("schedule %q is not a cron line (%s): write minute hour day month weekday, such as \"0 */6 * * *\"", spec, reason)
+}
+
+// standardDelay returns spec with the delay of @every in units that cron knows:
+// it has none for days.
 func standardDelay(spec string) string {
 	if delay, ok := strings.CutPrefix(spec, "@every "); ok {
 		if d, err := duration.Parse(strings.TrimSpace(delay)); err == nil {
@@ -67,8 +71,8 @@ func standardDelay(spec string) string {
 
 var cronField = regexp.MustCompile(`^(([*?]|\w+(-\w+)?)(/\d+)?)(,([*?]|\w+(-\w+)?)(/\d+)?)*$`)
 
-// looseField returns the first field of a line that cron reads and nobody can
-// mean, such as "," (no minute at all) or "*-5" (every minute), and else "".
+// looseField returns the first field that cron accepts although it is
+// malformed, such as "," (no minute at all) or "*-5" (every minute), or "".
 func looseField(spec string) string {
 	if strings.HasPrefix(spec, "@") {
 		return ""
@@ -81,8 +85,8 @@ func looseField(spec string) string {
 	return ""
 }
 
-// hasDay reports whether one of its months has one of its days of the month. A
-// weekday beside them would still come, but who writes the 31st of April means it.
+// hasDay reports whether one of the schedule's months has one of its days of
+// the month. A weekday would match even so, but 31 April is a mistake.
 func hasDay(s *cron.SpecSchedule) bool {
 	for month := time.January; month <= time.December; month++ {
 		days := time.Date(2024, month+1, 0, 0, 0, 0, 0, time.UTC).Day() // of a leap year
@@ -93,14 +97,13 @@ func hasDay(s *cron.SpecSchedule) bool {
 	return false
 }
 
-// IsZero reports whether s never comes.
+// IsZero reports whether s is the zero Schedule, which has no ticks.
 func (s Schedule) IsZero() bool { return s.cron == nil }
 
-// String returns the line as it was written.
+// String returns the line that was parsed.
 func (s Schedule) String() string { return s.spec }
 
-// Zone returns the zone whose clock the line is read on. It is never nil, and
-// UTC for the zero Schedule.
+// Zone returns the time zone of the schedule. It is never nil.
 func (s Schedule) Zone() *time.Location {
 	if s.zone == nil {
 		return time.UTC
@@ -108,12 +111,8 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// Next returns the first tick after t, in UTC, and the zero time if there is
-// none within five years.
-//
-// cron is asked for each stretch of time between two changes of the zone's
-// clock by itself: across them v3.0.1 answers by where it starts from, and skips
-// whole days (measured: 2026-03-29 in Beirut, which has no midnight).
+// Next returns the first tick after t, in UTC, or the zero time if there is none
+// within five years.
 func (s Schedule) Next(t time.Time) time.Time {
 	t = t.Round(0)
 	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok {
@@ -122,6 +121,8 @@ func (s Schedule) Next(t time.Time) time.Time {
 	if s.cron == nil {
 		return time.Time{}
 	}
+	// Search between two changes of the zone's clock at a time: across a change,
+	// cron v3.0.1 may skip a day (2026-03-29 in Beirut, which has no midnight).
 	for at := t; ; {
 		_, offset := at.In(s.Zone()).Zone()
 		_, end := at.In(s.Zone()).ZoneBounds()
@@ -133,8 +134,8 @@ func (s Schedule) Next(t time.Time) time.Time {
 	}
 }
 
-// Tick returns the latest tick at or before now, the one whose pass a run at
-// now works on, and the zero time if there was none in five years.
+// Tick returns the latest tick at or before now, or the zero time if there was
+// none in five years. A run at now works on its pass.
 func (s Schedule) Tick(now time.Time) time.Time {
 	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok {
 		return floor(now, every.Delay)
@@ -158,8 +159,8 @@ func (s Schedule) Tick(now time.Time) time.Time {
 	}
 }
 
-// floor counts from the Unix epoch, so that every process finds the same
-// ticks. Cron makes a delay whole seconds, one at least.
+// floor rounds t down to a multiple of every since the Unix epoch, so that all
+// processes agree on the ticks. Cron delays are whole seconds, at least one.
 func floor(t time.Time, every time.Duration) time.Time {
 	delay := int64(every / time.Second)
 	return time.Unix(t.Unix()/delay*delay, 0).UTC()

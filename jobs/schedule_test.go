@@ -38,29 +38,29 @@ func TestScheduleRefuses(t *testing.T) {
 		"0 0 32 * *":          "above maximum (31)",
 		"0 0 * 13 *":          "above maximum (12)",
 		"0 0 * * 7":           "above maximum (6)",
-		"0 0 * * XYZ":         "is no cron line",
-		"* 5 j * *":           "is no cron line",
+		"0 0 * * XYZ":         "is not a cron line",
+		"* 5 j * *":           "is not a cron line",
 		"5-1 * * * *":         "beyond end of range",
 		"15/0 * * * *":        "should be a positive number",
 		"1-2-3 * * * *":       "too many hyphens",
 		"*/2/3 * * * *":       "too many slashes",
-		"-1 * * * *":          "is no cron line",
-		", * * * *":           `"," is no list of numbers`,
-		"1,,2 * * * *":        `"1,,2" is no list of numbers`,
-		"*-5 * * * *":         `"*-5" is no list of numbers`,
-		"+5 * * * *":          `"+5" is no list of numbers`,
-		"0 0 30 2 *":          "never comes: write a day that its month has",
-		"0 0 30-31 Feb ?":     "never comes",
-		"0 0 31 4,6,9,11 *":   "never comes",
-		"0 0 30 2 1":          "never comes",
+		"-1 * * * *":          "is not a cron line",
+		", * * * *":           `"," is not a list of numbers`,
+		"1,,2 * * * *":        `"1,,2" is not a list of numbers`,
+		"*-5 * * * *":         `"*-5" is not a list of numbers`,
+		"+5 * * * *":          `"+5" is not a list of numbers`,
+		"0 0 30 2 *":          "has no tick: write a day that its month has",
+		"0 0 30-31 Feb ?":     "has no tick",
+		"0 0 31 4,6,9,11 *":   "has no tick",
+		"0 0 30 2 1":          "has no tick",
 		"TZ=UTC 0 0 * * *":    "names a zone: write it as timezone",
 		"CRON_TZ=Mars * * *":  "names a zone",
-		"@every 59s":          "write @every 1m at least",
-		"@every -5m":          "write @every 1m at least",
-		"@every Xm":           "is no cron line",
-		"@every":              "is no cron line",
-		"@reboot":             "is no cron line",
-		"@every 5m 0 * * * *": "is no cron line",
+		"@every 59s":          "write at least @every 1m",
+		"@every -5m":          "write at least @every 1m",
+		"@every Xm":           "is not a cron line",
+		"@every":              "is not a cron line",
+		"@reboot":             "is not a cron line",
+		"@every 5m 0 * * * *": "is not a cron line",
 	} {
 		if _, err := jobs.ParseSchedule(spec, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", spec, err, want)
@@ -73,7 +73,7 @@ func TestScheduleRefuses(t *testing.T) {
 	}
 }
 
-// TestScheduleFollowsTheClock gives the ticks between two instants, in local time.
+// TestScheduleFollowsTheClock lists ticks between two times, in local time.
 func TestScheduleFollowsTheClock(t *testing.T) {
 	for _, c := range []struct{ zone, spec, from, to, want string }{
 		{"UTC", "20-35/15 * * * *", "2012-07-09T15:45", "2012-07-09T17:00", "09T16:20+0 09T16:35+0"},
@@ -122,8 +122,8 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 	}
 }
 
-// TestScheduleIsEveryMinuteThatMatches holds the ticks around every change of
-// many clocks in 2026 to a look at every minute, from wherever one starts.
+// TestScheduleIsEveryMinuteThatMatches compares the ticks around every clock
+// change of many zones in 2026 with a check of every minute.
 func TestScheduleIsEveryMinuteThatMatches(t *testing.T) {
 	matches := map[string]func(time.Time) bool{
 		"0 0 * * *":      func(t time.Time) bool { return t.Hour() == 0 && t.Minute() == 0 },
@@ -168,8 +168,8 @@ func TestScheduleIsEveryMinuteThatMatches(t *testing.T) {
 	}
 }
 
-// TestTickAndNextAgree: the tick of an instant and the one after it enclose
-// it, and a tick is its own.
+// TestTickAndNextAgree: Tick and Next enclose a time, and Tick of a tick is the
+// tick itself.
 func TestTickAndNextAgree(t *testing.T) {
 	field := func(low, high int) *rapid.Generator[string] {
 		n := rapid.IntRange(low, high)
@@ -189,7 +189,7 @@ func TestTickAndNextAgree(t *testing.T) {
 		spec := line.Draw(t, "spec")
 		s, err := jobs.ParseSchedule(spec, zone(t, rapid.SampledFrom(append(changing, "UTC")).Draw(t, "zone")))
 		if err != nil {
-			if !strings.Contains(err.Error(), "never comes") {
+			if !strings.Contains(err.Error(), "has no tick") {
 				t.Fatal(err)
 			}
 			return
@@ -205,8 +205,8 @@ func TestTickAndNextAgree(t *testing.T) {
 	})
 }
 
-// TestZeroScheduleNeverComes: nothing that is asked of it panics.
-func TestZeroScheduleNeverComes(t *testing.T) {
+// TestZeroScheduleHasNoTicks: its methods do not panic.
+func TestZeroScheduleHasNoTicks(t *testing.T) {
 	var s jobs.Schedule
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	if !s.IsZero() || s.String() != "" || s.Zone() != time.UTC || !s.Next(now).IsZero() || !s.Tick(now).IsZero() {
@@ -214,8 +214,7 @@ func TestZeroScheduleNeverComes(t *testing.T) {
 	}
 }
 
-// TestANilZoneIsUTC: a schedule without a zone has ticks in UTC, and knows so.
-func TestANilZoneIsUTC(t *testing.T) {
+func TestNilZoneIsUTC(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC)
 	for _, spec := range []string{"0 */6 * * *", "@every 6h", "@daily"} {
 		s, err := jobs.ParseSchedule(spec, nil)

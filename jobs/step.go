@@ -1,26 +1,27 @@
 package jobs
 
-// Kind is a kind of step.
+// Kind is a kind of step, named as in regions.yaml.
 type Kind string
 
-// The kinds of step, by the words of regions.yaml.
+// The kinds of step.
 const (
-	Trending   Kind = "trending"   // a region's chart, 50 videos a page
-	Search     Kind = "search"     // a query, 50 videos a page
-	Channels   Kind = "channels"   // the channels not yet known, 50 a call
-	Categories Kind = "categories" // the region's video categories
+	Trending   Kind = "trending"   // the region's chart, 50 videos a page
+	Search     Kind = "search"     // the results of a query, 50 videos a page
+	Channels   Kind = "channels"   // channels that the catalogue lacks, 50 a page
+	Categories Kind = "categories" // the region's video categories, one page
 )
 
 var kinds = []string{string(Trending), string(Search), string(Channels), string(Categories)}
 
-// Step is one piece of a pass, fetched page by page.
+// Step is one part of a pass. It is fetched page by page.
 type Step struct {
 	Kind  Kind
-	Pages int    // the most pages
-	Query string // of a search
+	Pages int    // the most pages that a pass fetches
+	Query string // the query of a Search
 }
 
-// Name is what checkpoints and attribution call the step: trending, search:music.
+// Name returns the step's name in checkpoints and as a caller's job, such as
+// trending or search:music.
 func (s Step) Name() string {
 	if s.Kind == Search {
 		return string(s.Kind) + ":" + s.Query
@@ -28,7 +29,7 @@ func (s Step) Name() string {
 	return string(s.Kind)
 }
 
-// Method is the upstream's name for the step's calls.
+// Method returns the method of the step's calls, such as videos.list.
 func (s Step) Method() string {
 	switch s.Kind {
 	case Trending:

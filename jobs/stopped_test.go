@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLongRetryAfterEndsTheRun: whatever the status, a Retry-After that is
-// longer than the run may wait stops it after the calls in flight, and the
-// report says when to come back.
-func TestLongRetryAfterEndsTheRun(t *testing.T) {
+// TestLongRetryAfterStopsTheRun: whatever the status, a Retry-After longer than
+// the run may wait stops it after the calls in flight, and the report has the
+// time to come back.
+func TestLongRetryAfterStopsTheRun(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 409, 413, 429, 500, 502, 503, 504} {
 		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: {pages: 4}}, {channels: {pages: 4}}, {categories: {}}]", nil, "US", "IN", "BR")
 		s.Parallel = 1

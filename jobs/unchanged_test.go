@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
-// TestUnchangedPages: a page that the upstream says has not changed counts for
-// the new tick as it came first, and what it costs is the upstream's affair.
+// TestUnchangedPages: a page that the upstream reports as not modified is
+// committed for the new tick with its old content.
 func TestUnchangedPages(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 1000, window: 24h}",
 		"[{trending: {pages: 4}}, {search: {queries: [music], pages: 2}}, categories]", nil, "US", "CA")

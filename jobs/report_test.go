@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestARunSaysWhenTheFirstStepMayGoOn has a search that is refused for a day,
-// and before and behind it charts that are for a minute.
-func TestARunSaysWhenTheFirstStepMayGoOn(t *testing.T) {
+// TestRetryAtIsTheSoonestOfAllSteps has a search that is refused for a day
+// between charts that are refused for a minute.
+func TestRetryAtIsTheSoonestOfAllSteps(t *testing.T) {
 	s := newScene(t, "  - {name: charts, limit: 2, window: 1m, methods: [videos.list]}\n  - {name: searches, limit: 100, window: 24h, methods: [search.list]}\n",
 		"[{search: {queries: [music, goal]}}, trending]", nil, "US")
 	report := s.run(t, t.Context())
@@ -28,8 +28,8 @@ func TestARunSaysWhenTheFirstStepMayGoOn(t *testing.T) {
 	}
 }
 
-// TestTheLaneOfARun: calls are charged to budgets of the run's lane.
-func TestTheLaneOfARun(t *testing.T) {
+// TestRunUsesItsLane: calls are charged to budgets of the run's lane.
+func TestRunUsesItsLane(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 100, window: 24h}\n  - {name: backfill, limit: 3, window: 24h, lanes: [backfill], methods: [videos.list]}\n", "[trending]", nil, "US")
 	s.Lane = "backfill"
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Stopped || report.Units != 3 {
@@ -45,8 +45,8 @@ func TestTheLaneOfARun(t *testing.T) {
 	}
 }
 
-// TestTheGraceIsADeadline: a page that does not come is given up, and stays charged.
-func TestTheGraceIsADeadline(t *testing.T) {
+// TestGraceIsADeadline: a page that does not arrive in time is abandoned, and stays charged.
+func TestGraceIsADeadline(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.Grace = time.Millisecond
 	why := errors.New("told to stop")

@@ -1,0 +1,232 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
+)
+
+// pass is one region's pass in one run.
+type pass struct {
+	*Runner
+	*runState
+	stop     context.Context // when done, no further page is begun
+	region   Region
+	tick     time.Time
+	nextTick time.Time
+	planned  int // pages of all steps, at most
+	pages    int // pages committed, by earlier runs too
+	report   RegionReport
+}
+
+func (p *pass) run(ctx context.Context) RegionReport {
+	p.report = RegionReport{Region: p.region.Name, Outcome: Complete}
+	err := p.fetch(ctx)
+	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if ended && p.stop.Err() != nil {
+		err = context.Cause(p.stop) // Google's client returns the context's error without its cause
+	}
+	p.report.Err = err
+	switch {
+	case err == nil:
+	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone):
+		p.report.Outcome = Skipped
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
+		p.report.Outcome = Stopped
+	default:
+		p.report.Outcome = Failed
+	}
+	if p.Meter != nil {
+		p.report.Calls, p.report.Units = p.Meter.Region(p.region.Name)
+	}
+	p.reportProgress("", true)
+	return p.report
+}
+
+// fetch fetches the steps of the pass in order. After a step that is refused,
+// or whose ledger is down, it continues with the next one, which may be charged
+// to other budgets.
+func (p *pass) fetch(ctx context.Context) error {
+	now := p.now()
+	if err := p.stop.Err(); err != nil {
+		return context.Cause(p.stop)
+	}
+	p.tick = p.region.Schedule.Tick(now)
+	if p.tick.IsZero() {
+		return fmt.Errorf("schedule %q has had no tick in five years; write one that has", p.region.Schedule)
+	}
+	p.report.Tick = p.tick
+	p.nextTick = p.region.Schedule.Next(now)
+	lock, err := p.Catalog.Lock("region " + p.region.Name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	progress, err := p.begin(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range p.region.Steps {
+		p.planned += step.Pages
+		p.pages += progress.Steps[step.Name()].Pages
+	}
+	var stopped error
+	for _, step := range p.region.Steps {
+		err := p.fetchStep(ctx, step, progress.Steps[step.Name()])
+		switch {
+		case err == nil:
+		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, ErrNoQuota):
+			stopped = worse(stopped, err)
+			p.report.RetryAt = earlier(p.report.RetryAt, RetryAt(err))
+		default:
+			return worse(stopped, err)
+		}
+	}
+	if stopped != nil {
+		return stopped
+	}
+	return p.Catalog.FinishPass(context.WithoutCancel(ctx), p.region.Name, p.tick)
+}
+
+// worse returns the error to report for a pass that had both: any error takes
+// precedence over a refusal, otherwise a does.
+func worse(a, b error) error {
+	if a == nil || errors.Is(a, quota.ErrRefused) && !errors.Is(b, quota.ErrRefused) {
+		return b
+	}
+	return a
+}
+
+// begin returns how far earlier runs have come with the pass. If one of them
+// finished it, begin returns errDone, or restarts the pass if p.Again is set.
+func (p *pass) begin(ctx context.Context) (catalog.Progress, error) {
+	progress, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
+	if err != nil || progress.FinishedAt.IsZero() {
+		return progress, err
+	}
+	if !p.Again {
+		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, quota.Stamp(progress.FinishedAt))
+	}
+	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
+		return progress, err
+	}
+	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
+}
+
+// fetchStep fetches the missing pages of a step and commits each.
+func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) error {
+	caller := quota.CallerFrom(ctx)
+	caller.Job = step.Name()
+	ctx = quota.WithCaller(ctx, caller)
+	if step.Kind == Channels {
+		defer p.releaseClaims(ctx)
+	}
+	for !at.Done && at.Pages < step.Pages {
+		if p.stop.Err() != nil {
+			return context.Cause(p.stop)
+		}
+		if !p.nextTick.IsZero() && !p.now().Before(p.nextTick) {
+			return ErrNextTick
+		}
+		page, err := p.fetchPage(ctx, step, at)
+		if err != nil {
+			return err
+		}
+		page.Region, page.Tick = p.region.Name, p.tick
+		page.Step, page.Number = step.Name(), at.Pages
+		lastOfList := page.Next == "" && step.Kind != Channels
+		page.Done = page.Done || lastOfList || at.Pages+1 == step.Pages
+		if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
+			return err
+		}
+		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos), Done: page.Done}
+		p.report.Videos += len(page.Videos)
+		p.pages++
+		p.reportProgress(step.Name(), false)
+	}
+	return nil
+}
+
+// allMethods stands for every method.
+const allMethods = ""
+
+// fetchPage fetches one page. If the upstream says stop, it retries once: its
+// first answer has set a cooldown, which the transport waits out if it is short
+// and otherwise refuses with the time to come back. If the retry reaches the
+// upstream and is stopped as well, fetchPage returns an *UpstreamError.
+func (p *pass) fetchPage(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	for _, method := range []string{step.Method(), allMethods} {
+		if err, ok := p.hopeless.Load(method); ok {
+			return catalog.Page{}, err.(error)
+		}
+	}
+	page, err := p.callUpstream(ctx, step, at)
+	answer, ok := errors.AsType[*youtube.APIError](err)
+	switch {
+	case !ok:
+		return page, err
+	case answer.Stops():
+	case answer.NotFound(): // the region has no chart
+		return catalog.Page{Done: true}, nil
+	case answer.KeyRefused():
+		err = fmt.Errorf("%w: %w", ErrKey, err)
+		p.hopeless.Store(allMethods, err)
+		return page, err
+	case answer.Class == feedback.Never:
+		err = &NoQuotaError{Method: step.Method(), Bucket: answer.Bucket, Err: err}
+		p.hopeless.Store(step.Method(), err)
+		return page, err
+	default:
+		return page, err
+	}
+	page, err = p.callUpstream(ctx, step, at)
+	if again, ok := errors.AsType[*youtube.APIError](err); ok && again.Stops() {
+		err = &UpstreamError{RetryAt: p.now().Add(again.After).UTC(), Err: err}
+	}
+	return page, err
+}
+
+// callUpstream makes the call that fetches a page. If the upstream answers that
+// the page is unchanged, callUpstream returns it from the catalogue.
+func (p *pass) callUpstream(ctx context.Context, step Step, at catalog.Checkpoint) (catalog.Page, error) {
+	if step.Kind == Channels { // never the same page twice
+		return p.fetchChannels(ctx)
+	}
+	known, err := p.Catalog.KnownPage(ctx, p.region.Name, step.Name(), at.Next)
+	if err != nil {
+		return known, err
+	}
+	var page catalog.Page
+	client := p.Client.IfNoneMatch(known.ETag)
+	switch step.Kind {
+	case Trending:
+		page, err = client.Trending(ctx, p.region.Name, at.Next)
+	case Search:
+		page, err = client.Search(ctx, p.region.Name, step.Query, at.Next)
+	case Categories:
+		page, err = client.Categories(ctx, p.region.Name)
+	}
+	if known.ETag != "" && errors.Is(err, youtube.ErrNotModified) {
+		page, err = known, nil
+	}
+	page.Token, page.Done, page.FirstRank = at.Next, false, 0
+	if step.Kind == Trending {
+		page.FirstRank = at.Videos + 1
+	}
+	return page, err
+}
+
+func (p *pass) reportProgress(step string, done bool) {
+	if p.Progress == nil {
+		return
+	}
+	p.progressMu.Lock()
+	defer p.progressMu.Unlock()
+	p.Progress(Progress{Region: p.region.Name, Step: step, Pages: p.pages, Planned: p.planned, Done: done, Outcome: p.report.Outcome})
+}
