@@ -141,7 +141,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if a.json {
 		err = a.planJSON(p)
 	} else {
-		a.planTables(p)
+		err = a.planTables(p)
 	}
 	if err == nil && !p.report.Fits {
 		return &reported{misfitError{}}

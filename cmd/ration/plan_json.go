@@ -3,7 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -104,7 +103,7 @@ func (a *app) planJSON(p *planning) error {
 		if f.Err.Budget != "" {
 			out.FirstRefused.Budget = &f.Err.Budget
 		}
-		out.Starved = &starved(r).Region
+		out.Starved = &r.Starved()[0].Region
 	}
 	for _, b := range r.Budgets {
 		out.Budgets = append(out.Budgets, plannedBudget{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(),
@@ -140,17 +139,4 @@ func (p *planning) suggested() *plannedSuggestion {
 		out.Changes = append(out.Changes, plannedChange(c))
 	}
 	return out
-}
-
-// starved returns the region that loses the largest part of its calls, the
-// first of equals, and nil when none loses any.
-func starved(r *plan.Report) *plan.RegionReport {
-	var worst *plan.RegionReport
-	for i := range r.Regions {
-		region := &r.Regions[i]
-		if region.Refused > 0 && (worst == nil || region.Refused*worst.Planned > worst.Refused*region.Planned) {
-			worst = region
-		}
-	}
-	return worst
 }

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
 
-// planTables is a plan for people.
-func (a *app) planTables(p *planning) {
+// planTables prints a plan as tables and pictures.
+func (a *app) planTables(p *planning) error {
 	r := p.report
 	switch {
 	case p.fresh:
@@ -45,8 +47,20 @@ func (a *app) planTables(p *planning) {
 		}
 		t.print()
 	}
-	a.pictures(p)
+	picture := plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(), Highlight: a.red}
+	if err := r.Draw(a.stdout, &picture); err != nil {
+		return err
+	}
 	a.planNotes(p)
+	return nil
+}
+
+// red colours a line on a terminal that shows colours.
+func (a *app) red(line string) string {
+	if !a.terminal || a.getenv("NO_COLOR") != "" || a.getenv("TERM") == "dumb" {
+		return line
+	}
+	return text.FgRed.Sprint(line)
 }
 
 // planNotes says what the tables mean.
@@ -105,23 +119,21 @@ func verdict(p *planning) string {
 		quota.Human(p.in.Jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
 }
 
-// starving says who loses the largest part of its calls: one region, or several
-// that lose as much.
+// starving says which regions lose the largest share of their calls.
 func starving(r *plan.Report) string {
-	worst := starved(r)
+	starved := r.Starved()
+	worst := starved[0]
 	var names []string
-	same := true // in calls as well as in their part
-	for i := range r.Regions {
-		if region := &r.Regions[i]; region.Refused > 0 && region.Refused*worst.Planned == worst.Refused*region.Planned {
-			names = append(names, region.Region)
-			same = same && region.Planned == worst.Planned
-		}
+	sameCalls := true
+	for _, region := range starved {
+		names = append(names, region.Region)
+		sameCalls = sameCalls && region.Planned == worst.Planned
 	}
 	switch {
 	case len(names) == 1:
 		return fmt.Sprintf("%s starves, with %d of %s refused from %s on", worst.Region, worst.Refused, counted(worst.Planned, "call"), worst.First.Local.Format("Mon 15:04 MST"))
-	case !same:
-		return fmt.Sprintf("%s starve, each with the same part of its calls refused, %.0f %%", strings.Join(names, ", "), 100*float64(worst.Refused)/float64(worst.Planned))
+	case !sameCalls:
+		return fmt.Sprintf("%s starve, each with %.0f %% of its calls refused", strings.Join(names, ", "), 100*float64(worst.Refused)/float64(worst.Planned))
 	case len(names) == len(r.Regions):
 		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, counted(worst.Planned, "call"))
 	}

@@ -23,11 +23,11 @@ type due struct {
 	minute int // after the start
 }
 
-// TestAgainstEveryLateness holds a plan to brute force on a small grid: its
-// peaks are the most of plain sums, over all lateness of each start by itself; it
-// fits if and only if the real guard refuses nothing, whatever the lateness;
-// and what it says is refused is what plain sums on the dot refuse.
-func TestAgainstEveryLateness(t *testing.T) {
+// TestPlanMatchesBruteForce compares plans with brute force on a small grid of
+// minutes. Peaks equal the largest plain sum over every lateness of every start.
+// A plan fits if and only if the real guard refuses nothing, whatever the
+// lateness. The refusals are those of plain sums with every start on time.
+func TestPlanMatchesBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		dues := comes(in)
@@ -96,7 +96,7 @@ func TestAgainstEveryLateness(t *testing.T) {
 	})
 }
 
-// checkAsked holds what is asked for to a count.
+// checkAsked compares the numbers of requested calls with a plain count.
 func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	ticks, calls, least := make([]int, len(in.Regions)), make([]int, len(in.Regions)), 0
 	for _, d := range dues {
@@ -118,8 +118,7 @@ func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	}
 }
 
-// checkColumns holds a picture of a column a minute, and one of a single column, to
-// plain sums.
+// checkColumns compares columns of a minute, and a single column, with plain sums.
 func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues []due) {
 	b := &in.Budgets[i]
 	if b.Window.Estimate() {
@@ -142,7 +141,7 @@ func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues [
 	}
 }
 
-// over names the budgets with something to refuse.
+// over returns the names of the budgets that may refuse a call.
 func over(report *plan.Report) (names []string) {
 	for _, b := range report.Budgets {
 		if b.Over || b.Refused > 0 {
@@ -231,7 +230,7 @@ func drawBudget(t *rapid.T, name string) quota.Budget {
 	return b
 }
 
-// comes returns what is due, in the order of time and regions.
+// comes returns the passes that are due, by time and region.
 func comes(in *plan.Input) []due {
 	var dues []due
 	for minute := range int(in.To.Sub(in.From) / time.Minute) {
@@ -260,8 +259,8 @@ func forEveryLateness(dues []due, late int, do func(starts []due)) {
 	from(0)
 }
 
-// granted plays starts through the real guard, those of one instant in every
-// order, and reports whether it grants all.
+// granted spends the calls of all starts through the real guard, those of the
+// same minute in every order, and reports whether all are granted.
 func granted(t *rapid.T, in *plan.Input, starts []due) bool {
 	floors := hasFloors(in)
 	sorted := slices.Clone(starts)
@@ -322,7 +321,7 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 	return true
 }
 
-// recorded returns the request that enters what a log holds already.
+// recorded returns the request that restores an entry of a log.
 func recorded(e *quota.Entry) quota.Request {
 	r := quota.Request{Method: e.Method, Units: e.Units, Caller: e.Caller, Force: true}
 	if e.Calls == 0 {

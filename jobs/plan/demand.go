@@ -9,63 +9,67 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// demand is all that a schedule asks for, on the dot.
+// demand is everything that a schedule requests, with every start on time.
+// Times are microseconds since the Unix epoch.
 type demand struct {
-	in     *Input
-	from   int64 // instants are microseconds since the Unix epoch
-	to     int64
-	passes []pass // by region
-	ticks  []tick // in the order of time, those of one instant in the order of regions
-	spare  []tick // to merge into
+	in      *Input
+	from    int64
+	to      int64
+	regions []regionDemand
+	ticks   []tick // by time, then by region
+	spare   []tick // buffer of mergeTicks
 }
 
-// tick is one pass of a region.
+// tick is one pass of a region, given by its index.
 type tick struct {
 	at     int64
 	region int
 }
 
-// pass is what each tick of a region asks for.
-type pass struct {
+// regionDemand is what each tick of a region requests.
+type regionDemand struct {
 	region  string
 	zone    *time.Location
-	steps   []step
+	steps   []stepDemand
 	calls   int
 	units   quota.Units
-	least   quota.Units
-	weights []int64 // what it counts for, by budget
+	least   quota.Units // units if every step fetches its fewest pages
+	weights []int64     // amount charged to each budget
 	ticks   []int64
 }
 
-type step struct {
-	call  quota.Call
-	pages int
+// stepDemand is what a step of each tick requests.
+type stepDemand struct {
+	call    quota.Call
+	pages   int
+	weights []int64 // amount that a page charges to each budget
 }
 
 func newDemand(in *Input) (*demand, error) {
 	d := &demand{in: in, from: in.From.UnixMicro(), to: in.To.UnixMicro()}
 	calls := 0
 	for i := range in.Regions {
-		pass, err := in.pass(&in.Regions[i])
+		r, err := in.priceRegion(&in.Regions[i])
 		if err != nil {
 			return nil, fmt.Errorf("plan: %w", err)
 		}
-		pass.ticks, err = d.comes(in.Regions[i].Schedule, (MaxCalls-calls)/max(1, pass.calls))
+		r.ticks, err = d.listTicks(in.Regions[i].Schedule, (MaxCalls-calls)/max(1, r.calls))
 		if err != nil {
 			return nil, err
 		}
-		calls += len(pass.ticks) * pass.calls
-		d.passes = append(d.passes, pass)
+		calls += len(r.ticks) * r.calls
+		d.regions = append(d.regions, r)
 	}
-	d.merge()
+	d.mergeTicks()
 	return d, nil
 }
 
-// comes returns the ticks of a schedule, at most so many.
-func (d *demand) comes(schedule jobs.Schedule, most int) ([]int64, error) {
+// listTicks returns the ticks of a schedule, or ErrTooLong if there are more
+// than limit.
+func (d *demand) listTicks(schedule jobs.Schedule, limit int) ([]int64, error) {
 	var ticks []int64
 	for t := schedule.Next(d.in.From.Add(-1)); !t.IsZero() && t.Before(d.in.To); t = schedule.Next(t) {
-		if len(ticks) >= most {
+		if len(ticks) >= limit {
 			return nil, fmt.Errorf("%w: more than %d calls; plan fewer days", ErrTooLong, MaxCalls)
 		}
 		ticks = append(ticks, t.UnixMicro())
@@ -73,11 +77,11 @@ func (d *demand) comes(schedule jobs.Schedule, most int) ([]int64, error) {
 	return ticks, nil
 }
 
-// merge puts the ticks of all regions into one order.
-func (d *demand) merge() {
+// mergeTicks sets d.ticks to the ticks of all regions.
+func (d *demand) mergeTicks() {
 	d.ticks = d.ticks[:0]
-	for region := range d.passes {
-		rest, own, merged := d.ticks, d.passes[region].ticks, d.spare[:0]
+	for region := range d.regions {
+		rest, own, merged := d.ticks, d.regions[region].ticks, d.spare[:0]
 		for len(own) > 0 {
 			if len(rest) > 0 && rest[0].at <= own[0] {
 				merged, rest = append(merged, rest[0]), rest[1:]
@@ -89,43 +93,45 @@ func (d *demand) merge() {
 	}
 }
 
-// pass prices what a region fetches.
-func (in *Input) pass(region *jobs.Region) (pass, error) {
-	p := pass{region: region.Name, zone: region.Schedule.Zone(), weights: make([]int64, len(in.Budgets))}
-	for _, fetched := range region.Steps {
-		call, err := in.Price(fetched.Method())
+// priceRegion returns what each tick of a region requests, without its ticks.
+func (in *Input) priceRegion(region *jobs.Region) (regionDemand, error) {
+	r := regionDemand{region: region.Name, zone: region.Schedule.Zone(), weights: make([]int64, len(in.Budgets))}
+	for _, s := range region.Steps {
+		call, err := in.Price(s.Method())
 		if err != nil {
-			return p, err
+			return r, err
 		}
-		call.Caller = quota.Caller{Lane: jobs.Lane, Job: fetched.Name(), Region: region.Name}
-		p.steps = append(p.steps, step{call, fetched.Pages})
-		p.calls += fetched.Pages
-		p.units += quota.Units(fetched.Pages) * call.Units
-		p.least += quota.Units(least(fetched)) * call.Units
+		call.Caller = quota.Caller{Lane: jobs.Lane, Job: s.Name(), Region: region.Name}
+		weights := make([]int64, len(in.Budgets))
 		for i := range in.Budgets {
 			b := &in.Budgets[i]
 			if coverage := b.Coverage(); b.Account == call.Account && coverage.Covers(call.Method, call.Caller) {
-				p.weights[i] += int64(fetched.Pages) * int64(coverage.Amount(call.Units))
+				weights[i] = int64(coverage.Amount(call.Units))
+				r.weights[i] += int64(s.Pages) * weights[i]
 			}
 		}
+		r.steps = append(r.steps, stepDemand{call, s.Pages, weights})
+		r.calls += s.Pages
+		r.units += quota.Units(s.Pages) * call.Units
+		r.least += quota.Units(fewestPages(s)) * call.Units
 	}
-	return p, nil
+	return r, nil
 }
 
-// least returns how many pages a step is fetched at least.
-func least(s jobs.Step) int {
+// fewestPages returns how many pages a step fetches at least.
+func fewestPages(s jobs.Step) int {
 	if s.Kind == jobs.Channels { // none may be new
 		return 0
 	}
 	return 1
 }
 
-// atWorst names the steps whose number of pages is a range.
+// atWorst returns the names of the steps whose number of pages varies.
 func (d *demand) atWorst() []string {
 	var names []string
 	for i := range d.in.Regions {
 		for _, s := range d.in.Regions[i].Steps {
-			if name := s.Name(); s.Pages > least(s) && !slices.Contains(names, name) {
+			if name := s.Name(); s.Pages > fewestPages(s) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
@@ -133,10 +139,10 @@ func (d *demand) atWorst() []string {
 	return names
 }
 
-// held returns the entries that count for the budget at a place, with what they
-// count for.
-func (in *Input) held(place int, count func(e *quota.Entry, amount int64)) {
-	b, coverage := &in.Budgets[place], quota.Coverages(in.Budgets)[place]
+// eachHeld calls yield for every entry of the ledger that is charged to a budget,
+// given by its index, with the amount charged.
+func (in *Input) eachHeld(budget int, yield func(e *quota.Entry, amount int64)) {
+	b, coverage := &in.Budgets[budget], quota.Coverages(in.Budgets)[budget]
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]
@@ -145,7 +151,7 @@ func (in *Input) held(place int, count func(e *quota.Entry, amount int64)) {
 			amount = int64(e.Calls)
 		}
 		if amount != 0 && coverage.Covers(e.Method, e.Caller) {
-			count(e, amount)
+			yield(e, amount)
 		}
 	}
 }

@@ -47,9 +47,9 @@ func (l *failing) Close() error {
 	return l.Ledger.Close()
 }
 
-// TestAnErrorOfThePlayIsReturned checks that a play that fails returns its error
-// instead of a partial report, and closes its ledger.
-func TestAnErrorOfThePlayIsReturned(t *testing.T) {
+// TestPlayReturnsErrors checks that a failing Play returns an error instead of a
+// partial report, and closes its ledger.
+func TestPlayReturnsErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		ledger failing
 		change func(in *plan.Input)
@@ -104,8 +104,7 @@ func TestAnErrorOfThePlayIsReturned(t *testing.T) {
 // errAny stands for any error.
 var errAny = errors.New("any")
 
-// TestAPlayEndsWithItsContext.
-func TestAPlayEndsWithItsContext(t *testing.T) {
+func TestPlayStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	from := at(t, "2026-11-20T12:00:00Z")
@@ -116,9 +115,8 @@ func TestAPlayEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAnErrorOfASuggestionIsReturned: one of a price, and one of the play by which what is
-// found is tried.
-func TestAnErrorOfASuggestionIsReturned(t *testing.T) {
+// TestSuggestReturnsErrors: errors of Price, and of playing the suggestion.
+func TestSuggestReturnsErrors(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	in := &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '@hourly'\nfetch: [{trending: {pages: 3}}]\nregions: {US: {}}\n"),
 		Budgets: []quota.Budget{{Account: "my-project", Name: "units", Limit: 30, Window: quota.Sliding(24 * time.Hour)}}}
@@ -135,8 +133,8 @@ func TestAnErrorOfASuggestionIsReturned(t *testing.T) {
 	}
 }
 
-// TestUnusedOnAverage: what windows hold over the time that is played, by hand.
-func TestUnusedOnAverage(t *testing.T) {
+// TestUnusedMean compares with means computed by hand.
+func TestUnusedMean(t *testing.T) {
 	regions := "schedule: '0 0 * * *'\nfetch: [{trending: {pages: 60}}]\nregions: {US: {}}\n"
 	for name, c := range map[string]struct {
 		window quota.Window
@@ -175,7 +173,7 @@ func TestUnusedOnAverage(t *testing.T) {
 	}
 }
 
-// TestRefusedUnitsArePriced: units are not calls.
+// TestRefusedUnitsArePriced: RefusedUnits counts units, not calls.
 func TestRefusedUnitsArePriced(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{search: {queries: [a], pages: 5}}]\nregions: {US: {}}\n"),
@@ -185,9 +183,9 @@ func TestRefusedUnitsArePriced(t *testing.T) {
 	}
 }
 
-// TestNeedIsThatOfRegionsThatStart: what is kept from a region counts when the region
+// TestNeedCountsRegionsThatStart: floors of other regions count when a region
 // starts, not when another one does.
-func TestNeedIsThatOfRegionsThatStart(t *testing.T) {
+func TestNeedCountsRegionsThatStart(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	report := play(t, &plan.Input{From: from, To: from.AddDate(0, 0, 1), Regions: parse(t, "schedule: '0 1 * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {schedule: '0 0 29 2 *'}, IN: {}}\n"),
 		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour), Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})

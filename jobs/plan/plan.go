@@ -1,14 +1,16 @@
-// Package plan plays a schedule against budgets before it runs: every tick of
-// the days to come spends its calls through a real quota.Guard, on a ledger
-// with a clock of its own. It says which calls would be refused, when and whose,
-// and how full each budget gets: on the dot, and however late the starts are.
+// Package plan simulates a schedule against budgets before it runs. Every tick
+// of the coming days spends its calls through a real quota.Guard, on a ledger
+// with a simulated clock. The Report says which calls would be refused, when and
+// of which region, and how full each budget gets, with every start on time and
+// with starts up to a given jitter late.
 //
-// A pass asks for the most that it may: all pages of each step. Its calls are
-// spent one after another at one instant, and none of them waits. Where one is
-// refused, the rest of its step is dropped: the next tick begins a new pass.
+// A pass requests the most that it may: all pages of each step. Its calls are
+// spent one after another at the time of its tick, and none of them waits. When
+// a call is refused, the rest of its step is dropped.
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,107 +20,107 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// MaxCalls is how many calls a plan may come to. Each is spent a microsecond
-// after the one before, and so all of them within a second of their ticks.
+// MaxCalls is the largest number of calls in a plan. Each call is spent a
+// microsecond after the one before, so all are within a second of their ticks.
 const MaxCalls = 1_000_000
 
-// ErrTooLong means that a plan comes to more than MaxCalls.
+// ErrTooLong means that a plan has more than MaxCalls calls.
 var ErrTooLong = errors.New("plan: too long")
 
-// Input is what is played.
+// Input describes a plan. All fields but State and Jitter are required.
 type Input struct {
 	Regions []jobs.Region
-	Price   func(method string) (quota.Call, error) // of the steps' methods; costs.Table.Call is one
+	Price   func(method string) (quota.Call, error) // prices a step's method, such as costs.Table.Call
 	Budgets []quota.Budget                          // of all accounts
 
-	// Open returns an empty ledger on a clock; it is closed when all was played.
+	// Open returns an empty ledger that uses now as its clock. Play closes it.
 	Open func(now func() time.Time) quota.Ledger
-	// State is what the ledger holds at From.
+	// State is the content of the ledger at From.
 	State State
 
-	From, To time.Time     // ticks at or after From and before To
-	Jitter   time.Duration // a start is so late at most; in whole microseconds, what is left over is dropped
+	From, To time.Time     // the plan covers ticks at or after From and before To
+	Jitter   time.Duration // the most that a start may be late, truncated to microseconds
 }
 
-// Report is what a play came to.
+// Report is the result of Play.
 type Report struct {
-	// Fits says that no call is refused, whatever the lateness of each start
-	// within the jitter.
+	// Fits reports that no call is refused, however late each start is within
+	// the jitter.
 	Fits  bool
 	From  time.Time
 	To    time.Time
 	Ticks int
-	Calls int         // that the schedule asks for
-	Units quota.Units // of these
-	Least quota.Units // of these when every chart ends on its first page, and no channel is new
+	Calls int         // calls that the schedule requests
+	Units quota.Units // their units
+	Least quota.Units // their units if every list ends on its first page and no channel is new
 
 	Budgets []BudgetReport // in the order of Input.Budgets
 	Regions []RegionReport // in the order of Input.Regions
-	Plays   []Played       // the ticks, in their order
-	First   *Refusal       // nil when nothing is refused
-	AtWorst []string       // the steps whose number of pages is known only when they are fetched
+	Plays   []Played       // one for each tick, in order
+	First   *Refusal       // the first refusal; nil if there is none
+	AtWorst []string       // steps whose number of pages varies; they are planned with all pages
 }
 
-// BudgetReport is one budget under the schedule. Peaks are of what the
-// schedule asks for, whether or not it is refused, and of what the ledger holds.
+// BudgetReport describes one budget under the schedule. Its peaks include what
+// the ledger holds and all requested calls, even those that are refused.
 type BudgetReport struct {
 	Budget   quota.Budget
-	Touched  bool        // some step is charged to it
-	Peak     quota.Units // the most that its window holds, every start on the dot
-	PeakAt   time.Time   // when first; zero when it holds nothing
-	PeakLate quota.Units // the most that it can hold when each start is late by itself
-	// Need is PeakLate together with what is kept for the floors of other
-	// regions then. Without floors it is PeakLate.
+	Touched  bool        // some step is charged to the budget
+	Peak     quota.Units // the most that the window holds if every start is on time
+	PeakAt   time.Time   // the first time at which it holds Peak; zero if Peak is 0
+	PeakLate quota.Units // the most that the window can hold if starts are late independently
+	// Need is the most of the limit that one call requires: what is used, and
+	// the floors of other regions. Without floors it equals PeakLate.
 	Need    quota.Units
-	Over    bool        // a call may find no room
-	Refused int         // calls that it refused, with those that were dropped behind them
-	Unused  quota.Units // of the limit, at the fullest moment of PeakLate
-	// UnusedMean is what of the limit is not used by what is granted, as a mean
-	// over the time that is played.
+	Over    bool        // Need may exceed the limit
+	Refused int         // calls that the budget refused, and those dropped after them
+	Unused  quota.Units // the limit less PeakLate, at least 0
+	// UnusedMean is the part of the limit that granted calls leave unused,
+	// averaged over the time of the plan.
 	UnusedMean quota.Units
 
-	question *question
-	coverage *quota.Coverage
+	load *load
 }
 
-// RegionReport is one region's part.
+// RegionReport describes one region under the schedule.
 type RegionReport struct {
 	Region       string
 	Ticks        int
-	Hit          int // ticks with a refusal
-	Planned      int // calls
-	Units        quota.Units
-	Refused      int // calls, with those that were dropped behind a refused one
+	Hit          int         // ticks with a refusal
+	Planned      int         // calls requested
+	Units        quota.Units // units requested
+	Refused      int         // calls refused, and those dropped after them
 	RefusedUnits quota.Units
-	First        *Refusal // nil when nothing is refused
+	First        *Refusal // nil if none is refused
 }
 
-// Refusal is a call that was refused.
+// Refusal is a refused call.
 type Refusal struct {
 	At     time.Time
-	Local  time.Time // the same in the zone of the region's schedule
+	Local  time.Time // At in the zone of the region's schedule
 	Region string
 	Step   string
 	Err    *quota.RefusedError
 }
 
-// Played is one tick.
+// Played is the result of one tick.
 type Played struct {
 	At      time.Time
 	Region  string
-	Calls   int // granted
-	Units   quota.Units
-	Refused int
+	Calls   int         // calls granted
+	Units   quota.Units // units granted
+	Refused int         // calls refused, and those dropped after them
 }
 
-// Play plays the schedule. The error is ErrTooLong, a *quota.NeverFitsError
-// for a call that no waiting helps, that of NewGuard or Input.Price, or the context's.
+// Play simulates the schedule. The error is ErrTooLong, a *quota.NeverFitsError
+// for a call that exceeds a whole limit, an error of quota.NewGuard or in.Price,
+// or the context's.
 func Play(ctx context.Context, in *Input) (*Report, error) {
 	d, err := newDemand(in)
 	if err != nil {
 		return nil, err
 	}
-	report := d.report()
+	report := d.newReport()
 	p := &player{demand: d, report: report}
 	if err := p.play(ctx); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
@@ -129,33 +131,61 @@ func Play(ctx context.Context, in *Input) (*Report, error) {
 	return report, nil
 }
 
-// report returns what is known before anything is played.
-func (d *demand) report() *Report {
+// newReport returns the part of the report that is known before the simulation.
+func (d *demand) newReport() *Report {
 	report := &Report{Fits: true, From: d.in.From.UTC(), To: d.in.To.UTC(), Ticks: len(d.ticks), AtWorst: d.atWorst()}
-	for i := range d.passes {
-		pass := &d.passes[i]
-		report.Regions = append(report.Regions, RegionReport{Region: pass.region})
-		report.Regions[i].Ticks = len(pass.ticks)
-		report.Regions[i].Planned = len(pass.ticks) * pass.calls
-		report.Regions[i].Units = quota.Units(len(pass.ticks)) * pass.units
-		report.Calls += report.Regions[i].Planned
-		report.Units += report.Regions[i].Units
-		report.Least += quota.Units(len(pass.ticks)) * pass.least
+	for i := range d.regions {
+		r := &d.regions[i]
+		ticks := len(r.ticks)
+		region := RegionReport{Region: r.region, Ticks: ticks, Planned: ticks * r.calls, Units: quota.Units(ticks) * r.units}
+		report.Regions = append(report.Regions, region)
+		report.Calls += region.Planned
+		report.Units += region.Units
+		report.Least += quota.Units(ticks) * r.least
 	}
-	late := d.in.Jitter.Microseconds()
 	for i := range d.in.Budgets {
-		q := d.in.question(i)
-		q.fill(d, i, true)
-		dot, worst := q.ask(0), q.ask(late)
-		b := BudgetReport{Budget: d.in.Budgets[i], Touched: q.touched(), question: q, coverage: d.in.Budgets[i].Coverage(),
-			Peak: quota.Units(dot.peak), PeakLate: quota.Units(worst.peak), Need: quota.Units(max(worst.need, worst.peak)), Over: worst.excess > 0,
-			Unused: max(0, d.in.Budgets[i].Limit-quota.Units(worst.peak))}
-		if dot.peak > 0 {
-			b.PeakAt = instant(dot.at)
+		l := d.in.newLoad(i)
+		l.setTicks(d, i, true)
+		onTime, late := l.findPeak(0), l.findPeak(d.in.Jitter.Microseconds())
+		b := BudgetReport{
+			Budget:   d.in.Budgets[i],
+			Touched:  l.isCharged(),
+			Peak:     quota.Units(onTime.used),
+			PeakLate: quota.Units(late.used),
+			Need:     quota.Units(max(late.need, late.used)),
+			Over:     late.excess > 0,
+			Unused:   max(0, d.in.Budgets[i].Limit-quota.Units(late.used)),
+			load:     l,
+		}
+		if onTime.used > 0 {
+			b.PeakAt = fromMicros(onTime.at)
 		}
 		report.Budgets = append(report.Budgets, b)
 	}
 	return report
 }
 
-func instant(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+func fromMicros(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// Starved returns the regions that lose the largest share of their calls, in the
+// order of r.Regions, or nil if no call is refused.
+func (r *Report) Starved() []*RegionReport {
+	var starved []*RegionReport
+	for i := range r.Regions {
+		region := &r.Regions[i]
+		if region.Refused == 0 {
+			continue
+		}
+		more := 1
+		if starved != nil {
+			more = cmp.Compare(region.Refused*starved[0].Planned, starved[0].Refused*region.Planned)
+		}
+		switch {
+		case more > 0:
+			starved = []*RegionReport{region}
+		case more == 0:
+			starved = append(starved, region)
+		}
+	}
+	return starved
+}

@@ -66,8 +66,8 @@ func play(t testing.TB, in *plan.Input) *plan.Report {
 	return report
 }
 
-// TestShippedSchedule holds the files of this repository to what they say: they
-// fit, with room for 25 h days.
+// TestShippedSchedule checks that the schedule and budgets of this repository
+// fit, with room for days of 25 hours.
 func TestShippedSchedule(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", shipped(t, "../../costs.yaml"))
 	if err != nil {
@@ -97,9 +97,8 @@ youtube-search-burst 200 31T00:07 300 1200 0 false
 	}
 }
 
-// TestDaysOfOtherLengths plays days of 25 and 23 hours, in the zone of the
-// budget and in that of the schedule.
-func TestDaysOfOtherLengths(t *testing.T) {
+// TestDaysOf23And25Hours: such days in the zones of the budget and of the schedule.
+func TestDaysOf23And25Hours(t *testing.T) {
 	pacific, hourly := zone(t, "America/Los_Angeles"), "schedule: 30 * * * *\nfetch: [categories]\nregions: {US: {}}\n"
 	day := quota.Budget{Account: "my-project", Name: "day", Limit: 100, Window: quota.Daily(pacific)}
 	month := quota.Budget{Account: "my-project", Name: "month", Limit: 1000, Window: quota.Monthly(pacific)}
@@ -137,9 +136,9 @@ func TestDaysOfOtherLengths(t *testing.T) {
 	}
 }
 
-// TestStateOfTheLedger starts from what a ledger holds: units that are no
-// call, calls of others, what a month's window still sees, and cooldowns.
-func TestStateOfTheLedger(t *testing.T) {
+// TestPlanStartsFromTheLedgersState: the state includes adjustments, calls of other
+// regions, entries that only a monthly window covers, and cooldowns.
+func TestPlanStartsFromTheLedgersState(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	entry := func(ago time.Duration, units, calls quota.Units, region string) quota.Entry {
 		return quota.Entry{At: from.Add(-ago), Method: "videoCategories.list", Units: units, Calls: calls, Caller: quota.Caller{Region: region}}
@@ -197,8 +196,8 @@ IN 4 1 4 1
 	}
 }
 
-// TestTooLong refuses what would take too long, at once.
-func TestTooLong(t *testing.T) {
+// TestPlayRefusesTooManyCalls: the error comes before any call is played.
+func TestPlayRefusesTooManyCalls(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	_, err := plan.Play(t.Context(), &plan.Input{Regions: parse(t, "schedule: '* * * * *'\nfetch: [trending]\nregions: {US: {}}\n"), Price: prices, Open: open, From: from, To: from.AddDate(1, 0, 0)})
 	if !errors.Is(err, plan.ErrTooLong) {
@@ -222,7 +221,7 @@ func BenchmarkMonth(b *testing.B) {
 	}
 }
 
-// shipped reads a file of the repository, which in a checkout its group may write to.
+// shipped reads a file of the repository, which may be group-writable in a checkout.
 func shipped(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

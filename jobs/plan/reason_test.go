@@ -8,8 +8,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestReasonsOfNoSuggestion: what keeps every schedule from fitting, by name and number.
-func TestReasonsOfNoSuggestion(t *testing.T) {
+func TestReasonsWithoutASuggestion(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	day := quota.Sliding(24 * time.Hour)
 	for name, c := range map[string]struct {
@@ -26,13 +25,13 @@ func TestReasonsOfNoSuggestion(t *testing.T) {
 			"my-project is in cooldown (maintenance), videos.list must wait; go on at 2026-11-20T06:30:00Z (in 5h30m); plan --from then"},
 		"one pass": {"schedule: '0 1 * * *'\nfetch: [categories, {search: {queries: [a, b, c]}}]\nregions: {US: {fetch: [categories]}, IN: {}}\n",
 			[]quota.Budget{{Name: "first", Limit: 900, Window: day}, {Name: "searches", Limit: 250, Window: day, Methods: []string{"search.list"}}}, plan.State{},
-			"search:a of IN (search.list) never fits: one pass with one page a step asks for 300 units of searches, whose limit is 250; fetch less there, or raise the limit"},
+			"search:a of IN (search.list) never fits: one pass with one page a step needs 300 units of searches, whose limit is 250; fetch less there, or raise the limit"},
 		"two regions at once": {"schedule: '0 1 1 * *'\nfetch: [{trending: {pages: 2}}]\nregions: {US: {}, IN: {}, BR: {}}\n",
 			[]quota.Budget{{Name: "all", Limit: 2, Window: quota.Sliding(48 * time.Hour)}}, plan.State{},
-			"trending of US (videos.list) never fits: with the fewest ticks and one page a step all may still be asked for 3 units, and its limit is 2; fetch in fewer regions, or raise the limit"},
+			"trending of US (videos.list) never fits: even with the fewest ticks and one page a step, all may need 3 units, and its limit is 2; fetch in fewer regions, or raise the limit"},
 		"floors": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 2}}]\nregions: {US: {}, IN: {}}\n",
 			[]quota.Budget{{Name: "all", Limit: 10, Window: quota.Monthly(time.UTC), Floor: map[string]quota.Units{"BR": 9}}}, plan.State{},
-			"trending of US (videos.list) never fits: with the fewest ticks and one page a step all may still be asked for 15 units with what it keeps for other regions, and its limit is 10; fetch in fewer regions, or raise the limit"},
+			"trending of US (videos.list) never fits: even with the fewest ticks and one page a step, all may need 15 units, the floors of other regions included, and its limit is 10; fetch in fewer regions, or raise the limit"},
 		"an entry of long ago": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 2}}]\nregions: {US: {}}\n",
 			[]quota.Budget{{Name: "month", Limit: 30, Window: quota.Monthly(time.UTC)}, {Name: "all", Limit: 1, Window: day}}, plan.State{Entries: held(from.Add(-99*time.Hour), 30)},
 			"trending of US (videos.list) never fits: at 2026-11-23T01:00:00Z month still holds 30 of 30 units from before; plan --from later, or --fresh"},
@@ -56,7 +55,8 @@ func held(at time.Time, units quota.Units) map[string][]quota.Entry {
 	return map[string][]quota.Entry{"my-project": {{At: at, Method: "videos.list", Units: units, Calls: 1, Caller: quota.Caller{Region: "US"}}}}
 }
 
-// TestSuggestionAsYAML: what regions share is written once, and each change says what it was.
+// TestSuggestionAsYAML: shared values are written once, and comments give the old
+// value of each change.
 func TestSuggestionAsYAML(t *testing.T) {
 	s := &plan.Suggestion{
 		Regions: parse(t, "schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 3}}, categories, {search: {queries: [music, \"a: b\"], pages: 2}}]\n"+

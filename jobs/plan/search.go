@@ -10,131 +10,120 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// variant is a schedule that is tried: the choice for each region.
+// variant is a schedule to try: a choice for each region.
 type variant []choice
 
+// choice is a region's schedule and the number of pages of each step.
 type choice struct {
 	spec  string
-	pages []int // of each step
+	pages []int
 }
 
-// with returns v with another choice for one region.
+// with returns a copy of v with another choice for one region.
 func (v variant) with(region int, c choice) variant {
 	other := slices.Clone(v)
 	other[region] = c
 	return other
 }
 
-// search looks for a variant that fits.
-type search struct {
-	ctx       context.Context
-	in        *Input
-	late      int64
-	demand    *demand // of the variant that was measured last
-	questions []*question
-	original  variant
-	perPage   [][][]int64 // what a page counts for, by region, step and budget
-	comes     map[string][]int64
-	began     measured // of the original
+// scheduleSearch looks for a variant that fits.
+type scheduleSearch struct {
+	ctx           context.Context
+	in            *Input
+	jitter        int64
+	demand        *demand // of the variant that was measured last
+	loads         []*load // by budget
+	original      variant
+	originalScore score
+	ticksBySpec   map[string][]int64
 }
 
-func newSearch(ctx context.Context, in *Input) (*search, error) {
+func newSearch(ctx context.Context, in *Input) (*scheduleSearch, error) {
 	d, err := newDemand(in)
 	if err != nil {
 		return nil, err
 	}
-	s := &search{ctx: ctx, in: in, late: in.Jitter.Microseconds(), demand: d, comes: map[string][]int64{}}
+	s := &scheduleSearch{ctx: ctx, in: in, jitter: in.Jitter.Microseconds(), demand: d, ticksBySpec: map[string][]int64{}}
 	for i := range in.Budgets {
-		s.questions = append(s.questions, in.question(i))
+		s.loads = append(s.loads, in.newLoad(i))
 	}
 	for i := range in.Regions {
 		region := &in.Regions[i]
 		c := choice{spec: region.Schedule.String()}
-		var pages [][]int64
-		for j, step := range d.passes[i].steps {
+		for j := range region.Steps {
 			c.pages = append(c.pages, region.Steps[j].Pages)
-			var amounts []int64
-			for k := range in.Budgets {
-				b, amount := &in.Budgets[k], int64(0)
-				if coverage := b.Coverage(); b.Account == step.call.Account && coverage.Covers(step.call.Method, step.call.Caller) {
-					amount = int64(coverage.Amount(step.call.Units))
-				}
-				amounts = append(amounts, amount)
-			}
-			pages = append(pages, amounts)
 		}
-		s.original, s.perPage = append(s.original, c), append(s.perPage, pages)
-		s.comes[c.spec] = d.passes[i].ticks
+		s.original = append(s.original, c)
+		s.ticksBySpec[c.spec] = d.regions[i].ticks
 	}
 	return s, nil
 }
 
-// measured is how a variant does: by how much it does not fit (0: it does), and
-// how many calls it asks for.
-type measured struct {
-	excess float64
-	calls  int
+// score says how good a variant is.
+type score struct {
+	excess float64 // 0 if it fits; see peak.excess
+	calls  int     // calls that it requests
 }
 
-// measure asks every budget, as Play does. A variant that leaves a region
-// without any tick is no good at all.
-func (s *search) measure(v variant) measured {
-	m := measured{}
+// measure returns the score of a variant, by the same rules as Play. The excess
+// is infinite if a region loses all its ticks.
+func (s *scheduleSearch) measure(v variant) score {
+	m := score{}
 	for i := range v {
-		pass := &s.demand.passes[i]
-		pass.ticks, pass.calls = s.ticks(i, v[i].spec), 0
-		if len(pass.ticks) == 0 && len(s.ticks(i, s.original[i].spec)) > 0 {
-			return measured{excess: math.Inf(1)}
+		r := &s.demand.regions[i]
+		r.ticks, r.calls = s.ticksOf(i, v[i].spec), 0
+		if len(r.ticks) == 0 && len(s.ticksOf(i, s.original[i].spec)) > 0 {
+			return score{excess: math.Inf(1)}
 		}
-		for k := range pass.weights {
-			pass.weights[k] = 0
-		}
+		clear(r.weights)
 		for j, pages := range v[i].pages {
-			pass.calls += pages
-			for k, amount := range s.perPage[i][j] {
-				pass.weights[k] += int64(pages) * amount
+			r.calls += pages
+			for k, amount := range r.steps[j].weights {
+				r.weights[k] += int64(pages) * amount
 			}
 		}
-		m.calls += len(pass.ticks) * pass.calls
+		m.calls += len(r.ticks) * r.calls
 	}
-	s.demand.merge()
-	for k, q := range s.questions {
-		q.fill(s.demand, k, false)
-		m.excess += q.ask(s.late).excess
+	s.demand.mergeTicks()
+	for k, l := range s.loads {
+		l.setTicks(s.demand, k, false)
+		m.excess += l.findPeak(s.jitter).excess
 	}
 	return m
 }
 
-// ticks returns when a schedule comes. What is tried comes no more often than what was planned.
-func (s *search) ticks(region int, spec string) []int64 {
-	ticks, known := s.comes[spec]
+// ticksOf returns the ticks of a schedule. Variants have no more ticks than the
+// original, so they are not too many.
+func (s *scheduleSearch) ticksOf(region int, spec string) []int64 {
+	ticks, known := s.ticksBySpec[spec]
 	if !known {
 		if schedule, err := jobs.ParseSchedule(spec, s.in.Regions[region].Schedule.Zone()); err == nil {
-			ticks, _ = s.demand.comes(schedule, MaxCalls)
+			ticks, _ = s.demand.listTicks(schedule, MaxCalls)
 		}
-		s.comes[spec] = ticks
+		s.ticksBySpec[spec] = ticks
 	}
 	return ticks
 }
 
-// find returns the best of the variants that fit, and nil when none was found.
-func (s *search) find() (variant, error) {
-	s.began = s.measure(s.original)
-	if s.began.excess == 0 {
+// findBest returns the best variant that fits, or nil if none was found or the
+// original fits.
+func (s *scheduleSearch) findBest() (variant, error) {
+	s.originalScore = s.measure(s.original)
+	if s.originalScore.excess == 0 {
 		return nil, nil
 	}
-	moved, excess, err := s.shift(s.began.excess)
+	moved, excess, err := s.shiftMinutes(s.originalScore.excess)
 	if err != nil {
 		return nil, err
 	}
-	starts := []variant{s.together(), s.original}
+	starts := []variant{s.thinAll(), s.original}
 	switch {
 	case excess == 0:
 		starts = []variant{moved}
-	case excess < s.began.excess:
+	case excess < s.originalScore.excess:
 		starts = append(starts, moved)
 	}
-	var tried []trial
+	var tried []candidate
 	for _, start := range starts {
 		v, err := s.lighten(start)
 		if err != nil {
@@ -143,22 +132,22 @@ func (s *search) find() (variant, error) {
 		if v == nil {
 			continue
 		}
-		if v, err = s.restore(v); err != nil {
+		if v, err = s.revertNeedless(v); err != nil {
 			return nil, err
 		}
-		tried = append(tried, trial{variant: v, measured: s.measure(v), left: s.poorest()})
+		tried = append(tried, candidate{variant: v, score: s.measure(v), share: s.poorestShare()})
 	}
-	return s.best(tried), nil
+	return s.chooseBest(tried), nil
 }
 
-// together returns the variant in which all regions come less often, by as
-// many steps each, that is the first to fit; if none does, it is the original.
-func (s *search) together() variant {
+// thinAll thins the schedules of all regions, one step at a time, and returns
+// the first variant that fits, or the original.
+func (s *scheduleSearch) thinAll() variant {
 	for n, more := 0, true; more; n++ {
 		v := slices.Clone(s.original)
 		more = false
 		for i := range v {
-			if specs := lighter(v[i].spec); len(specs) > 0 {
+			if specs := lighterSpecs(v[i].spec); len(specs) > 0 {
 				more = more || n < len(specs)
 				v[i].spec = specs[min(n, len(specs)-1)]
 			}
@@ -170,14 +159,14 @@ func (s *search) together() variant {
 	return s.original
 }
 
-// shift moves the minutes of one region after the other to where they help
-// most, those that stand later in the file first.
-func (s *search) shift(excess float64) (variant, float64, error) {
+// shiftMinutes moves the minutes of each region's ticks, the last region first,
+// to where they reduce the excess most. It returns the variant and its excess.
+func (s *scheduleSearch) shiftMinutes(excess float64) (variant, float64, error) {
 	v := s.original
 	for range 2 {
 		for i := len(v) - 1; i >= 0; i-- {
 			best := v
-			for _, spec := range shifted(v[i].spec) {
+			for _, spec := range shiftedSpecs(v[i].spec) {
 				if err := s.ctx.Err(); err != nil {
 					return nil, 0, fmt.Errorf("plan: suggest: %w", err)
 				}
@@ -194,30 +183,30 @@ func (s *search) shift(excess float64) (variant, float64, error) {
 	return v, excess, nil
 }
 
-// lighten takes, as long as v does not fit, a step that helps much for each
-// call that it loses: of those that help nearly as much as the best, the one that leaves its
-// region the largest part of its calls, of equals the region that stands later
-// in the file. So no region pays for all.
-func (s *search) lighten(v variant) (variant, error) {
-	lightest, ok := s.lightest(v)
+// lighten reduces the ticks or pages of one region at a time until the variant
+// fits. Of the choices whose gain is good enough, it takes the one that leaves its
+// region the largest share of its calls, so that no region pays for all; of equal
+// ones that of the last region.
+func (s *scheduleSearch) lighten(v variant) (variant, error) {
+	lightest, ok := s.thinnest(v)
 	fits := s.measure(lightest).excess == 0
-	if ok && !fits && !slices.ContainsFunc(v, counted) {
-		return nil, nil // what is tried has at least these ticks
+	if ok && !fits && !slices.ContainsFunc(v, usesDelay) {
+		return nil, nil // every lighter variant has at least these ticks
 	}
 	now := s.measure(v)
 	for now.excess > 0 {
-		var tried []trial
+		var tried []candidate
 		best := 0.0
 		for i := len(v) - 1; i >= 0; i-- {
-			for _, c := range steps(v[i]) {
+			for _, c := range lighterChoices(v[i]) {
 				if err := s.ctx.Err(); err != nil {
 					return nil, fmt.Errorf("plan: suggest: %w", err)
 				}
-				t := trial{variant: v.with(i, c)}
-				t.measured = s.measure(t.variant)
-				t.rate = (now.excess - t.excess) / max(0.5, float64(now.calls-t.calls))
-				t.left = s.left(i)
-				tried, best = append(tried, t), max(best, t.rate)
+				t := candidate{variant: v.with(i, c)}
+				t.score = s.measure(t.variant)
+				t.gain = (now.excess - t.excess) / max(0.5, float64(now.calls-t.calls))
+				t.share = s.shareKept(i)
+				tried, best = append(tried, t), max(best, t.gain)
 			}
 		}
 		if best == 0 && fits {
@@ -226,22 +215,22 @@ func (s *search) lighten(v variant) (variant, error) {
 		if best == 0 {
 			return nil, nil
 		}
-		tried = slices.DeleteFunc(tried, func(t trial) bool { return t.rate < nearly*best })
-		chosen := slices.MaxFunc(tried, func(a, b trial) int { return cmp.Compare(a.left, b.left) })
-		v, now = chosen.variant, chosen.measured
+		tried = slices.DeleteFunc(tried, func(t candidate) bool { return t.gain < goodEnough*best })
+		chosen := slices.MaxFunc(tried, func(a, b candidate) int { return cmp.Compare(a.share, b.share) })
+		v, now = chosen.variant, chosen.score
 	}
 	return v, nil
 }
 
-// counted reports whether a region's ticks are counted from the epoch. Those of a
-// longer period are then not among those of a shorter one.
-func counted(c choice) bool { return read(c.spec).every > 0 }
+// usesDelay reports whether a schedule is @every, whose ticks are counted from
+// the epoch. The ticks of a longer delay are not a subset of those of a shorter.
+func usesDelay(c choice) bool { return parseSpec(c.spec).every > 0 }
 
-// steps returns what a region may be told next: to come less often, or to
-// fetch fewer pages of a step.
-func steps(c choice) []choice {
+// lighterChoices returns the next choices to try: fewer ticks, or fewer pages of
+// a step.
+func lighterChoices(c choice) []choice {
 	var all []choice
-	specs := lighter(c.spec)
+	specs := lighterSpecs(c.spec)
 	for i, spec := range specs {
 		if i < 2 || i == len(specs)-1 {
 			all = append(all, choice{spec, c.pages})
@@ -250,30 +239,30 @@ func steps(c choice) []choice {
 	for j, pages := range c.pages {
 		for _, fewer := range slices.Compact([]int{pages - 1, pages / 2, 1}) {
 			if fewer >= 1 && fewer < pages {
-				all = append(all, c.paged(j, fewer))
+				all = append(all, c.withPages(j, fewer))
 			}
 		}
 	}
 	return all
 }
 
-func (c choice) paged(step, pages int) choice {
+func (c choice) withPages(step, pages int) choice {
 	other := slices.Clone(c.pages)
 	other[step] = pages
 	return choice{c.spec, other}
 }
 
-// restore takes back what v need not change, a step at a time, first of the
-// region that has the smallest part of its calls left.
-func (s *search) restore(v variant) (variant, error) {
+// revertNeedless reverts changes that are not needed, one at a time, the region
+// that keeps the smallest share of its calls first.
+func (s *scheduleSearch) revertNeedless(v variant) (variant, error) {
 	for {
 		s.measure(v)
 		order, left := make([]int, len(v)), make([]float64, len(v))
 		for i := range v {
-			order[i], left[i] = i, s.left(i)
+			order[i], left[i] = i, s.shareKept(i)
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(left[a], left[b]) })
-		better, err := s.lessChanged(v, order)
+		better, err := s.revertOne(v, order)
 		if err != nil || better == nil {
 			return v, err
 		}
@@ -281,11 +270,11 @@ func (s *search) restore(v variant) (variant, error) {
 	}
 }
 
-// lessChanged returns the first variant that takes back some of a region's
-// changes and fits, and nil when there is none.
-func (s *search) lessChanged(v variant, order []int) (variant, error) {
+// revertOne returns the first variant that reverts part of a region's changes
+// and fits, or nil if there is none.
+func (s *scheduleSearch) revertOne(v variant, order []int) (variant, error) {
 	for _, i := range order {
-		for _, c := range s.back(i, v[i]) {
+		for _, c := range s.revertedChoices(i, v[i]) {
 			if err := s.ctx.Err(); err != nil {
 				return nil, fmt.Errorf("plan: suggest: %w", err)
 			}
@@ -297,16 +286,16 @@ func (s *search) lessChanged(v variant, order []int) (variant, error) {
 	return nil, nil
 }
 
-// back returns the choices of a region that change less than c: of each place
-// a step back, and then all of it.
-func (s *search) back(region int, c choice) []choice {
+// revertedChoices returns the choices of a region that change less than c: each
+// change is reverted by one step, and completely.
+func (s *scheduleSearch) revertedChoices(region int, c choice) []choice {
 	var all []choice
 	original := s.original[region]
 	if c.spec != original.spec {
-		specs := lighter(original.spec)
+		specs := lighterSpecs(original.spec)
 		slices.Reverse(specs)
 		for _, spec := range append(specs, original.spec) {
-			if spec == original.spec || len(s.ticks(region, spec)) > len(s.ticks(region, c.spec)) {
+			if spec == original.spec || len(s.ticksOf(region, spec)) > len(s.ticksOf(region, c.spec)) {
 				all = append(all, choice{spec, c.pages})
 			}
 		}
@@ -314,25 +303,25 @@ func (s *search) back(region int, c choice) []choice {
 	for j, pages := range c.pages {
 		for _, more := range slices.Compact([]int{pages + 1, original.pages[j]}) {
 			if more > pages && more <= original.pages[j] {
-				all = append(all, c.paged(j, more))
+				all = append(all, c.withPages(j, more))
 			}
 		}
 	}
 	return all
 }
 
-// lightest returns what v comes to with the fewest ticks and pages that leave
-// every region a tick.
-func (s *search) lightest(v variant) (variant, bool) {
+// thinnest returns v with the fewest ticks and pages that leave every region a
+// tick. ok is false if a region has none even so.
+func (s *scheduleSearch) thinnest(v variant) (thin variant, ok bool) {
 	v = slices.Clone(v)
 	for i := range v {
 		for j := range v[i].pages {
-			v[i] = v[i].paged(j, 1)
+			v[i] = v[i].withPages(j, 1)
 		}
-		specs := append([]string{v[i].spec}, lighter(v[i].spec)...)
+		specs := append([]string{v[i].spec}, lighterSpecs(v[i].spec)...)
 		slices.Reverse(specs)
 		for _, spec := range specs {
-			if len(s.ticks(i, spec)) > 0 {
+			if len(s.ticksOf(i, spec)) > 0 {
 				v[i].spec = spec
 				break
 			}

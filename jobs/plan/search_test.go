@@ -35,11 +35,11 @@ func input(b quota.Budget, regions ...jobs.Region) *Input {
 		Open: func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}
 }
 
-// TestASuggestionIsFoundWhereThereIsOne holds the search to brute force over every
-// lighter schedule and number of pages of two regions. It finds a variant if and
-// only if there is one. The variant fits, leaves each region a tick, and
-// keeps at least three fifths of the calls that the best one keeps.
-func TestASuggestionIsFoundWhereThereIsOne(t *testing.T) {
+// TestSearchMatchesBruteForce compares the search with brute force over every
+// lighter schedule and number of pages of two regions. The search finds a variant
+// if and only if there is one. The variant fits, leaves each region a tick, and
+// keeps at least three fifths of the calls of the best one.
+func TestSearchMatchesBruteForce(t *testing.T) {
 	specs := []string{"0 */2 * * *", "15 9,12,15 * * *", "0 0 * * *", "@every 3h"}
 	found, none := 0, 0
 	for i, spec := range specs {
@@ -47,11 +47,11 @@ func TestASuggestionIsFoundWhereThereIsOne(t *testing.T) {
 			for _, limit := range []quota.Units{1, 2, 3, 7, 33} {
 				floor := map[bool]map[string]quota.Units{true: {"IN": 2}}[limit == 7]
 				in := input(quota.Budget{Limit: limit, Window: quota.Sliding(24 * time.Hour), Floor: floor}, fetch(t, "US", spec, 3), fetch(t, "IN", other, 2))
-				s, v, err := in.search(t.Context())
+				s, v, err := in.searchSchedules(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s.began.excess == 0 {
+				if s.originalScore.excess == 0 {
 					continue
 				}
 				most := bruteForce(s, spec, other)
@@ -75,11 +75,11 @@ func TestASuggestionIsFoundWhereThereIsOne(t *testing.T) {
 	}
 }
 
-// bruteForce returns the most calls of a variant that fits, and -1 if none does.
-func bruteForce(s *search, spec, other string) int {
+// bruteForce returns the most calls of any variant that fits, or -1 if none does.
+func bruteForce(s *scheduleSearch, spec, other string) int {
 	most := -1
-	for _, us := range append(lighter(spec), spec) {
-		for _, in := range append(lighter(other), other) {
+	for _, us := range append(lighterSpecs(spec), spec) {
+		for _, in := range append(lighterSpecs(other), other) {
 			for pages := range 6 {
 				v := variant{{us, []int{1 + pages/2}}, {in, []int{1 + pages%2}}}
 				if m := s.measure(v); m.excess == 0 {
@@ -91,65 +91,64 @@ func bruteForce(s *search, spec, other string) int {
 	return most
 }
 
-// TestTheBestOfTwoSuggestions: what counts, and in which order.
-func TestTheBestOfTwoSuggestions(t *testing.T) {
+// TestChooseBest checks the criteria and their order.
+func TestChooseBest(t *testing.T) {
 	original := choice{"0 * * * *", []int{4, 2}}
 	fewer, seldom, both := choice{"0 * * * *", []int{3, 2}}, choice{"0 */2 * * *", []int{4, 2}}, choice{"0 */2 * * *", []int{3, 1}}
-	s := &search{original: variant{original, original}}
-	some := func(calls int, left float64, choices ...choice) trial {
-		return trial{variant: choices, measured: measured{calls: calls}, left: left}
+	s := &scheduleSearch{original: variant{original, original}}
+	some := func(calls int, left float64, choices ...choice) candidate {
+		return candidate{variant: choices, score: score{calls: calls}, share: left}
 	}
 	for name, c := range map[string]struct {
-		tried []trial
+		tried []candidate
 		want  int
 	}{
-		"the poorest region keeps more":          {[]trial{some(100, 0.4, fewer, original), some(80, 0.5, original, both)}, 1},
-		"but not for more than a fifth of calls": {[]trial{some(100, 0.4, fewer, original), some(79, 0.5, original, both)}, 0},
-		"then the calls":                         {[]trial{some(90, 0.4, fewer, original), some(91, 0.4, original, both)}, 1},
-		"then fewer changes":                     {[]trial{some(90, 0.4, both, original), some(90, 0.4, original, seldom)}, 1},
-		"of pages as well":                       {[]trial{some(90, 0.4, fewer, original), some(90, 0.4, both, original)}, 0},
+		"the poorest region keeps more":          {[]candidate{some(100, 0.4, fewer, original), some(80, 0.5, original, both)}, 1},
+		"but not for more than a fifth of calls": {[]candidate{some(100, 0.4, fewer, original), some(79, 0.5, original, both)}, 0},
+		"then the calls":                         {[]candidate{some(90, 0.4, fewer, original), some(91, 0.4, original, both)}, 1},
+		"then fewer changes":                     {[]candidate{some(90, 0.4, both, original), some(90, 0.4, original, seldom)}, 1},
+		"of pages as well":                       {[]candidate{some(90, 0.4, fewer, original), some(90, 0.4, both, original)}, 0},
 	} {
 		want := c.tried[c.want].variant
 		for range 2 { // in either order
-			if got := s.best(slices.Clone(c.tried)); !slices.EqualFunc(got, want, equal) {
+			if got := s.chooseBest(slices.Clone(c.tried)); !slices.EqualFunc(got, want, equal) {
 				t.Errorf("%s: %v; want %v", name, got, want)
 			}
 			slices.Reverse(c.tried)
 		}
 	}
-	if s.best(nil) != nil {
+	if s.chooseBest(nil) != nil {
 		t.Error("of none there is a best one")
 	}
 	for want, v := range []variant{{original, original}, {fewer, original}, {fewer, seldom}, {original, both}, {both, seldom}} {
-		if want = []int{0, 1, 2, 3, 4}[want]; s.changed(v) != want {
-			t.Errorf("%v has %d changes; want %d", v, s.changed(v), want)
+		if want = []int{0, 1, 2, 3, 4}[want]; s.countChanges(v) != want {
+			t.Errorf("%v has %d changes; want %d", v, s.countChanges(v), want)
 		}
 	}
 }
 
 func equal(a, b choice) bool { return a.spec == b.spec && slices.Equal(a.pages, b.pages) }
 
-// TestWhatIsLeftOfARegion is the part of its calls that a variant keeps, of the
-// poorest one if it is asked of all.
-func TestWhatIsLeftOfARegion(t *testing.T) {
+// TestShareKept checks the share of one region and the smallest of all.
+func TestShareKept(t *testing.T) {
 	in := input(quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 * * * *", 4), fetch(t, "IN", "0 * * * *", 2), fetch(t, "BR", "0 0 29 2 *", 2))
 	s, err := newSearch(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.measure(variant{{"0 */2 * * *", []int{3}}, {"0 */4 * * *", []int{2}}, s.original[2]})
-	if us, in := s.left(0), s.left(1); us != 0.375 || in != 0.25 || s.poorest() != 0.25 {
-		t.Errorf("left %g and %g, the poorest %g; want 3/8, 1/4 and 1/4", us, in, s.poorest())
+	if us, in := s.shareKept(0), s.shareKept(1); us != 0.375 || in != 0.25 || s.poorestShare() != 0.25 {
+		t.Errorf("left %g and %g, the poorest %g; want 3/8, 1/4 and 1/4", us, in, s.poorestShare())
 	}
-	if m := s.measure(s.original); m.calls != 48*6 || m.excess != 0 || s.poorest() != 1 {
-		t.Errorf("the original asks for %d calls and leaves %g; want %d and all", m.calls, s.poorest(), 48*6)
+	if m := s.measure(s.original); m.calls != 48*6 || m.excess != 0 || s.poorestShare() != 1 {
+		t.Errorf("the original asks for %d calls and leaves %g; want %d and all", m.calls, s.poorestShare(), 48*6)
 	}
 	if m := s.measure(variant{s.original[0], {"0 0 29 2 *", []int{2}}, s.original[2]}); !math.IsInf(m.excess, 1) {
 		t.Errorf("a region without a tick: too much by %g; want that it is no good at all", m.excess)
 	}
 }
 
-// canceling is a context that is canceled when it was asked n times.
+// canceling is a context that is cancelled after n calls of Err.
 type canceling struct {
 	context.Context
 	n int
@@ -162,9 +161,9 @@ func (c *canceling) Err() error {
 	return nil
 }
 
-// TestSuggestEndsWithItsContext: wherever it is when the context ends, it returns
-// that, and nothing that looks like a suggestion.
-func TestSuggestEndsWithItsContext(t *testing.T) {
+// TestSuggestStopsWithItsContext: whenever the context ends, Suggest returns its
+// error and no suggestion.
+func TestSuggestStopsWithItsContext(t *testing.T) {
 	in := input(quota.Budget{Limit: 20, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 */2 * * *", 3), fetch(t, "IN", "0 */3 * * *", 2))
 	report, err := Play(t.Context(), in)
 	if err != nil {
@@ -184,9 +183,8 @@ func TestSuggestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestRestoreTakesBackStepByStep: what a suggestion need not change stays as it
-// was, a page or a period at a time.
-func TestRestoreTakesBackStepByStep(t *testing.T) {
+// TestRevertNeedlessRevertsStepByStep: by a page or a step of the schedule at a time.
+func TestRevertNeedlessRevertsStepByStep(t *testing.T) {
 	in := input(quota.Budget{Limit: 7, Window: quota.Sliding(5 * time.Hour)}, fetch(t, "US", "0 * * * *", 9))
 	s, err := newSearch(t.Context(), in)
 	if err != nil {
@@ -197,7 +195,7 @@ func TestRestoreTakesBackStepByStep(t *testing.T) {
 		{choice{"0 0 * * *", []int{7}}, choice{"0 */6 * * *", []int{7}}},
 		{choice{"0 0 * * 1", []int{1}}, choice{"0 * * * *", []int{1}}},
 	} {
-		got, err := s.restore(variant{c.from})
+		got, err := s.revertNeedless(variant{c.from})
 		if err != nil || !equal(got[0], c.want) {
 			t.Errorf("%v is restored to %v, %v; want %v", c.from, got, err, c.want)
 		}

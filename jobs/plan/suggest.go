@@ -12,46 +12,50 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Suggestion is a schedule that fits, or why there is none.
+// Suggestion is a schedule that fits, or the reason why none was found.
 type Suggestion struct {
-	Regions []jobs.Region // all, in the order of Input.Regions
+	Regions []jobs.Region // all regions, in the order of Input.Regions
 	Changes []Change
-	Report  *Report // of playing it; nil when nothing was found that fits
-	Reason  string  // why nothing was
+	Report  *Report // the result of playing it; nil if no schedule was found
+	Reason  string  // why no schedule was found
 }
 
-// Change is one thing that a suggestion changes, in the words of regions.yaml.
+// Change is one change of a Suggestion, in the terms of regions.yaml.
 type Change struct {
 	Region string
-	What   string // "schedule", or the step whose pages change
+	What   string // "schedule", or the name of the step whose pages change
 	From   string
 	To     string
 }
 
-// Suggest looks for a schedule that fits where that of in does not; report is
-// what playing it came to. It tries other minutes first, which lose nothing,
-// and then longer periods and fewer pages, step by step the one that helps most for
-// the calls that it loses. Every region that ticks keeps a tick. Of what it
-// proposes no change can be taken back by itself, wholly or by a step. It was
-// played, over what in covers and over a week at least, or the longest window if that
-// is longer: a start that is late may stand in the window of the next day's.
+// Suggest looks for a schedule that fits in place of in.Regions, which do not;
+// report is the result of playing them. It first tries other minutes, which cost
+// no calls, and then fewer ticks and fewer pages, preferring changes that help
+// most for the calls that they cost. Every region that has ticks keeps at least
+// one, and no single change of the result can be reverted.
 //
-// A schedule that fits from an empty ledger is not changed: what this one holds goes away.
+// A suggestion has been played over the time of in, and over at least eight days
+// or the longest window and a day. If the schedule fits from an empty ledger,
+// Suggest changes nothing, since what the ledger holds expires.
 func Suggest(ctx context.Context, in *Input, report *Report) (*Suggestion, error) {
 	if f := report.First; f != nil && f.Err.Reason == quota.ReasonCooldown {
 		return &Suggestion{Reason: fmt.Sprintf("%v; plan --from then", f.Err)}, nil
 	}
 	empty := *in
 	empty.State = State{}
-	var s *search
+	var s *scheduleSearch
 	for _, from := range []*Input{&empty, in} {
 		var found variant
 		var err error
-		if s, found, err = from.search(ctx); err != nil {
+		if s, found, err = from.searchSchedules(ctx); err != nil {
 			return nil, err
 		}
-		if s.began.excess == 0 && from == &empty {
-			return &Suggestion{Reason: fits(report)}, nil
+		if s.originalScore.excess == 0 && from == &empty {
+			reason := "from an empty ledger the schedule fits as it is; only what the ledger holds now is in the way"
+			if report.First != nil {
+				reason += ", with room again at " + quota.Stamp(report.First.Err.RetryAt)
+			}
+			return &Suggestion{Reason: reason}, nil
 		}
 		if found == nil {
 			continue
@@ -61,22 +65,14 @@ func Suggest(ctx context.Context, in *Input, report *Report) (*Suggestion, error
 			return suggestion, err
 		}
 	}
-	return &Suggestion{Reason: s.why()}, nil
+	return &Suggestion{Reason: s.explainMisfit()}, nil
 }
 
-// fits says that only what the ledger holds is in the way.
-func fits(report *Report) string {
-	when := ""
-	if report.First != nil {
-		when = ", with room again at " + quota.Stamp(report.First.Err.RetryAt)
-	}
-	return fmt.Sprintf("from an empty ledger the schedule fits as it is; only what the ledger holds now is in the way%s", when)
-}
-
-// search looks for a variant over a longer stretch of time, as far as that is possible.
-func (in *Input) search(ctx context.Context) (*search, variant, error) {
+// searchSchedules searches until in.searchEnd, or until in.To if that would be
+// too many calls.
+func (in *Input) searchSchedules(ctx context.Context) (*scheduleSearch, variant, error) {
 	longer := *in
-	longer.To = in.stretch()
+	longer.To = in.searchEnd()
 	s, err := newSearch(ctx, &longer)
 	if errors.Is(err, ErrTooLong) {
 		s, err = newSearch(ctx, in)
@@ -84,30 +80,30 @@ func (in *Input) search(ctx context.Context) (*search, variant, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := s.find()
+	found, err := s.findBest()
 	return s, found, err
 }
 
-// propose plays a variant, where it was searched for and from what the ledger
-// holds, and returns nil when it does not fit.
-func (s *search) propose(v variant, in *Input) (*Suggestion, error) {
-	regions, err := s.write(v)
+// propose plays a variant both as it was searched for and from what the ledger
+// holds. It returns nil if the variant does not fit in both.
+func (s *scheduleSearch) propose(v variant, in *Input) (*Suggestion, error) {
+	regions, err := s.applyTo(v)
 	if err != nil {
 		return nil, err
 	}
-	searched, asked := *s.in, *in
 	var played *Report
-	for _, in := range []*Input{&searched, &asked} {
-		in.Regions = regions
-		if played, err = Play(s.ctx, in); err != nil || !played.Fits {
+	for _, input := range []Input{*s.in, *in} {
+		input.Regions = regions
+		if played, err = Play(s.ctx, &input); err != nil || !played.Fits {
 			return nil, err
 		}
 	}
-	return &Suggestion{Regions: regions, Changes: changes(in.Regions, regions), Report: played}, nil
+	return &Suggestion{Regions: regions, Changes: listChanges(in.Regions, regions), Report: played}, nil
 }
 
-// stretch returns until when a suggestion is tried.
-func (in *Input) stretch() time.Time {
+// searchEnd returns until when suggestions are tried. It is late enough for a late
+// start to meet the next day's ticks in every window.
+func (in *Input) searchEnd() time.Time {
 	const least, most = 8 * 24 * time.Hour, 40 * 24 * time.Hour
 	length := least
 	for i := range in.Budgets {
@@ -119,8 +115,8 @@ func (in *Input) stretch() time.Time {
 	return in.To
 }
 
-// write returns the regions of a variant.
-func (s *search) write(v variant) ([]jobs.Region, error) {
+// applyTo returns the regions with the schedules and pages of a variant.
+func (s *scheduleSearch) applyTo(v variant) ([]jobs.Region, error) {
 	var regions []jobs.Region
 	for i, region := range s.in.Regions {
 		if v[i].spec != region.Schedule.String() {
@@ -139,7 +135,7 @@ func (s *search) write(v variant) ([]jobs.Region, error) {
 	return regions, nil
 }
 
-func changes(from, to []jobs.Region) []Change {
+func listChanges(from, to []jobs.Region) []Change {
 	var all []Change
 	for i := range from {
 		if a, b := from[i].Schedule.String(), to[i].Schedule.String(); a != b {
@@ -154,52 +150,52 @@ func changes(from, to []jobs.Region) []Change {
 	return all
 }
 
-// why says what keeps every schedule from fitting: the call for which there is
-// no room even in the lightest one.
-func (s *search) why() string {
-	lightest, ok := s.lightest(s.original)
+// explainMisfit returns the reason why no schedule fits: the call that does not
+// fit even with the fewest ticks and pages.
+func (s *scheduleSearch) explainMisfit() string {
+	lightest, ok := s.thinnest(s.original)
 	if !ok {
 		return "no schedule was found that fits; lower pages or raise a limit in costs.yaml"
 	}
 	s.measure(lightest)
-	for i, q := range s.questions {
-		worst := q.ask(s.late)
+	for i, l := range s.loads {
+		worst := l.findPeak(s.jitter)
 		if worst.excess == 0 {
 			continue
 		}
-		region, step := s.largest(i)
-		pass, b := s.demand.passes[region], q.budget
-		call := pass.steps[step].call
-		never := fmt.Sprintf("%s of %s (%s) never fits: ", call.Caller.Job, pass.region, call.Method)
-		held := q.held.sum(q.since(q.ticks.at[0]), q.ticks.at[0])
+		region, call := s.largestCall(i)
+		b, first := l.budget, l.ticks.at[0]
+		never := fmt.Sprintf("%s of %s (%s) never fits: ", call.Caller.Job, region.region, call.Method)
+		held := l.held.sum(l.since(first), first)
 		switch {
-		case pass.weights[i] > int64(b.Limit):
-			return never + fmt.Sprintf("one pass with one page a step asks for %d %s of %s, whose limit is %d; fetch less there, or raise the limit", pass.weights[i], b.Measure, b.Name, b.Limit)
+		case region.weights[i] > int64(b.Limit):
+			return never + fmt.Sprintf("one pass with one page a step needs %d %s of %s, whose limit is %d; fetch less there, or raise the limit", region.weights[i], b.Measure, b.Name, b.Limit)
 		case held > 0 && !b.Window.Estimate():
-			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", quota.Stamp(instant(q.ticks.at[0])), b.Name, held, b.Limit, b.Measure)
+			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", quota.Stamp(fromMicros(first)), b.Name, held, b.Limit, b.Measure)
 		}
 		floors := ""
-		if worst.need > worst.peak {
-			floors = " with what it keeps for other regions"
+		if worst.need > worst.used {
+			floors = ", the floors of other regions included"
 		}
-		return never + fmt.Sprintf("with the fewest ticks and one page a step %s may still be asked for %d %s%s, and its limit is %d; fetch in fewer regions, or raise the limit", b.Name, worst.need, b.Measure, floors, b.Limit)
+		return never + fmt.Sprintf("even with the fewest ticks and one page a step, %s may need %d %s%s, and its limit is %d; fetch in fewer regions, or raise the limit", b.Name, worst.need, b.Measure, floors, b.Limit)
 	}
 	return "no schedule was found that fits; fetch in fewer regions, or raise a limit in costs.yaml"
 }
 
-// largest returns the region with the largest pass for a budget, and of its
-// steps the one whose call counts most.
-func (s *search) largest(budget int) (region, step int) {
-	for i := range s.demand.passes {
-		if s.demand.passes[i].weights[budget] > s.demand.passes[region].weights[budget] {
-			region = i
+// largestCall returns the region that charges a budget most, and the call of its
+// step that charges it most for a page.
+func (s *scheduleSearch) largestCall(budget int) (*regionDemand, quota.Call) {
+	region := &s.demand.regions[0]
+	for i := range s.demand.regions {
+		if r := &s.demand.regions[i]; r.weights[budget] > region.weights[budget] {
+			region = r
 		}
 	}
-	pages := s.perPage[region]
-	for j := range pages {
-		if pages[j][budget] > pages[step][budget] {
-			step = j
+	largest := region.steps[0]
+	for _, step := range region.steps {
+		if step.weights[budget] > largest.weights[budget] {
+			largest = step
 		}
 	}
-	return region, step
+	return region, largest.call
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSuggestions holds every suggestion to what it says: pasted into a
-// regions.yaml it is the schedule that it reports, this fits, every region keeps
-// a tick, and no change can be taken back alone.
+// TestSuggestions checks suggestions: the YAML parses to the schedule that they
+// report, it fits, every region keeps a tick, and no single change can be
+// reverted.
 func TestSuggestions(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -84,7 +84,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// without takes one change back.
+// without reverts one change.
 func without(t *rapid.T, c plan.Change, regions []jobs.Region) []jobs.Region {
 	regions = slices.Clone(regions)
 	i := slices.IndexFunc(regions, func(r jobs.Region) bool { return r.Name == c.Region })
@@ -102,8 +102,8 @@ func without(t *rapid.T, c plan.Change, regions []jobs.Region) []jobs.Region {
 	return regions
 }
 
-// drawMonth draws some days of schedules as people write them; they are so
-// many that a suggestion is tried over no longer time.
+// drawMonth draws realistic schedules over enough days that Suggest does not
+// extend them.
 func drawMonth(t *rapid.T) *plan.Input {
 	from := time.Date(2026, 11, 20, 12, 7, 0, 0, time.UTC)
 	in := &plan.Input{From: from, To: from.AddDate(0, 0, 9), Price: prices, Open: open,
@@ -140,9 +140,9 @@ func drawMonth(t *rapid.T) *plan.Input {
 	return in
 }
 
-// TestNoSuggestionIsSoonKnown: a schedule that is far too large for a month that keeps
-// floors took minutes until it was given up.
-func TestNoSuggestionIsSoonKnown(t *testing.T) {
+// TestMissingSuggestionIsFoundQuickly: Suggest used to take minutes for a schedule
+// far beyond a monthly budget with floors.
+func TestMissingSuggestionIsFoundQuickly(t *testing.T) {
 	from := at(t, "2026-10-31T03:00:00Z")
 	in := &plan.Input{Regions: parse(t, "schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n"),
 		Budgets: []quota.Budget{{Account: "my-project", Name: "month", Limit: 400, Window: quota.Monthly(time.UTC), Floor: map[string]quota.Units{"US": 67, "IN": 10}}},
@@ -156,8 +156,8 @@ func TestNoSuggestionIsSoonKnown(t *testing.T) {
 	}
 }
 
-// TestSuggestsWhatLosesLeast holds suggestions to what a reader expects.
-func TestSuggestsWhatLosesLeast(t *testing.T) {
+// TestSuggestionsKeepTheMostCalls checks suggestions for simple schedules.
+func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		regions string
 		budget  quota.Budget

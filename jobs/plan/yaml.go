@@ -9,20 +9,19 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// YAML returns the suggestion as regions.yaml writes it: the keys schedule,
-// fetch and regions, which take the place of those that are there. What is
-// changed says what it was.
+// YAML returns the suggestion as the keys schedule, fetch and regions of a
+// regions.yaml. Comments give the old value of each change.
 func (s *Suggestion) YAML() string {
-	schedule := common(s.Regions, func(r *jobs.Region) string { return strconv.Quote(r.Schedule.String()) })
-	fetch := common(s.Regions, func(r *jobs.Region) string { return flow(r.Steps) })
+	schedule := mostCommon(s.Regions, func(r *jobs.Region) string { return strconv.Quote(r.Schedule.String()) })
+	fetch := mostCommon(s.Regions, func(r *jobs.Region) string { return flowSteps(r.Steps) })
 	var out strings.Builder
 	if schedule != "" {
 		fmt.Fprintf(&out, "schedule: %s\n", schedule)
 	}
 	if fetch != "" {
 		out.WriteString("fetch:\n")
-		i := slices.IndexFunc(s.Regions, func(r jobs.Region) bool { return flow(r.Steps) == fetch })
-		for _, item := range items(s.Regions[i].Steps) {
+		i := slices.IndexFunc(s.Regions, func(r jobs.Region) bool { return flowSteps(r.Steps) == fetch })
+		for _, item := range fetchItems(s.Regions[i].Steps) {
 			fmt.Fprintf(&out, "  - %s\n", item)
 		}
 	}
@@ -33,20 +32,20 @@ func (s *Suggestion) YAML() string {
 		if spec := strconv.Quote(region.Schedule.String()); spec != schedule {
 			own = append(own, "schedule: "+spec)
 		}
-		if steps := flow(region.Steps); steps != fetch {
+		if steps := flowSteps(region.Steps); steps != fetch {
 			own = append(own, "fetch: "+steps)
 		}
-		fmt.Fprintf(&out, "  %s: {%s}%s\n", region.Name, strings.Join(own, ", "), s.was(region.Name))
+		fmt.Fprintf(&out, "  %s: {%s}%s\n", region.Name, strings.Join(own, ", "), s.formatWas(region.Name))
 	}
 	return out.String()
 }
 
-// common returns what two regions at least have in common, what most have,
-// and "" when no two do.
-func common(regions []jobs.Region, of func(*jobs.Region) string) string {
+// mostCommon returns the text that format returns for most regions, or "" if it
+// differs for all.
+func mostCommon(regions []jobs.Region, format func(*jobs.Region) string) string {
 	count, most := map[string]int{}, ""
 	for i := range regions {
-		text := of(&regions[i])
+		text := format(&regions[i])
 		if count[text]++; count[text] > max(1, count[most]) {
 			most = text
 		}
@@ -54,7 +53,7 @@ func common(regions []jobs.Region, of func(*jobs.Region) string) string {
 	return most
 }
 
-func (s *Suggestion) was(region string) string {
+func (s *Suggestion) formatWas(region string) string {
 	var parts []string
 	for _, c := range s.Changes {
 		switch {
@@ -71,10 +70,10 @@ func (s *Suggestion) was(region string) string {
 	return "  # was " + strings.Join(parts, ", ")
 }
 
-// flow writes steps in one line.
-func flow(steps []jobs.Step) string {
+// flowSteps formats steps as a YAML list in one line.
+func flowSteps(steps []jobs.Step) string {
 	var braced []string
-	for _, item := range items(steps) {
+	for _, item := range fetchItems(steps) {
 		if strings.Contains(item, ":") {
 			item = "{" + item + "}"
 		}
@@ -83,9 +82,9 @@ func flow(steps []jobs.Step) string {
 	return "[" + strings.Join(braced, ", ") + "]"
 }
 
-// items writes steps as those of a fetch list; searches that follow each other and
-// have as many pages are one.
-func items(steps []jobs.Step) []string {
+// fetchItems formats steps as items of a fetch list. Successive searches with the
+// same number of pages are one item.
+func fetchItems(steps []jobs.Step) []string {
 	var all []string
 	for i := 0; i < len(steps); i++ {
 		switch s := steps[i]; s.Kind {

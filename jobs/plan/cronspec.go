@@ -12,20 +12,20 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// words is a schedule in regions.yaml's own words, as far as they can be changed:
-// the minutes and hours of a cron line, or the delay of @every.
-type words struct {
+// cronSpec is a parsed schedule: the minutes and hours of a cron line, or the
+// delay of @every.
+type cronSpec struct {
 	minutes []int
 	hours   []int
-	fields  []string // five, of a cron line
+	fields  []string // the five fields of a cron line; nil for @every
 	every   time.Duration
 }
 
 var descriptors = map[string]string{"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *",
 	"@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *"}
 
-// read reads a schedule that was parsed before.
-func read(spec string) (w words) {
+// parseSpec parses a schedule that jobs.ParseSchedule has accepted.
+func parseSpec(spec string) (w cronSpec) {
 	if delay, ok := strings.CutPrefix(spec, "@every "); ok {
 		w.every, _ = duration.Parse(strings.TrimSpace(delay))
 		return w
@@ -35,12 +35,12 @@ func read(spec string) (w words) {
 	}
 	w.fields = strings.Fields(spec)
 	if len(w.fields) != 5 {
-		return words{}
+		return cronSpec{}
 	}
-	// What its minutes and hours are, the line says best itself, on a day that has all.
+	// The ticks of one day show all minutes and hours.
 	schedule, err := jobs.ParseSchedule(w.fields[0]+" "+w.fields[1]+" * * *", time.UTC)
 	if err != nil {
-		return words{}
+		return cronSpec{}
 	}
 	day := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 	for t := schedule.Next(day.Add(-1)); t.Before(day.AddDate(0, 0, 1)); t = schedule.Next(t) {
@@ -52,28 +52,28 @@ func read(spec string) (w words) {
 	return w
 }
 
-// line returns a cron line with other minutes and hours.
-func (w words) line(minutes, hours string) string {
+// withTimes returns the cron line with other minutes and hours.
+func (w cronSpec) withTimes(minutes, hours string) string {
 	return strings.Join(append([]string{minutes, hours}, w.fields[2:]...), " ")
 }
 
-// lighter returns schedules that come less and less often, each less than the
-// one before: fewer minutes of an hour, then fewer hours of a day, then three days of a week, then one.
-func lighter(spec string) []string {
-	w := read(spec)
+// lighterSpecs returns schedules with fewer and fewer ticks: fewer minutes of an
+// hour, then fewer hours of a day, then three days of a week, then one.
+func lighterSpecs(spec string) []string {
+	w := parseSpec(spec)
 	if w.every > 0 {
-		return lighterEvery(w.every)
+		return longerDelays(w.every)
 	}
 	if w.fields == nil {
 		return nil
 	}
 	var all []string
-	for _, minutes := range thinner(w.minutes, 60) {
-		all = append(all, w.line(inWords(minutes, 60), w.fields[1]))
+	for _, minutes := range thinPlaces(w.minutes, 60) {
+		all = append(all, w.withTimes(cronField(minutes, 60), w.fields[1]))
 	}
 	minute := strconv.Itoa(w.minutes[0])
-	for _, hours := range thinner(w.hours, 24) {
-		all = append(all, w.line(minute, inWords(hours, 24)))
+	for _, hours := range thinPlaces(w.hours, 24) {
+		all = append(all, w.withTimes(minute, cronField(hours, 24)))
 	}
 	if w.fields[2] == "*" && w.fields[3] == "*" && w.fields[4] == "*" {
 		hour := strconv.Itoa(w.hours[0])
@@ -82,7 +82,7 @@ func lighter(spec string) []string {
 	return all
 }
 
-func lighterEvery(every time.Duration) []string {
+func longerDelays(every time.Duration) []string {
 	var all []string
 	for _, minutes := range []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 10080} {
 		if delay := time.Duration(minutes) * time.Minute; delay > every {
@@ -92,15 +92,15 @@ func lighterEvery(every time.Duration) []string {
 	return all
 }
 
-// thinner returns fewer and fewer of some places of a cycle, down to one. Places
-// that are evenly spread over the whole cycle stay so, the first at the same place
-// or, modulo what is between them, before.
-func thinner(places []int, cycle int) [][]int {
+// thinPlaces returns ever smaller subsets of some places of a cycle, such as the
+// minutes of an hour, down to a single one. Places that are evenly spread stay
+// so; the first of them may move towards the start of the cycle.
+func thinPlaces(places []int, cycle int) [][]int {
 	var all [][]int
-	if even(places, cycle) {
+	if isEven(places, cycle) {
 		for between := cycle/len(places) + 1; between <= cycle; between++ {
 			if cycle%between == 0 {
-				all = append(all, spread(places[0]%between, between, cycle))
+				all = append(all, everyNth(places[0]%between, between, cycle))
 			}
 		}
 		return all
@@ -117,12 +117,12 @@ func thinner(places []int, cycle int) [][]int {
 	return all
 }
 
-// even reports whether places are evenly spread over a whole cycle.
-func even(places []int, cycle int) bool {
-	return cycle%len(places) == 0 && slices.Equal(places, spread(places[0], cycle/len(places), cycle))
+// isEven reports whether places are evenly spread over a whole cycle.
+func isEven(places []int, cycle int) bool {
+	return cycle%len(places) == 0 && slices.Equal(places, everyNth(places[0], cycle/len(places), cycle))
 }
 
-func spread(first, between, cycle int) []int {
+func everyNth(first, between, cycle int) []int {
 	var places []int
 	for place := first; place < cycle; place += between {
 		places = append(places, place)
@@ -130,12 +130,12 @@ func spread(first, between, cycle int) []int {
 	return places
 }
 
-// inWords writes places of a cycle as a field of a cron line.
-func inWords(places []int, cycle int) string {
+// cronField formats places of a cycle as a field of a cron line.
+func cronField(places []int, cycle int) string {
 	switch between := cycle / len(places); {
 	case len(places) == 1:
 		return strconv.Itoa(places[0])
-	case !even(places, cycle):
+	case !isEven(places, cycle):
 		var list []string
 		for _, place := range places {
 			list = append(list, strconv.Itoa(place))
@@ -150,17 +150,17 @@ func inWords(places []int, cycle int) string {
 	}
 }
 
-// shifted returns the same schedule at other minutes: those of lines that come
-// at one minute of the hour, or at minutes evenly spread over it.
-func shifted(spec string) []string {
-	w := read(spec)
-	if w.fields == nil || !even(w.minutes, 60) {
+// shiftedSpecs returns the same schedule at other minutes, if its minutes are
+// evenly spread over the hour.
+func shiftedSpecs(spec string) []string {
+	w := parseSpec(spec)
+	if w.fields == nil || !isEven(w.minutes, 60) {
 		return nil
 	}
 	between := 60 / len(w.minutes)
 	var all []string
 	for by := 1; by < between; by++ {
-		all = append(all, w.line(inWords(spread((w.minutes[0]+by)%between, between, 60), 60), w.fields[1]))
+		all = append(all, w.withTimes(cronField(everyNth((w.minutes[0]+by)%between, between, 60), 60), w.fields[1]))
 	}
 	return all
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestWords holds what is said instead of a schedule to what it is for: a
-// lighter one comes less often than the one before, a shifted one as often.
-func TestWords(t *testing.T) {
+// TestCronSpecs checks that each lighter schedule has fewer ticks than the one
+// before, and a shifted one as many.
+func TestCronSpecs(t *testing.T) {
 	from := time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC)
 	count := func(spec string) (n int) {
 		schedule, err := jobs.ParseSchedule(spec, time.UTC)
@@ -41,7 +41,7 @@ func TestWords(t *testing.T) {
 		"@every 400h":           {"", "", 0},
 		"0 0 * jan,feb mon-fri": {"", "", 59},
 	} {
-		all, before := lighter(spec), count(spec)
+		all, before := lighterSpecs(spec), count(spec)
 		first, last := "", ""
 		if len(all) > 0 {
 			first, last = all[0], all[len(all)-1]
@@ -56,7 +56,7 @@ func TestWords(t *testing.T) {
 				before = n
 			}
 		}
-		shifts := shifted(spec)
+		shifts := shiftedSpecs(spec)
 		if len(shifts) != c.shifts {
 			t.Errorf("%q: %d shifts; want %d", spec, len(shifts), c.shifts)
 		}
