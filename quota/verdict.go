@@ -153,8 +153,8 @@ func (g *Guard) firstTime(account, what string) bool {
 	return !known
 }
 
-// maxReason is what a ledger keeps of a cooldown's reason, in bytes.
-const maxReason = 200
+// MaxReason is how much of a cooldown's reason a ledger keeps, in bytes.
+const MaxReason = 200
 
 // sourced adds to a cooldown's reason who asked: 403 quotaExceeded (cron/trending IN).
 func sourced(reason string, c Caller) string {
@@ -165,8 +165,8 @@ func sourced(reason string, c Caller) string {
 	if c.Region != "" {
 		source += " " + c.Region
 	}
-	source = " (" + cut(source, maxReason/2) + ")"
-	return cut(reason, maxReason-len(source)) + source
+	source = " (" + cut(source, MaxReason/2) + ")"
+	return cut(reason, MaxReason-len(source)) + source
 }
 
 // cut returns the beginning of text, at most so many bytes, whole characters.

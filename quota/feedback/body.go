@@ -9,32 +9,39 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/ration-dev/ration/quota"
 )
 
-// How much of a body is looked at: of an error (Google's have some two
-// kilobytes), and of an answer that is fine, where what it cost may stand last.
+// The longest bodies that are read. Google's errors have about two kilobytes;
+// in a successful response the cost may come last.
 const (
-	maxBody = 64 << 10
-	maxFine = 1 << 20
+	maxErrorBody = 64 << 10
+	maxBody      = 1 << 20
 )
 
-// looksInto reports whether the body of an answer that is fine is worth a
-// look: JSON that is not too long, of a request that this upstream comments on.
-func (d *dialect) looksInto(resp *http.Response) bool {
-	if d.body == "" || resp.ContentLength > maxFine || resp.Request != nil && resp.Request.URL != nil && !strings.Contains(resp.Request.URL.Path+"/", d.body) {
+// readsBody reports whether the dialect reads the body of a successful
+// response: JSON of at most maxBody bytes, from one of the dialect's paths.
+func (d *dialect) readsBody(resp *http.Response) bool {
+	if d.body == "" || resp.ContentLength > maxBody {
+		return false
+	}
+	if req := resp.Request; req != nil && req.URL != nil && !strings.Contains(req.URL.Path+"/", d.body) {
 		return false
 	}
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return err == nil && (kind == "application/json" || strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))
+	if err != nil {
+		return false
+	}
+	subtype, ok := strings.CutPrefix(kind, "application/")
+	return ok && (subtype == "json" || strings.HasSuffix(subtype, "+json"))
 }
 
-// parse returns a body's JSON, its numbers as they are written, or nil.
-func parse(body []byte) any {
+// parseJSON returns a decoded JSON document with its numbers as json.Number, or
+// nil if body is malformed.
+func parseJSON(body []byte) any {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	var v any
@@ -47,53 +54,58 @@ func parse(body []byte) any {
 	return v
 }
 
-// maxItems bounds how many of a list in JSON are looked at.
+// maxItems is how many items of a JSON list are read.
 const maxItems = 16
 
-// at returns what stands at a path of names; * is every item of a list.
-func at(v any, path string) []any {
-	name, rest, more := strings.Cut(path, ".")
-	if name == "*" {
-		list, _ := v.([]any)
-		var all []any
-		for _, item := range list[:min(len(list), maxItems)] {
-			if !more {
-				all = append(all, item)
-				continue
-			}
-			all = append(all, at(item, rest)...)
-		}
-		return all
-	}
-	object, _ := v.(map[string]any)
-	value, ok := object[name]
-	if !ok || value == nil {
+// lookup returns the values at a dotted path; * stands for every item of a
+// list.
+func lookup(v any, path string) []any {
+	switch {
+	case v == nil:
 		return nil
+	case path == "":
+		return []any{v}
 	}
-	if more {
-		return at(value, rest)
+	name, rest, _ := strings.Cut(path, ".")
+	if name != "*" {
+		object, _ := v.(map[string]any)
+		return lookup(object[name], rest)
 	}
-	return []any{value}
+	list, _ := v.([]any)
+	var all []any
+	for _, item := range list[:min(len(list), maxItems)] {
+		all = append(all, lookup(item, rest)...)
+	}
+	return all
 }
 
-// field returns a field of a JSON object, if v is one and the field a T.
+// texts returns the strings at the paths that are not empty.
+func texts(v any, paths ...string) []string {
+	var all []string
+	for _, path := range paths {
+		for _, value := range lookup(v, path) {
+			if text, ok := value.(string); ok && text != "" {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// field returns a field of v, if v is a JSON object and the field a T.
 func field[T any](v any, name string) (T, bool) {
 	object, _ := v.(map[string]any)
 	value, ok := object[name].(T)
 	return value, ok
 }
 
-// number returns a JSON number.
 func number(v any) (float64, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return 0, false
-	}
+	n, _ := v.(json.Number)
 	f, err := n.Float64()
 	return f, err == nil
 }
 
-// scalar returns a JSON string or number as it is written, and "" for what is neither.
+// scalar returns the text of a JSON string or number, and "" for other values.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -104,20 +116,21 @@ func scalar(v any) string {
 	return ""
 }
 
-// up returns a number of units, rounded up, at most quota.MaxLimit.
-func up(n float64) quota.Units { return quota.Units(math.Ceil(min(n, float64(quota.MaxLimit)))) }
+// roundUp returns n in units, rounded up, at most quota.MaxLimit.
+func roundUp(n float64) quota.Units { return quota.Units(math.Ceil(min(n, float64(quota.MaxLimit)))) }
 
-// quantity returns a field as a number of units, rounded down, or -1.
+// quantity returns a field of v in units, rounded down, or -1 if it has none.
 func quantity(v any, name string) quota.Units {
-	object, _ := v.(map[string]any)
-	n, ok := number(object[name])
+	value, _ := field[json.Number](v, name)
+	n, ok := number(value)
 	if !ok || n < 0 || n > float64(quota.MaxLimit) {
 		return -1
 	}
 	return quota.Units(n)
 }
 
-// bucketName returns the upstream's name of a limit as it is shown and compared.
+// bucketName returns the upstream's name for a limit in lower case, with
+// underscores for anything but letters, digits, dots and hyphens.
 func bucketName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -130,12 +143,8 @@ func bucketName(name string) string {
 	}, name[:min(len(name), 100)])
 }
 
-// The bounds of what is told, in bytes: of a text that is looked at, and of a
-// Reason, which is what a ledger keeps of one.
-const (
-	maxText   = 20 * maxReason
-	maxReason = 200
-)
+// maxText is how many bytes of a text are read.
+const maxText = 20 * quota.MaxReason
 
 var (
 	tags = regexp.MustCompile(`<[^>]*>`)
@@ -143,7 +152,7 @@ var (
 )
 
 // clean returns text without markup, control characters and keys, cut to
-// maxReason.
+// quota.MaxReason bytes.
 func clean(text string) string {
 	text = tags.ReplaceAllString(html.UnescapeString(text[:min(len(text), maxText)]), "")
 	text = strings.Map(func(r rune) rune {
@@ -156,13 +165,8 @@ func clean(text string) string {
 		return r
 	}, text)
 	text = keys.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}REDACTED")
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "")
+	if len(text) > quota.MaxReason {
+		text = strings.ToValidUTF8(text[:quota.MaxReason], "")
 	}
 	return text
-}
-
-// httpStatus is a status as its own words.
-func httpStatus(status int) string {
-	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }

@@ -8,38 +8,36 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// budgets find the one that an upstream's limit is about.
-type budgets []covering
-
-type covering struct {
+// coveredBudget is a budget with its coverage.
+type coveredBudget struct {
 	quota.Budget
 	coverage *quota.Coverage
 }
 
-func newBudgets(list []quota.Budget) budgets {
-	var all budgets
-	for _, b := range list {
-		all = append(all, covering{b, b.Coverage()})
-	}
-	return all
-}
-
-// of returns the budget that a limit of the upstream stands for, or nil: then
-// it is the whole account. Only budgets that cover the call are looked at, and
-// none that is for some lanes or regions: the upstream knows neither. It is
-// the first rule that finds one:
+// match returns the budget that stands for a limit of the upstream, or nil if
+// the limit is the whole account's. It considers the budgets that cover the
+// call, except those for some lanes or regions, which the upstream does not
+// know. The first rule that finds a budget wins:
 //   - its name is the bucket's, or ends in it after a hyphen;
-//   - where buckets are methods' own, it names the call's method, or for the
-//     default bucket, which is what the others leave, all but some methods;
-//   - it is the only one, the only one that counts calls for a bucket of
-//     requests, or units for one of tokens, or the only one of about that limit.
-func (all budgets) of(call quota.Call, l limit, byMethod bool) *quota.Budget {
+//   - if the dialect's buckets belong to methods, it names the call's method, or
+//     for the default bucket, it covers all methods but some;
+//   - it is the only one, the only one that counts calls (for a bucket of
+//     requests) or units (for one of tokens), or the only one with a similar
+//     limit.
+func (r *reader) match(call quota.Call, l limit) *quota.Budget {
 	var found []*quota.Budget
-	for i := range all {
-		b := &all[i]
-		if b.Account == call.Account && len(b.Lanes) == 0 && len(b.Regions) == 0 && b.coverage.Covers(call.Method, call.Caller) {
+	for i := range r.budgets {
+		b := &r.budgets[i]
+		global := len(b.Lanes) == 0 && len(b.Regions) == 0
+		if global && b.Account == call.Account && b.coverage.Covers(call.Method, call.Caller) {
 			found = append(found, &b.Budget)
 		}
+	}
+	first := func(is func(*quota.Budget) bool) *quota.Budget {
+		if i := slices.IndexFunc(found, is); i >= 0 {
+			return found[i]
+		}
+		return nil
 	}
 	only := func(is func(*quota.Budget) bool) *quota.Budget {
 		i := slices.IndexFunc(found, is)
@@ -48,19 +46,13 @@ func (all budgets) of(call quota.Call, l limit, byMethod bool) *quota.Budget {
 		}
 		return found[i]
 	}
-	first := func(is func(*quota.Budget) bool) *quota.Budget {
-		if i := slices.IndexFunc(found, is); i >= 0 {
-			return found[i]
-		}
-		return nil
-	}
 	if b := first(func(b *quota.Budget) bool { return named(b, l.bucket) }); b != nil {
 		return b
 	}
-	if byMethod && l.bucket != "" && l.bucket != defaultBucket {
+	if r.byMethod && l.bucket != "" && l.bucket != defaultBucket {
 		return first(func(b *quota.Budget) bool { return slices.Contains(b.Methods, call.Method) })
 	}
-	if byMethod {
+	if r.byMethod {
 		return first(func(b *quota.Budget) bool { return len(b.Except) > 0 && len(b.Methods) == 0 })
 	}
 	var b *quota.Budget
@@ -73,13 +65,13 @@ func (all budgets) of(call quota.Call, l limit, byMethod bool) *quota.Budget {
 		b = only(func(b *quota.Budget) bool { return b.Measure == quota.Calls })
 	}
 	if b == nil {
-		b = only(func(b *quota.Budget) bool { return about(b, l) })
+		b = only(func(b *quota.Budget) bool { return similar(b, l) })
 	}
 	return b
 }
 
-// about reports whether a limit is as high as a budget's, or up to twice as high.
-func about(b *quota.Budget, l limit) bool { return l.max >= b.Limit && l.max <= 2*b.Limit }
+// similar reports whether a limit is one to two times as high as a budget's.
+func similar(b *quota.Budget, l limit) bool { return l.max >= b.Limit && l.max <= 2*b.Limit }
 
 // named reports whether a budget's name is a bucket's.
 func named(b *quota.Budget, bucket string) bool {
@@ -88,46 +80,44 @@ func named(b *quota.Budget, bucket string) bool {
 	return bucket != "" && (name == bucket || strings.HasSuffix(name, "-"+bucket))
 }
 
-// longest returns the longest cooldown that an answer may ask for: the longest
-// window of the account's budgets.
-func (all budgets) longest(account string) time.Duration {
-	most := time.Duration(0)
-	for i := range all {
-		if all[i].Account == account {
-			most = max(most, length(all[i].Window))
+// maxCooldown returns the longest cooldown that a limit in a response may set:
+// the longest window of the account's budgets.
+func (r *reader) maxCooldown(account string) time.Duration {
+	var longest time.Duration
+	for _, b := range r.budgets {
+		switch {
+		case b.Account != account:
+		case b.Window.Kind() == quota.KindDaily:
+			longest = max(longest, b.Window.Horizon())
+		default:
+			longest = max(longest, b.Window.Length())
 		}
 	}
-	if most == 0 {
+	if longest == 0 {
 		return MaxRetryAfter
 	}
-	return most
+	return longest
 }
 
-func length(w quota.Window) time.Duration {
-	if w.Kind() == quota.KindDaily {
-		return w.Horizon()
-	}
-	return w.Length()
-}
-
-// nearReset is so close to a reset that an answer may be of the window before.
+// nearReset is how close to a reset a response may describe the window before.
 const nearReset = 2 * quota.DefaultMargin
 
-// speaksOf reports whether what is left of a limit can be compared with a
-// budget: both count the same, so far as can be seen. A limit whose name is not the
-// budget's must be about as high: others are of a minute instead of a day, or
-// of requests instead of units. Near its reset the answer may be of the window that ended.
-func speaksOf(b *quota.Budget, l limit) bool {
-	switch {
-	case b.Window.Estimate(), l.left >= b.Limit, l.reset != unknownReset && l.reset <= nearReset, l.max >= 0 && differs(b, l):
+// sameQuota reports whether a budget can be compared with what is left of a
+// limit: both appear to count the same thing. A limit without the budget's
+// name must be similarly high; others are per minute instead of per day, or
+// count requests instead of units. Near its reset a limit may describe the
+// window that has just ended.
+func sameQuota(b *quota.Budget, l limit) bool {
+	resets := l.reset != unknownReset && l.reset <= nearReset
+	higher := l.left >= b.Limit || l.max >= 0 && differs(b, l)
+	if b.Window.Estimate() || resets || higher {
 		return false
 	}
-	return named(b, l.bucket) || about(b, l)
+	return named(b, l.bucket) || similar(b, l)
 }
 
-// differs reports whether a limit cannot be the one that a budget keeps to: it
-// is lower, or so much higher that another one is probably meant, unless the
-// budget's name says that it is this one.
+// differs reports whether a limit cannot be the one that a budget enforces: it
+// is lower, or more than twice as high and not of the budget's name.
 func differs(b *quota.Budget, l limit) bool {
 	return l.max < b.Limit || l.max > 2*b.Limit && !named(b, l.bucket)
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Class is what an answer says about the quota.
+// Class is what kind of response the upstream gave.
 type Class uint8
 
 const (
-	// Fine is an answer that is no error.
+	// Fine is a response that is not an error.
 	Fine Class = iota
-	// Exhausted means that the day's quota of a bucket is spent.
+	// Exhausted means that a daily limit is spent.
 	Exhausted
-	// SlowDown means that calls come too fast, for a minute's limit or one
-	// that is not named.
+	// SlowDown means that calls come too fast for a limit per minute, or for
+	// one that the response does not name.
 	SlowDown
-	// Never means that the limit is 0: no wait lifts it, somebody must.
+	// Never means that the limit is 0: only its owner can raise it.
 	Never
 	// Transient means that the upstream failed; the same call may succeed later.
 	Transient
-	// Permanent means that the same call fails again: a bad request, a key
-	// that is not allowed, something that is not there.
+	// Permanent means that the same call will fail again: a bad request, a
+	// key without permission, a missing resource.
 	Permanent
 )
 
@@ -38,78 +38,83 @@ func (c Class) String() string {
 	return names[c]
 }
 
-// Answer is what one answer of an upstream says.
-type Answer struct {
+// Classification is what a response of one of Google's APIs says about its
+// quota. The zero Classification is a response that is not an error.
+type Classification struct {
 	Class  Class
-	Reason string // the upstream's word and message, without markup, at most 200 bytes
-	Bucket string // whose limit it is: the quota metric's short name, or "default"; empty when it is about none
+	Reason string // the upstream's word and message, without markup, at most quota.MaxReason bytes
+	Bucket string // the short name of the limit's quota metric, or "default"; empty if no limit was hit
 
-	// RetryAfter is how long to wait. For SlowDown it is always set, from a
-	// second to a day, and a minute when the answer does not say. For Transient and Permanent it is
-	// what the answer says, or 0. For others it is 0.
+	// RetryAfter is how long to wait. For SlowDown it is a second to a day, and
+	// a minute if the response does not say. For Transient and Permanent it is
+	// what the response says, or 0. Otherwise it is 0.
 	RetryAfter time.Duration
-	Limit      quota.Units // the upstream's own limit; 0 when it does not say, and for Never
+	Limit      quota.Units // the upstream's limit; 0 if unknown, and for Never
 }
 
-// The wait of a SlowDown.
+// defaultWait and minWait are the default and the minimum wait of a SlowDown. A
+// limit that resets later than maxMinuteWait is not a limit per minute.
 const (
 	defaultWait   = time.Minute
-	leastWait     = time.Second
+	minWait       = time.Second
 	maxMinuteWait = 10 * time.Minute
 )
 
 const defaultBucket = "default"
 
-// Classify reads an answer of Google's APIs. It looks at the ErrorInfo of the
-// body first, then at the reasons, at the message, and at the status last,
-// because one status serves for several cases: since 2026-06 a 429 with
-// rateLimitExceeded may be a bucket's daily limit (observed 2026-09-25,
-// without details 2026-05-27, googleapis/google-api-python-client issue 2753),
-// and a 403 may be a quota or a permission. It never fails: a body that it
-// cannot read, or that has more than 64 KB, leaves the status.
-func Classify(status int, header http.Header, body []byte) Answer {
+// Classify reads a response of one of Google's APIs. It consults the body's
+// ErrorInfo first, then the reasons, then the message, and the status last,
+// because a status is ambiguous: since 2026-06 a 429 with rateLimitExceeded may
+// be a daily limit (observed 2026-09-25, without details 2026-05-27,
+// googleapis/google-api-python-client issue 2753), and a 403 may be a quota or
+// a permission. It never fails: if the body is malformed or has more than 64
+// KB, the status decides.
+func Classify(status int, header http.Header, body []byte) Classification {
 	if status < http.StatusBadRequest {
-		return Answer{}
+		return Classification{}
 	}
-	if len(body) > maxBody {
+	if len(body) > maxErrorBody {
 		body = nil
 	}
-	return newError(status, parse(body)).classify(ParseRetryAfter(header))
+	return parseError(status, parseJSON(body)).classify(ParseRetryAfter(header))
 }
 
-func (e *apiError) classify(after time.Duration, said bool) Answer {
-	answer := Answer{Class: Permanent, Reason: e.text()}
-	found, period := e.limit()
+// classify is Classify for a response whose Retry-After asks for wait, if
+// hasWait.
+func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
+	c := Classification{Class: Permanent, Reason: e.text()}
+	isRateLimit := e.has("rateLimitExceeded", "userRateLimitExceeded") ||
+		e.is(http.StatusForbidden) && slices.Contains(e.details, "RATE_LIMIT_EXCEEDED")
+	found := e.limitInfo()
 	switch {
-	case found.said && found.limit == 0:
-		answer.Class = Never
-	case period == perDay:
-		answer.Class = Exhausted
-	case period == perMinute:
-		answer.Class = SlowDown
+	case found.hasLimit && found.limit == 0:
+		c.Class = Never
+	case found.rate == perDay:
+		c.Class = Exhausted
+	case found.rate == perMinute:
+		c.Class = SlowDown
 	case e.has("quotaExceeded", "dailyLimitExceeded"):
-		answer.Class = Exhausted
+		c.Class = Exhausted
 	case e.says("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
-		answer.Class = Exhausted
+		c.Class = Exhausted
 	case e.says("per minute"):
-		answer.Class = SlowDown
-	case found.named, e.has("rateLimitExceeded", "userRateLimitExceeded"), e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED",
-		e.is(http.StatusForbidden) && slices.Contains(e.details, "RATE_LIMIT_EXCEEDED"):
-		answer.Class = SlowDown
+		c.Class = SlowDown
+	case found.named, isRateLimit, e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
+		c.Class = SlowDown
 	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:
-		answer.Class = Transient
+		c.Class = Transient
 	}
-	switch answer.Class {
+	switch c.Class {
 	case Exhausted, SlowDown, Never:
-		answer.Bucket, answer.Limit = found.bucket(e), found.limit
+		c.Bucket, c.Limit = found.bucket(e), found.limit
 	case Transient, Permanent:
-		answer.RetryAfter = after
+		c.RetryAfter = wait
 	}
-	if answer.Class == SlowDown {
-		if !said {
-			after = defaultWait
+	if c.Class == SlowDown {
+		if !hasWait {
+			wait = defaultWait
 		}
-		answer.RetryAfter = max(after, leastWait)
+		c.RetryAfter = max(wait, minWait)
 	}
-	return answer
+	return c
 }

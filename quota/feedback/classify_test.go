@@ -48,8 +48,7 @@ const (
 	search    = "quota_metric=youtube.googleapis.com/search_list"
 )
 
-// Written here in the shapes that public reports show; TestRecordedBodies has
-// the reports' own.
+// The shapes come from public reports; TestRecordedBodies reads the originals.
 var classified = []struct {
 	name   string
 	status int
@@ -153,8 +152,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// check holds an Answer to what is true of all.
-func check(t *testing.T, status int, got feedback.Answer) {
+// check verifies what holds for every Classification.
+func check(t *testing.T, status int, got feedback.Classification) {
 	t.Helper()
 	slow := got.Class == feedback.SlowDown
 	switch {
@@ -169,7 +168,7 @@ func check(t *testing.T, status int, got feedback.Answer) {
 	}
 }
 
-// The bodies that public reports show, when they are present.
+// TestRecordedBodies reads the bodies in public reports, if they are present.
 func TestRecordedBodies(t *testing.T) {
 	file, err := os.Open("../../../shared/data/errors.ndjson")
 	if errors.Is(err, fs.ErrNotExist) {

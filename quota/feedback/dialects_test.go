@@ -19,10 +19,10 @@ const (
 	asJSON = dated + "Content-Type: application/json\n"
 )
 
-// epoch writes an instant so long after noon as GitHub does.
+// epoch formats a time after noon as GitHub does.
 func epoch(after time.Duration) string { return fmt.Sprint(at(noon).Add(after).Unix()) }
 
-// stop is a verdict with a cooldown; a slow one is retried.
+// stop returns a verdict with a cooldown; slow returns one that is retried.
 func stop(budget string, wait time.Duration, reason string) quota.Verdict {
 	return quota.Verdict{Budget: budget, For: wait, Reason: reason}
 }
@@ -33,7 +33,7 @@ func slow(budget string, wait time.Duration, reason string) quota.Verdict {
 	return v
 }
 
-// limited adds that the upstream's own limit is far from a budget's.
+// limited returns a verdict whose limit is far from a budget's.
 func limited(budget string, limit quota.Units) quota.Verdict {
 	return quota.Verdict{LimitOf: budget, Limit: limit}
 }
@@ -48,7 +48,7 @@ func transient(after time.Duration) quota.Verdict {
 	return quota.Verdict{Transient: true, After: after}
 }
 
-// left adds that so much is left of a budget.
+// left adds the units left of a budget to a verdict.
 func left(v quota.Verdict, budget string, units quota.Units) quota.Verdict {
 	v.LeftOf, v.Left = budget, units
 	return v
@@ -60,13 +60,13 @@ func hour(name string, limit quota.Units) quota.Budget {
 
 var minutely = quota.Budget{Account: "my-project", Name: "minute", Limit: 60, Window: quota.Sliding(time.Minute)}
 
-// github writes the headers of an answer that has so many left for so long.
+// github returns the headers of a response with left calls until reset.
 func github(left int, reset time.Duration, more string) string {
 	return fmt.Sprintf("%sX-RateLimit-Limit: 5000\nX-RateLimit-Used: %d\nX-RateLimit-Remaining: %d\nX-RateLimit-Reset: %s\nX-RateLimit-Resource: core\n%s",
 		asJSON, 5000-left, left, epoch(reset), more)
 }
 
-// dialectTests are in the shapes of the documents that package feedback names.
+// dialectTests follow the documents that package feedback cites.
 var dialectTests = []struct {
 	dialect, name string
 	budgets       []quota.Budget
@@ -177,15 +177,15 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// The day of an upstream whose reset nobody wrote down is asked for every hour.
-func TestUnknownDay(t *testing.T) {
+// A daily limit whose reset is unknown is tried again every hour.
+func TestDailyLimitWithoutZone(t *testing.T) {
 	got := reader(t, "hubspot", feedback.Options{Now: clock(noon)})(call, response(429, asJSON, `{"policyName":"DAILY"}`))
 	if want := stop("", time.Hour, "429 daily day"); got != want {
 		t.Errorf("got %+v; want %+v", got, want)
 	}
 }
 
-// sane holds a verdict at noon to what is true of all, whatever was answered.
+// sane verifies what holds for every verdict at noon, whatever the response.
 func sane(t *testing.T, got quota.Verdict, budgets []quota.Budget) {
 	t.Helper()
 	longest := 25*time.Hour + 31*time.Minute // of google's own day
@@ -208,13 +208,13 @@ func sane(t *testing.T, got quota.Verdict, budgets []quota.Budget) {
 	}
 }
 
-// numbers are the headers of which each is a number or an instant.
+// numbers are the headers that hold a number or a timestamp.
 var numbers = []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Used", "X-RateLimit-Reset", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
 	"RateLimit", "RateLimit-Policy", "RateLimit-Cost", "X-RateLimit-Remaining-Tokens", "X-RateLimit-Reset-Tokens", "Anthropic-RateLimit-Tokens-Remaining", "Anthropic-RateLimit-Tokens-Reset",
 	"X-HubSpot-RateLimit-Daily-Remaining", "X-HubSpot-RateLimit-Remaining", "X-HubSpot-RateLimit-Interval-Milliseconds", "Sforce-Limit-Info", "X-Shopify-Shop-Api-Call-Limit"}
 
-// TestNonsense puts what no header means into each header, in each dialect.
-func TestNonsense(t *testing.T) {
+// TestMalformedHeaders sets each header to malformed values, in each dialect.
+func TestMalformedHeaders(t *testing.T) {
 	nonsense := []string{"-1", "1e3", "0x10", "1000000000000", "9223372036854775808", "NaN", "Inf", "", "1.5", "60, 120", "60\n120", strings.Repeat("9", 4096),
 		"Fri, 31 Dec 9999 23:59:59 GMT", "9999-12-31T23:59:59Z", "2020-01-01T00:00:00Z", "-5s", "1e9h", "99999999h", "api-usage=-1/0", "5/0", "1/2/3", `"a;r=0`, `"a";r=-1;t=-1`, `"a";r=0;t=1e9`, `r=0;t=99999999999`, "0"}
 	budgets := []quota.Budget{hour("all", 100)}
@@ -237,8 +237,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// FuzzDialects reads any answer in every dialect: nothing panics, and every
-// verdict is sane and the same again.
+// FuzzDialects reads arbitrary responses in every dialect: nothing panics, and
+// every verdict is sane and deterministic.
 func FuzzDialects(f *testing.F) {
 	for _, test := range dialectTests {
 		f.Add(test.status, test.header, test.body)

@@ -1,18 +1,19 @@
-// Package feedback reads from an upstream's answer what it says about its
-// quota: that a limit is spent for a time, that calls come too fast, what the
-// call really cost, how much is left, or nothing. It knows the answers of
-// several upstreams by name:
+// Package feedback reads what an upstream's response says about its quota:
+// that a limit is exhausted, that calls come too fast, what the call really
+// cost, or how much is left. It knows the dialects of several upstreams by
+// name:
 //
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
 //
-// Whatever its status, an error with a Retry-After (or Retry-After-Ms) above 0
-// is a cooldown of that length, up to a day: of the budget whose limit the
-// answer is about, or of the whole account, as for a 5xx. A limit of 0, which no
-// wait lifts, is not. In answers that are not errors Retry-After is
-// about something else, such as a redirect or a job to poll, and is not read.
+// An error response with a Retry-After (or Retry-After-Ms) above 0 sets a
+// cooldown of that length, at most a day, whatever its status. The cooldown
+// stops the budget that matches the limit in the response; it stops the whole
+// account when none matches and after a 5xx. A limit of 0 sets no cooldown,
+// because waiting does not lift it. In other responses Retry-After means
+// something else, such as when to poll a job, and is ignored.
 //
-// Times in an answer are taken against its own Date, so that no clock here
-// matters; without a Date, against the host's clock.
+// Times in a response are compared with its Date header, so that the host's
+// clock does not matter. Without a Date, the host's clock is used.
 package feedback
 
 import (
@@ -27,49 +28,50 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Options are for New. Without any, a cooldown stops the whole account and is
-// at most a day long, unless the upstream's own day ends later.
+// Options configures New. The zero Options stops the whole account on every
+// cooldown, for at most a day or until the upstream's day ends.
 type Options struct {
-	// Zone is where the upstream's day ends. nil is America/Los_Angeles for
-	// google, as "daily quotas reset at midnight Pacific Time"
-	// (developers.google.com/youtube/v3/determine_quota_cost, 2026-11-20), and
-	// not known for the others.
+	// Zone is the time zone in which the upstream's day ends. nil is
+	// America/Los_Angeles for google, as "daily quotas reset at midnight
+	// Pacific Time" (developers.google.com/youtube/v3/determine_quota_cost,
+	// 2026-11-20), and unknown for the other dialects.
 	Zone *time.Location
 
-	// Resets is the upstream's own day, or month, where it begins at another time
-	// than Zone's midnight, or with another margin. A cooldown of the day's quota ends when
-	// the next one has begun, a margin after the boundary. The zero Window is Zone's day.
+	// Resets is the upstream's own day or month, if it does not begin at
+	// midnight in Zone or has another margin. A cooldown of a daily limit ends
+	// when the next period has begun, a margin after the boundary. The zero
+	// Window is the day of Zone.
 	Resets quota.Window
 
-	// Budgets are those that the calls are charged to. A limit of the upstream
-	// is one of theirs when its name says so, or else the call's method or what
-	// it counts; otherwise it is the whole account's. No cooldown is longer than
-	// the longest window of the account, except until the upstream's day ends,
-	// and for what Retry-After says.
+	// Budgets are the budgets that calls are charged to. A limit of the
+	// upstream is matched to one of them by its name, else by the call's method
+	// or by what it counts; a limit that matches none is the whole account's. A
+	// cooldown is at most as long as the account's longest window, except for
+	// one that lasts until the upstream's day ends and one set by Retry-After.
 	Budgets []quota.Budget
 
-	// NotModified returns what a call costs that is answered with 304. nil
-	// is its full cost.
+	// NotModified returns what a call costs whose response is a 304. nil means
+	// the full price.
 	NotModified func(quota.Call) quota.Units
 
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
 }
 
-// Names returns the names that New knows, sorted.
+// Names returns the dialects that New accepts, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(dialects())) }
 
-// New returns what reads the answers of an upstream, for
-// quota.Transport.Feedback. It is safe for concurrent use. An unknown name is an
-// error that lists those it knows.
+// New returns a function for quota.Transport.Feedback that reads responses in
+// the named dialect. The function is safe for concurrent use. An unknown name
+// is an error that lists the known ones.
 //
-// It reads the body of an error, and of other answers only if they are JSON in
-// which this upstream says something; at most so much as is needed, and puts back
-// a body that reads the same.
+// The function reads the body of error responses, and of JSON responses in
+// which the dialect reports costs or limits. It reads a bounded amount and
+// replaces the body with one that reads the same.
 func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict, error) {
 	d, ok := dialects()[name]
 	if !ok {
-		return nil, fmt.Errorf("feedback: no dialect %q; name one of %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("feedback: unknown dialect %q; name one of %s", name, strings.Join(Names(), ", "))
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -80,7 +82,10 @@ func New(name string, o Options) (func(quota.Call, *http.Response) quota.Verdict
 	if o.Resets.Kind() != quota.KindDaily && o.Zone != nil {
 		o.Resets = quota.Daily(o.Zone)
 	}
-	r := &reader{dialect: d, Options: o, budgets: newBudgets(o.Budgets)}
+	r := &reader{dialect: d, Options: o}
+	for _, b := range o.Budgets {
+		r.budgets = append(r.budgets, coveredBudget{b, b.Coverage()})
+	}
 	return r.verdict, nil
 }
 
@@ -88,200 +93,207 @@ func pacific() *time.Location {
 	if zone, err := time.LoadLocation("America/Los_Angeles"); err == nil {
 		return zone
 	}
-	// A host without time zones: an hour late in summer, never early.
+	// Without time zone data: an hour late in summer, never early.
 	return time.FixedZone("PST", -8*60*60)
 }
 
-// reader makes verdicts of one upstream's answers.
+// reader turns one upstream's responses into verdicts.
 type reader struct {
 	dialect
 	Options
-	budgets budgets
+	budgets []coveredBudget
 }
 
-// answer is what is read of one response, in any dialect.
-type answer struct {
+// response is what is read from one response, in any dialect.
+type response struct {
 	call   quota.Call
 	status int
 	header http.Header
-	now    time.Time // by the upstream's clock: the answer's Date and Age, or else by ours
-	json   any       // the body; nil when nobody looked, or it is no JSON
+	now    time.Time // Date plus Age, on the upstream's clock; without a Date, the host's time
+	json   any       // the body; nil if it was not read or is not JSON
 
 	class  Class
 	word   string // what is wrong, in the upstream's words
-	about  limit  // whose limit it is, so far as it is said
+	about  limit  // the limit that was hit, as far as the response says
 	limits []limit
 
-	after time.Duration // how long to wait, when said
-	said  bool
-	day   bool // until the upstream's day ends
+	wait    time.Duration // how long the response asks to wait, if hasWait
+	hasWait bool
+	daily   bool // the limit resets when the upstream's day ends
 
-	cost         quota.Units // what the call really cost, when costed
-	costed       bool
-	undocumented bool // by a header that no document of the upstream defines
+	cost         quota.Units // what the call really cost, if hasCost
+	hasCost      bool
+	undocumented bool // the upstream's documentation does not define the cost
 }
 
-// verdict is for quota.Transport.Feedback.
 func (r *reader) verdict(call quota.Call, resp *http.Response) quota.Verdict {
 	if resp == nil {
 		return quota.Verdict{}
 	}
-	a := r.read(call, resp)
+	res := r.read(call, resp)
 	var v quota.Verdict
-	r.settle(&v, a)
-	switch a.class {
+	r.settle(&v, res)
+	switch res.class {
 	case Never:
-		v.Never, v.Reason = true, a.reason()
+		v.Never, v.Reason = true, res.reason()
 	case Exhausted, SlowDown:
-		r.stop(&v, a)
+		r.stop(&v, res)
 	default:
-		r.pauseFor(&v, a)
-		if a.status != http.StatusUnauthorized { // its limits are not this key's
-			r.readLimits(&v, a)
+		r.honorRetryAfter(&v, res)
+		if res.status != http.StatusUnauthorized { // its limits belong to another key
+			r.applyLimits(&v, res)
 		}
 	}
 	return v
 }
 
-// settle takes what the call cost from an answer. Only what an upstream
-// documents for an answer that is fine may be less than the price, and not
-// nothing; a 304 costs what NotModified says.
-func (r *reader) settle(v *quota.Verdict, a *answer) {
-	if a.costed {
-		v.Settled, v.Units = true, min(max(a.cost, 1), quota.MaxUnits)
-		v.Undocumented = a.undocumented || a.status >= http.StatusBadRequest
+// settle sets what the call cost. Only a documented cost in a successful
+// response may be lower than the price, and it is at least 1. A 304 costs what
+// NotModified returns.
+func (r *reader) settle(v *quota.Verdict, res *response) {
+	if res.hasCost {
+		v.Settled, v.Units = true, min(max(res.cost, 1), quota.MaxUnits)
+		v.Undocumented = res.undocumented || res.status >= http.StatusBadRequest
 	}
-	if a.status == http.StatusNotModified && r.NotModified != nil {
-		if units := r.NotModified(a.call); units >= 0 && units < a.call.Units {
-			v.Settled, v.Undocumented, v.Units = true, false, units
-		}
+	if res.status != http.StatusNotModified || r.NotModified == nil {
+		return
+	}
+	if units := r.NotModified(res.call); units >= 0 && units < res.call.Units {
+		v.Settled, v.Undocumented, v.Units = true, false, units
 	}
 }
 
-// pauseFor makes a cooldown of what an error that is about no limit says of
-// when to come back: of the account for an upstream that is out of order, else
-// of the budget that covers such calls.
-func (r *reader) pauseFor(v *quota.Verdict, a *answer) {
-	if a.class == Transient {
-		v.Transient, v.After = true, a.after
+// honorRetryAfter sets the cooldown that an error asks for which is not about
+// a limit: on the account if the upstream failed, else on the budget that
+// covers such calls.
+func (r *reader) honorRetryAfter(v *quota.Verdict, res *response) {
+	if res.class == Transient {
+		v.Transient, v.After = true, res.wait
 	}
-	if a.status < http.StatusBadRequest || !a.said || a.after <= 0 {
+	if res.status < http.StatusBadRequest || !res.hasWait || res.wait <= 0 {
 		return
 	}
-	v.For, v.Reason = a.after, a.reason()
-	if v.Transient { // a retry waits for the cooldown's end
-		v.After = time.Microsecond
-	} else if budget := r.budgets.of(a.call, a.about, r.byMethod); budget != nil {
+	v.For, v.Reason = res.wait, res.reason()
+	if v.Transient {
+		v.After = retryAfterCooldown
+	} else if budget := r.match(res.call, res.about); budget != nil {
 		v.Budget = budget.Name
 	}
 }
 
-// read reads an answer.
-func (r *reader) read(call quota.Call, resp *http.Response) *answer {
-	a := &answer{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
-	if date, ok := dateOf(a.header); ok {
-		a.now = date
-		if age, ok := single(a.header, "Age"); ok { // a cache has held it so long
-			a.now = date.Add(max(0, delta.read(age, date)))
+// retryAfterCooldown is the Verdict.After of a retry that has nothing to wait
+// for but the cooldown's end.
+const retryAfterCooldown = time.Microsecond
+
+func (r *reader) read(call quota.Call, resp *http.Response) *response {
+	res := &response{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
+	if date, ok := dateOf(res.header); ok {
+		res.now = date
+		if age := single(res.header, "Age"); age != "" { // how long a cache has held it
+			res.now = date.Add(max(0, delta.parse(age, date)))
 		}
 	}
 	switch {
-	case a.status >= http.StatusBadRequest:
-		a.json = parse(unpacked(resp, peek(resp, maxBody), maxBody))
-	case a.status == http.StatusOK && r.looksInto(resp):
-		a.json = parse(unpacked(resp, peek(resp, maxFine), maxFine))
+	case res.status >= http.StatusBadRequest:
+		res.json = parseJSON(gunzip(resp, peek(resp, maxErrorBody), maxErrorBody))
+	case res.status == http.StatusOK && r.readsBody(resp):
+		res.json = parseJSON(gunzip(resp, peek(resp, maxBody), maxBody))
 	}
-	a.after, a.said = retryAfter(a.header, a.now)
-	for _, f := range r.headers {
-		a.limits = append(a.limits, f.read(a)...)
+	res.wait, res.hasWait = retryAfter(res.header, res.now)
+	for _, h := range r.headers {
+		res.limits = append(res.limits, h.read(res)...)
 	}
-	if r.look != nil {
-		r.look(a)
+	if r.inspect != nil {
+		r.inspect(res)
 	}
-	if a.class == Fine {
-		r.classify(a)
+	if res.class == Fine {
+		r.classify(res)
 	}
-	a.readCost(r.cost)
-	return a
+	res.readCost(r.cost)
+	return res
 }
 
-// stop makes a cooldown of an answer that says stop.
-func (r *reader) stop(v *quota.Verdict, a *answer) {
-	budget := r.budgets.of(a.call, a.about, r.byMethod)
-	if budget != nil {
+// stop sets the cooldown of a response that says to stop.
+func (r *reader) stop(v *quota.Verdict, res *response) {
+	if budget := r.match(res.call, res.about); budget != nil {
 		v.Budget = budget.Name
 	}
-	v.Reason = a.reason()
-	if a.class == SlowDown { // a retry waits for the cooldown's end
-		v.Transient, v.After = true, time.Microsecond
+	v.Reason = res.reason()
+	if res.class == SlowDown {
+		v.Transient, v.After = true, retryAfterCooldown
 	}
-	if a.day && r.dayIsKnown() {
-		v.For = r.untilDay(a)
+	if res.daily && r.knowsDay() {
+		v.For = r.untilDayEnds(res)
 		return
 	}
-	if a.said {
-		v.For = max(a.after, leastWait)
+	if res.hasWait {
+		v.For = max(res.wait, minWait)
 		return
 	}
-	wait, said := a.reset()
+	wait, known := res.untilReset()
 	switch {
-	case said:
-	case a.day: // nothing says when that day ends
+	case known:
+	case res.daily: // the end of that day is not known
 		wait = time.Hour
 	default:
 		wait = cmp.Or(r.pause, defaultWait)
 	}
-	v.For = max(min(wait, r.budgets.longest(a.call.Account)), leastWait)
+	v.For = max(min(wait, r.maxCooldown(res.call.Account)), minWait)
 }
 
-// untilDay returns how long it is until the upstream's next day has begun.
-func (r *reader) untilDay(a *answer) time.Duration { return r.Resets.Day(a.now).Opens.Sub(a.now) }
+// untilDayEnds returns how long it is until the upstream's next day has begun.
+func (r *reader) untilDayEnds(res *response) time.Duration {
+	return r.Resets.Day(res.now).Opens.Sub(res.now)
+}
 
-// dayIsKnown reports whether it is known when the upstream's day ends.
-func (r *reader) dayIsKnown() bool { return r.Resets.Kind() == quota.KindDaily }
+// knowsDay reports whether the end of the upstream's day is known.
+func (r *reader) knowsDay() bool { return r.Resets.Kind() == quota.KindDaily }
 
-// readLimits takes from an answer that does not say stop what its limits ask
-// for: a cooldown of the one with nothing left that lasts longest, and how much
-// is left of the smallest other.
-func (r *reader) readLimits(v *quota.Verdict, a *answer) {
-	fit, odd := map[*quota.Budget]bool{}, map[*quota.Budget]quota.Units{}
-	for _, l := range a.limits {
-		budget := r.budgets.of(a.call, l, r.byMethod)
+// applyLimits acts on the limits in a response that does not say to stop. Of
+// those with nothing left, the one that lasts longest sets a cooldown; of the
+// others, the one with the least left is compared with its budget.
+func (r *reader) applyLimits(v *quota.Verdict, res *response) {
+	plausible, highest := map[*quota.Budget]bool{}, map[*quota.Budget]quota.Units{}
+	for _, l := range res.limits {
+		budget := r.match(res.call, l)
 		if budget != nil && l.max >= 0 && !l.leaky {
-			fit[budget] = fit[budget] || !differs(budget, l)
-			odd[budget] = max(odd[budget], l.max)
+			plausible[budget] = plausible[budget] || !differs(budget, l)
+			highest[budget] = max(highest[budget], l.max)
 		}
+		malformed := l.left < 0 || l.max >= 0 && l.left > l.max
 		switch {
-		case l.left < 0 || l.max >= 0 && l.left > l.max:
+		case malformed:
 		case l.left == 0:
-			r.stopForLimit(v, a, l, budget)
-		case budget != nil && speaksOf(budget, l) && (v.LeftOf == "" || l.left < v.Left):
+			r.stopAtLimit(v, res, l, budget)
+		case budget != nil && sameQuota(budget, l) && (v.LeftOf == "" || l.left < v.Left):
 			v.LeftOf, v.Left = budget.Name, l.left
 		}
 	}
 	for i := range r.budgets {
 		b := &r.budgets[i].Budget
-		if most, ok := odd[b]; ok && !fit[b] && v.LimitOf == "" {
-			v.LimitOf, v.Limit = b.Name, most
+		if limit, ok := highest[b]; ok && !plausible[b] && v.LimitOf == "" {
+			v.LimitOf, v.Limit = b.Name, limit
 		}
 	}
 }
 
-// stopForLimit makes a cooldown of a limit of which nothing is left.
-func (r *reader) stopForLimit(v *quota.Verdict, a *answer, l limit, budget *quota.Budget) {
+// stopAtLimit sets the cooldown of a limit with nothing left, unless v already
+// has one that is at least as long.
+func (r *reader) stopAtLimit(v *quota.Verdict, res *response, l limit, budget *quota.Budget) {
 	var wait time.Duration
 	switch {
-	case l.day && r.dayIsKnown():
-		wait = r.untilDay(a)
+	case l.daily && r.knowsDay():
+		wait = r.untilDayEnds(res)
 	case l.reset == unknownReset:
 		wait = cmp.Or(r.pause, defaultWait)
 	default:
-		wait = min(l.reset, r.budgets.longest(a.call.Account))
+		wait = min(l.reset, r.maxCooldown(res.call.Account))
 	}
 	if wait <= v.For {
 		return
 	}
-	v.For, v.Budget, v.Reason = wait, "", fmt.Sprintf("%d, nothing left", a.status)
+	v.For, v.Budget = wait, ""
+	v.Reason = fmt.Sprintf("%d, nothing left", res.status)
 	if l.bucket != "" {
 		v.Reason += " of " + l.bucket
 	}
@@ -290,11 +302,11 @@ func (r *reader) stopForLimit(v *quota.Verdict, a *answer, l limit, budget *quot
 	}
 }
 
-// reason is the status, the upstream's word and whose limit it is:
+// reason returns the status, the upstream's word and the name of the limit:
 // 429 rateLimitExceeded search_list.
-func (a *answer) reason() string {
-	text := fmt.Sprintf("%d %s", a.status, cmp.Or(a.word, http.StatusText(a.status)))
-	if bucket := a.about.bucket; bucket != "" && bucket != defaultBucket {
+func (res *response) reason() string {
+	text := fmt.Sprintf("%d %s", res.status, cmp.Or(res.word, http.StatusText(res.status)))
+	if bucket := res.about.bucket; bucket != "" && bucket != defaultBucket {
 		text += " " + bucket
 	}
 	return clean(text)

@@ -30,7 +30,7 @@ func at(text string) time.Time {
 
 func clock(text string) func() time.Time { return func() time.Time { return at(text) } }
 
-// reader returns what reads the answers of an upstream.
+// reader returns a function that reads the responses of an upstream.
 func reader(t testing.TB, name string, o feedback.Options) func(quota.Call, *http.Response) quota.Verdict {
 	t.Helper()
 	read, err := feedback.New(name, o)
@@ -40,7 +40,7 @@ func reader(t testing.TB, name string, o feedback.Options) func(quota.Call, *htt
 	return read
 }
 
-// response makes an answer; its header is written as "Name: value" lines.
+// response returns a response whose header is given as "Name: value" lines.
 func response(status int, header, text string) *http.Response {
 	resp := &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
 		Request: &http.Request{URL: &url.URL{Path: "/graphql"}}}
@@ -86,8 +86,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// An upstream whose day, or month, begins at another time than midnight, or whose clock
-// is further off, lifts a cooldown then.
+// If the upstream's day or month does not begin at midnight, or its clock is
+// further off, the cooldown ends accordingly.
 func TestResets(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -115,8 +115,8 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// A caller that asks for gzip itself gets what was sent, and what it says is read all the same.
-func TestPackedBody(t *testing.T) {
+// A caller that asks for gzip itself gets the compressed body, which is read too.
+func TestGzippedBody(t *testing.T) {
 	pack := func(text string) string {
 		var b strings.Builder
 		w := gzip.NewWriter(&b)
@@ -198,7 +198,7 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// tracked is a body that fails once after its text, or not, and knows how it was used.
+// tracked is a body that may fail after its text and that records how it is used.
 type tracked struct {
 	io.Reader
 	fail         error
@@ -216,8 +216,8 @@ func (b *tracked) Read(p []byte) (int, error) {
 
 func (b *tracked) Close() error { b.closed++; return nil }
 
-// The caller reads what was sent: all of it, then the same error, or none.
-func TestBodyIsPutBack(t *testing.T) {
+// The caller reads all that was sent, then the same error or io.EOF.
+func TestBodyReadsTheSame(t *testing.T) {
 	broken := errors.New("connection reset")
 	long := strings.Repeat("0123456789abcdef", 640<<10) // 10 MB
 	json := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
@@ -258,8 +258,8 @@ func TestBodyIsPutBack(t *testing.T) {
 	}
 }
 
-// Behind a Transport, one spent bucket stops the calls of its budget before the
-// wire, and no others; who met it is told to those who are stopped.
+// Behind a Transport, a spent bucket stops the calls of its budget before the
+// wire, and no others. Their refusals name the caller that hit the limit.
 func TestTransport(t *testing.T) {
 	hits := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

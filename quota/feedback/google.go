@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -9,33 +10,34 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// google is the look of the dialect of Google's APIs.
-func google(a *answer) {
-	if a.status < http.StatusBadRequest {
+// google reads an error of one of Google's APIs.
+func google(res *response) {
+	if res.status < http.StatusBadRequest {
 		return
 	}
-	e := newError(a.status, a.json)
-	answer := e.classify(a.after, a.said)
-	a.class, a.word, a.day = answer.Class, e.word(), answer.Class == Exhausted
-	a.about = limit{bucket: answer.Bucket, max: -1, left: -1, reset: unknownReset}
-	a.after, a.said = answer.RetryAfter, answer.RetryAfter > 0
+	e := parseError(res.status, res.json)
+	c := e.classify(res.wait, res.hasWait)
+	res.class, res.word = c.Class, e.word()
+	res.daily = c.Class == Exhausted
+	res.about = unknownLimit(c.Bucket)
+	res.wait, res.hasWait = c.RetryAfter, c.RetryAfter > 0
 }
 
-// apiError is what can be read of an error's body. Its shape is only hoped for: every part
-// may be missing, or of another type.
+// apiError is what an error's body says. Every part may be missing.
 type apiError struct {
 	status   int    // of HTTP
-	code     int    // the body's own; 0: none. A 410 with a code of 503 occurs (google-api-dotnet-client issue 777)
+	code     int    // in the body, or 0; a 410 with a code of 503 occurs (google-api-dotnet-client issue 777)
 	name     string // RESOURCE_EXHAUSTED
 	reasons  []string
 	messages []string            // the error's own first
-	details  []string            // the reasons of its details
-	metadata []map[string]string // of its details
+	details  []string            // the reasons in its details
+	metadata []map[string]string // in its details
 }
 
-func newError(status int, body any) *apiError {
+// parseError reads the parts of a decoded body that have the expected types.
+func parseError(status int, body any) *apiError {
 	e := &apiError{status: status}
-	if list, ok := body.([]any); ok && len(list) > 0 { // as streaming methods answer
+	if list, ok := body.([]any); ok && len(list) > 0 { // streaming methods send a list
 		body = list[0]
 	}
 	fields, _ := field[map[string]any](body, "error")
@@ -43,22 +45,12 @@ func newError(status int, body any) *apiError {
 		e.code = int(code)
 	}
 	e.name, _ = fields["status"].(string)
-	texts := func(paths ...string) (found []string) {
-		for _, path := range paths {
-			for _, v := range at(fields, path) {
-				if text, ok := v.(string); ok && text != "" {
-					found = append(found, text)
-				}
-			}
-		}
-		return found
-	}
-	e.reasons, e.details = texts("errors.*.reason"), texts("details.*.reason")
-	e.messages = texts("message", "errors.*.message")
-	for _, v := range at(fields, "details.*.metadata") {
+	e.reasons, e.details = texts(fields, "errors.*.reason"), texts(fields, "details.*.reason")
+	e.messages = texts(fields, "message", "errors.*.message")
+	for _, v := range lookup(fields, "details.*.metadata") {
 		data := map[string]string{}
 		for _, name := range []string{"quota_limit", "quota_unit", "quota_metric", "quota_limit_value"} {
-			for _, value := range at(v, name) {
+			for _, value := range lookup(v, name) {
 				data[name] = scalar(value)
 			}
 		}
@@ -67,20 +59,20 @@ func newError(status int, body any) *apiError {
 	return e
 }
 
-// is reports whether the status, or the body's own code, which may differ, is
-// this one.
+// is reports whether the HTTP status or the body's code is code; they may
+// differ.
 func (e *apiError) is(code int) bool { return e.status == code || e.code == code }
 
-// has reports whether the body gives one of these reasons.
+// has reports whether the body has one of these reasons.
 func (e *apiError) has(reasons ...string) bool {
 	return slices.ContainsFunc(e.reasons, func(r string) bool { return slices.Contains(reasons, r) })
 }
 
-// says reports whether a message about a quota or limit holds these words. One
-// about a permission may speak of limits too.
+// says reports whether a message about a quota or a limit contains one of these
+// words. It is false for an error about permissions, which may mention limits.
 func (e *apiError) says(words ...string) bool {
-	slow := e.is(http.StatusTooManyRequests)
-	if !slow && (!e.is(http.StatusForbidden) || e.has("forbidden", "insufficientPermissions")) {
+	permission := e.has("forbidden", "insufficientPermissions")
+	if !e.is(http.StatusTooManyRequests) && (permission || !e.is(http.StatusForbidden)) {
 		return false
 	}
 	return slices.ContainsFunc(e.messages, func(message string) bool {
@@ -100,11 +92,12 @@ func (e *apiError) word() string {
 	return ""
 }
 
-// text returns the upstream's word for what is wrong, and its message.
+// text returns the upstream's word for what is wrong, or else the status,
+// followed by its message.
 func (e *apiError) text() string {
 	text := e.word()
 	if text == "" {
-		text = httpStatus(e.status)
+		text = strings.TrimSpace(fmt.Sprintf("%d %s", e.status, http.StatusText(e.status)))
 	}
 	if len(e.messages) > 0 {
 		text += ": " + e.messages[0]
@@ -112,44 +105,45 @@ func (e *apiError) text() string {
 	return clean(text)
 }
 
-// period is what a limit is for.
-type period uint8
+// rate is the period that a limit counts over.
+type rate uint8
 
 const (
-	unknown period = iota
+	unknownRate rate = iota
 	perMinute
 	perDay
 )
 
 // limitInfo is what an ErrorInfo says about a limit.
 type limitInfo struct {
-	metric string // youtube.googleapis.com/search_list
-	name   string // defaultSearchListPerDayPerProject
-	named  bool   // there is one
-	limit  quota.Units
-	said   bool // limit is what the answer says
+	metric   string // youtube.googleapis.com/search_list
+	name     string // defaultSearchListPerDayPerProject
+	rate     rate
+	named    bool        // it has a name or a unit
+	limit    quota.Units // if hasLimit
+	hasLimit bool
 }
 
-// limit returns the limit that the details name, the longest of several.
-func (e *apiError) limit() (found limitInfo, longest period) {
+// limitInfo returns the limit that the details name: a limit of 0 if there is
+// one, else the one with the longest period.
+func (e *apiError) limitInfo() (found limitInfo) {
 	for _, data := range e.metadata {
 		name, unit := data["quota_limit"], data["quota_unit"]
-		info := limitInfo{metric: data["quota_metric"], name: name, named: name != "" || unit != ""}
+		info := limitInfo{metric: data["quota_metric"], name: name, rate: rateOf(name, unit), named: name != "" || unit != ""}
 		if value := units(data["quota_limit_value"]); value >= 0 {
-			info.limit, info.said = value, true
+			info.limit, info.hasLimit = value, true
 		}
-		p := periodOf(name, unit)
-		if info.said && info.limit == 0 {
-			return info, p
+		if info.hasLimit && info.limit == 0 {
+			return info
 		}
-		if info.named && (!found.named || p > longest) {
-			found, longest = info, p
+		if info.named && (!found.named || info.rate > found.rate) {
+			found = info
 		}
 	}
-	return found, longest
+	return found
 }
 
-func periodOf(name, unit string) period {
+func rateOf(name, unit string) rate {
 	name, unit = strings.ToLower(name), strings.ToLower(unit)
 	is := func(prefix string) bool { return unit == prefix || strings.HasPrefix(unit, prefix+"/") }
 	switch {
@@ -158,7 +152,7 @@ func periodOf(name, unit string) period {
 	case is("1/min"), is("1/minute"), strings.Contains(name, "perminute"):
 		return perMinute
 	}
-	return unknown
+	return unknownRate
 }
 
 var (
@@ -167,9 +161,9 @@ var (
 	capital    = regexp.MustCompile(`[A-Z]`)
 )
 
-// bucket returns the metric's short name, from the details, where a limit is
-// named after it (defaultSearchListPerDayPerProject is search_list's), or else
-// from the message, which has only a name for people.
+// bucket returns the metric's short name. It comes from the details, where the
+// name of a limit contains it (defaultSearchListPerDayPerProject is that of
+// search_list), or else from the message, which has only a display name.
 func (l limitInfo) bucket(e *apiError) string {
 	metric := l.metric[strings.LastIndexByte(l.metric, '/')+1:]
 	if found := limitName.FindStringSubmatch(l.name); metric == "" && found != nil {

@@ -9,54 +9,64 @@ import (
 )
 
 // ietf reads the headers of draft-ietf-httpapi-ratelimit-headers in all
-// spellings: RateLimit-Limit, -Remaining and -Reset (to 06), one RateLimit of
-// limit=, remaining=, reset= (07), and lists of named policies, "default";r=50;t=30
-// (from 08 on). Resets are always seconds. A cost stands in none of the drafts;
-// RateLimit-Cost, X-RateLimit-Cost and a parameter cost= are read where sent.
-func ietf(a *answer) {
-	policies := members(a.header, "Ratelimit-Policy")
-	if l := (headers{left: "Ratelimit-Remaining", reset: "Ratelimit-Reset", clock: delta}).read(a); l != nil {
-		l[0].max = -1
-		if list := members(a.header, "Ratelimit-Limit"); len(list) > 0 {
+// versions: RateLimit-Limit, -Remaining and -Reset (up to 06), one RateLimit of
+// limit=, remaining=, reset= (07), and lists of named policies such as
+// "default";r=50;t=30 (from 08 on). Resets are in seconds. No draft defines a
+// cost; RateLimit-Cost, X-RateLimit-Cost and a parameter cost= are read anyway.
+func ietf(res *response) {
+	policies := members(res.header, "Ratelimit-Policy")
+	if l := (limitHeaders{left: "Ratelimit-Remaining", reset: "Ratelimit-Reset", format: delta}).read(res); l != nil {
+		if list := members(res.header, "Ratelimit-Limit"); len(list) > 0 {
 			l[0].max = units(list[0].name)
 		}
-		a.limits = append(a.limits, l...)
+		res.limits = append(res.limits, l...)
 	}
-	list := members(a.header, "Ratelimit")
-	if len(list) > 0 && slices.ContainsFunc(list, func(m member) bool { return m.name == "remaining" }) {
-		list = []member{together(list)}
+	list := members(res.header, "Ratelimit")
+	if slices.ContainsFunc(list, func(m member) bool { return m.name == "remaining" }) {
+		var one member
+		for _, m := range list {
+			one.parameters = append(one.parameters, m.parameters...)
+		}
+		list = []member{one}
 	}
 	for _, m := range list {
-		l := limit{bucket: bucketName(m.name), max: m.number("limit", "q"), left: m.number("remaining", "r"), reset: unknownReset}
-		if t := m.number("reset", "t"); t >= 0 {
-			l.reset = delta.read(m.text("reset", "t"), a.now)
-		}
+		l := limit{bucket: bucketName(m.name), max: m.number("limit", "q"), left: m.number("remaining", "r")}
+		l.reset = delta.parse(m.text("reset", "t"), res.now)
 		if p, ok := policyOf(policies, m); ok {
 			if strings.HasPrefix(p.text("qu"), "content-bytes") || strings.HasPrefix(p.text("qu"), "concurrent") {
 				continue // neither units nor calls
 			}
 			if l.max < 0 {
-				l.max = p.quota()
+				l.max = p.number("q")
+			}
+			if l.max < 0 { // older drafts
+				l.max = units(p.name)
 			}
 			if l.reset == unknownReset {
-				l.reset = delta.read(p.text("w"), a.now)
+				l.reset = delta.parse(p.text("w"), res.now)
 			}
 		}
 		if n := m.number("cost"); n >= 0 {
-			a.cost, a.costed, a.undocumented = n, true, true
+			res.setUndocumentedCost(n)
 		}
 		if l.left >= 0 || l.reset >= 0 {
-			a.limits = append(a.limits, l)
+			res.limits = append(res.limits, l)
 		}
 	}
 	for _, name := range []string{"Ratelimit-Cost", "X-Ratelimit-Cost"} {
-		if text, ok := single(a.header, name); ok && units(text) >= 0 {
-			a.cost, a.costed, a.undocumented = units(text), true, true
+		if n := units(single(res.header, name)); n >= 0 {
+			res.setUndocumentedCost(n)
 		}
 	}
 }
 
-// policyOf returns the policy of that name, or the only one.
+func (res *response) setUndocumentedCost(cost quota.Units) {
+	res.cost = cost
+	res.hasCost, res.undocumented = true, true
+}
+
+// policyOf returns the policy of m's name, or the only policy if m or the policy
+// has no name.
 func policyOf(policies []member, m member) (member, bool) {
 	for _, p := range policies {
 		if p.name == m.name {
@@ -69,8 +79,8 @@ func policyOf(policies []member, m member) (member, bool) {
 	return member{}, false
 }
 
-// member is one of a list in a header: a name and parameters, such as
-// "default";r=50;t=30. What is written name=value has a parameter of its name.
+// member is one item of a list in a header: a name and parameters, such as
+// "default";r=50;t=30. An item name=value has a parameter of its own name.
 type member struct {
 	name       string
 	parameters []string // key, value, key, value
@@ -86,34 +96,17 @@ func (m member) text(keys ...string) string {
 	return ""
 }
 
-// number returns such a parameter as a number, or -1.
+// number is text as a number, or -1.
 func (m member) number(keys ...string) quota.Units { return units(m.text(keys...)) }
 
-// quota returns a policy's limit: its parameter q, or in older drafts its name.
-func (m member) quota() quota.Units {
-	if q := m.number("q"); q >= 0 {
-		return q
-	}
-	return units(m.name)
-}
-
-// together makes one member of limit=100, remaining=50, reset=30.
-func together(list []member) member {
-	var one member
-	for _, m := range list {
-		one.parameters = append(one.parameters, m.parameters...)
-	}
-	return one
-}
-
-// The bounds of a header that is a list.
+// A header with a longer list is ignored.
 const (
-	maxList    = 1024
+	maxList    = 1024 // bytes
 	maxMembers = 16
 )
 
-// members returns what a header's lines list together, nothing if they are too
-// long or cannot be read.
+// members parses a header that is a list, over all its lines. It returns nil if
+// the list is too long or malformed.
 func members(header http.Header, name string) []member {
 	text := strings.Join(header.Values(name), ",")
 	if text == "" || len(text) > maxList {
@@ -140,8 +133,8 @@ func members(header http.Header, name string) []member {
 	return list
 }
 
-// split splits at a byte that does not stand within quotes. A quote that does
-// not end splits to nothing.
+// split splits text at a byte that is not within quotes. It returns nil if a
+// quote does not end.
 func split(text string, at byte) []string {
 	var parts []string
 	from, quoted := 0, false

@@ -9,60 +9,62 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// limit is what an answer says of one of the upstream's limits.
+// limit is what a response says about one of the upstream's limits.
 type limit struct {
 	bucket    string        // its name, or empty
-	max, left quota.Units   // -1: not said
-	reset     time.Duration // until it is whole again, 0 or more, or unknownReset
-	day       bool          // it is a day's, and whole again when the upstream's day ends
-	leaky     bool          // max is how much a bucket holds that fills all the time
+	max, left quota.Units   // -1 if unknown
+	reset     time.Duration // until all of it is available again, or unknownReset
+	daily     bool          // it resets when the upstream's day ends
+	leaky     bool          // max is the size of a leaky bucket, which refills steadily
 }
 
-// unknownReset is the reset of a limit that the answer does not say.
+// unknownReset is the reset of a limit whose response does not state one.
 const unknownReset time.Duration = -1
 
-// headers are the headers that tell of one limit. Empty names are not sent.
-type headers struct {
+// unknownLimit is a limit of which only the bucket's name is known.
+func unknownLimit(bucket string) limit {
+	return limit{bucket: bucket, max: -1, left: -1, reset: unknownReset}
+}
+
+// limitHeaders names the headers that describe one limit. An empty name is a
+// header that the upstream does not send.
+type limitHeaders struct {
 	bucket string // the limit's name
 	named  string // a header that names it
 
 	max, left, used, reset string
-	clock                  clock
+	format                 resetFormat
 
-	pair  string // a header such as "18/5000" or "api-usage=18/5000": used and max in one
-	day   bool
+	pair  string // a header that holds used and max: "18/5000" or "api-usage=18/5000"
+	daily bool
 	leaky bool
 }
 
-// read returns the limit that an answer's headers tell of, or none.
-func (h headers) read(a *answer) []limit {
-	l := limit{bucket: h.bucket, max: -1, left: -1, reset: unknownReset, day: h.day, leaky: h.leaky}
-	number := func(name string) quota.Units {
-		if name == "" {
-			return -1
-		}
-		return amount(a.header, name)
-	}
+// read returns the limit that the headers describe, or none.
+func (h limitHeaders) read(res *response) []limit {
+	l := unknownLimit(h.bucket)
+	l.daily, l.leaky = h.daily, h.leaky
 	if h.pair != "" {
-		used, most, ok := pair(a.header, h.pair)
+		used, most, ok := usedOfMax(res.header, h.pair)
 		if !ok {
 			return nil
 		}
 		l.max, l.left = most, max(0, most-used)
 		return []limit{l}
 	}
-	l.max, l.left = number(h.max), number(h.left)
-	used := number(h.used)
+	l.max, l.left = amount(res.header, h.max), amount(res.header, h.left)
+	used := amount(res.header, h.used)
 	switch {
-	case l.left < 0 && l.max >= 0 && used >= 0:
+	case used < 0:
+	case l.left < 0 && l.max >= 0:
 		l.left = max(0, l.max-used)
-	case l.left >= 0 && l.max < 0 && used >= 0:
+	case l.left >= 0 && l.max < 0:
 		l.max = l.left + used
 	}
-	if text, ok := single(a.header, h.reset); ok {
-		l.reset = h.clock.read(text, a.now)
+	if text := single(res.header, h.reset); text != "" {
+		l.reset = h.format.parse(text, res.now)
 	}
-	if text, ok := single(a.header, h.named); ok {
+	if text := single(res.header, h.named); text != "" {
 		l.bucket = bucketName(text)
 	}
 	if l.left < 0 && l.reset < 0 {
@@ -71,24 +73,27 @@ func (h headers) read(a *answer) []limit {
 	return []limit{l}
 }
 
-// clock is how a header writes when a limit is whole again.
-type clock uint8
+// resetFormat is how a header writes the time at which a limit resets.
+type resetFormat uint8
 
 const (
-	delta    clock = iota // seconds from now: 30
-	either                // that, or an epoch: a delta of 30 years is none
-	spelled               // a duration: 6m0s
-	rfc3339               // an instant: 2026-11-20T12:00:00Z
-	millis                // milliseconds from now
-	longTime = 1_000_000_000
+	delta        resetFormat = iota // seconds from now: 30
+	deltaOrEpoch                    // seconds from now, or a Unix time
+	duration                        // a Go duration: 6m0s
+	rfc3339                         // a timestamp: 2026-11-20T12:00:00Z
+	milliseconds                    // milliseconds from now
 )
 
-// read returns how long it is from an instant, from 0 on, or unknownReset for
-// what no clock writes.
-func (c clock) read(text string, now time.Time) time.Duration {
+// minEpoch is the lowest number that deltaOrEpoch takes for a Unix time: as a
+// delta it would be more than 30 years.
+const minEpoch = 1_000_000_000
+
+// parse returns how long after now the limit resets, at least 0, or
+// unknownReset if text is malformed.
+func (f resetFormat) parse(text string, now time.Time) time.Duration {
 	wait := unknownReset
-	switch c {
-	case spelled:
+	switch f {
+	case duration:
 		if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 			wait = d
 		}
@@ -100,11 +105,11 @@ func (c clock) read(text string, now time.Time) time.Duration {
 		n, ok := digits(text)
 		switch {
 		case !ok:
-		case c == millis && n <= absurd.Milliseconds():
+		case f == milliseconds && n <= absurd.Milliseconds():
 			wait = time.Duration(n) * time.Millisecond
-		case c == either && n >= longTime && n < 10*longTime:
+		case f == deltaOrEpoch && n >= minEpoch && n < 10*minEpoch:
 			wait = max(0, time.Unix(n, 0).Sub(now))
-		case c != millis && n <= int64(absurd/time.Second):
+		case f != milliseconds && n <= int64(absurd/time.Second):
 			wait = time.Duration(n) * time.Second
 		}
 	}
@@ -114,37 +119,30 @@ func (c clock) read(text string, now time.Time) time.Duration {
 	return wait
 }
 
-// amount returns the number of a header, rounded down, or -1: digits, and a
-// fraction as Reddit sends it.
+// amount returns the number in a header, rounded down, or -1. Reddit sends
+// numbers with a fraction.
 func amount(header http.Header, name string) quota.Units {
-	text, ok := single(header, name)
-	if !ok {
-		return -1
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
+	whole, fraction, _ := strings.Cut(single(header, name), ".")
 	if _, ok := digits("0" + fraction); !ok {
 		return -1
 	}
 	return units(whole)
 }
 
-// units returns a number that is written with digits, up to quota.MaxLimit, or -1.
+// units parses a number of ASCII digits, at most quota.MaxLimit. It returns -1
+// for anything else.
 func units(text string) quota.Units {
 	n, ok := digits(text)
-	if !ok || text == "" || n > int64(quota.MaxLimit) {
+	if !ok || n > int64(quota.MaxLimit) {
 		return -1
 	}
 	return quota.Units(n)
 }
 
-// pair returns used and most of a header's first "used/most". What comes
-// before an equals sign is a name, what comes after a semicolon is another's.
-func pair(header http.Header, name string) (used, most quota.Units, ok bool) {
-	text, ok := single(header, name)
-	if !ok {
-		return 0, 0, false
-	}
-	text, _, _ = strings.Cut(text, ";")
+// usedOfMax parses the first "used/max" in a header. A name may precede it,
+// before an equals sign; what follows a semicolon describes another limit.
+func usedOfMax(header http.Header, name string) (used, most quota.Units, ok bool) {
+	text, _, _ := strings.Cut(single(header, name), ";")
 	if _, value, found := strings.Cut(text, "="); found {
 		text = value
 	}
@@ -153,25 +151,25 @@ func pair(header http.Header, name string) (used, most quota.Units, ok bool) {
 	return used, most, used >= 0 && most > 0
 }
 
-// reset returns how long it is until the limits are whole again of which
-// nothing is left. When all have something left, the one that stopped the call
-// is not known: it is the last of them, and for a SlowDown at most a minute.
-func (a *answer) reset() (wait time.Duration, said bool) {
-	_, spent := a.spent()
-	for _, l := range a.limits {
+// untilReset returns how long it is until every limit with nothing left has
+// reset. If all have something left, it is not known which one stopped the
+// call: it returns the latest reset, and for a SlowDown at most a minute.
+func (res *response) untilReset() (wait time.Duration, known bool) {
+	_, spent := res.spentLimit()
+	for _, l := range res.limits {
 		if l.reset != unknownReset && (l.left == 0 || !spent) {
-			wait, said = max(wait, l.reset), true
+			wait, known = max(wait, l.reset), true
 		}
 	}
-	if !spent && a.class == SlowDown {
+	if !spent && res.class == SlowDown {
 		wait = min(wait, defaultWait)
 	}
-	return wait, said
+	return wait, known
 }
 
-// spent returns a limit of which nothing is left.
-func (a *answer) spent() (limit, bool) {
-	for _, l := range a.limits {
+// spentLimit returns the first limit with nothing left.
+func (res *response) spentLimit() (limit, bool) {
+	for _, l := range res.limits {
 		if l.left == 0 {
 			return l, true
 		}
@@ -179,7 +177,7 @@ func (a *answer) spent() (limit, bool) {
 	return limit{}, false
 }
 
-// seconds returns a number of seconds as a duration, at most absurd.
+// seconds returns n seconds, rounded up, at most absurd.
 func seconds(n float64) time.Duration {
 	if !(n > 0) { // NaN too
 		return 0

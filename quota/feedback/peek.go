@@ -3,6 +3,7 @@ package feedback
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -10,88 +11,86 @@ import (
 	"time"
 )
 
-// peekTime bounds how long peek waits for a body. An upstream that stalls
-// afterwards delays the answer by this much.
+// peekTime is how long peek waits for a body. It is the longest delay that an
+// upstream causes which sends headers and then stalls.
 const peekTime = 3 * time.Second
 
-// peek returns a response's body if it ends within most bytes, within peekTime
-// and before the request's context does, and nil otherwise. It puts back a body
-// that reads the same: the bytes read, and then what follows, or the error that
-// did.
-func peek(resp *http.Response, most int) []byte {
+// peek returns the body of a response if it has at most limit bytes and ends
+// within peekTime and before the request's context does, and nil otherwise. It
+// replaces the body with one that reads the same: the bytes read, then the rest
+// or the error.
+func peek(resp *http.Response, limit int) []byte {
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil
 	}
-	ahead := &readAhead{ReadCloser: resp.Body, most: most + 1, done: make(chan struct{})}
+	ahead := &readAhead{ReadCloser: resp.Body, limit: limit, done: make(chan struct{})}
 	resp.Body = ahead
 	go ahead.run()
-	timer := time.NewTimer(peekTime)
-	defer timer.Stop()
-	var canceled <-chan struct{}
+	ctx := context.Background()
 	if resp.Request != nil {
-		canceled = resp.Request.Context().Done()
+		ctx = resp.Request.Context()
 	}
+	ctx, cancel := context.WithTimeout(ctx, peekTime)
+	defer cancel()
 	select {
 	case <-ahead.done:
-	case <-timer.C:
-	case <-canceled:
+	case <-ctx.Done():
 	}
-	return ahead.whole(most)
+	return ahead.stop()
 }
 
-// readAhead is a body of which the beginning is read in the background.
+// readAhead is a body whose first bytes are read in the background.
 type readAhead struct {
 	io.ReadCloser
-	most int
-	done chan struct{} // closed when the reading in the background has ended
+	limit int           // how many bytes to return; one more is read
+	done  chan struct{} // closed when run has returned
 
-	mu     sync.Mutex
-	begin  []byte
-	read   int   // of begin, by the caller
-	err    error // that followed begin
-	enough bool  // read no further in the background
+	mu      sync.Mutex
+	prefix  []byte
+	read    int   // how many bytes of prefix the caller has read
+	err     error // the error after prefix
+	stopped bool
 }
 
-// run reads the beginning. It ends when the body does or fails, which closing
-// it brings about, or after one more read once the caller reads or has waited
-// long enough.
+// run reads the prefix. It returns when the body ends or fails, as it does when
+// the caller closes it, or after at most one more read once stop was called.
 func (a *readAhead) run() {
 	defer close(a.done)
 	chunk := make([]byte, 4<<10)
 	for {
 		a.mu.Lock()
-		room := a.most - len(a.begin)
-		ended := a.enough || room == 0 || a.err != nil
+		room := a.limit + 1 - len(a.prefix)
+		ended := a.stopped || room == 0 || a.err != nil
 		a.mu.Unlock()
 		if ended {
 			return
 		}
 		n, err := a.ReadCloser.Read(chunk[:min(room, len(chunk))])
 		a.mu.Lock()
-		a.begin, a.err = append(a.begin, chunk[:n]...), err
+		a.prefix, a.err = append(a.prefix, chunk[:n]...), err
 		a.mu.Unlock()
 	}
 }
 
-// whole returns the body if it has ended within most bytes. From then on
-// nothing more is read in the background.
-func (a *readAhead) whole(most int) []byte {
+// stop ends the reading in the background. It returns the body if that has
+// ended within the limit, and nil otherwise.
+func (a *readAhead) stop() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.enough = true
-	if a.err == nil || len(a.begin) > most {
+	a.stopped = true
+	if a.err == nil || len(a.prefix) > a.limit {
 		return nil
 	}
-	return a.begin
+	return a.prefix
 }
 
-// Read returns the beginning first.
+// Read returns the prefix, then the rest of the body.
 func (a *readAhead) Read(p []byte) (int, error) {
-	if n := a.next(p); n > 0 || len(p) == 0 {
+	if n := a.copyPrefix(p); n > 0 || len(p) == 0 {
 		return n, nil
 	}
 	<-a.done
-	if n := a.next(p); n > 0 {
+	if n := a.copyPrefix(p); n > 0 {
 		return n, nil
 	}
 	if a.err != nil {
@@ -100,17 +99,18 @@ func (a *readAhead) Read(p []byte) (int, error) {
 	return a.ReadCloser.Read(p)
 }
 
-func (a *readAhead) next(p []byte) int {
+func (a *readAhead) copyPrefix(p []byte) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := copy(p, a.begin[a.read:])
+	n := copy(p, a.prefix[a.read:])
 	a.read += n
 	return n
 }
 
-// unpacked returns a body that a caller asked for in gzip, which net/http then
-// leaves as it is. It is nil if it has more than most bytes, or cannot be read.
-func unpacked(resp *http.Response, body []byte, most int) []byte {
+// gunzip decompresses a body. net/http leaves a body compressed if the caller
+// asked for gzip itself. It returns nil if the body is malformed or has more
+// than limit bytes.
+func gunzip(resp *http.Response, body []byte, limit int) []byte {
 	if !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") || len(body) == 0 {
 		return body
 	}
@@ -118,8 +118,8 @@ func unpacked(resp *http.Response, body []byte, most int) []byte {
 	if err != nil {
 		return nil
 	}
-	plain, err := io.ReadAll(io.LimitReader(packed, int64(most)+1))
-	if err != nil || len(plain) > most {
+	plain, err := io.ReadAll(io.LimitReader(packed, int64(limit)+1))
+	if err != nil || len(plain) > limit {
 		return nil
 	}
 	return plain

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// stalling is a body that stalls after its first part until it is closed, or a
+// stalling is a body that stalls after its first part until it is closed or a
 // time has passed.
 func stalling(first, rest string, after time.Duration) (io.ReadCloser, *io.PipeWriter) {
 	r, w := io.Pipe()
@@ -32,9 +32,9 @@ func stalling(first, rest string, after time.Duration) (io.ReadCloser, *io.PipeW
 	return r, w
 }
 
-// TestAStalledErrorHangsTheCaller: an upstream that stalls inside an error
+// TestStalledErrorDelaysTheCaller: an upstream that stalls inside an error
 // delays the answer by seconds, and its body still reads as it was sent.
-func TestAStalledErrorHangsTheCaller(t *testing.T) {
+func TestStalledErrorDelaysTheCaller(t *testing.T) {
 	spent := body(403, spentHTML, "quotaExceeded")
 	for _, c := range []struct {
 		name   string
@@ -69,9 +69,9 @@ func TestAStalledErrorHangsTheCaller(t *testing.T) {
 	}
 }
 
-// TestAStalledErrorIsClosed: the caller's context ends the look at a body, and
-// closing the body ends the reading.
-func TestAStalledErrorIsClosed(t *testing.T) {
+// TestStalledErrorCanBeClosed: peek ends with the caller's context, and the
+// background read with the body.
+func TestStalledErrorCanBeClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent, _ := stalling("{", "", 0)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -89,9 +89,9 @@ func TestAStalledErrorIsClosed(t *testing.T) {
 	})
 }
 
-// TestAStalledErrorIsRetried: a transport that tries again does not wait for
+// TestStalledErrorIsRetried: a transport that tries again does not wait for
 // the rest of a stalled answer either.
-func TestAStalledErrorIsRetried(t *testing.T) {
+func TestStalledErrorIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budgets := []quota.Budget{hour("all", 100)}
 		hits := 0
@@ -116,7 +116,7 @@ func TestAStalledErrorIsRetried(t *testing.T) {
 	})
 }
 
-// TestShortReads: a body that comes byte by byte, or gives nothing for a while,
+// TestShortReads: a body that arrives byte by byte, or with empty reads,
 // reads the same.
 func TestShortReads(t *testing.T) {
 	spent := body(403, spentHTML, "quotaExceeded")

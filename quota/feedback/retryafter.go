@@ -7,38 +7,37 @@ import (
 	"time"
 )
 
-// MaxRetryAfter is the longest wait that a Retry-After header is believed.
+// MaxRetryAfter is the longest wait that a Retry-After header can set; longer
+// ones are cut to it.
 const MaxRetryAfter = 24 * time.Hour
 
-// absurd is a wait that nobody means: such a header is not read at all.
+// absurd is longer than any intended wait: a header with a longer one is
+// ignored.
 const absurd = 366 * 24 * time.Hour
 
-// ParseRetryAfter returns what the Retry-After header of an answer asks for,
-// from 0 to MaxRetryAfter: whole seconds, or a date in any of HTTP's three
-// forms, taken against the answer's own Date, so that no clock here matters. A
-// date that has passed is 0. ok is false without a header, with two, and for
-// anything else: signs, fractions, exponents, years.
+// ParseRetryAfter returns the wait that the Retry-After header of a response
+// asks for, from 0 to MaxRetryAfter. The header holds whole seconds, or a date
+// in one of HTTP's three formats, which is compared with the response's own
+// Date, so that the host's clock does not matter. A date in the past is 0. ok
+// is false if the header is missing, repeated, malformed or longer than a year.
 func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
 	date, _ := dateOf(header)
 	return retryAfter(header, date)
 }
 
-// dateOf returns an answer's Date: by the upstream's clock, when it was made.
 func dateOf(header http.Header) (time.Time, bool) {
-	text, _ := single(header, "Date")
-	date, err := http.ParseTime(text)
+	date, err := http.ParseTime(single(header, "Date"))
 	return date, err == nil
 }
 
-// retryAfter returns what Retry-After asks for, where it is now a time by the
-// clock that a date in it is of; zero is unknown. Some upstreams send
-// milliseconds in a header of their own.
+// retryAfter is ParseRetryAfter given the current time on the upstream's clock;
+// the zero time is unknown. It also reads the headers in which some upstreams
+// send milliseconds.
 func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool) {
-	text, ok := single(header, "Retry-After")
-	if !ok {
+	text := single(header, "Retry-After")
+	if text == "" {
 		for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
-			text, _ := single(header, name)
-			if wait := millis.read(text, now); text != "" && wait >= 0 {
+			if wait := milliseconds.parse(single(header, name), now); wait >= 0 {
 				return min(wait, MaxRetryAfter), true
 			}
 		}
@@ -57,17 +56,17 @@ func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool
 	return min(max(until.Sub(now), 0), MaxRetryAfter), true
 }
 
-// single returns the only value of a header, if it has one of a plausible length.
-func single(header http.Header, name string) (string, bool) {
+// single returns the value of a header that occurs once and has at most 100
+// bytes, or "".
+func single(header http.Header, name string) string {
 	values := header.Values(name)
 	if len(values) != 1 || len(values[0]) > 100 {
-		return "", false
+		return ""
 	}
-	text := strings.Trim(values[0], " \t")
-	return text, text != ""
+	return strings.Trim(values[0], " \t")
 }
 
-// digits returns a number that is written with ASCII digits alone.
+// digits parses a number of ASCII digits, without a sign.
 func digits(text string) (int64, bool) {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {

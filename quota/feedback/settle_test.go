@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// upstreams answer the n-th request, and say how much it cost them: less than
-// the estimate of 100 at times, and more at others.
+// upstreams answer the n-th request and report its cost, sometimes less and
+// sometimes more than the estimate of 100.
 var upstreams = []struct {
 	dialect string
 	path    string
@@ -67,8 +67,8 @@ var upstreams = []struct {
 	}},
 }
 
-// TestSettle charges each call an estimate, lets 8 callers at once fetch, and
-// compares with what the upstream counted itself.
+// TestSettle charges an estimate for each call of 8 concurrent callers, and
+// compares the total with the upstream's own.
 func TestSettle(t *testing.T) {
 	for _, u := range upstreams {
 		t.Run(u.dialect+u.path, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestRetriesOfDialects resends a GET once the upstream is not overloaded any
-// more, or its short wait is over, and charges every attempt; a POST never.
+// TestRetriesOfDialects resends a GET once the upstream has recovered or its
+// short wait is over, and charges every attempt. A POST is never resent.
 func TestRetriesOfDialects(t *testing.T) {
 	for _, c := range []struct {
 		dialect, verb string

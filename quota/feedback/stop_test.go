@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// upstreamOf is an upstream, without a network, that answers all the same.
+// upstreamOf is an upstream in memory that always sends the same response.
 type upstreamOf struct {
 	status int
 	header http.Header
@@ -77,9 +77,9 @@ func TestLongRetryAfterOn503IsASharedCooldown(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfWhatIsNoError: a Retry-After of 0, and one of an answer that
-// is no error or that no wait changes, stops nothing.
-func TestRetryAfterOfWhatIsNoError(t *testing.T) {
+// TestRetryAfterWithoutError: a Retry-After of 0, one in a response that is not
+// an error, and one that no wait can satisfy set no cooldown.
+func TestRetryAfterWithoutError(t *testing.T) {
 	for name, resp := range map[string]*http.Response{
 		"accepted":     response(202, dated+"Retry-After: 7200", ""),
 		"elsewhere":    response(302, dated+"Retry-After: 7200", ""),
@@ -101,9 +101,9 @@ func TestRetryAfterOfWhatIsNoError(t *testing.T) {
 	}
 }
 
-// TestWhatARetryAfterStops: an upstream that is out of order stops its account,
-// another error the budget that covers the call.
-func TestWhatARetryAfterStops(t *testing.T) {
+// TestRetryAfterScope: a failing upstream stops its account, another error the
+// budget that covers the call.
+func TestRetryAfterScope(t *testing.T) {
 	budgets := []quota.Budget{hour("all", 100), {Account: "my-project", Name: "tier2", Limit: 20, Window: quota.Sliding(time.Minute), Methods: []string{"search.list"}}}
 	for _, c := range []struct {
 		dialect string
@@ -127,9 +127,9 @@ func TestWhatARetryAfterStops(t *testing.T) {
 	}
 }
 
-// TestAWrongHostClockMovesCooldowns: every dialect's cooldowns are the same
+// TestCooldownsIgnoreTheHostClock: every dialect's cooldowns are the same
 // whatever the host's clock shows, as long as the answer has a Date.
-func TestAWrongHostClockMovesCooldowns(t *testing.T) {
+func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 	answers := map[string]*http.Response{}
 	for _, test := range dialectTests {
 		if strings.Contains(test.header, "Date: ") {
@@ -184,8 +184,8 @@ func TestAWrongHostClockMovesCooldowns(t *testing.T) {
 	}
 }
 
-// TestOddAnswers holds answers in shapes that are easy to misread.
-func TestOddAnswers(t *testing.T) {
+// TestUnusualResponses has responses that are easy to misread.
+func TestUnusualResponses(t *testing.T) {
 	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000, Window: quota.Sliding(1000 * time.Hour)}
 	for _, c := range []struct {
 		name, dialect string
@@ -224,9 +224,9 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestCostsWithoutDocuments: what no document defines, and what an error says,
-// is marked so that it lowers nothing; and no documented cost is nothing.
-func TestCostsWithoutDocuments(t *testing.T) {
+// TestUndocumentedCosts: a cost that is not documented, or stands in an error, is
+// marked so that it lowers nothing; and a documented cost is at least 1.
+func TestUndocumentedCosts(t *testing.T) {
 	const usage = `{"usage":{"total_tokens":%d}}`
 	for _, c := range []struct {
 		name, dialect string
