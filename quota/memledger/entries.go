@@ -5,7 +5,7 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// entry is one recorded call. What it shares with others is its label.
+// entry is one recorded call. Calls of one method and caller share a label.
 type entry struct {
 	id    quota.ID
 	units uint32
@@ -19,30 +19,31 @@ type label struct {
 	caller quota.Caller
 }
 
-type labelled struct {
+// labelInfo is a label with the lists and counters that count its entries.
+type labelInfo struct {
 	label
-	entries  int     // how many have it
-	lists    []*list // that they are recorded in
+	entries  int // how many entries have the label
+	lists    []*list
 	counters []*counter
-	stale    bool // lists or counters were made since
+	stale    bool // the log's lists or counters have changed
 }
 
-// record enters an admitted request into the log and everything that covers
-// it, and returns its stamp.
+// record adds an admitted request to the log and to everything that counts it.
+// It returns the stamp.
 func (g *log) record(r *quota.Request, now int64, id quota.ID) int64 {
 	stamp := g.add(label{r.Method, r.Caller}, entry{id: id, units: uint32(r.Units), calls: uint32(r.Count()), kind: r.Kind}, now)
-	if now >= g.turnAt {
-		g.turn()
+	if now >= g.rotateAt {
+		g.rotate()
 	}
 	g.trim(now)
 	return stamp
 }
 
-// add enters an entry of a label.
+// add adds an entry with a label and returns its stamp.
 func (g *log) add(name label, e entry, now int64) int64 {
 	stamp := max(now, g.newest+1)
 	g.newest = stamp
-	if !g.keeps() {
+	if !g.keepsEntries() {
 		for _, c := range g.counters {
 			if c.coverage.Covers(name.method, name.caller) {
 				c.Add(stamp, amount(c.coverage, int64(e.units), int64(e.calls)))
@@ -50,27 +51,26 @@ func (g *log) add(name label, e entry, now int64) int64 {
 		}
 		return stamp
 	}
-	e.label = g.number(name)
-	have := g.labels[e.label]
-	g.cover(have)
+	e.label = g.labelNumber(name)
+	info := g.upToDate(e.label)
 	g.entries.push(e)
 	g.all.add(stamp, int64(e.units))
-	have.entries++
-	for _, l := range have.lists {
+	info.entries++
+	for _, l := range info.lists {
 		l.add(stamp, amount(l.coverage, int64(e.units), int64(e.calls)))
 		l.trim(now, l.use.Horizon())
 	}
-	for _, c := range have.counters {
+	for _, c := range info.counters {
 		c.Add(stamp, amount(c.coverage, int64(e.units), int64(e.calls)))
 	}
 	g.latest = e.label
 	return stamp
 }
 
-// number returns the number of a label.
-func (g *log) number(name label) uint32 {
+// labelNumber returns the number of a label, and assigns one if necessary.
+func (g *log) labelNumber(name label) uint32 {
 	if int(g.latest) < len(g.labels) {
-		if have := g.labels[g.latest]; have != nil && have.label == name {
+		if info := g.labels[g.latest]; info != nil && info.label == name {
 			return g.latest
 		}
 	}
@@ -87,106 +87,112 @@ func (g *log) number(name label) uint32 {
 		g.numbers = map[label]uint32{}
 	}
 	g.numbers[name] = number
-	g.labels[number] = &labelled{label: name, stale: true}
+	g.labels[number] = &labelInfo{label: name, stale: true}
 	return number
 }
 
-// cover finds what a label's entries are recorded in, if that may have changed.
-func (g *log) cover(have *labelled) {
-	if !have.stale {
-		return
+// upToDate returns a label with its current lists and counters.
+func (g *log) upToDate(number uint32) *labelInfo {
+	info := g.labels[number]
+	if !info.stale {
+		return info
 	}
-	have.stale, have.lists, have.counters = false, nil, nil
+	*info = labelInfo{label: info.label, entries: info.entries}
 	for _, l := range g.lists {
-		if l.coverage.Covers(have.method, have.caller) {
-			have.lists = append(have.lists, l)
+		if l.coverage.Covers(info.method, info.caller) {
+			info.lists = append(info.lists, l)
 		}
 	}
 	for _, c := range g.counters {
-		if c.coverage.Covers(have.method, have.caller) {
-			have.counters = append(have.counters, c)
+		if c.coverage.Covers(info.method, info.caller) {
+			info.counters = append(info.counters, c)
 		}
 	}
+	return info
 }
 
-// trim drops the entries that no window can see any more.
+// trim drops entries that no window can see.
 func (g *log) trim(now int64) {
 	for range g.all.trim(now, g.horizon) {
 		number := g.entries.at(g.entries.head).label
 		g.entries.drop()
-		have := g.labels[number]
-		if have.entries--; have.entries == 0 {
-			delete(g.numbers, have.label)
+		info := g.labels[number]
+		if info.entries--; info.entries == 0 {
+			delete(g.numbers, info.label)
 			g.labels[number], g.free = nil, append(g.free, number)
 		}
 	}
 }
 
-// oldest returns the stamp from which on entries belong to the log still:
-// older ones wait to be trimmed.
+// oldest returns the oldest stamp that belongs to the log. Entries with older
+// stamps have not been trimmed yet.
 func (g *log) oldest() int64 { return g.all.newest.stamp - decide.Retain(g.horizon) + 1 }
 
-// correct changes the entry of a receipt.
-func (g *log) correct(receipt quota.Receipt, units, calls quota.Units, now int64) error {
+// find returns the place of a receipt's entry, if the log has it.
+func (g *log) find(receipt quota.Receipt) (place int, found bool) {
 	stamp := receipt.At.UnixMicro()
-	i := g.all.find(g.entries.tail, stamp)
-	if i == g.entries.tail || stamp < g.oldest() || g.all.records.at(i).stamp != stamp || g.entries.at(i).id != receipt.ID {
-		if !g.keeps() {
-			g.recount(receipt, int64(units), int64(calls))
+	place = g.all.find(g.entries.tail, stamp)
+	if place == g.entries.tail || stamp < g.oldest() {
+		return 0, false
+	}
+	return place, g.all.records.at(place).stamp == stamp && g.entries.at(place).id == receipt.ID
+}
+
+// settle changes the units and calls of a receipt's entry.
+func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64) error {
+	place, found := g.find(receipt)
+	if !found {
+		if !g.keepsEntries() {
+			g.settleCounters(receipt, int64(units), int64(calls))
 		}
 		return nil // it has left the log, and with it every window
 	}
-	e := g.entries.at(i)
-	have := g.labels[e.label]
+	e, stamp := g.entries.at(place), g.all.records.at(place).stamp
 	more := int64(units) - int64(e.units)
-	if g.entries.tail-1-i > quota.MaxSettle {
+	if g.entries.tail-1-place > quota.MaxSettle {
 		if more < 0 || uint32(calls) < e.calls {
 			return quota.ErrStays
 		}
 		if more > 0 {
-			g.add(have.label, entry{id: e.id, units: uint32(more), kind: quota.EntryAddition}, now)
+			g.add(g.labels[e.label].label, entry{id: e.id, units: uint32(more), kind: quota.EntryAddition}, now)
 		}
 		return nil
 	}
-	g.cover(have)
-	g.all.correct(stamp, more)
-	for _, l := range have.lists {
-		l.correct(stamp, amount(l.coverage, int64(units), int64(calls))-amount(l.coverage, int64(e.units), int64(e.calls)))
+	info := g.upToDate(e.label)
+	g.all.adjust(stamp, more)
+	for _, l := range info.lists {
+		l.adjust(stamp, amount(l.coverage, int64(units), int64(calls))-amount(l.coverage, int64(e.units), int64(e.calls)))
 	}
-	for _, c := range have.counters {
-		c.Correct(stamp, amount(c.coverage, int64(units), int64(calls))-amount(c.coverage, int64(e.units), int64(e.calls)))
+	for _, c := range info.counters {
+		c.Adjust(stamp, amount(c.coverage, int64(units), int64(calls))-amount(c.coverage, int64(e.units), int64(e.calls)))
 	}
-	e.units, e.calls, e.kind = uint32(units), uint32(calls), settledKind(calls)
+	e.units, e.calls, e.kind = uint32(units), uint32(calls), quota.EntryCall
+	if calls == 0 {
+		e.kind = quota.EntryRefunded
+	}
 	return nil
 }
 
-// settledKind returns what an entry is once it counts so many calls.
-func settledKind(calls quota.Units) quota.EntryKind {
-	if calls == 0 {
-		return quota.EntryRefunded
-	}
-	return quota.EntryCall
-}
-
-// recount corrects the counters of a log without entries, by what the receipt
-// says they counted.
-func (g *log) recount(receipt quota.Receipt, units, calls int64) {
-	was, wasCalls := receipt.Recorded, int64(1)
+// settleCounters adjusts the counters of a log without entries. The receipt says
+// what they have counted.
+func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
+	was := receipt.Recorded
 	if was == nil {
 		return
 	}
+	wasCalls := int64(1)
 	if was.Refunded {
 		wasCalls = 0
 	}
 	for _, c := range g.counters {
 		if c.coverage.Covers(was.Method, was.Caller) {
-			c.Correct(receipt.At.UnixMicro(), amount(c.coverage, units, calls)-amount(c.coverage, int64(was.Units), wasCalls))
+			c.Adjust(receipt.At.UnixMicro(), amount(c.coverage, units, calls)-amount(c.coverage, int64(was.Units), wasCalls))
 		}
 	}
 }
 
-// restamp gives the entries that are stamped ahead of now the microseconds up
-// to now, and returns how many there were.
+// restamp moves the entries that are stamped after now to the microseconds up to
+// now and returns their number.
 func (g *log) restamp(now int64) int {
 	place := g.all.find(g.entries.tail, now+1)
 	changed := g.entries.tail - place
@@ -207,15 +213,15 @@ func (g *log) restamp(now int64) int {
 	for _, c := range g.counters {
 		counted := c.Counter
 		moved := counted.Restamp(now)
-		if !g.keeps() {
+		if !g.keepsEntries() {
 			c.Counter = counted
 			if moved {
 				changed++
 			}
 			continue
 		}
-		g.count(c, c.Length)
-		if moved && c.Start <= counted.Start { // it may have counted before entries were kept
+		g.fillCounter(c, c.Length)
+		if moved && c.Start <= counted.Start { // it may have counted before the log kept entries
 			c.Start, c.Present = counted.Start, max(c.Present, counted.Present)
 		}
 	}

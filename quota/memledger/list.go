@@ -21,11 +21,11 @@ func (l *list) add(stamp, amount int64) {
 	l.records.push(l.newest)
 }
 
-// trimAtOnce bounds how many records one step drops from one list: when all
-// expires at once nobody waits for that.
+// trimAtOnce is how many records one step drops from one list at most, so that no
+// caller waits while a whole log expires.
 const trimAtOnce = 64
 
-// trim drops records that a horizon no longer needs, and returns how many.
+// trim drops records that a horizon no longer needs and returns their number.
 func (l *list) trim(now, horizon int64) int {
 	floor, n := now-decide.Retain(horizon), 0
 	for ; n < trimAtOnce && l.records.head < l.records.tail; n++ {
@@ -39,8 +39,9 @@ func (l *list) trim(now, horizon int64) int {
 	return n
 }
 
-// correct adds delta to the record of that stamp and to all totals behind it.
-func (l *list) correct(stamp, delta int64) {
+// adjust adds delta to the total of the record with a stamp and to all later
+// totals.
+func (l *list) adjust(stamp, delta int64) {
 	i := l.find(l.records.tail, stamp)
 	if delta == 0 || i == l.records.tail || l.records.at(i).stamp != stamp {
 		return
@@ -51,20 +52,20 @@ func (l *list) correct(stamp, delta int64) {
 	l.newest.total += delta
 }
 
-// find returns the place of the first record stamped at or after an instant,
-// which is probably near a guess.
+// find returns the place of the first record stamped at or after an instant. It
+// is fast if guess is near that place.
 func (l *list) find(guess int, at int64) int {
 	return l.records.search(guess, func(r *record) bool { return r.stamp >= at })
 }
 
-// counter is what one counter window counts, of one coverage.
+// counter is the counter of one coverage and one counter window.
 type counter struct {
 	decide.Counter
 	coverage *quota.Coverage
-	asked    int64 // when it was last
+	asked    int64 // when it was last used
 }
 
-// amount returns what units and calls count for under a coverage.
+// amount returns how much units and calls count for under a coverage.
 func amount(c *quota.Coverage, units, calls int64) int64 {
 	if c.Measure == quota.Calls {
 		return calls
@@ -72,15 +73,15 @@ func amount(c *quota.Coverage, units, calls int64) int64 {
 	return units
 }
 
-// view is a list as one window sees it. It remembers where the window begins,
-// since that moves on by little from one question to the next.
+// view is a list for one window. It remembers the place at which the window
+// begins, which moves little from one question to the next.
 type view struct {
 	*list
-	coverage *quota.Coverage // both as they were asked last: who asks again does so with the same pointers
-	asked    *quota.Window
+	coverage *quota.Coverage // the last question's pointer; the next usually has the same
+	asked    *quota.Window   // the same for the window
 	window   quota.Window
 	begins   int
-	last     int64 // when it was asked last
+	last     int64 // when it was last asked
 }
 
 var _ decide.List = (*view)(nil)
@@ -88,8 +89,8 @@ var _ decide.List = (*view)(nil)
 // Newest implements decide.List.
 func (v *view) Newest() (stamp, total int64) { return v.newest.stamp, v.newest.total }
 
-// Before implements decide.List. As a rule the window begins where it did, or
-// at the next place.
+// Before implements decide.List. The window usually begins where it did before,
+// or one place later.
 func (v *view) Before(at int64) int64 {
 	if i := v.begins; i > v.records.head && i+1 < v.records.tail {
 		if before, first := v.records.at(i-1), v.records.at(i); before.stamp < at {

@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// hurried is a clock that moves on by a second whenever it is asked, so that
-// entries leave a day's log while a benchmark runs. It costs what time.Now does.
-func hurried() func() time.Time {
+// fastClock returns a clock that moves on by a second whenever it is read, so that
+// entries leave a day's log while a benchmark runs. It is as slow as time.Now.
+func fastClock() func() time.Time {
 	var seconds atomic.Int64
 	return func() time.Time {
 		_ = time.Now()
@@ -29,7 +29,7 @@ func day(limit quota.Units) quota.Budget {
 
 var cron = quota.Caller{Lane: "cron", Job: "trending", Region: "US"}
 
-// spending spends so many units of budgets, whatever the answer.
+// spending returns a function that spends units of budgets and ignores refusals.
 func spending(b *testing.B, l quota.Ledger, units quota.Units, budgets ...quota.Budget) func() {
 	batch := &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "videos.list", Units: units, Caller: cron}}}
 	for _, budget := range budgets {
@@ -47,14 +47,14 @@ func spending(b *testing.B, l quota.Ledger, units quota.Units, budgets ...quota.
 	}
 }
 
-// BenchmarkSpend is one decision of cost 1 on one sliding budget, beside
-// AllowN of golang.org/x/time/rate.
+// BenchmarkSpend measures a decision of cost 1 on one sliding budget, and AllowN
+// of golang.org/x/time/rate for comparison.
 func BenchmarkSpend(b *testing.B) {
 	for _, goroutines := range []int{0, 64} {
 		b.Run(fmt.Sprint("goroutines=", max(1, goroutines)), func(b *testing.B) {
 			limiter := rate.NewLimiter(1e12, 1e12)
 			allow := func() { limiter.AllowN(time.Now(), 1) }
-			l := memledger.Open(&memledger.Options{Now: hurried()})
+			l := memledger.Open(&memledger.Options{Now: fastClock()})
 			b.ReportAllocs()
 			ledgertest.Compare(b, ledgertest.Work{Goroutines: goroutines, Do: allow},
 				ledgertest.Work{Goroutines: goroutines, Do: spending(b, l, 1, day(quota.MaxLimit))})
@@ -62,13 +62,13 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
-// BenchmarkGuardSpend is the same through a Guard.
+// BenchmarkGuardSpend measures the same through a Guard.
 func BenchmarkGuardSpend(b *testing.B) {
 	for _, goroutines := range []int{0, 64} {
 		b.Run(fmt.Sprint("goroutines=", max(1, goroutines)), func(b *testing.B) {
 			limiter := rate.NewLimiter(1e12, 1e12)
 			allow := func() { limiter.AllowN(time.Now(), 1) }
-			g, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: hurried()}), []quota.Budget{day(quota.MaxLimit)}, nil)
+			g, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: fastClock()}), []quota.Budget{day(quota.MaxLimit)}, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func BenchmarkGuardSpend(b *testing.B) {
 	}
 }
 
-// BenchmarkLength is a decision on a log of a million entries, beside one on a
+// BenchmarkLength measures decisions on a log of a million entries and on one of a
 // thousand.
 func BenchmarkLength(b *testing.B) {
 	for _, bench := range []struct {
@@ -118,8 +118,8 @@ func BenchmarkLength(b *testing.B) {
 	}
 }
 
-// BenchmarkBudgets is a call that three budgets cover, or one with eight floors,
-// beside one that one does.
+// BenchmarkBudgets measures a call that one budget covers, three budgets, and one
+// budget with eight floors.
 func BenchmarkBudgets(b *testing.B) {
 	all, search, calls := day(quota.MaxLimit), day(quota.MaxLimit), day(quota.MaxLimit)
 	search.Name, search.Methods = "search", []string{"videos.list"}
@@ -132,8 +132,8 @@ func BenchmarkBudgets(b *testing.B) {
 	for name, budgets := range map[string][]quota.Budget{"coverages=3": {all, search, calls}, "windows=3": {all, hour, minute}, "floors=8": {floors}} {
 		b.Run(name, func(b *testing.B) {
 			ledgertest.Compare(b,
-				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: hurried()}), 1, all)},
-				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: hurried()}), 1, budgets...)})
+				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, all)},
+				ledgertest.Work{Do: spending(b, memledger.Open(&memledger.Options{Now: fastClock()}), 1, budgets...)})
 		})
 	}
 }

@@ -18,8 +18,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestWindowChangedInPlace: charges are read-only, but one whose window a program did
-// change is asked by its own, not by that of before.
+// TestWindowChangedInPlace: charges are read-only, but if a program changes the
+// window of one, the ledger uses the new window.
 func TestWindowChangedInPlace(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -45,8 +45,8 @@ func TestWindowChangedInPlace(t *testing.T) {
 	}
 }
 
-// TestMemory holds what is kept to what the documentation says, while entries come
-// and when they have left, with jobs that never come back.
+// TestMemory compares the memory in use with the documentation, while entries
+// arrive and after they have left, with a new job for each.
 func TestMemory(t *testing.T) {
 	const n = 50_000
 	clock := &ledgertest.Clock{}
@@ -77,9 +77,8 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// TestTenThousandCallsOfACounterCost313KB: a counter takes a few bytes however
-// many calls there are.
-func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
+// TestCounterMemory: a counter takes a few bytes for any number of calls.
+func TestCounterMemory(t *testing.T) {
 	l := memledger.Open(nil)
 	charges := []*quota.Charge{{Budget: "each", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Counter(10 * time.Minute)}}
 	spend := func(n int) {
@@ -99,8 +98,8 @@ func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// TestIdleKeysGo bounds what clients leave behind that never come back.
-func TestIdleKeysGo(t *testing.T) {
+// TestIdleKeysAreDropped bounds what clients leave behind that never return.
+func TestIdleKeysAreDropped(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	l := memledger.Open(&memledger.Options{Now: clock.Now})

@@ -1,18 +1,18 @@
 package memledger
 
-// chunkSize is how many values a chunk holds.
+// chunkSize is the number of values in a full chunk.
 const (
 	chunkBits = 10
 	chunkSize = 1 << chunkBits
 )
 
-// ring is a queue of values in chunks, so that to grow copies nothing that is
-// long. A place is the number of values ever pushed before, and so never moves;
-// after a ring was empty there may be a gap.
-// The values hold no pointers: a collection of garbage does not look at them.
+// ring is a queue of values in chunks, so that growing copies little. The place
+// of a value does not change while it is in the ring; places have a gap after the
+// ring was empty. T has no pointers, so the garbage collector does not scan the
+// chunks.
 type ring[T any] struct {
 	chunks     [][]T
-	head, tail int // the places of the oldest, and behind the newest
+	head, tail int // the place of the oldest value, and the place after the newest
 	spare      []T
 }
 
@@ -20,7 +20,7 @@ func (r *ring[T]) at(place int) *T {
 	return &r.chunks[place>>chunkBits-r.head>>chunkBits][place&(chunkSize-1)]
 }
 
-// push adds a value. The first chunk grows as it is needed: most rings are short.
+// push adds a value. The first chunk grows as needed, since most rings are short.
 func (r *ring[T]) push(v T) {
 	n := len(r.chunks)
 	if r.tail%chunkSize == 0 && (n == 0 || len(r.chunks[n-1]) == chunkSize) {
@@ -43,17 +43,18 @@ func (r *ring[T]) drop() {
 		r.spare = r.chunks[0][:0]
 		r.chunks[0] = nil
 		r.chunks = r.chunks[1:]
-	case r.head == r.tail: // begin again with a small chunk
+	case r.head == r.tail: // start again with a small chunk
 		r.head = (r.head/chunkSize + 1) * chunkSize
 		r.tail, r.chunks, r.spare = r.head, nil, nil
 	}
 }
 
-// search returns the first place where after is true, which from some place on
-// it is, and the tail when it is nowhere. It begins at a guess, and takes as many steps as the
-// guess is far off in powers of two.
+// search returns the first place at which after reports true, or the tail if
+// there is none; after must be monotonic. The search starts at guess, and takes a
+// number of steps that is logarithmic in how far off guess is.
 func (r *ring[T]) search(guess int, after func(*T) bool) int {
-	low, high, step := r.head, r.tail, 1
+	low, high := r.head, r.tail
+	step := 1
 	guess = min(max(guess, low), high)
 	if guess < high && !after(r.at(guess)) {
 		for low = guess + 1; low+step <= high && !after(r.at(low+step-1)); step *= 2 {

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRing holds a ring against a slice, over several chunks, and its search
-// from every kind of guess.
+// TestRing compares a ring with a slice, over several chunks, and its search from
+// guesses of every kind.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r ring[int64]

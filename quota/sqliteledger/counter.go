@@ -121,7 +121,7 @@ func (g *log) feed(stamp int64, e *entry) (fed bool) {
 func (g *log) recount(stamp int64, before, now *entry) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(now.method, now.caller) {
-			c.Correct(stamp, amount(c.coverage, now.units, now.calls)-amount(c.coverage, before.units, before.calls))
+			c.Adjust(stamp, amount(c.coverage, now.units, now.calls)-amount(c.coverage, before.units, before.calls))
 			c.changed = true
 		}
 	}

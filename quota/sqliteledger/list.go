@@ -32,7 +32,7 @@ type list struct {
 // turn begins another generation of the list's use when the present one is
 // over, and returns the longest horizon in use.
 func (l *list) turn(now int64) int64 {
-	if l.use.Turn(now) {
+	if l.use.Rotate(now) {
 		l.changed = true
 	}
 	return l.use.Horizon()

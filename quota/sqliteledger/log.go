@@ -155,7 +155,7 @@ func (t *tx) list(g *log, coverage *quota.Coverage, horizon int64) *list {
 		g.unused = slices.DeleteFunc(g.unused, func(l *list) bool { return l.key == key }) // it has the same row
 	}
 	short := l.use.Horizon() < horizon
-	if !l.use.Ask(horizon, t.now) {
+	if !l.use.Record(horizon, t.now) {
 		return l
 	}
 	l.changed = true
@@ -168,7 +168,7 @@ func (t *tx) list(g *log, coverage *quota.Coverage, horizon int64) *list {
 
 // askHistory notes for how long the log's entries are to be listed.
 func (t *tx) askHistory(g *log, history time.Duration) {
-	if history > 0 && g.history.use.Ask(history.Microseconds(), t.now) {
+	if history > 0 && g.history.use.Record(history.Microseconds(), t.now) {
 		g.history.changed = true
 		t.turn(g)
 	}

@@ -28,7 +28,7 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 // recool shortens the cooldowns that were set while the clock was ahead.
 func (t *tx) recool(g *log) {
 	for budget, c := range g.cooldowns {
-		if c, changed := decide.Recooled(*c, t.now); changed {
+		if c, changed := decide.ShortenCooldown(*c, t.now); changed {
 			t.exec("cooldown-shorten", g.name.account, budget, c.Until.UnixMicro())
 			t.ledger.forget() // the logs of the account's keys know it too
 		}

@@ -1,8 +1,8 @@
 package decide
 
-// Counter answers for a counter window without a log: the start of the present
-// period, what it counts, and what the period before it counted. Its zero
-// value with a Length has counted nothing.
+// Counter is the state of a counter window: the start of the present period, its
+// count, and the count of the period before. A Counter with only a Length has
+// counted nothing.
 type Counter struct {
 	Length               int64 // of a period
 	Start, Present, Past int64
@@ -10,7 +10,7 @@ type Counter struct {
 
 var _ List = (*Counter)(nil)
 
-// Add counts amount at a stamp, which is not before any earlier one.
+// Add counts amount at a stamp, which must not be before an earlier one.
 func (c *Counter) Add(stamp, amount int64) {
 	switch start := stamp - stamp%c.Length; {
 	case start <= c.Start:
@@ -22,9 +22,9 @@ func (c *Counter) Add(stamp, amount int64) {
 	c.Present += amount
 }
 
-// Correct adds delta, which may be negative, to the count of the period that a
-// stamp lies in. A period that is over and no longer counted stays as it is.
-func (c *Counter) Correct(stamp, delta int64) {
+// Adjust adds delta, which may be negative, to the count of the period that
+// contains a stamp. It ignores periods that no longer count.
+func (c *Counter) Adjust(stamp, delta int64) {
 	switch start := stamp - stamp%c.Length; start {
 	case c.Start:
 		c.Present = max(0, c.Present+delta)
@@ -33,8 +33,8 @@ func (c *Counter) Correct(stamp, delta int64) {
 	}
 }
 
-// Restamp moves a period that begins after now back to the one that now lies
-// in, with what it counted, and reports whether it did.
+// Restamp moves a present period that begins after now back to the period that
+// contains now, with its count. It reports whether it moved.
 func (c *Counter) Restamp(now int64) bool {
 	start := now - now%c.Length
 	if c.Start <= start {
@@ -44,7 +44,7 @@ func (c *Counter) Restamp(now int64) bool {
 	return true
 }
 
-// Idle reports whether nothing counted matters at now any more.
+// Idle reports whether no count matters at now.
 func (c *Counter) Idle(now int64) bool {
 	return c.Start+2*c.Length <= now || c.Present == 0 && c.Past == 0
 }
@@ -63,5 +63,5 @@ func (c *Counter) Before(at int64) int64 {
 	return c.Past + c.Present
 }
 
-// Reach implements List. The estimate does not ask it.
+// Reach implements List. Estimates do not use it.
 func (c *Counter) Reach(int64) int64 { return c.Start }

@@ -1,9 +1,9 @@
-// Package decide answers the question that a budget asks of a log: does this
-// amount fit, and if not, when would it. It is shared by the ledgers that are
-// written in Go; the Redis ledger's script says the same in Lua, and the suite
-// in ledgertest holds them together.
+// Package decide decides whether an amount fits into a budget's window, and if
+// not, when it would. The ledgers written in Go share it. The Redis ledger's
+// script does the same in Lua, and the suite in ledgertest checks that both
+// agree.
 //
-// Instants are microseconds since the Unix epoch.
+// An instant is a time in microseconds since the Unix epoch.
 package decide
 
 import (
@@ -14,15 +14,16 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// List is the running total of one coverage's records, oldest first. Records
-// may count 0, so totals do not fall but need not rise.
+// List is the running total of what one coverage counts, oldest record first.
+// Totals never fall; a record that counts 0 repeats the one before it.
 type List interface {
-	// Newest returns the stamp of the newest record and the total after it, zeros for an empty list.
+	// Newest returns the stamp of the newest record and the total after it, or
+	// zeros for an empty list.
 	Newest() (stamp, total int64)
 	// Before returns the total of the records stamped before an instant.
 	Before(at int64) int64
-	// Reach returns the stamp of the oldest record at which the total is at
-	// least so much. There is one: callers ask for no more than the newest total.
+	// Reach returns the stamp of the oldest record with at least this total,
+	// which must not be more than the newest.
 	Reach(total int64) int64
 }
 
@@ -34,11 +35,12 @@ type Question struct {
 	Day    *Day // of a daily window at Now; nil for other windows
 
 	Floors     []Floor // of a sliding or daily window
-	FloorUntil int64   // so long before a daily window's Next the floors of the day end; 0: never
+	FloorUntil int64   // how long before a daily window's Next the floors end; 0 is never
 }
 
-// Fit is how an amount fits: what is used, and what is kept for others.
-// RetryAt is 0 when it fits now, else the first instant at which it would if nobody else spent.
+// Fit is how an amount fits: what is used, what floors keep for other callers,
+// and the first instant at which the amount would fit if nothing else were
+// spent. RetryAt is 0 if it fits now.
 type Fit struct{ Used, Kept, RetryAt int64 }
 
 // Day is a quota.Day in microseconds.
@@ -53,7 +55,8 @@ func DayOf(w quota.Window, now int64) Day {
 // Holds reports whether the day is still the window's at now.
 func (d Day) Holds(now int64) bool { return d.Start <= now && now < d.Opens }
 
-// Used returns what the window holds, and since when it counts, 0 for an estimate.
+// Used returns what the window holds and the instant at which it begins, which
+// is 0 for an estimate.
 func (q *Question) Used(list List) (used, since int64) {
 	if q.Window.Estimate() {
 		return q.estimate(list, 0).Used, 0
@@ -62,7 +65,6 @@ func (q *Question) Used(list List) (used, since int64) {
 	return usedSince(list, since), since
 }
 
-// since returns from when on entries count in an exact window.
 func (q *Question) since() int64 {
 	if q.Day != nil {
 		return q.Day.Since
@@ -75,8 +77,8 @@ func usedSince(list List, since int64) int64 {
 	return total - list.Before(since)
 }
 
-// Fits reports how amount fits. Amount and floors together are at most Limit,
-// but for floors that end: then amount alone is.
+// Fits reports how amount fits. Amount and floors together must be at most
+// Limit; if the floors end, amount alone must be.
 func (q *Question) Fits(list List, amount int64) Fit {
 	switch {
 	case q.Window.Estimate():
@@ -101,33 +103,33 @@ func (q *Question) Fits(list List, amount int64) Fit {
 	return Fit{Used: used, RetryAt: q.Day.Reopens}
 }
 
-// Taken returns what the window holds now, and what floors keep beside it. Around
-// the boundary of a day a call must fit the next one too, so that its floors may
-// keep more than those of the day.
-func (q *Question) Taken(list List) Fit {
+// UsedAndKept returns what the window holds now and what floors keep beside it.
+// Around the boundary of a day, the floors of the next day may keep more than
+// those of the day, because a call must fit both.
+func (q *Question) UsedAndKept(list List) Fit {
 	used, since := q.Used(list)
 	switch {
 	case len(q.Floors) == 0:
 		return Fit{Used: used}
 	case q.Day != nil:
-		fit := q.taken(list, q.Day, q.Now)
+		fit := q.usedAndKeptAt(list, q.Day, q.Now)
 		return Fit{Used: used, Kept: fit.Used + fit.Kept - used}
 	}
 	return Fit{Used: used, Kept: q.kept(since)}
 }
 
-// latest returns the last instant that an answer may name when an entry is
-// stamped far ahead of now: without it, all that is used now would have left
-// the window by then. Otherwise there is none.
-func (q *Question) latest(ahead bool) int64 {
+// latestRetry returns the upper bound of a RetryAt if an entry is stamped ahead
+// of now: by then all that is used now has left the window. Otherwise there is
+// no bound.
+func (q *Question) latestRetry(ahead bool) int64 {
 	if !ahead {
 		return math.MaxInt64
 	}
 	return q.Now + q.Window.Horizon().Microseconds()
 }
 
-// NextFree returns when the next units of what is used return, and 0 when
-// nothing is.
+// NextFree returns when the next of the used units return, or 0 if none are
+// used.
 func (q *Question) NextFree(list List, used int64, ahead bool) int64 {
 	at := int64(0)
 	switch {
@@ -142,37 +144,38 @@ func (q *Question) NextFree(list List, used int64, ahead bool) int64 {
 		at = below.estimate(list, 0).RetryAt
 	case usedSince(list, q.Day.Next) < used:
 		at = q.Day.Opens
-	default: // all of it was spent around the boundary, and counts into the next day too
+	default: // all of it was spent around the boundary and counts in the next day too
 		at = q.Day.Reopens
 	}
-	return min(at, q.latest(ahead))
+	return min(at, q.latestRetry(ahead))
 }
 
-// estimate is Fits for a counter window: an estimate of the trailing length is
-// what the present period holds and the part of the one before that still
-// shows, rounded up. After a clock has stepped back the present period is that
-// of the newest record.
+// estimate is Fits for a counter window. It estimates the trailing length as the
+// count of the present period and, rounded up, the part of the count before it
+// that the trailing length still covers. After the clock has stepped back, the
+// present period is that of the newest record.
 func (q *Question) estimate(list List, amount int64) Fit {
 	length := q.Window.Length().Microseconds()
 	newest, total := list.Newest()
 	start := max(q.Now, newest)
 	start -= start % length
+	end := start + length
 	upto := list.Before(start)
-	present, before, end := total-upto, upto-list.Before(start-length), start+length
+	present, before := total-upto, upto-list.Before(start-length)
 	fit := Fit{Used: present + share(before, end-max(q.Now, start), length)}
 	left := q.Limit - amount - present
 	switch {
 	case fit.Used+amount <= q.Limit:
 	case left >= 0:
-		fit.RetryAt = end - showing(left, before, length)
+		fit.RetryAt = end - longestShare(left, before, length)
 	default:
-		fit.RetryAt = end + length - showing(q.Limit-amount, present, length)
+		fit.RetryAt = end + length - longestShare(q.Limit-amount, present, length)
 	}
 	return fit
 }
 
-// hidden returns how much of an estimate's period before is taken for gone: all
-// of it may have been spent at its end, and still be in the trailing window.
+// hidden returns how much of the previous period's count an estimate leaves out,
+// all of which may still be in the trailing window.
 func (q *Question) hidden(list List) int64 {
 	length := q.Window.Length().Microseconds()
 	newest, _ := list.Newest()
@@ -192,8 +195,9 @@ func share(count, part, whole int64) int64 {
 	return int64(quo)
 }
 
-// showing returns the longest part of whole with share(count, part, whole) <= left.
-func showing(left, count, whole int64) int64 {
+// longestShare returns the longest part of whole with
+// share(count, part, whole) <= left.
+func longestShare(left, count, whole int64) int64 {
 	if left >= count {
 		return whole
 	}
@@ -202,8 +206,8 @@ func showing(left, count, whole int64) int64 {
 	return int64(min(quo, math.MaxInt64))
 }
 
-// Retain returns the age at which a record that matters for horizon may go, in
-// microseconds. See quota.Retention.
+// Retain is quota.Retention in microseconds: how long a record is kept that
+// matters for horizon.
 func Retain(horizon int64) int64 {
 	return quota.Retention(time.Duration(horizon) * time.Microsecond).Microseconds()
 }

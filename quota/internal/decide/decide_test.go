@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShares holds the shares of an estimate to exact arithmetic: rounded up,
-// and showing is the longest part whose share still fits.
+// TestShares compares the shares of an estimate with exact arithmetic: rounded up,
+// and longestShare is the longest part whose share still fits.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.Int64Range(1, 400*24*3600*1e6).Draw(t, "whole")
@@ -24,9 +24,9 @@ func TestShares(t *testing.T) {
 			t.Fatalf("share(%d, %d, %d) = %d; want %d", count, part, whole, got, want)
 		}
 		left := rapid.Int64Range(0, 1<<47).Draw(t, "left")
-		longest := showing(left, count, whole)
+		longest := longestShare(left, count, whole)
 		if longest < 0 || longest > whole || share(count, longest, whole) > left || longest < whole && share(count, longest+1, whole) <= left {
-			t.Fatalf("showing(%d, %d, %d) = %d", left, count, whole, longest)
+			t.Fatalf("longestShare(%d, %d, %d) = %d", left, count, whole, longest)
 		}
 	})
 }

@@ -1,13 +1,13 @@
 package decide
 
-// Floor is what is kept for the calls that a list counts. They are part of
-// what the charge's own list counts.
+// Floor is what is kept for the calls that a list counts. The charge's own list
+// counts them too.
 type Floor struct {
 	List  List
 	Units int64
 }
 
-// kept returns what of the floors the calls stamped at or after an instant
+// kept returns the part of the floors that calls stamped at or after an instant
 // have not used.
 func (q *Question) kept(since int64) (kept int64) {
 	for _, floor := range q.Floors {
@@ -16,11 +16,11 @@ func (q *Question) kept(since int64) (kept int64) {
 	return kept
 }
 
-// besideFloors is Fits for a sliding window. When an entry leaves, its floor
-// opens by as much at most: what is taken never grows while nobody spends, and
-// falls only when a record of list leaves, by as much at most. So the record to
-// wait for is searched for by how much must have left: in steps that double,
-// since most often little of it goes to floors, and then by halves.
+// besideFloors is Fits for a sliding window. An entry that leaves raises what
+// its floor keeps by at most its own amount. So while nothing is spent, used and
+// kept together never grow, and fall only when a record of list leaves, by at
+// most its amount. The search is for how much must have left: in steps that
+// double, since usually little of it goes to floors, then by bisection.
 func (q *Question) besideFloors(list List, amount int64) Fit {
 	length := q.Window.Length().Microseconds()
 	used, since := q.Used(list)
@@ -30,7 +30,8 @@ func (q *Question) besideFloors(list List, amount int64) Fit {
 		return fit
 	}
 	_, total := list.Newest()
-	low, high, step := total-used+short, total, int64(0) // when all has left it fits
+	low, high := total-used+short, total // when all has left it fits
+	step := int64(0)
 	for low < high {
 		middle := low + min(step, (high-low)/2)
 		after := list.Reach(middle) + 1
@@ -47,18 +48,18 @@ func (q *Question) besideFloors(list List, amount int64) Fit {
 
 // besideDaysFloors is Fits for a daily window.
 func (q *Question) besideDaysFloors(list List, amount int64) Fit {
-	fit := q.taken(list, q.Day, q.Now)
+	fit := q.usedAndKeptAt(list, q.Day, q.Now)
 	if fit.Used+fit.Kept+amount > q.Limit {
-		fit.RetryAt = q.from(list, amount, q.Now)
+		fit.RetryAt = q.firstFit(list, amount, q.Now)
 	}
 	return fit
 }
 
-// taken returns what counts at an instant of a day. When its floors have
-// ended, those of the next day hold from its margin on: then it is what counts in
-// the fuller of both. Floors that do not end need no second look, since what a day's
-// margin takes of the next day is never more than of the day itself.
-func (q *Question) taken(list List, day *Day, at int64) Fit {
+// usedAndKeptAt returns what counts at an instant of a day. Once the day's floors
+// have ended, those of the next day apply from its margin on, and the fuller of
+// both days counts. Floors that do not end need no such comparison: the calls in
+// the margin take no more of the next day than of the day itself.
+func (q *Question) usedAndKeptAt(list List, day *Day, at int64) Fit {
 	fit := Fit{Used: usedSince(list, day.Since)}
 	if q.FloorUntil == 0 || at < day.Next-q.FloorUntil {
 		fit.Kept = q.kept(day.Since)
@@ -73,18 +74,17 @@ func (q *Question) taken(list List, day *Day, at int64) Fit {
 	return fit
 }
 
-// from returns the first instant from one on at which amount fits a daily
-// window if nobody else spends: then, or when the floors of a day end, or a
-// day opens. What is spent now counts into two days at most, and not
-// into the third.
-func (q *Question) from(list List, amount, at int64) int64 {
+// firstFit returns the first instant, from at on, at which amount fits a daily
+// window if nothing else is spent: at, or when the floors of a day end or a day
+// opens. What is spent now counts in at most two days, so three are tried.
+func (q *Question) firstFit(list List, amount, at int64) int64 {
 	for range 3 {
 		day := q.Day
 		if !day.Holds(at) {
 			day = new(DayOf(*q.Window, at))
 		}
 		for _, then := range [...]int64{at, max(at, day.Next-q.FloorUntil)} {
-			if fit := q.taken(list, day, then); fit.Used+fit.Kept+amount <= q.Limit {
+			if fit := q.usedAndKeptAt(list, day, then); fit.Used+fit.Kept+amount <= q.Limit {
 				return then
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// spent is a list in a slice of records, which counts how often it was searched.
+// spent is a List in a slice that counts how often it is searched.
 type spent struct {
 	records  []record
 	searched int
@@ -40,8 +40,8 @@ func (s *spent) Reach(total int64) int64 {
 	return s.records[i].stamp
 }
 
-// TestBesideFloors holds the search for the instant at which an amount fits
-// beside floors to a look at every record.
+// TestBesideFloors compares the search for the instant at which an amount fits
+// beside floors with a scan of every record.
 func TestBesideFloors(t *testing.T) {
 	window := quota.Sliding(time.Hour)
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,7 +87,7 @@ func TestBesideFloors(t *testing.T) {
 	})
 }
 
-// TestBesideFloorsInFewSteps waits behind thousands of records that all go to a floor.
+// TestBesideFloorsInFewSteps waits for thousands of records that all go to a floor.
 func TestBesideFloorsInFewSteps(t *testing.T) {
 	const n = 4000
 	window := quota.Sliding(time.Hour)

@@ -9,12 +9,12 @@ import (
 
 // Log is one log as a Judge sees it.
 type Log interface {
-	// List returns what a coverage counts, for questions of a window.
+	// List returns what a coverage counts, reaching back by at least a window.
 	List(coverage *quota.Coverage, window *quota.Window) List
-	// Cooldown returns the cooldown that was set for a budget, or with "" for
-	// the account, and nil when there is none. It may be over.
+	// Cooldown returns the cooldown of a budget, or with "" of the account. It
+	// may be over; nil means that there is none.
 	Cooldown(budget string) *quota.Cooldown
-	// Newest returns the log's newest stamp, and 0 for an empty log.
+	// Newest returns the log's newest stamp, or 0 for an empty log.
 	Newest() int64
 }
 
@@ -24,12 +24,12 @@ type Judge struct {
 	Now          int64
 	Days         Days
 
-	floors []Floor // of the charge in question
+	floors []Floor // reused by question
 }
 
-// Admit returns nil for a request that may be recorded, and else a
-// *quota.RefusedError, a *quota.NeverFitsError or a quota.ErrBadCall. Of
-// several refusals it is the one that ends last.
+// Admit returns nil for a request that may be recorded, and otherwise a
+// *quota.RefusedError, a *quota.NeverFitsError or a quota.ErrBadCall. If several
+// charges or cooldowns refuse the request, it returns the one that ends last.
 func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if err := r.Check(j.Account); err != nil {
 		return err
@@ -37,27 +37,24 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	var refused *quota.RefusedError
 	ahead := j.ahead(log)
 	for _, charge := range r.Charges {
-		list := log.List(charge.Coverage, &charge.Window) // also when forced: from now on it is kept
+		list := log.List(charge.Coverage, &charge.Window) // also if forced, so that the log keeps it
 		if r.Force {
 			continue
 		}
 		var q Question
-		j.ask(&q, charge)
-		if len(charge.Floors) > 0 {
-			j.keep(log, charge, &q)
-		}
+		j.question(&q, log, charge)
 		fit := q.Fits(list, int64(charge.Coverage.Amount(r.Units)))
-		fit.RetryAt = min(fit.RetryAt, q.latest(ahead > 0))
+		fit.RetryAt = min(fit.RetryAt, q.latestRetry(ahead > 0))
 		if fit.RetryAt > 0 && later(fit.RetryAt, refused) {
 			refused = j.refusal(r, charge, fit)
 			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(fit.RetryAt)
 		}
-		if c := j.holds(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
+		if c := j.active(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
 			refused = j.refusal(r, charge, fit)
 			refused.Reason, refused.RetryAt, refused.Detail = quota.ReasonCooldown, c.Until, c.Reason
 		}
 	}
-	if c := j.holds(log.Cooldown("")); c != nil && !r.Force && later(c.Until.UnixMicro(), refused) {
+	if c := j.active(log.Cooldown("")); c != nil && !r.Force && later(c.Until.UnixMicro(), refused) {
 		refused = &quota.RefusedError{Account: j.Account, Key: j.Key, Method: r.Method,
 			Reason: quota.ReasonCooldown, Detail: c.Reason, Needed: r.Units, RetryAt: c.Until}
 	}
@@ -65,26 +62,23 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 		return nil
 	}
 	if refused.Ahead = ahead; ahead == 0 {
-		refused.RetryAt = j.allFit(log, r, refused.RetryAt)
+		refused.RetryAt = j.firstFit(log, r, refused.RetryAt)
 	}
 	refused.RetryAfter = refused.RetryAt.Sub(Instant(j.Now))
 	return refused
 }
 
-// Held returns how each charge of a request stands that was recorded with a
-// stamp, appended to held.
+// Held appends to held how each charge of a request stands right after the
+// request was recorded with a stamp.
 func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) []quota.Held {
 	ahead := j.ahead(log)
 	for _, charge := range r.Charges {
 		var q Question
-		j.ask(&q, charge)
-		if len(charge.Floors) > 0 {
-			j.keep(log, charge, &q)
-		}
+		j.question(&q, log, charge)
 		list := log.List(charge.Coverage, &charge.Window)
-		taken := q.Taken(list)
-		h := quota.Held{Used: quota.Units(taken.Used), Kept: quota.Units(taken.Kept)}
-		if free := q.NextFree(list, taken.Used, ahead > 0); free != 0 {
+		fit := q.UsedAndKept(list)
+		h := quota.Held{Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept)}
+		if free := q.NextFree(list, fit.Used, ahead > 0); free != 0 {
 			h.FreesIn = time.Duration(free-stamp) * time.Microsecond
 		}
 		held = append(held, h)
@@ -92,8 +86,8 @@ func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) 
 	return held
 }
 
-// ahead returns how far the log's newest stamp is ahead of now, and 0 when it
-// is no further than a clock that stepped back explains.
+// ahead returns how far the log's newest stamp is ahead of now, or 0 if a clock
+// that stepped back can explain it.
 func (j *Judge) ahead(log Log) time.Duration {
 	ahead := time.Duration(log.Newest()-j.Now) * time.Microsecond
 	if ahead <= quota.MaxStepBack {
@@ -102,20 +96,20 @@ func (j *Judge) ahead(log Log) time.Duration {
 	return ahead
 }
 
-// allFit returns the first instant from one on at which every charge of r
-// fits, when all have fitted once before: then those do whose windows only
-// empty. Where floors end with each day what fits now may not fit tomorrow.
-func (j *Judge) allFit(log Log, r *quota.Request, at time.Time) time.Time {
-	for range 4 { // there may be no such instant
+// firstFit returns the first time, from at on, at which every charge of r fits.
+// By then each charge has fitted once. It still does if its window only empties;
+// where floors end with each day, what fits today may not fit tomorrow.
+func (j *Judge) firstFit(log Log, r *quota.Request, at time.Time) time.Time {
+	for range 4 { // there may be no such time
 		before := at
 		for _, charge := range r.Charges {
 			if charge.FloorUntil == 0 || len(charge.Floors) == 0 || charge.Window.Kind() != quota.KindDaily {
 				continue
 			}
 			var q Question
-			j.ask(&q, charge)
-			j.keep(log, charge, &q)
-			at = Instant(q.from(log.List(charge.Coverage, &charge.Window), int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
+			j.question(&q, log, charge)
+			list := log.List(charge.Coverage, &charge.Window)
+			at = Instant(q.firstFit(list, int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
 		}
 		if at.Equal(before) {
 			break
@@ -124,19 +118,18 @@ func (j *Judge) allFit(log Log, r *quota.Request, at time.Time) time.Time {
 	return at
 }
 
-// later reports whether an instant is after that of the refusal so far.
 func later(at int64, refused *quota.RefusedError) bool {
 	return refused == nil || at > refused.RetryAt.UnixMicro()
 }
 
 func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.RefusedError {
 	return &quota.RefusedError{Account: j.Account, Key: j.Key, Budget: charge.Budget, Method: r.Method,
-		Measure: charge.Coverage.Measure, Limit: charge.Limit, Used: quota.Units(fit.Used), Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)),
-		Kept: quota.Units(fit.Kept), Needed: charge.Coverage.Amount(r.Units)}
+		Measure: charge.Coverage.Measure, Limit: charge.Limit, Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept),
+		Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)), Needed: charge.Coverage.Amount(r.Units)}
 }
 
-// holds returns a cooldown that is not over, and nil otherwise.
-func (j *Judge) holds(c *quota.Cooldown) *quota.Cooldown {
+// active returns c if it is not over, and nil otherwise.
+func (j *Judge) active(c *quota.Cooldown) *quota.Cooldown {
 	if c == nil || c.Until.UnixMicro() <= j.Now {
 		return nil
 	}
@@ -146,7 +139,7 @@ func (j *Judge) holds(c *quota.Cooldown) *quota.Cooldown {
 // Standing returns what a charge's window holds.
 func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	var q Question
-	j.ask(&q, charge)
+	j.fill(&q, charge)
 	list := log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
 	ahead := j.ahead(log)
@@ -161,7 +154,7 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 		s.Over = quota.Units(q.hidden(list))
 	}
 	for _, name := range []string{charge.Budget, ""} {
-		if c := j.holds(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
+		if c := j.active(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {
 			s.Cooldown = new(*c)
 			s.Cooldown.For = 0 // only SetCooldown reads it
 		}
@@ -169,17 +162,21 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	return s
 }
 
-// ask fills in the question of a charge at the judge's instant: in place, since
-// to copy a fresh one takes as long as to answer it.
-func (j *Judge) ask(q *Question, charge *quota.Charge) {
+// fill sets the question of a charge, without its floors. It works in place
+// because copying a Question takes as long as answering it.
+func (j *Judge) fill(q *Question, charge *quota.Charge) {
 	q.Now, q.Window, q.Limit = j.Now, &charge.Window, int64(charge.Limit)
 	if charge.Window.Kind() == quota.KindDaily {
-		q.Day = j.Days.at(charge.Window, j.Now)
+		q.Day = j.Days.find(charge.Window, j.Now)
 	}
 }
 
-// keep adds what a charge keeps for others to its question.
-func (j *Judge) keep(log Log, charge *quota.Charge, q *Question) {
+// question is fill with the charge's floors.
+func (j *Judge) question(q *Question, log Log, charge *quota.Charge) {
+	j.fill(q, charge)
+	if len(charge.Floors) == 0 {
+		return
+	}
 	j.floors = j.floors[:0]
 	for _, floor := range charge.Floors {
 		j.floors = append(j.floors, Floor{log.List(floor.Coverage, &charge.Window), int64(floor.Units)})
@@ -187,11 +184,11 @@ func (j *Judge) keep(log Log, charge *quota.Charge, q *Question) {
 	q.Floors, q.FloorUntil = j.floors, charge.FloorUntil.Microseconds()
 }
 
-// Days remembers the day that each daily window was last in: to find it takes
-// longer than all the rest. It is not safe for concurrent use.
+// Days caches the current day of each daily window: finding it takes longer than
+// the rest of a decision. It is not safe for concurrent use.
 type Days map[quota.Window]*Day
 
-func (d Days) at(w quota.Window, now int64) *Day {
+func (d Days) find(w quota.Window, now int64) *Day {
 	day := d[w]
 	if day == nil || !day.Holds(now) {
 		day = new(DayOf(w, now))
@@ -200,12 +197,11 @@ func (d Days) at(w quota.Window, now int64) *Day {
 	return day
 }
 
-// Cooled returns a cooldown as it is kept from now on: until a whole
-// microsecond, no earlier than it says but for quota.MaxUnix, and with at most
-// 200 bytes of reason, cut between characters. It keeps For, by which Recooled
-// repairs it.
-func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
-	const most = 200
+// StartCooldown returns a cooldown as a ledger records it: with Until set,
+// rounded up to a microsecond and at most quota.MaxUnix, and with at most
+// quota.MaxReason bytes of reason, cut between characters. It keeps For, which
+// ShortenCooldown needs.
+func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 	if c.For > 0 {
 		c.Until = Instant(now).Add(c.For)
 	}
@@ -213,24 +209,24 @@ func Cooled(c quota.Cooldown, now int64) quota.Cooldown {
 		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
 	c.For, c.Until = max(c.For, 0), Instant(Ceil(c.Until))
-	if len(c.Reason) > most {
-		c.Reason = strings.ToValidUTF8(c.Reason[:most], "")
+	if len(c.Reason) > quota.MaxReason {
+		c.Reason = strings.ToValidUTF8(c.Reason[:quota.MaxReason], "")
 	}
 	return c
 }
 
-// Recooled returns a cooldown after the clock that set it was corrected: one
-// given as a duration ends no later than that long from now. It reports whether
-// that changed anything.
-func Recooled(c quota.Cooldown, now int64) (quota.Cooldown, bool) {
+// ShortenCooldown returns a cooldown after the clock that set it was corrected:
+// one that was set for a duration ends at most that long from now. It reports
+// whether that changed it.
+func ShortenCooldown(c quota.Cooldown, now int64) (quota.Cooldown, bool) {
 	latest := Instant(now).Add(c.For)
 	if c.For <= 0 || !c.Until.After(Instant(Ceil(latest))) {
 		return c, false
 	}
-	return Cooled(c, now), true
+	return StartCooldown(c, now), true
 }
 
-// Instant returns the time of an instant.
+// Instant returns the time of an instant, in UTC.
 func Instant(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
 
 // Ceil returns the first instant that is not before t.
