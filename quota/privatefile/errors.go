@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
-// ErrUnsafe is every *Error: another user may have chosen what is in a file,
-// or may read a secret.
+// ErrUnsafe matches every *Error: another user may have written a file, or may
+// read a secret.
 var ErrUnsafe = errors.New("unsafe file")
 
 // Problem says what is unsafe about a file or a folder.
@@ -16,20 +17,20 @@ type Problem uint8
 
 // The problems of a Finding.
 const (
-	Owner      Problem = iota + 1 // it belongs to an untrusted user
-	Writeable                     // its group or others may write to it
-	Readable                      // it is a secret that its group or others may read
-	Link                          // it is a symbolic link
-	Linked                        // it has a second name, and lies in a folder that all users share
-	NotRegular                    // it is a folder, a pipe, a socket or a device
+	Owner      Problem = iota + 1 // owned by an untrusted user
+	Writeable                     // writable by its group or by others
+	Readable                      // a secret that is readable by its group or by others
+	Link                          // a symbolic link
+	Linked                        // has a second hard link, in a folder that all users share
+	NotRegular                    // a folder, a pipe, a socket or a device
 )
 
 // Finding is one thing that is unsafe.
 type Finding struct {
 	Path    string
 	Problem Problem
-	Owner   uint32      // the user, if that is the problem
-	Mode    fs.FileMode // the permissions, if they are the problem
+	Owner   uint32      // the user, for Owner
+	Mode    fs.FileMode // the permissions, for Writeable and Readable
 }
 
 // String says what is unsafe, and where.
@@ -49,25 +50,22 @@ func (f Finding) String() string {
 	return f.Path + ": it is not a regular file"
 }
 
-// Error is all that is unsafe about some files and their folders. Its message
-// is one line, which ends in what to do.
+// Error lists all that is unsafe about some files and their folders. Its message
+// is one line.
 type Error struct {
 	Findings []Finding // at least one
 }
 
-// Is reports that every Error is ErrUnsafe.
+// Is reports whether target is ErrUnsafe.
 func (e *Error) Is(target error) bool { return target == ErrUnsafe }
 
-// Error names what is unsafe, and what to do about it.
+// Error says what is unsafe and what to do about it.
 func (e *Error) Error() string {
 	var what, write, read, do []string
 	add := func(step string) {
-		for _, known := range do {
-			if known == step {
-				return
-			}
+		if !slices.Contains(do, step) {
+			do = append(do, step)
 		}
-		do = append(do, step)
 	}
 	for _, f := range e.Findings {
 		what = append(what, f.String())
@@ -99,7 +97,7 @@ func (e *Error) Error() string {
 	return strings.Join(what, ", ") + "; " + strings.Join(do, "; ")
 }
 
-// quoted returns a path as a shell reads it.
+// quoted quotes a path for a shell, if necessary.
 func quoted(path string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,%"
 	if strings.Trim(path, plain) == "" && !strings.HasPrefix(path, "-") {

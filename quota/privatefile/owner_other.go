@@ -4,7 +4,7 @@ package privatefile
 
 import "io/fs"
 
-// hasOwners says that owners and modes cannot be told here.
+// hasOwners is false because files have no Unix owner and mode.
 const hasOwners = false
 
 const noFollow = 0

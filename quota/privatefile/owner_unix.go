@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// hasOwners says that files have an owner and a mode here.
+// hasOwners is true because files have an owner and a mode.
 const hasOwners = true
 
-// noFollow refuses a symbolic link, and does not wait for a pipe's other end.
+// noFollow makes open fail on a symbolic link and not block on a pipe.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-// owner is whose a file is, and how many names it has.
+// owner is the user and group of a file, and its number of hard links.
 type owner struct {
 	uid, gid uint32
 	links    uint64
@@ -30,24 +30,24 @@ func ownerOf(info fs.FileInfo) owner {
 	return owner{st.Uid, st.Gid, uint64(st.Nlink)}
 }
 
-// ownGroup reports whether a file's group is its owner's own: it has the
-// owner's number and, as far as /etc says, no other member. Root's is not:
-// containers that run under arbitrary users give them the group 0.
+// ownGroup reports whether a file's group has the owner's number and, according
+// to /etc, no other member. It is false for root, because containers that run
+// under arbitrary users give them group 0.
 func ownGroup(o owner) bool {
 	if o.uid == 0 || o.gid != o.uid {
 		return false
 	}
 	name := ""
-	for _, fields := range lines("/etc/passwd", 4) {
+	for _, fields := range readFields("/etc/passwd", 4) {
 		switch uid, gid := fields[2], fields[3]; {
-		case is(uid, o.uid):
+		case equals(uid, o.uid):
 			name = fields[0]
-		case is(gid, o.gid):
+		case equals(gid, o.gid):
 			return false
 		}
 	}
-	for _, fields := range lines("/etc/group", 4) {
-		if !is(fields[2], o.gid) || fields[3] == "" {
+	for _, fields := range readFields("/etc/group", 4) {
+		if !equals(fields[2], o.gid) || fields[3] == "" {
 			continue
 		}
 		for member := range strings.SplitSeq(fields[3], ",") {
@@ -59,11 +59,11 @@ func ownGroup(o owner) bool {
 	return true
 }
 
-func is(text string, number uint32) bool { return text == strconv.FormatUint(uint64(number), 10) }
+func equals(text string, id uint32) bool { return text == strconv.FormatUint(uint64(id), 10) }
 
-// lines returns the fields of each line that has at least n, none if the file
-// cannot be read.
-func lines(path string, n int) (all [][]string) {
+// readFields returns the fields of each line with at least n fields. It returns
+// nil if it cannot read the file.
+func readFields(path string, n int) (all [][]string) {
 	data, _ := os.ReadFile(path)
 	for line := range strings.Lines(string(data)) {
 		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) >= n {

@@ -1,21 +1,21 @@
 // Package privatefile opens the files that decide what may be spent, or that
 // hold a secret: configuration, keys, locks, ledgers, catalogues and journals.
 //
-// A file is opened only when no other user of the host can have chosen what is
-// in it. It must be a regular file, not a symbolic link, that belongs to this
-// process's user or to root, and that neither its group nor others may write
-// to. The same holds for its folder, in which a sticky bit protects what is
-// there. Of the folders above it, none may let another user replace what leads
-// to the file. The group of a folder does not matter if a folder above it lets
-// only its owner in. A group that has the number of the file's owner and no other
-// member is the owner's own, and counts as the owner.
+// It opens a file only if no other user of the host can have written it. The
+// file must be a regular file, not a symbolic link. It must belong to the user
+// of this process or to root, and neither its group nor others may write to it.
+// The same rules apply to its folder, unless a sticky bit protects the files in
+// it, and no folder above may let another user replace the path to the file. The
+// group of a folder does not matter if a folder above it admits only its owner.
+// A group with the number of the file's owner and no other member counts as the
+// owner.
 //
-// TrustVariable in the environment names one further user whose files are
+// The environment variable TrustVariable names one further user whose files are
 // trusted. On systems without numeric owners, such as Windows, only links and
 // files that are not regular are refused.
 //
-// All functions are safe for concurrent use. What they refuse is a *Error;
-// other errors are those of the file system.
+// All functions are safe for concurrent use. A refusal is a *Error; other errors
+// are those of the file system.
 package privatefile
 
 import (
@@ -29,26 +29,25 @@ import (
 	"strings"
 )
 
-// TrustVariable is the environment variable that names, by number, one more
-// user whose files are trusted as root's are: the owner of a container's bind
-// mount, for example. Empty means none.
+// TrustVariable is the environment variable with the number of one further user
+// whose files are trusted as root's are, such as the owner of a container's bind
+// mount. Empty means none.
 const TrustVariable = "RATION_TRUST_OWNER"
 
 // MaxSecret is the size in bytes of the largest file that ReadSecret reads.
 const MaxSecret = 64 << 10
 
-// ReadFile returns the content of the file at path, but at most the first most bytes.
+// ReadFile returns at most the first most bytes of the file at path.
 func ReadFile(path string, most int64) ([]byte, error) {
 	return read(path, most, rules{})
 }
 
 // ReadSecret returns the content of a file that holds a password or a key. In
 // addition to the rules of the package, only its owner may read it, unless a
-// folder above it lets only its owner in. The group of a file that belongs to
-// root may read it if this process is not root's, which could not do so
-// otherwise. A file of more than MaxSecret bytes is an
-// error. A path in /dev/fd, or /dev/stdin, is read as it is: the caller of
-// the process has opened it.
+// folder above it admits only its owner. If root owns the file and this process
+// runs as another user, its group may read it too, since the process could not
+// read it otherwise. A file of more than MaxSecret bytes is an error. /dev/stdin
+// and paths in /dev/fd are not checked, since the parent process opened them.
 func ReadSecret(path string) ([]byte, error) {
 	var data []byte
 	var err error
@@ -64,8 +63,8 @@ func ReadSecret(path string) ([]byte, error) {
 	return data, err
 }
 
-// ReadLinked is ReadFile for a public file that systems put behind symbolic
-// links, such as a bundle of certificates. Each link must belong to a trusted user.
+// ReadLinked is like ReadFile, but follows symbolic links that belong to trusted
+// users. It is for public files such as a bundle of certificates.
 func ReadLinked(path string, most int64) ([]byte, error) {
 	return read(path, most, rules{links: true})
 }
@@ -89,19 +88,19 @@ func readDescriptor(path string) ([]byte, error) {
 }
 
 // Open opens the file at path for reading and writing, and creates it with mode
-// 0600 when it is missing. Nothing is truncated.
+// 0600 if it does not exist. It does not truncate the file.
 func Open(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_CREATE, rules{})
 }
 
 // Create creates the file at path with mode 0600 and opens it for reading and
-// writing. A path that exists is an fs.ErrExist, whatever it is.
+// writing. It fails with fs.ErrExist if path exists.
 func Create(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, rules{})
 }
 
-// Replace puts a file of mode 0600 with the given content in the place of path,
-// whole or not at all. With sync it is on the disk when Replace returns.
+// Replace atomically replaces the file at path with one of mode 0600 and the
+// given content. With sync, the file is on the disk when Replace returns.
 func Replace(path string, content []byte, sync bool) error {
 	file, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -123,8 +122,9 @@ func Replace(path string, content []byte, sync bool) error {
 	return nil
 }
 
-// Writable returns why no file can be created in a folder, or nil. It creates
-// one and removes it: mode bits know nothing of read-only mounts, ACLs and root.
+// Writable returns an error that says why no file can be created in a folder, or
+// nil. It tries to create one, because mode bits do not show read-only mounts,
+// ACLs and the rights of root.
 func Writable(folder string) error {
 	file, err := createTemp(folder, ".ration-*")
 	if err == nil {
@@ -134,7 +134,7 @@ func Writable(folder string) error {
 		return fmt.Errorf("no permission to write in %s", folder)
 	}
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
-		err = failed.Err // the name of the attempt does not help
+		err = failed.Err // the temporary name does not help
 	}
 	if errors.Is(err, ErrUnsafe) {
 		return err
@@ -143,41 +143,34 @@ func Writable(folder string) error {
 }
 
 func createTemp(folder, pattern string) (*os.File, error) {
-	j, err := newJudge()
-	if err != nil {
-		return nil, err
-	}
-	resolved, err := j.folder(folder)
-	if err == nil {
-		err = j.verdict()
-	}
+	resolved, err := checkedFolder(folder)
 	if err != nil {
 		return nil, err
 	}
 	return os.CreateTemp(resolved, pattern)
 }
 
-// MkdirAll creates the folder dir, and those above it that are missing, with
-// mode 0700. A folder that is there must be safe.
+// MkdirAll creates the folder dir, and missing folders above it, with mode 0700.
+// Folders that exist must be safe.
 func MkdirAll(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	j, err := newJudge()
+	c, err := newChecker()
 	if err != nil {
 		return err
 	}
-	there := dir
-	_, err = j.folder(there)
-	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
-		there = filepath.Dir(there)
-		_, err = j.folder(there)
+	existing := dir
+	_, err = c.checkFolder(existing)
+	for errors.Is(err, fs.ErrNotExist) && existing != filepath.Dir(existing) {
+		existing = filepath.Dir(existing)
+		_, err = c.checkFolder(existing)
 	}
 	if err == nil {
-		err = j.verdict()
+		err = c.err()
 	}
-	if err != nil || there == dir {
+	if err != nil || existing == dir {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -186,38 +179,45 @@ func MkdirAll(dir string) error {
 	return CheckFolder(dir) // another user may have been first, in a folder such as /tmp
 }
 
-// Check reports all that is unsafe about files that a library, such as
-// SQLite, opens by their paths. It opens nothing: to close a descriptor of a
-// database would drop the locks that this process holds on it. A file that is
-// missing is safe where its folder is. What is safe stays so as long as only
-// trusted users act, since no other user can replace it.
+// Check reports all that is unsafe about files that a library, such as SQLite,
+// opens by their paths. It opens none of them, because closing a descriptor of a
+// database would drop the locks that this process holds on it. A missing file is
+// safe if its folder is. Only trusted users can change what Check has reported.
 func Check(paths ...string) error {
-	j, err := newJudge()
+	c, err := newChecker()
 	if err != nil {
 		return err
 	}
 	for _, path := range paths {
-		if err := j.path(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := c.checkPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return j.verdict()
+	return c.err()
 }
 
-// CheckFolder reports what is unsafe about a folder, in which a file is to be
-// opened or created.
+// CheckFolder reports what is unsafe about a folder for files to be opened or
+// created in it.
 func CheckFolder(dir string) error {
-	j, err := newJudge()
-	if err != nil {
-		return err
-	}
-	if _, err := j.folder(dir); err != nil {
-		return err
-	}
-	return j.verdict()
+	_, err := checkedFolder(dir)
+	return err
 }
 
-// SyncFolder puts a folder's list of names on the disk. Windows has no such call.
+// checkedFolder is CheckFolder. It returns dir without symbolic links.
+func checkedFolder(dir string) (string, error) {
+	c, err := newChecker()
+	if err != nil {
+		return "", err
+	}
+	resolved, err := c.checkFolder(dir)
+	if err == nil {
+		err = c.err()
+	}
+	return resolved, err
+}
+
+// SyncFolder syncs the names in a folder to the disk. It does nothing on Windows,
+// which has no such call.
 func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -229,35 +229,35 @@ func SyncFolder(dir string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// open is the one place where files are opened. It checks before that what is
-// there may be opened, and afterwards that this is what was opened.
+// open opens all files of the package. It checks the path before, and the opened
+// file afterwards.
 func open(path string, flag int, r rules) (*os.File, error) {
-	j, err := newJudge()
+	c, err := newChecker()
 	if err != nil {
 		return nil, err
 	}
-	j.rules = r
-	resolved, err := j.locate(path)
+	c.rules = r
+	resolved, err := c.resolve(path)
 	if err == nil {
-		err = j.verdict()
+		err = c.err()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if info, err := os.Lstat(resolved); err == nil && flag&os.O_EXCL == 0 {
-		j.file(path, info)
-		if err := j.verdict(); err != nil {
+		c.checkFile(path, info)
+		if err := c.err(); err != nil {
 			return nil, err
 		}
 	}
 	file, err := os.OpenFile(resolved, flag|noFollow, 0o600)
 	if err != nil {
-		return nil, named(err, path)
+		return nil, withPath(err, path)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		j.file(path, info)
-		err = j.verdict()
+		c.checkFile(path, info)
+		err = c.err()
 	}
 	if err != nil {
 		file.Close()
@@ -266,8 +266,8 @@ func open(path string, flag int, r rules) (*os.File, error) {
 	return file, nil
 }
 
-// named puts the path that the caller gave into an error of the file system.
-func named(err error, path string) error {
+// withPath sets the path in an error of the file system to the caller's.
+func withPath(err error, path string) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: failed.Op, Path: path, Err: failed.Err}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// doors are all ways to open a file, or to have one opened by a library.
+// doors are all ways to open a file or to check one for a library.
 func doors() map[string]func(path string) error {
 	closing := func(file *os.File, err error) error {
 		if err == nil {
@@ -31,7 +31,7 @@ func doors() map[string]func(path string) error {
 	}
 }
 
-// makers are those that create a file.
+// makers are all ways to create a file.
 func makers() map[string]func(path string) error {
 	all := doors()
 	delete(all, "ReadFile")
@@ -48,7 +48,7 @@ func makers() map[string]func(path string) error {
 	return all
 }
 
-// folder returns a new folder of the given mode, whatever the umask.
+// folder returns a new folder of the given mode, independent of the umask.
 func folder(t *testing.T, mode fs.FileMode) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
@@ -67,7 +67,7 @@ func write(t *testing.T, path string, mode fs.FileMode) string {
 	return path
 }
 
-// refused checks that every door is closed to a path, and that the file behind is untouched.
+// refused checks that every door refuses a path and leaves its file untouched.
 func refused(t *testing.T, path, behind, words string, doors map[string]func(string) error) {
 	t.Helper()
 	before, _ := os.ReadFile(behind)
@@ -134,8 +134,8 @@ func TestFileInAFolderThatOthersMayWriteIsRefused(t *testing.T) {
 	}
 }
 
-// What a umask of 002 makes in a home of mode 0700, or in t.TempDir, is out of
-// the group's reach. A file's own mode is judged all the same.
+// The group cannot reach what a umask of 002 creates in a home of mode 0700, or
+// in t.TempDir. The file's own mode is still checked.
 func TestGroupCannotReachAFolderBelowAClosedOne(t *testing.T) {
 	home := folder(t, 0o700)
 	dir := filepath.Join(home, "ration")
@@ -159,7 +159,7 @@ func TestGroupCannotReachAFolderBelowAClosedOne(t *testing.T) {
 	refused(t, path, path, "run chmod go-w "+dir, doors())
 }
 
-// All that is wrong is said at once, with the one command that mends it.
+// One line names everything that is unsafe, with one command that repairs it.
 func TestSharedCloneIsRefusedInOneLine(t *testing.T) {
 	dir := folder(t, 0o777)
 	one, two := write(t, filepath.Join(dir, "costs.yaml"), 0o666), write(t, filepath.Join(dir, "it's.yaml"), 0o666)
@@ -215,7 +215,7 @@ func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
 	}
 }
 
-// A secret that the caller's shell has opened, as <(pass show key) does, is read.
+// A secret may come from a descriptor that the shell opened: <(pass show key).
 func TestSecretFromADescriptor(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -230,7 +230,7 @@ func TestSecretFromADescriptor(t *testing.T) {
 	}
 }
 
-// In a folder such as /tmp another user may give our own file a second name.
+// In a folder such as /tmp, another user may create a hard link to our file.
 func TestSecondNameInASharedFolderIsRefused(t *testing.T) {
 	dir, shared := folder(t, 0o700), folder(t, 0o777|fs.ModeSticky)
 	victim := write(t, filepath.Join(dir, "victim"), 0o600)
@@ -244,7 +244,7 @@ func TestSecondNameInASharedFolderIsRefused(t *testing.T) {
 	}
 }
 
-// Folders may be reached through links of our own: /var is one on macOS.
+// Paths may go through links of trusted users, such as /var on macOS.
 func TestFolderBehindALink(t *testing.T) {
 	dir := folder(t, 0o700)
 	path, link := write(t, filepath.Join(dir, "file"), 0o600), filepath.Join(filepath.Dir(dir), "link")
@@ -275,7 +275,7 @@ func TestFolderBehindALink(t *testing.T) {
 	}
 }
 
-// What is created is its owner's alone, whatever the umask.
+// New files are private to their owner, independent of the umask.
 func TestNewFilesArePrivate(t *testing.T) {
 	dir := filepath.Join(folder(t, 0o755), "a", "b")
 	if err := privatefile.MkdirAll(dir); err != nil {
@@ -306,8 +306,8 @@ func TestNewFilesArePrivate(t *testing.T) {
 	}
 }
 
-// TestFileOfAnotherUserIsRefused needs root to make one. Other users find
-// that root's files are trusted, and TestStrangersFile has the rest.
+// TestFileOfAnotherUserIsRefused needs root to create such a file. As another
+// user it tests that root's files are trusted; see TestUntrustedOwner.
 func TestFileOfAnotherUserIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		if _, err := privatefile.ReadFile("/etc/passwd", 1<<20); err != nil && runtime.GOOS == "linux" {

@@ -7,22 +7,22 @@ import (
 	"testing"
 )
 
-// TestStrangersFile is about a file of another user, as every user can test
-// it: the judge works for a stranger who does not trust root.
-func TestStrangersFile(t *testing.T) {
+// TestUntrustedOwner checks a file as another user who trusts neither us nor
+// root, which needs no second user to test.
+func TestUntrustedOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "costs.yaml")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := newJudge()
+	c, err := newChecker()
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.us, j.trusted = j.us+1, []uint32{j.us + 1}
-	if err := j.path(path); err != nil {
+	c.us, c.trusted = c.us+1, []uint32{c.us + 1}
+	if err := c.checkPath(path); err != nil {
 		t.Fatal(err)
 	}
-	err = j.verdict()
+	err = c.err()
 	if err == nil || !strings.Contains(err.Error(), path+": it belongs to user ") || !strings.Contains(err.Error(), TrustVariable+"=") {
 		t.Errorf("%v; want the file's owner named", err)
 	}
