@@ -24,7 +24,7 @@ var (
 	errDown = fmt.Errorf("dial tcp 127.0.0.1:6379: refused: %w", quota.ErrLedgerDown)
 )
 
-// faulty is a ledger that fails as it is told.
+// faulty is a ledger that fails with a given error.
 type faulty struct {
 	quota.Ledger
 	err  atomic.Pointer[error]
@@ -65,7 +65,7 @@ func spend(ctx context.Context, l quota.Ledger, method string, units quota.Units
 	return answers[0].Receipt, answers[0].Err
 }
 
-// grant expects so many calls of one unit to be granted, and no more.
+// grant checks that exactly this many calls of one unit are granted.
 func grant(t *testing.T, l quota.Ledger, want int) {
 	t.Helper()
 	for got := range want + 1 {
@@ -82,15 +82,16 @@ func unrecorded(t *testing.T, l *allowance.Ledger, want quota.Units) {
 	}
 }
 
-// A ledger that is up is used as if there were no allowance.
+// A ledger that is up behaves as if there were no allowance.
 func TestContractWhileUp(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		return allowance.New(memledger.Open(&memledger.Options{Now: now}), t.TempDir(), allow(1000))
 	})
 }
 
-// Only a ledger that is down is gone without: every other error is returned.
-func TestWhichErrorsFallBack(t *testing.T) {
+// Only a ledger that is down is replaced by the allowance; other errors are
+// returned.
+func TestOnlyDownFallsBack(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stopped")
 	cancel(stop)
@@ -125,8 +126,8 @@ func TestWhichErrorsFallBack(t *testing.T) {
 	}
 }
 
-// An allowance is asked for with all that is known of a call.
-func TestAllowancesSeeTheCaller(t *testing.T) {
+// Options.Allow gets all that is known about a call.
+func TestAllowGetsTheCaller(t *testing.T) {
 	var seen []quota.Call
 	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{Allow: func(call quota.Call) quota.Units {
 		seen = append(seen, call)
@@ -156,9 +157,9 @@ func TestAllowancesSeeTheCaller(t *testing.T) {
 	}
 }
 
-// One count for the account, and each method held to its own allowance; each
-// request of a batch on its own.
-func TestByMethod(t *testing.T) {
+// An account has one count, each method its own limit, and each request of a
+// batch its own answer.
+func TestLimitByMethod(t *testing.T) {
 	rules := map[string]quota.Units{"videos.list": 50, "channels.list": 20}
 	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{
 		Allow: func(call quota.Call) quota.Units { return rules[call.Method] }})
@@ -219,7 +220,7 @@ func TestNotesNeedTheLedger(t *testing.T) {
 	unrecorded(t, l, 0)
 }
 
-// The count is of the trailing day, over restarts, and no step of the clock
+// The count is of the trailing day, survives restarts, and no step of the clock
 // back frees anything early.
 func TestTrailingDay(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
@@ -261,8 +262,8 @@ func TestTrailingDay(t *testing.T) {
 	}
 }
 
-// A grant within the allowance settles and refunds in its file, by its guard
-// as by anyone who holds the receipt; the ledger is not asked.
+// A grant within the allowance is settled and refunded in its file, by its guard
+// or with its receipt; the ledger is not called.
 func TestSettleAndRefund(t *testing.T) {
 	inner := failing(errDown)
 	l := allowance.New(inner, t.TempDir(), allow(10))
@@ -317,9 +318,9 @@ func TestSettleAndRefund(t *testing.T) {
 	}
 }
 
-// A ledger that hangs for a second before it fails costs that second once,
-// then nothing for two, for one caller or many; and it is used again once it
-// is back.
+// A ledger that hangs for a second before it fails delays one call by a second,
+// then none for two seconds, for one caller or many. It is used again once it is
+// back.
 func TestBreaker(t *testing.T) {
 	for _, failure := range []error{errDown, quota.ErrInDoubt} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,55 +10,55 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// pause is how long a ledger that failed is left alone.
-const pause = 2 * time.Second
+// probeInterval is how long a ledger that failed is not called.
+const probeInterval = 2 * time.Second
 
-// breaker remembers that a ledger failed. Its zero value knows of no failure.
+// breaker is a circuit breaker for a ledger. The zero breaker is closed.
 type breaker struct {
-	mu     sync.Mutex
-	down   error     // what is answered without asking; nil: ask
-	until  time.Time // when to ask again
-	asking bool      // somebody does
+	mu      sync.Mutex
+	down    error     // why the breaker is open; nil if it is closed
+	until   time.Time // when to probe
+	probing bool      // a call probes whether the ledger is back
 }
 
-// ask calls f, or returns why not.
-func (b *breaker) ask(ctx context.Context, f func() error) (err error) {
-	alone, err := b.enter()
+// call calls f, or returns an error if the breaker is open.
+func (b *breaker) call(ctx context.Context, f func() error) (err error) {
+	probe, err := b.begin()
 	if err != nil {
 		return err
 	}
-	defer func() { b.leave(ctx, alone, err) }()
+	defer func() { b.end(ctx, probe, err) }()
 	return f()
 }
 
-// enter reports whether the caller alone is to find out if the ledger is back.
-func (b *breaker) enter() (alone bool, err error) {
+// begin reports whether the call is the one that probes the ledger.
+func (b *breaker) begin() (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down == nil {
 		return false, nil
 	}
-	if b.asking || time.Now().Before(b.until) {
+	if b.probing || time.Now().Before(b.until) {
 		return false, b.down
 	}
-	b.asking = true
+	b.probing = true
 	return true, nil
 }
 
-func (b *breaker) leave(ctx context.Context, alone bool, err error) {
+func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if alone {
-		b.asking = false
+	if probe {
+		b.probing = false
 	}
 	switch {
 	case isDown(err):
-		b.down, b.until = err, time.Now().Add(pause)
+		b.down, b.until = err, time.Now().Add(probeInterval)
 	case errors.Is(err, quota.ErrInDoubt):
-		// The next calls were not asked for, so nothing of them is in doubt.
-		b.down, b.until = fmt.Errorf("%w: it did not answer an earlier call", quota.ErrLedgerDown), time.Now().Add(pause)
+		// The next calls are not sent, so they are not in doubt.
+		b.down, b.until = fmt.Errorf("%w: it did not answer an earlier call", quota.ErrLedgerDown), time.Now().Add(probeInterval)
 	case err != nil && ctx.Err() != nil:
-		// The caller left before the ledger answered: that tells nothing.
+		// The caller left before the ledger answered, so its state is unknown.
 	default:
 		b.down = nil
 	}

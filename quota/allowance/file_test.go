@@ -44,8 +44,8 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// The file says all that the ledger would have been told, and is private.
-func TestWhatIsWritten(t *testing.T) {
+// The file has all that the ledger would have recorded, and is private.
+func TestFileFormat(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, filepath.Join(t.TempDir(), "state", "allowance")
 	clock.Set(noon)
 	o := allow(50)
@@ -81,8 +81,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A line that was cut at any byte, as a killed writer leaves it, takes
-// nothing with it and stands in nobody's way.
+// A line that a killed writer left, cut at any byte, affects no other line.
 func TestTornLine(t *testing.T) {
 	dir := t.TempDir()
 	grant(t, allowance.New(failing(errDown), dir, allow(3)), 3)
@@ -110,8 +109,9 @@ func TestTornLine(t *testing.T) {
 	grant(t, allowance.New(failing(errDown), dir, allow(5)), 2)
 }
 
-// What cannot be counted is refused, with the ledger's error and the file's.
-func TestCannotBeCounted(t *testing.T) {
+// A call that cannot be counted is refused with both errors, the ledger's and the
+// file's.
+func TestUnwritableFileRefuses(t *testing.T) {
 	path := func(t *testing.T, dir string) string {
 		grant(t, allowance.New(failing(errDown), dir, allow(2)), 2)
 		return file(t, dir)
@@ -162,9 +162,9 @@ func TestCannotBeCounted(t *testing.T) {
 	}
 }
 
-// A process that was stopped while it held the lock costs the others a second,
-// and the caller's own deadline ends it earlier. A lock file that somebody
-// deleted is made anew, and both sides find the new one.
+// A process that stops while it holds the lock delays the others by a second, or
+// until the caller's deadline. A deleted lock file is created again, and both
+// sides find the new one.
 func TestLockHeldAndDeleted(t *testing.T) {
 	dir := t.TempDir()
 	l := allowance.New(failing(errDown), dir, allow(5))
@@ -199,9 +199,9 @@ func TestLockHeldAndDeleted(t *testing.T) {
 	unrecorded(t, l, 5)
 }
 
-// A process that has the deleted lock file open, or waits for it, is not let in
-// beside the one that holds the new file.
-func TestADeletedLockFileAdmitsTwoProcesses(t *testing.T) {
+// A process that has the deleted lock file open, or waits for it, cannot write
+// while another one holds the new file.
+func TestDeletedLockFileExcludesToo(t *testing.T) {
 	dir := t.TempDir()
 	l := allowance.New(failing(errDown), dir, allow(50))
 	grant1 := func(l *allowance.Ledger) {
@@ -269,8 +269,8 @@ func TestADeletedLockFileAdmitsTwoProcesses(t *testing.T) {
 	unrecorded(t, l, 4)
 }
 
-// Old lines leave the file when they are most of it, and no earlier than a
-// day after they stopped counting, with their corrections.
+// Old lines leave the file when they are most of it, together with their settles
+// and refunds, and no earlier than a day after they stopped counting.
 func TestCompaction(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
 	o := allow(1000)
@@ -307,8 +307,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// Awkward names share no file, and leave the folder by no path.
-func TestAccountsApart(t *testing.T) {
+// Awkward names have files of their own, inside the folder.
+func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 	dir := t.TempDir()
 	l := allowance.New(failing(errDown), dir, allow(2))
 	names := []string{"a", "A", "../a", "a/b", "nul\x00", "\xff", "\xfe", strings.Repeat("x", 256)}

@@ -18,34 +18,30 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// patience is the longest wait for the processes that write the same file.
+// patience is the longest wait for other processes that write the same file.
 const patience = time.Second
 
 var errBusy = errors.New("another process holds its lock")
 
-// files keeps one file of lines for each account, with a lock file beside it:
-// the lock outlives the file, which compaction replaces.
+// files holds one file of lines for each account. Each has its own lock file,
+// because compaction replaces the file.
 type files struct {
 	dir string
 	now func() time.Time
 
 	mu    sync.Mutex
-	locks map[string]*filelock.Lock // by account, kept open
+	locks map[string]*filelock.Lock // by account; open
 }
 
-func newFiles(dir string) *files {
-	return &files{dir: dir, now: time.Now, locks: map[string]*filelock.Lock{}}
-}
-
-// path returns the file of an account, whose name is hashed: it may hold any
-// bytes, and differ from another by case alone. The lines show it.
+// path returns the file of an account. It hashes the name, which may contain any
+// bytes and may differ from another only in case. The lines contain the name.
 func (f *files) path(account string) string {
 	sum := sha256.Sum256([]byte(account))
 	return filepath.Join(f.dir, fmt.Sprintf("%x.jsonl", sum[:12]))
 }
 
-// load reads the file of an account, without the lock: a line that is just
-// being written is not yet granted.
+// load reads the file of an account. It needs no lock: a line that is being
+// written has not been granted yet.
 func (f *files) load(account string) (*log, error) {
 	path := f.path(account)
 	data, err := privatefile.ReadFile(path, math.MaxInt64)
@@ -59,8 +55,8 @@ func (f *files) load(account string) (*log, error) {
 	return log, nil
 }
 
-// update appends the lines that f returns, and is the only writer meanwhile.
-// They are on the disk when it returns; with an error they do not count.
+// update appends the lines that change returns while it holds the lock. They are
+// on the disk when it returns; after an error they do not count.
 func (f *files) update(ctx context.Context, account string, change func(*log, time.Time) []line) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errBusy)
 	defer cancel()
@@ -81,18 +77,18 @@ func (f *files) update(ctx context.Context, account string, change func(*log, ti
 	path := f.path(account)
 	if kept, worth := log.compacted(now); worth && f.replace(path, kept) == nil {
 		log.size, log.ended = int64(len(kept)), true
-		if err := privatefile.SyncFolder(f.dir); err != nil { // else a power cut could bring the old file back, without the lines
-			return err
+		if err := privatefile.SyncFolder(f.dir); err != nil {
+			return err // a power loss could restore the old file, without the lines
 		}
 	}
 	return f.append(path, log, lines)
 }
 
-// lock waits for its turn to write the file of an account, until ctx ends.
+// lock locks the file of an account, and waits for the lock until ctx ends.
 func (f *files) lock(ctx context.Context, account string) (*filelock.Lock, error) {
 	path := f.path(account) + ".lock"
 	for {
-		lock, err := f.open(account, path)
+		lock, err := f.openLock(account, path)
 		if err != nil {
 			return nil, err
 		}
@@ -101,12 +97,12 @@ func (f *files) lock(ctx context.Context, account string) (*filelock.Lock, error
 		}
 		mine, err := lock.File().Stat()
 		if err == nil {
-			if there, err := os.Lstat(path); err == nil && os.SameFile(mine, there) {
+			if current, err := os.Lstat(path); err == nil && os.SameFile(mine, current) {
 				return lock, nil
 			}
 		}
-		// Somebody deleted the lock file: others lock another one by now. Those who
-		// wait for this one find out as well, so it is left open for them.
+		// The lock file was deleted, and other processes may lock a new one. This
+		// one stays open for the goroutines that wait for it.
 		f.mu.Lock()
 		if f.locks[account] == lock {
 			delete(f.locks, account)
@@ -118,7 +114,7 @@ func (f *files) lock(ctx context.Context, account string) (*filelock.Lock, error
 	}
 }
 
-func (f *files) open(account, path string) (*filelock.Lock, error) {
+func (f *files) openLock(account, path string) (*filelock.Lock, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if lock := f.locks[account]; lock != nil {
@@ -145,8 +141,9 @@ func (f *files) close() error {
 	return errors.Join(errs...)
 }
 
-// correct records what became of a call. A call that has left the file is left alone.
-func (f *files) correct(ctx context.Context, receipt quota.Receipt, op string, units quota.Units) error {
+// settle records the outcome of a call. It does nothing for a call that is no
+// longer in the file.
+func (f *files) settle(ctx context.Context, receipt quota.Receipt, op string, units quota.Units) error {
 	err := f.update(ctx, receipt.Account, func(log *log, _ time.Time) []line {
 		have := log.find(receipt.ID)
 		if have == nil {
@@ -160,8 +157,8 @@ func (f *files) correct(ctx context.Context, receipt quota.Receipt, op string, u
 	return nil
 }
 
-// append writes lines behind what is whole of the file. What it wrote of them
-// before an error it takes back.
+// append writes lines after the last whole line of the file. After an error it
+// removes what it wrote.
 func (f *files) append(path string, log *log, lines []line) error {
 	var text []byte
 	if !log.ended {
@@ -189,15 +186,16 @@ func (f *files) append(path string, log *log, lines []line) error {
 		err = privatefile.SyncFolder(f.dir) // the file may be new
 	}
 	if err != nil {
-		_ = file.Truncate(log.size) // when that fails too, the lines count: too many, not too few
+		_ = file.Truncate(log.size) // if that fails too, the lines count: too many, not too few
 	}
 	return errors.Join(err, file.Close())
 }
 
-// replace puts a file with the given content in the place of path, in one step.
+// replace atomically replaces the file at path. Unlike privatefile.Replace it
+// removes what a killed process has left.
 func (f *files) replace(path string, content []byte) error {
 	temp := path + ".tmp"
-	_ = os.Remove(temp) // of a process that was killed; what matters shows when it is created
+	_ = os.Remove(temp) // Create reports what Remove could not
 	file, err := privatefile.Create(temp)
 	if err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// fullEnv makes this binary a process for which every file is full after so
-// many bytes, as a disk is: it spends one unit in childEnv's folder, later.
+// fullEnv makes this binary a process whose files cannot grow beyond a number of
+// bytes, as on a full disk. It spends one unit in childEnv's folder.
 const fullEnv = "ALLOWANCE_TEST_FULL"
 
 const later = 49 * time.Hour // when what was granted at noon is old enough to leave the file
@@ -50,9 +50,9 @@ func spendOnFullDisk(dir string) {
 	fmt.Print("granted")
 }
 
-// However much of the new file fits on the disk, the old one stays until the
-// new one is whole.
-func TestAFullDiskWhileCompactingLosesCalls(t *testing.T) {
+// The old file stays until the new one is whole, however much of it fits on the
+// disk.
+func TestCompactingOnAFullDiskLosesNoCalls(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
 	o := allow(1000)
 	o.Now = clock.Now
@@ -93,7 +93,8 @@ func TestAFullDiskWhileCompactingLosesCalls(t *testing.T) {
 	unrecorded(t, l, young+1)
 }
 
-// onFullDisk returns what a process says for which a file is full after most bytes.
+// onFullDisk returns the output of a process whose files cannot grow beyond most
+// bytes.
 func onFullDisk(t *testing.T, dir string, most int) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

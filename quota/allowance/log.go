@@ -11,16 +11,16 @@ import (
 
 // The operations of a line.
 const (
-	opSpend  = "" // a call, before it was made
+	opSpend  = "" // a call that is about to be sent
 	opSettle = "settle"
-	opRefund = "refund" // it was never made
+	opRefund = "refund" // the call was never sent
 )
 
-// line is one line of a file, as JSON. A settle or refund repeats the instant
-// and the id of the call that it corrects, so that both grow old together.
+// line is one line of a file, as JSON. A settle or refund repeats the timestamp
+// and the id of its call, so that both expire together.
 type line struct {
 	At      time.Time   `json:"at"` // whole microseconds, in UTC
-	ID      string      `json:"id"` // as quota.ID writes it
+	ID      string      `json:"id"` // a quota.ID
 	Op      string      `json:"op,omitempty"`
 	Account string      `json:"account"`
 	Key     string      `json:"key,omitempty"`
@@ -35,29 +35,29 @@ func (e *line) receipt(batch *quota.Batch, id quota.ID) quota.Receipt {
 	return quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: e.At}
 }
 
-// log is what the file of one account holds.
+// log is the content of an account's file.
 type log struct {
 	lines  [][]byte // each with its newline
-	parsed []line   // one for each
-	spends map[string]*spent
+	parsed []line   // one for each of lines
+	spends map[string]*settledSpend
 
-	last  time.Time // the newest stamp ever given
-	size  int64     // what of the file is whole; a torn line follows
-	ended bool      // it ends in a newline, or is empty
+	last  time.Time // the newest timestamp
+	size  int64     // of the whole lines; a torn line may follow
+	ended bool      // the whole lines end in a newline, or there are none
 }
 
-// spent is a call as its corrections left it.
-type spent struct {
+// settledSpend is a call with its units after settles and refunds.
+type settledSpend struct {
 	line
 	units quota.Units
 }
 
-// parse reads a file. What follows the last newline may be torn: its writer
-// was killed, before it could answer, so nothing was sent on it. It counts
-// if it is whole all the same. Any other line that cannot be read is
-// damage, and an error: to leave it out could free units that were spent.
+// parse parses a file. The last line may be torn if its writer was killed. Then
+// its call was not granted and not sent, and parse ignores it. A whole last line
+// counts, even without its newline. Any other malformed line is an error:
+// ignoring it could free units that were spent.
 func parse(data []byte) (*log, error) {
-	l := &log{spends: map[string]*spent{}, ended: true}
+	l := &log{spends: map[string]*settledSpend{}, ended: true}
 	for len(data) > 0 {
 		raw, rest, ended := bytes.Cut(data, []byte("\n"))
 		e, err := decode(raw)
@@ -65,14 +65,14 @@ func parse(data []byte) (*log, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d cannot be read: %w", len(l.lines)+1, err)
+			return nil, fmt.Errorf("line %d is malformed: %w", len(l.lines)+1, err)
 		}
 		l.size += int64(len(raw))
 		if ended {
 			l.size++
 		}
 		l.ended = ended
-		l.apply(append(raw[:len(raw):len(raw)], '\n'), e)
+		l.addLine(append(raw[:len(raw):len(raw)], '\n'), e)
 		data = rest
 	}
 	return l, nil
@@ -87,25 +87,25 @@ func decode(raw []byte) (line, error) {
 	case e.Op != opSpend && e.Op != opSettle && e.Op != opRefund:
 		return line{}, fmt.Errorf("unknown op %q", e.Op)
 	case e.ID == "" || e.At.IsZero() || e.Units < 0 || e.Units > quota.MaxUnits:
-		return line{}, fmt.Errorf("no id, no instant, or units out of range")
+		return line{}, fmt.Errorf("no id, no timestamp, or units out of range")
 	}
 	return e, nil
 }
 
-func (l *log) apply(raw []byte, e line) {
+func (l *log) addLine(raw []byte, e line) {
 	l.lines, l.parsed = append(l.lines, raw), append(l.parsed, e)
 	if e.At.After(l.last) {
 		l.last = e.At
 	}
 	if e.Op == opSpend {
-		l.spends[e.ID] = &spent{e, e.Units}
+		l.spends[e.ID] = &settledSpend{e, e.Units}
 	} else if have := l.spends[e.ID]; have != nil {
 		have.units = e.Units
 	}
 }
 
-// used returns the units of the trailing window. A stamp ahead of now, after
-// the clock has stepped back, counts.
+// used returns the units of the trailing window. Timestamps after now, from before
+// the clock stepped back, count.
 func (l *log) used(now time.Time) quota.Units {
 	var used quota.Units
 	for _, e := range l.spends {
@@ -116,11 +116,11 @@ func (l *log) used(now time.Time) quota.Units {
 	return used
 }
 
-func (l *log) find(id quota.ID) *spent { return l.spends[id.String()] }
+func (l *log) find(id quota.ID) *settledSpend { return l.spends[id.String()] }
 
-// spend returns the line of a request. Its stamp is the newest yet, so that a
-// clock that steps back makes no call older than it is.
-func (l *log) spend(batch *quota.Batch, r *quota.Request, id quota.ID, now time.Time) line {
+// newSpend returns the line of a request. Its timestamp is newer than all others,
+// so that no call expires early after the clock has stepped back.
+func (l *log) newSpend(batch *quota.Batch, r *quota.Request, id quota.ID, now time.Time) line {
 	at := now.UTC().Truncate(time.Microsecond)
 	if !at.After(l.last) {
 		at = l.last.Add(time.Microsecond)
@@ -130,9 +130,9 @@ func (l *log) spend(batch *quota.Batch, r *quota.Request, id quota.ID, now time.
 		Lane: r.Caller.Lane, Job: r.Caller.Job, Region: r.Caller.Region, Units: r.Units}
 }
 
-// compacted returns the lines to keep, and whether it is worth while to write
-// them anew: when most of many lines are old. They are kept for a second
-// window, so that a clock that ran ahead for less than a day loses nothing.
+// compacted returns the lines to keep, and whether so many are old that the file
+// should be rewritten. Lines are kept for two windows, so that nothing is lost if
+// the clock ran ahead for less than a day.
 func (l *log) compacted(now time.Time) ([]byte, bool) {
 	var kept [][]byte
 	for i, e := range l.parsed {

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spendAndTell is a job with a dead ledger: it writes a line for each grant,
-// as a real one would send a request.
+// spendAndTell is a job whose ledger is down. It writes a line for each grant, as
+// a real one would send a request.
 func spendAndTell(dir string) {
 	l := allowance.New(failing(errDown), dir, allow(childUnits))
 	for range childCalls {
@@ -43,7 +43,7 @@ func spendAndTell(dir string) {
 	}
 }
 
-// child starts such a job, and calls told after each of its grants.
+// child starts such a job and calls told after each of its grants.
 func child(t *testing.T, dir string, told func(*os.Process)) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func child(t *testing.T, dir string, told func(*os.Process)) {
 	_ = cmd.Wait() // it may have been killed
 }
 
-// Eight processes spend the allowance to the last unit, and not one more.
+// Eight processes spend the allowance to the last unit and no further.
 func TestEightProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var granted atomic.Int32
@@ -79,8 +79,8 @@ func TestEightProcesses(t *testing.T) {
 	unrecorded(t, allowance.New(failing(errDown), dir, nil), childUnits)
 }
 
-// Processes killed at any moment leave behind at least what they were granted
-// and at most one call each that never went out; the rest is granted still.
+// Processes that are killed leave all that they were granted, and at most one
+// further call each. The rest of the allowance can still be granted.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var granted, kills atomic.Int32

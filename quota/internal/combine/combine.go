@@ -1,44 +1,47 @@
-// Package combine lets concurrent callers of a remote ledger share its round
-// trips: while one batch of a log is in flight the next one gathers. The
-// answers are those of one call after the other.
+// Package combine lets concurrent callers of a ledger share its round trips:
+// while one batch of a log is in flight, the next callers gather. Each caller
+// gets the answers that it would get alone.
 //
-// At most one batch of a log is in flight for a Combiner, so a ledger that
-// remembers the last batch of each client can answer a resent one exactly.
+// A Combiner has at most one batch of a log in flight, so that a ledger that
+// remembers the last batch of each client can answer a retry exactly.
 package combine
 
 import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
 
-// MaxBatch is the most requests that share one round trip: a ledger that
-// others wait for bounds its work.
+// MaxBatch is the most requests that share one round trip, which bounds how long
+// other callers wait for the ledger.
 const MaxBatch = 128
 
-// Combiner gathers requests. Make one with New; it is safe for concurrent use.
+// Combiner combines requests. Create it with New. It is safe for concurrent use.
 type Combiner struct {
 	core    Core
-	giveUp  func(quota.Receipt)
+	refund  func(quota.Receipt)
 	timeout time.Duration
 	client  uint64
+	seq     atomic.Uint64
 
-	mu    sync.Mutex
-	seq   uint64
-	lanes map[laneName]*lane
+	mu     sync.Mutex
+	queues map[logName]*queue
 }
 
-// Core decides one batch, with an id, in one round trip.
+// Core decides one batch with an id in one round trip.
 type Core func(context.Context, *quota.Batch) ([]quota.Answer, error)
 
-type laneName struct{ account, key string }
+type logName struct{ account, key string }
 
-// lane is the queue of one log. It exists while a batch of it is in flight.
-type lane struct{ waiting []*caller }
+// queue holds the callers that wait for one log. It exists while a batch of the
+// log is in flight.
+type queue struct{ waiting []*caller }
 
 // caller is one Spend that shares a batch.
 type caller struct {
@@ -47,18 +50,20 @@ type caller struct {
 	answers  []quota.Answer
 	err      error
 	since    time.Time
-	ready    chan struct{} // holds one: there are answers, or err
+	ready    chan struct{} // has a value once answers or err are set
 }
 
-// New returns a combiner that sends its batches to core, each with a deadline
-// of its own. A caller that leaves while its batch is in flight gets no answer;
-// refund takes back what was granted to it, since nothing was sent.
+// New returns a Combiner that sends batches to core, each with a timeout of its
+// own. If a caller's context ends while its batch is in flight, the Combiner calls
+// refund for what the caller was granted, since its calls are not sent.
 func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
-	return &Combiner{core: core, giveUp: refund, timeout: timeout, client: quota.NewClient(), seq: 1, lanes: map[laneName]*lane{}}
+	c := &Combiner{core: core, refund: refund, timeout: timeout, client: quota.NewClient(), queues: map[logName]*queue{}}
+	c.seq.Store(1)
+	return c
 }
 
-// Spend implements quota.Ledger for batches without an id; one that has an id
-// is sent as it is, with the deadline.
+// Spend implements quota.Ledger. It combines batches without an id. A batch with
+// an id is sent alone, with the same timeout.
 func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -66,7 +71,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	if batch.Client != 0 {
 		return c.send(ctx, batch)
 	}
-	name := laneName{batch.Account, batch.Key}
+	name := logName{batch.Account, batch.Key}
 	me := &caller{requests: batch.Requests, history: batch.History, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
@@ -76,15 +81,15 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return me.answers, me.err
 	case <-ctx.Done():
 		if !c.withdraw(name, me) {
-			c.leave(me)
+			c.abandon(me)
 		}
 		return nil, context.Cause(ctx)
 	}
 }
 
-// start sends a batch, and those that gather meanwhile: in the background if the
-// caller might leave, which must not end what others wait for.
-func (c *Combiner) start(ctx context.Context, name laneName, me *caller) {
+// start sends a batch and those that gather meanwhile. If the caller's context may
+// end, it does so in the background, because others wait for the batch too.
+func (c *Combiner) start(ctx context.Context, name logName, me *caller) {
 	if ctx.Done() != nil {
 		go c.drain(name, me)
 		return
@@ -95,57 +100,55 @@ func (c *Combiner) start(ctx context.Context, name laneName, me *caller) {
 	}
 }
 
-// drain sends batches until nobody waits. It is one goroutine for all of
-// them: SQLite needs a deep stack, which takes a new one long to grow.
-func (c *Combiner) drain(name laneName, first *caller) {
+// drain sends batches until no caller waits. One goroutine sends them all, because
+// SQLite needs a deep stack, which a new goroutine takes long to grow.
+func (c *Combiner) drain(name logName, first *caller) {
 	for ; first != nil; first = c.next(name) {
 		c.lead(name, first)
 	}
 }
 
-// enter reports whether me is to send a batch now; otherwise it is queued.
-func (c *Combiner) enter(name laneName, me *caller) bool {
+// enter reports whether me must send a batch now. Otherwise it queues me.
+func (c *Combiner) enter(name logName, me *caller) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.lanes[name]; l != nil {
+	if q := c.queues[name]; q != nil {
 		me.since = time.Now()
-		l.waiting = append(l.waiting, me)
+		q.waiting = append(q.waiting, me)
 		return false
 	}
-	c.lanes[name] = &lane{}
+	c.queues[name] = &queue{}
 	return true
 }
 
-// withdraw takes a caller out of the queue, unless its batch is in flight or it leads.
-func (c *Combiner) withdraw(name laneName, me *caller) bool {
+// withdraw removes a caller from the queue and reports whether it was there: it is
+// not if its batch is in flight or if it leads.
+func (c *Combiner) withdraw(name logName, me *caller) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.lanes[name]
-	if l == nil {
+	q := c.queues[name]
+	if q == nil {
 		return false
 	}
-	for i, other := range l.waiting {
-		if other == me {
-			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
+	before := len(q.waiting)
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *caller) bool { return other == me })
+	return len(q.waiting) < before
 }
 
-// leave is for a caller whose context ended when its batch was in flight.
-func (c *Combiner) leave(me *caller) {
+// abandon refunds a caller whose context ended while its batch was in flight.
+func (c *Combiner) abandon(me *caller) {
 	select {
 	case <-me.ready:
-		c.refund(me)
+		c.refundAll(me)
 	default:
-		go func() { <-me.ready; c.refund(me) }()
+		go func() { <-me.ready; c.refundAll(me) }()
 	}
 }
 
-// lead sends one batch: the caller's own requests and those that wait. Callers
-// that were answered just now may come back first: else two crowds take turns.
-func (c *Combiner) lead(name laneName, me *caller) {
+// lead sends one batch: me's own requests and those of the callers that wait. It
+// first lets callers return that were just answered: otherwise the callers would
+// split into two groups that take turns.
+func (c *Combiner) lead(name logName, me *caller) {
 	runtime.Gosched()
 	callers := c.gather(name, me)
 	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Requests: me.requests}
@@ -156,7 +159,8 @@ func (c *Combiner) lead(name laneName, me *caller) {
 			batch.History = max(batch.History, caller.history)
 		}
 	}
-	batch.Seq = c.take(len(batch.Requests))
+	n := uint64(len(batch.Requests))
+	batch.Seq = c.seq.Add(n) - n
 	answers, err := c.send(context.Background(), batch)
 	if err == nil && len(answers) != len(batch.Requests) {
 		err = quota.ErrInDoubt
@@ -171,19 +175,20 @@ func (c *Combiner) lead(name laneName, me *caller) {
 	}
 }
 
-// errCrowd is for callers whose turn did not come in time: a ledger that
-// answers late must not make a crowd wait for one batch after the other.
-var errCrowd = fmt.Errorf("%w: the calls before this one took too long", quota.ErrLedgerDown)
+// errLate is the error of callers that have waited for as long as a batch may
+// take: the batches before theirs were slow.
+var errLate = fmt.Errorf("%w: the calls before this one took too long", quota.ErrLedgerDown)
 
-// gather takes the callers of the next batch from the queue, and sends those
-// away that have waited for as long as a batch may take.
-func (c *Combiner) gather(name laneName, me *caller) []*caller {
+// gather removes the callers of the next batch from the queue. Callers that have
+// waited too long get errLate.
+func (c *Combiner) gather(name logName, me *caller) []*caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.lanes[name]
-	callers, requests, taken := []*caller{me}, len(me.requests), 0
-	for _, caller := range l.waiting {
-		if !c.late(caller) {
+	q := c.queues[name]
+	callers, requests := []*caller{me}, len(me.requests)
+	taken := 0
+	for _, caller := range q.waiting {
+		if !c.expire(caller) {
 			if requests += len(caller.requests); requests > MaxBatch {
 				break
 			}
@@ -191,43 +196,35 @@ func (c *Combiner) gather(name laneName, me *caller) []*caller {
 		}
 		taken++
 	}
-	l.waiting = l.waiting[taken:]
+	q.waiting = q.waiting[taken:]
 	return callers
 }
 
-// late reports whether a caller has waited for as long as a batch may take,
-// and sends it away then.
-func (c *Combiner) late(caller *caller) bool {
+// expire reports whether a caller has waited for as long as a batch may take. If
+// so, it answers the caller with errLate.
+func (c *Combiner) expire(caller *caller) bool {
 	if time.Since(caller.since) <= c.timeout {
 		return false
 	}
-	caller.err = errCrowd
+	caller.err = errLate
 	caller.ready <- struct{}{}
 	return true
 }
 
-// next takes the first of those who wait, or ends the lane.
-func (c *Combiner) next(name laneName) *caller {
+// next removes and returns the first caller that waits, or removes the queue.
+func (c *Combiner) next(name logName) *caller {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.lanes[name]
-	for len(l.waiting) > 0 {
-		first := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		if !c.late(first) {
+	q := c.queues[name]
+	for len(q.waiting) > 0 {
+		first := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		if !c.expire(first) {
 			return first
 		}
 	}
-	delete(c.lanes, name)
+	delete(c.queues, name)
 	return nil
-}
-
-func (c *Combiner) take(n int) uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	seq := c.seq
-	c.seq += uint64(n)
-	return seq
 }
 
 func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
@@ -236,16 +233,16 @@ func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 	return c.core(ctx, batch)
 }
 
-func (c *Combiner) refund(me *caller) {
+func (c *Combiner) refundAll(me *caller) {
 	for i, answer := range me.answers {
 		if answer.Err == nil {
 			r := &me.requests[i]
 			answer.Receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
-			c.giveUp(answer.Receipt)
+			c.refund(answer.Receipt)
 		}
 	}
 }
 
-// Names reports whether the combiner gave a batch its id, so that nothing but
-// the combiner's core can send it again.
+// Names reports whether the Combiner gave a batch its id, so that only its core
+// can send the batch again.
 func (c *Combiner) Names(batch *quota.Batch) bool { return batch.Client == c.client }

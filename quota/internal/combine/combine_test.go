@@ -28,8 +28,8 @@ func used(t *testing.T, ledger quota.Ledger) quota.Units {
 	return s[0].Used
 }
 
-// TestCallersShareBatches parks 100 callers behind one round trip: they go in
-// one more, and the limit of 50 is met exactly.
+// TestCallersShareBatches queues 100 callers behind one round trip: they share the
+// next one, and exactly 50 are granted.
 func TestCallersShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
@@ -71,9 +71,9 @@ func TestCallersShareBatches(t *testing.T) {
 	})
 }
 
-// TestWhoLeavesPaysNothing cancels callers that lead, that are in flight and
-// that wait; none of them may stay charged, and none may stop the others.
-func TestWhoLeavesPaysNothing(t *testing.T) {
+// TestCanceledCallersAreRefunded cancels callers that lead, that are in flight and
+// that wait: none stays charged, and none stops the others.
+func TestCanceledCallersAreRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
 		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
@@ -130,9 +130,9 @@ func TestErrorsReachEveryCaller(t *testing.T) {
 	})
 }
 
-// TestACrowdIsNotKept parks a thousand callers behind a ledger that hangs:
-// none waits for more than the batch in flight and its own.
-func TestACrowdIsNotKept(t *testing.T) {
+// TestHangingLedgerDelaysOneBatch queues a thousand callers behind a ledger that
+// hangs: none waits for more than the batch in flight and its own.
+func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := combine.New(func(ctx context.Context, _ *quota.Batch) ([]quota.Answer, error) {
 			<-ctx.Done()
@@ -162,9 +162,9 @@ func TestACrowdIsNotKept(t *testing.T) {
 	})
 }
 
-// TestALeaderMayLeave cancels the only caller while its batch hangs: it is
-// released at once, and paid back when the batch comes home.
-func TestALeaderMayLeave(t *testing.T) {
+// TestCanceledLeader cancels the only caller while its batch hangs: it returns at
+// once, and is refunded when the batch returns.
+func TestCanceledLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
 		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {
@@ -185,9 +185,8 @@ func TestALeaderMayLeave(t *testing.T) {
 	})
 }
 
-// TestHistoryOfCombinedCallersIsForgotten: a batch asks for the longest history
-// of its callers.
-func TestHistoryOfCombinedCallersIsForgotten(t *testing.T) {
+// TestLongestHistory: a batch asks for the longest history of its callers.
+func TestLongestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
 		var asked []time.Duration
@@ -214,9 +213,9 @@ func TestHistoryOfCombinedCallersIsForgotten(t *testing.T) {
 	})
 }
 
-// TestLeaverIsNotPaidBackByCounters: a log without entries learns from the
-// receipt what to take back.
-func TestLeaverIsNotPaidBackByCounters(t *testing.T) {
+// TestCanceledCallerOfACounter: the receipt tells a log without entries what to
+// refund.
+func TestCanceledCallerOfACounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
 		c := combine.New(func(ctx context.Context, b *quota.Batch) ([]quota.Answer, error) {

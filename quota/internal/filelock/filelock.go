@@ -1,5 +1,5 @@
-// Package filelock gives processes of one host turns: an exclusive lock on a
-// file, which the system releases when its holder dies.
+// Package filelock provides an exclusive lock on a file for the processes of one
+// host. The system releases the lock when its holder dies.
 package filelock
 
 import (
@@ -15,21 +15,21 @@ import (
 // many. It is safe for concurrent use.
 type Lock struct {
 	file *os.File
-	turn chan struct{} // holds one while the Lock is held or being acquired
+	turn chan struct{} // has a value while the Lock is held or being acquired
 
 	mu      sync.Mutex
 	pending *request
 }
 
-// request is a wait for the file that cannot be called off: whoever wants the
-// Lock next takes it over, and when nobody does it is given back.
+// request is a wait for the file, which cannot be canceled. If its caller leaves,
+// the next caller of Lock adopts it; if there is none, the file is unlocked again.
 type request struct {
-	done   chan error // holds one
+	done   chan error // buffered
 	wanted bool
 }
 
-// Open opens the file at path, created with permissions 0600 when it is
-// missing. What package privatefile refuses is a *privatefile.Error.
+// Open opens the file at path, and creates it with mode 0600 if it does not
+// exist. A file that package privatefile refuses is a *privatefile.Error.
 func Open(path string) (*Lock, error) {
 	file, err := privatefile.Open(path)
 	if err != nil {
@@ -38,8 +38,8 @@ func Open(path string) (*Lock, error) {
 	return &Lock{file: file, turn: make(chan struct{}, 1)}, nil
 }
 
-// File returns the locked file. Its content is free for the holder's use; only
-// Close closes it.
+// File returns the locked file. The holder of the lock may use its content, but
+// must not close it.
 func (l *Lock) File() *os.File { return l.file }
 
 // TryLock reports whether it acquired the lock, without waiting.
@@ -59,8 +59,8 @@ func (l *Lock) TryLock() (bool, error) {
 	return ok, err
 }
 
-// Lock waits for the lock until ctx ends, and returns its cause then. It fails at
-// once when ctx has ended before.
+// Lock waits for the lock. If ctx ends first, or has ended before, it returns the
+// context's cause.
 func (l *Lock) Lock(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -84,10 +84,10 @@ func (l *Lock) Unlock() error {
 	return err
 }
 
-// Close closes the file, and with it releases the lock.
+// Close closes the file, which releases the lock.
 func (l *Lock) Close() error { return l.file.Close() }
 
-// acquire takes the file's lock. The caller has the turn.
+// acquire locks the file. The caller has the turn.
 func (l *Lock) acquire(ctx context.Context) error {
 	wait := l.adopt(true)
 	if wait == nil {
@@ -99,14 +99,14 @@ func (l *Lock) acquire(ctx context.Context) error {
 	}
 	select {
 	case err := <-wait.done:
-		l.settle(wait)
+		l.finish(wait)
 		return err
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case err := <-wait.done: // it came just now
+	case err := <-wait.done:
 		l.pending = nil
 		return err
 	default:
@@ -115,7 +115,7 @@ func (l *Lock) acquire(ctx context.Context) error {
 	}
 }
 
-// adopt returns the wait that an earlier caller left, or nil.
+// adopt returns the request that an earlier caller left, or nil.
 func (l *Lock) adopt(want bool) *request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *Lock) adopt(want bool) *request {
 	return l.pending
 }
 
-func (l *Lock) settle(wait *request) {
+func (l *Lock) finish(wait *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pending == wait {
@@ -133,8 +133,8 @@ func (l *Lock) settle(wait *request) {
 	}
 }
 
-// request waits for the file in a goroutine of its own, since the system's
-// wait cannot be interrupted.
+// request waits for the file in a goroutine, since the system's wait cannot be
+// interrupted.
 func (l *Lock) request() *request {
 	wait := &request{done: make(chan error, 1), wanted: true}
 	l.mu.Lock()
@@ -150,7 +150,7 @@ func (l *Lock) request() *request {
 		}
 		l.pending = nil
 		if err == nil {
-			_ = unlock(l.file) // nobody is left to tell
+			_ = unlock(l.file) // no caller is left for the error
 		}
 	}()
 	return wait

@@ -20,8 +20,7 @@ func waitLock(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
 func unlock(file *os.File) error { return flock(file, syscall.LOCK_UN) }
 
-// flock keeps the descriptor from being closed, and its number from being
-// used again, while the call lasts.
+// flock calls flock(2) and keeps the descriptor from being closed meanwhile.
 func flock(file *os.File, how int) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

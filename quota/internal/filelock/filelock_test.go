@@ -55,9 +55,9 @@ func TestExclusion(t *testing.T) {
 	}
 }
 
-// TestWaitIsLeft: a context ends a wait, and what the wait then gets is given
-// back, or taken over by the next one.
-func TestWaitIsLeft(t *testing.T) {
+// TestCanceledWait: a context ends a wait; the lock that the wait then acquires is
+// released, or goes to the next waiter.
+func TestCanceledWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	holder, other := open(t, path), open(t, path)
 	why := errors.New("why")
@@ -105,7 +105,7 @@ func TestWaitIsLeft(t *testing.T) {
 	}
 }
 
-// TestOpen makes the file for its owner only, and follows no link.
+// TestOpen creates a private file and follows no link.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "lock"), filepath.Join(dir, "link")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockedByte lies far behind any content: locks on Windows are mandatory, and
-// the content stays readable.
+// lockedByte is an offset beyond any content, which stays readable: locks on
+// Windows are mandatory.
 const lockedByte = 1 << 30
 
 func tryLock(file *os.File) (bool, error) {
@@ -33,7 +33,7 @@ func unlock(file *os.File) error {
 	})
 }
 
-// control keeps the handle from being closed while the call lasts.
+// control calls f and keeps the handle from being closed meanwhile.
 func control(file *os.File, f func(windows.Handle) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

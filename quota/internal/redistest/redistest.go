@@ -1,4 +1,4 @@
-// Package redistest starts a real redis-server for a test.
+// Package redistest starts real Redis servers for tests.
 package redistest
 
 import (
@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Server is a redis-server of a test.
+// Server is a redis-server process of a test.
 type Server struct {
-	Addr string // host:port on the loopback
+	Addr string // host:port on loopback
 	Dir  string // its working folder
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -24,20 +24,19 @@ type Server struct {
 // URL returns the server's address as a URL.
 func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 
-// PID returns the id of the server's process, for signals.
+// PID returns the server's process id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Start starts a server on a free port of the loopback, with more arguments
-// after those that keep it from writing to disk. It answers before Start
-// returns and is killed when the test ends. Without a redis-server on this
-// machine the test is skipped, or fails when RATION_REQUIRE_REDIS=1.
+// Start starts a server on a free loopback port. Its arguments are args after
+// those that disable persistence. The server is ready when Start returns, and is
+// killed when the test ends. Without a redis-server on this machine, the test is
+// skipped, or fails if RATION_REQUIRE_REDIS=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return start(t, args, "--save", "", "--appendonly", "no")
+	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
-// start starts a server with arguments, the last of which are ours.
-func start(t testing.TB, args []string, first ...string) *Server {
+func start(t testing.TB, args []string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -46,7 +45,7 @@ func start(t testing.TB, args []string, first ...string) *Server {
 		}
 		t.Skip("redistest: SKIPPED, no redis-server on this machine; install Redis 6.2 or later to run this test")
 	}
-	s, err := run(binary, t.TempDir(), append(first, args...))
+	s, err := run(binary, t.TempDir(), args)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -54,11 +53,11 @@ func start(t testing.TB, args []string, first ...string) *Server {
 	return s
 }
 
-// Restart starts a server that was stopped again, on its port and in its folder.
+// Restart starts a stopped server again, on the same port and in the same folder.
 func (s *Server) Restart(t testing.TB, more ...string) {
 	t.Helper()
 	s.cmd, s.done = exec.Command(s.cmd.Path, append(s.cmd.Args[1:], more...)...), make(chan struct{})
-	if err := s.begin(); err != nil {
+	if err := s.startProcess(); err != nil {
 		t.Fatalf("redistest: restart: %v", err)
 	}
 }
@@ -70,14 +69,14 @@ func (s *Server) signal(t testing.TB, signal os.Signal) {
 	}
 }
 
-// Stop kills the server, as a power cut would, and waits for its end.
+// Stop kills the server and waits until its process has ended.
 func (s *Server) Stop() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
 }
 
-// run starts a server. Another process may take the port between its choice
-// and the start, so it tries several.
+// run starts a server. It tries several ports, because another process may take
+// one before the server does.
 func run(binary, dir string, args []string) (*Server, error) {
 	var err error
 	for range 5 {
@@ -96,16 +95,16 @@ func tryRun(binary, dir string, args []string) (*Server, error) {
 	}
 	line := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
 		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"), "--daemonize", "no"}
-	if len(args) > 0 && !strings.HasPrefix(args[0], "--") { // a file of settings stands first
+	if len(args) > 0 && !strings.HasPrefix(args[0], "--") { // a configuration file must come first
 		line = append(args[:1:1], line...)
 		args = args[1:]
 	}
 	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(binary, append(line, args...)...), done: make(chan struct{})}
-	return s, s.begin()
+	return s, s.startProcess()
 }
 
-// begin starts the process and waits until it answers.
-func (s *Server) begin() error {
+// startProcess starts the process and waits until the server is ready.
+func (s *Server) startProcess() error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func (s *Server) begin() error {
 		_ = cmd.Wait()
 		close(done)
 	}(s.cmd, s.done)
-	if s.answers() {
+	if s.waitReady() {
 		return nil
 	}
 	s.Stop()
@@ -121,7 +120,8 @@ func (s *Server) begin() error {
 	return fmt.Errorf("redis-server did not start; its log: %s", strings.TrimSpace(string(text)))
 }
 
-// freePort returns a port that is free, as is the one of a cluster's bus, 10,000 above.
+// freePort returns a free port. The port of its cluster bus, 10,000 higher, is free
+// too.
 func freePort() (int, error) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -140,8 +140,8 @@ func freePort() (int, error) {
 	}
 }
 
-// answers waits until the server answers a PING, if only with an error.
-func (s *Server) answers() bool {
+// waitReady waits until the server replies to a PING, even with an error.
+func (s *Server) waitReady() bool {
 	deadline := time.After(10 * time.Second)
 	for {
 		if ping(s.Addr) {
@@ -167,8 +167,8 @@ func ping(addr string) bool {
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return false
 	}
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	return err == nil && (strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NO") || strings.HasPrefix(answer, "-LOADING"))
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	return err == nil && (strings.HasPrefix(reply, "+PONG") || strings.HasPrefix(reply, "-NO") || strings.HasPrefix(reply, "-LOADING"))
 }
 
 // FreePort returns a port that nothing listens on.

@@ -4,7 +4,7 @@ package redistest
 
 import "testing"
 
-// Hang fails the test: there is no redis-server for this system either.
+// Hang fails the test: this system cannot suspend a process.
 func (s *Server) Hang(t testing.TB) { t.Fatal("redistest: a process cannot be stopped here") }
 
 // GoOn fails the test.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Hang stops the server's process, so that its connections stay and nobody answers.
+// Hang suspends the server: its connections stay open, and it does not reply.
 func (s *Server) Hang(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
 
-// GoOn lets a server that hangs go on.
+// GoOn resumes a server that hangs.
 func (s *Server) GoOn(t testing.TB) { s.signal(t, syscall.SIGCONT) }

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Client returns a client of this server alone, closed when the test ends.
+// Client returns a client of this server, which is closed when the test ends.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
@@ -20,7 +20,8 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// Do sends a command to this server and fails the test if it fails.
+// Do sends a command to this server and returns the reply. The test fails if the
+// command does.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
@@ -44,14 +45,14 @@ func (s *Server) Port() string {
 	return port
 }
 
-// Await polls until done, and fails the test when it takes longer than 20 seconds.
+// Await polls until done reports true. The test fails after 20 seconds.
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for !done() {
 		select {
 		case <-deadline:
-			t.Fatalf("redistest: waited in vain for %s", what)
+			t.Fatalf("redistest: timed out waiting for %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -59,14 +60,14 @@ func Await(t testing.TB, what string, done func() bool) {
 
 // Cluster is a Redis Cluster of a test: three masters with a replica each.
 type Cluster struct {
-	Nodes []*Server // the masters at first, then their replicas
+	Nodes []*Server // first the initial masters, then their replicas
 }
 
-// Slots is how many slots a cluster has.
+// Slots is the number of slots in a cluster.
 const Slots = 16384
 
-// StartCluster starts a cluster of three masters and three replicas, whose
-// nodes give each other up after a second. It is whole when StartCluster returns.
+// StartCluster starts a cluster of three masters and three replicas. A node fails
+// over after a second. The cluster is ready when StartCluster returns.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -90,7 +91,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 		})
 	}
 	for _, node := range c.Nodes {
-		Await(t, "the cluster to be whole", func() bool {
+		Await(t, "the cluster to be ready", func() bool {
 			return strings.Contains(node.Do(t, "cluster", "info").(string), "cluster_state:ok") &&
 				strings.Count(node.Do(t, "cluster", "nodes").(string), "slave ") == 3
 		})
@@ -101,7 +102,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// AddSlots gives a node of a cluster the slots from one on and before another.
+// AddSlots assigns the slots at or after from and before before to a node.
 func (s *Server) AddSlots(t testing.TB, from, before int) {
 	t.Helper()
 	slots := []any{"cluster", "addslots"}
@@ -111,22 +112,24 @@ func (s *Server) AddSlots(t testing.TB, from, before int) {
 	s.Do(t, slots...)
 }
 
-// Info returns what INFO says of the server's replication.
+// Info returns the server's INFO replication.
 func (s *Server) Info(t testing.TB) string {
 	t.Helper()
 	return s.Do(t, "info", "replication").(string)
 }
 
-// Addrs returns the addresses of all nodes, as a URL lists them.
-func (c *Cluster) Addrs() string {
-	var addrs []string
-	for _, node := range c.Nodes {
-		addrs = append(addrs, node.Addr)
+// Addrs returns the addresses of all nodes, separated by commas.
+func (c *Cluster) Addrs() string { return addrs(c.Nodes) }
+
+func addrs(servers []*Server) string {
+	var all []string
+	for _, s := range servers {
+		all = append(all, s.Addr)
 	}
-	return strings.Join(addrs, ",")
+	return strings.Join(all, ",")
 }
 
-// Owner returns the node that is master of a key's slot, and the slot.
+// Owner returns the master of a key's slot, and the slot.
 func (c *Cluster) Owner(t testing.TB, key string) (*Server, int) {
 	t.Helper()
 	slot := 0
@@ -135,7 +138,7 @@ func (c *Cluster) Owner(t testing.TB, key string) (*Server, int) {
 			continue
 		}
 		slot = int(node.Do(t, "cluster", "keyslot", key).(int64))
-		for _, shard := range node.Do(t, "cluster", "slots").([]any) { // since 7.0 there is SHARDS; 6.2 has only this
+		for _, shard := range node.Do(t, "cluster", "slots").([]any) { // Redis 6.2 has no SHARDS
 			part := shard.([]any)
 			if int64(slot) < part[0].(int64) || int64(slot) > part[1].(int64) {
 				continue
@@ -148,20 +151,21 @@ func (c *Cluster) Owner(t testing.TB, key string) (*Server, int) {
 			}
 		}
 	}
-	t.Fatalf("redistest: nobody owns slot %d", slot)
+	t.Fatalf("redistest: slot %d has no owner", slot)
 	return nil, 0
 }
 
-// Sentinels is a master of a test with two replicas, watched by three sentinels.
+// Sentinels is a master with two replicas, monitored by three sentinels.
 type Sentinels struct {
-	Servers   []*Server // the master at first, then its replicas
+	Servers   []*Server // first the initial master, then its replicas
 	Sentinels []*Server
 }
 
-// Master is the name that the sentinels give the master.
+// Master is the sentinels' name for the master.
 const Master = "main"
 
-// StartSentinels starts them; a master that does not answer for a second is replaced.
+// StartSentinels starts the servers and the sentinels. A master that does not reply
+// for a second fails over.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Servers: []*Server{Start(t, args...)}}
@@ -177,7 +181,7 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 		s.Sentinels = append(s.Sentinels, StartSentinel(t, s.Servers[0].Port(), 2))
 	}
 	for _, sentinel := range s.Sentinels {
-		Await(t, "the sentinels to know all", func() bool {
+		Await(t, "the sentinels to know each other", func() bool {
 			state := fmt.Sprint(sentinel.Do(t, "info", "sentinel"))
 			return strings.Contains(state, "status=ok,address="+s.Servers[0].Addr+",slaves=2,sentinels=3")
 		})
@@ -185,8 +189,8 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	return s
 }
 
-// StartSentinel starts one sentinel of a master on a port of the loopback, which so many of
-// them must agree is gone.
+// StartSentinel starts one sentinel for a master on a loopback port. quorum is how
+// many sentinels must agree that the master is down.
 func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")
@@ -195,28 +199,23 @@ func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Serve
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return start(t, append([]string{"--sentinel"}, args...), file)
+	return start(t, append([]string{file, "--sentinel"}, args...))
 }
 
-// Addrs returns the addresses of the sentinels, as a URL lists them.
-func (s *Sentinels) Addrs() string {
-	var addrs []string
-	for _, sentinel := range s.Sentinels {
-		addrs = append(addrs, sentinel.Addr)
-	}
-	return strings.Join(addrs, ",")
-}
+// Addrs returns the addresses of the sentinels, separated by commas.
+func (s *Sentinels) Addrs() string { return addrs(s.Sentinels) }
 
-// Present returns the server that the sentinels call the master, nil if none answers.
+// Present returns the current master according to the sentinels, or nil if no
+// sentinel replies.
 func (s *Sentinels) Present(t testing.TB) *Server {
 	t.Helper()
 	for _, sentinel := range s.Sentinels {
 		if !ping(sentinel.Addr) {
 			continue
 		}
-		where := sentinel.Do(t, "sentinel", "get-master-addr-by-name", Master).([]any)
+		addr := sentinel.Do(t, "sentinel", "get-master-addr-by-name", Master).([]any)
 		for _, server := range s.Servers {
-			if server.Addr == fmt.Sprintf("%v:%v", where...) {
+			if server.Addr == fmt.Sprintf("%v:%v", addr...) {
 				return server
 			}
 		}
