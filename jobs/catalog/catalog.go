@@ -1,10 +1,10 @@
-// Package catalog keeps what was fetched: videos, their chart positions,
-// channels and categories, and how far each pass has come, in one SQLite file
-// that several processes share.
+// Package catalog stores what was fetched: videos, their chart positions,
+// channels and categories, and how far each pass has come. It is a single SQLite
+// file that several processes may use at once.
 //
-// A page and its checkpoint are committed together or not at all, so a run
-// that dies goes on where it stopped. Nothing outlives the retention without a
-// refresh.
+// A page and its checkpoint are committed together, so a run resumes where the
+// last one stopped or crashed. Rows that are not refreshed within the retention
+// are deleted by Prune.
 package catalog
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// DefaultRetention is how long data is kept that is not refreshed: 30 calendar
-// days, what the YouTube API Services Developer Policies allow for it.
+// DefaultRetention is how long rows are kept without a refresh: 30 days, the
+// limit of the YouTube API Services Developer Policies.
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
 	schemaVersion = 3
-	applicationID = 0x72636174 // "rcat", so that another program's database is never taken for ours
+	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
 	busyTimeout   = 30 * time.Second
 )
 
@@ -47,40 +47,45 @@ var schema3SQL string
 //go:embed queries.sql
 var queriesSQL string
 
-// Options of a Catalog. Nil is the default.
+// Options are options for Open and OpenExisting. A nil *Options is the default.
 type Options struct {
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Retention is how long rows are kept without a refresh; 0 is
-	// DefaultRetention, negative keeps them for ever.
+	// Retention is how long rows are kept without a refresh; 0 means
+	// DefaultRetention, and a negative value keeps rows forever.
 	Retention time.Duration
 }
 
 // Catalog is an open catalogue. It is safe for concurrent use, and several
-// processes may have the same file open. Every error names the file where the
-// file is the reason: see FileError.
+// processes may have the same file open. Errors caused by the file are
+// *FileErrors.
 type Catalog struct {
 	path      string
 	now       func() time.Time
 	retention time.Duration
 	db        *sql.DB
-	file      fs.FileInfo // what was opened, to notice when the path means another file
+	file      fs.FileInfo // of the opened file, to detect that it was replaced
 	queries   map[string]*sql.Stmt
-	turn      chan struct{} // held by the one writer of this process
-	matches   int           // how many a search ranks: maxMatches
+	writing   chan struct{} // semaphore: one writer per process
+	matches   int           // how many matches a search ranks: maxMatches
 }
 
-// Open opens the catalogue at path, for reading and writing, and creates it
-// with mode 0600, in a folder with mode 0700, where there is none.
+// Open opens the catalogue at path for reading and writing. If there is none, it
+// creates the file with mode 0600, and missing folders with mode 0700.
 func Open(path string, o *Options) (*Catalog, error) { return open(path, o, true) }
 
-// OpenExisting opens the catalogue at path and never creates or writes
-// anything by itself: ErrNoCatalog where there is none.
+// OpenExisting is like Open, but does not create or upgrade the file. It returns
+// ErrNoCatalog if there is none.
 func OpenExisting(path string, o *Options) (*Catalog, error) { return open(path, o, false) }
 
 func open(path string, o *Options, create bool) (*Catalog, error) {
-	c := &Catalog{path: path, now: time.Now, retention: DefaultRetention,
-		turn: make(chan struct{}, 1), matches: maxMatches}
+	c := &Catalog{
+		path:      path,
+		now:       time.Now,
+		retention: DefaultRetention,
+		writing:   make(chan struct{}, 1),
+		matches:   maxMatches,
+	}
 	if o != nil && o.Now != nil {
 		c.now = o.Now
 	}
@@ -96,7 +101,7 @@ func open(path string, o *Options, create bool) (*Catalog, error) {
 	return c, nil
 }
 
-// connect opens the file and checks that it is ours before anything changes it.
+// connect opens the file, after checking that it is a catalogue.
 func (c *Catalog) connect(create bool) error {
 	var err error
 	if c.path, err = filepath.Abs(c.path); err != nil {
@@ -105,7 +110,7 @@ func (c *Catalog) connect(create bool) error {
 	if c.file, err = statFile(c.path, create); err != nil {
 		return err
 	}
-	if onNetworkFS(c.path) {
+	if privatefile.OnNetwork(c.path) {
 		return &FileError{Path: c.path, Reason: ErrNetworkFS}
 	}
 	if c.db, err = sql.Open("sqlite", dsn(c.path)); err != nil {
@@ -113,11 +118,11 @@ func (c *Catalog) connect(create bool) error {
 	}
 	c.db.SetMaxOpenConns(4)
 	c.db.SetMaxIdleConns(4)
-	version, err := c.identify(c.db)
+	version, err := c.readVersion(c.db)
 	switch {
 	case err != nil:
 	case create:
-		err = c.create()
+		err = c.createSchema()
 	case version == 0:
 		err = fmt.Errorf("%s: %w", c.path, ErrNoCatalog)
 	case version < schemaVersion:
@@ -126,14 +131,13 @@ func (c *Catalog) connect(create bool) error {
 	if err != nil {
 		return err
 	}
-	return c.prepare()
+	return c.prepareQueries()
 }
 
-// statFile finds the file, or creates it: SQLite would use the umask, and gives
-// the -wal and -shm files beside it the mode of the first.
-//
-// SQLite opens the three by their paths, after they were checked: only this
-// user, root and a trusted owner could replace them meanwhile.
+// statFile checks the catalogue's files, and creates the main one: SQLite would
+// use the umask, for the -wal and -shm files as well. SQLite opens the files by
+// path after this check; only this user, root and a trusted owner could replace
+// them in between.
 func statFile(path string, create bool) (fs.FileInfo, error) {
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
 		return nil, &FileError{Path: path, Reason: ErrNotCatalog, Cause: errors.New("not a regular file")}
@@ -143,7 +147,7 @@ func statFile(path string, create bool) (fs.FileInfo, error) {
 	}
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && create && !writable(path): // SQLite would open it for reading
+	case err == nil && create && !writable(path): // SQLite would open it read-only
 		return nil, &FileError{Path: path, Reason: ErrUnwritable}
 	case err == nil:
 		return info, nil
@@ -163,10 +167,10 @@ func statFile(path string, create bool) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// dsn opens an existing file only (mode=rw), and has writers take the write
-// lock when they begin: a deferred transaction that finds the lock taken fails
-// at once, whatever the timeout. synchronous is FULL, since a page lost to a
-// power cut is units spent again, and one fsync a call is nothing.
+// dsn returns the data source name. Writers take the write lock when they begin
+// (_txlock): a deferred transaction that finds it taken fails at once, whatever
+// the timeout. synchronous is FULL because a page that is lost in a power cut
+// would be paid for again, and an fsync is cheap next to a call.
 func dsn(path string) string {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") {
@@ -181,9 +185,9 @@ type rowQuerier interface {
 	QueryRow(query string, args ...any) *sql.Row
 }
 
-// identify returns the version of the catalogue that the file holds, 0 for an
-// empty file.
-func (c *Catalog) identify(q rowQuerier) (version int, err error) {
+// readVersion returns the schema version of the file, 0 if it is empty. It
+// returns a *FileError if the file is not a catalogue, or newer than this program.
+func (c *Catalog) readVersion(q rowQuerier) (version int, err error) {
 	var app, tables int
 	err = q.QueryRow(`SELECT (SELECT application_id FROM pragma_application_id),
 		(SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)`).Scan(&app, &version, &tables)
@@ -196,14 +200,14 @@ func (c *Catalog) identify(q rowQuerier) (version int, err error) {
 		return 0, &FileError{Path: c.path, Reason: ErrNotCatalog, Cause: errors.New("the database of another program")}
 	case version > schemaVersion:
 		return 0, &FileError{Path: c.path, Reason: ErrNewer,
-			Cause: fmt.Errorf("schema %d, this one knows %d", version, schemaVersion)}
+			Cause: fmt.Errorf("schema %d, this program knows %d", version, schemaVersion)}
 	}
 	return version, nil
 }
 
-// create makes the schema in an empty file, or what an older one lacks. It takes the write lock in any
-// case, which also tells now, not at the first page, that the file is read-only.
-func (c *Catalog) create() error {
+// createSchema creates or upgrades the schema. It always takes the write lock, so
+// that a read-only file is an error now and not at the first page.
+func (c *Catalog) createSchema() error {
 	if _, err := c.db.Exec("PRAGMA journal_mode = WAL"); err != nil {
 		return err
 	}
@@ -212,7 +216,7 @@ func (c *Catalog) create() error {
 		return err
 	}
 	defer tx.Rollback()
-	version, err := c.identify(tx) // another process may have been first
+	version, err := c.readVersion(tx) // another process may have created it meanwhile
 	if err != nil || version == schemaVersion {
 		return err
 	}
@@ -224,10 +228,10 @@ func (c *Catalog) create() error {
 	return tx.Commit()
 }
 
-// prepare prepares every query of queries.sql under its name. What follows a
-// query's semicolon is cut off: the driver would take it for a second
-// statement, and parse both again at each use (modernc.org/sqlite v1.61.1).
-func (c *Catalog) prepare() error {
+// prepareQueries prepares the queries of queries.sql. Text after a query's
+// semicolon is cut off: the driver (modernc.org/sqlite v1.61.1) would take it for
+// a second statement, and parse both on each use.
+func (c *Catalog) prepareQueries() error {
 	c.queries = make(map[string]*sql.Stmt)
 	for _, part := range strings.Split(queriesSQL, "-- name: ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
@@ -241,16 +245,16 @@ func (c *Catalog) prepare() error {
 	return nil
 }
 
-// Close closes the catalogue. Locks are released by themselves.
+// Close closes the catalogue. It does not release Locks.
 func (c *Catalog) Close() error { return c.wrap("close", c.db.Close()) }
 
-// write runs fn in one transaction that holds the write lock from its start.
-// Writers of one process take turns here, those of several in SQLite; both
-// waits end with the context.
-func (c *Catalog) write(ctx context.Context, fn func(*batch) error) error {
+// write runs fn in a transaction that holds the write lock from its start.
+// Writers of this process wait for each other here, and for those of other
+// processes in SQLite. Cancelling ctx ends both waits.
+func (c *Catalog) write(ctx context.Context, fn func(*transaction) error) error {
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case c.writing <- struct{}{}:
+		defer func() { <-c.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -262,15 +266,15 @@ func (c *Catalog) write(ctx context.Context, fn func(*batch) error) error {
 		return err
 	}
 	defer tx.Rollback()
-	b := &batch{c: c, tx: tx, ctx: ctx, bound: make(map[string]*sql.Stmt)}
+	b := &transaction{c: c, tx: tx, ctx: ctx, bound: make(map[string]*sql.Stmt)}
 	if err := fn(b); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// checkFile notices a file that was deleted, replaced or emptied: an open
-// handle would go on writing to the old one without an error.
+// checkFile returns an error if the file was deleted, replaced or truncated.
+// Writes to the open file would succeed and be lost.
 func (c *Catalog) checkFile() error {
 	info, err := os.Stat(c.path)
 	if err == nil && info.Size() > 0 && os.SameFile(info, c.file) {
@@ -279,30 +283,44 @@ func (c *Catalog) checkFile() error {
 	return &FileError{Path: c.path, Reason: ErrReplaced, Cause: err}
 }
 
-// batch runs named queries within one transaction. Not for concurrent use.
-type batch struct {
+// transaction runs named queries. It is not safe for concurrent use.
+type transaction struct {
 	c     *Catalog
 	tx    *sql.Tx
 	ctx   context.Context
 	bound map[string]*sql.Stmt
 }
 
-func (b *batch) stmt(name string) *sql.Stmt {
+func (b *transaction) stmt(name string) *sql.Stmt {
 	if b.bound[name] == nil {
 		b.bound[name] = b.tx.StmtContext(b.ctx, b.c.queries[name])
 	}
 	return b.bound[name]
 }
 
-func (b *batch) exec(name string, args ...any) (sql.Result, error) {
+func (b *transaction) exec(name string, args ...any) (sql.Result, error) {
 	return b.stmt(name).ExecContext(b.ctx, args...)
 }
 
-func (b *batch) row(name string, args ...any) *sql.Row {
+func (b *transaction) queryRow(name string, args ...any) *sql.Row {
 	return b.stmt(name).QueryRowContext(b.ctx, args...)
 }
 
-// millis stores an instant; the zero time is NULL.
+// eachRow calls scan for every row of a query's result and closes it.
+func eachRow(rows *sql.Rows, err error, scan func() error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// millis returns t as it is stored. The zero time is NULL.
 func millis(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -310,7 +328,7 @@ func millis(t time.Time) any {
 	return t.UnixMilli()
 }
 
-func instant(ms sql.NullInt64) time.Time {
+func fromMillis(ms sql.NullInt64) time.Time {
 	if !ms.Valid {
 		return time.Time{}
 	}

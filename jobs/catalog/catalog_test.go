@@ -131,7 +131,7 @@ func TestOpenCreatesForTheOwnerOnly(t *testing.T) {
 }
 
 // A file that is not ours is named, explained and left byte for byte as it was.
-func TestOpenRefusesWhatIsNotOurs(t *testing.T) {
+func TestOpenRefusesOtherFiles(t *testing.T) {
 	database := func(script string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			db, err := sql.Open("sqlite", path)
@@ -209,7 +209,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 
 // A full disk fails the page, not the catalogue: the rows and the checkpoint
 // before it stay and can be read.
-func TestDiskFullKeepsWhatThereIs(t *testing.T) {
+func TestDiskFullKeepsCommittedPages(t *testing.T) {
 	c, _ := openTest(t)
 	commit(t, c, Page{Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"})
 	c.db.SetMaxOpenConns(1) // the limit below is the connection's

@@ -5,28 +5,26 @@ import (
 	"time"
 )
 
-// ClaimTime is how long a claim holds that is neither renewed, committed nor
-// released: the time after which the channels of a process that was killed can
-// be claimed by another region.
+// ClaimTime is how long a claim lasts unless it is renewed or released. After
+// that time another region can claim the channels of a process that was killed.
 const ClaimTime = 2 * time.Minute
 
-// ClaimChannels claims for a region up to limit channels of the videos that its
-// passes met, and returns their ids, newest videos' first. It passes over
-// channels that were fetched within the retention and those that another
-// region's claim holds, so of several regions, in one process or in several,
-// one pays for a channel. It never waits for another region's claim.
+// ClaimChannels claims up to limit channels for a region and returns their ids.
+// They are channels of videos that the region's passes have met, newest videos
+// first. Channels that were fetched within the retention or are claimed by
+// another region are skipped, so that only one region, in any process, pays for
+// a channel. ClaimChannels does not wait for claims of other regions.
 //
-// Commit the answer of channels.list as Channels, and the other ids as
-// MissingChannels: this ends their claims. Call RenewClaims at least once in a
-// ClaimTime while the call is in flight, and ReleaseClaims if it failed.
+// Committing a channel in Page.Channels or Page.MissingChannels ends its claim.
+// Call RenewClaims at least every ClaimTime while the call is in flight, and
+// ReleaseClaims if it fails.
 //
-// Claims belong to the region, not to the process. Hold the region's lock
-// (Lock) from the first claim to the last commit. A later run that holds the
-// lock gets the channels of a run that was killed at once; other regions get
-// them after ClaimTime.
+// Claims belong to the region, not to the process. Hold the region's Lock from
+// the first claim to the last commit. The next run that holds the lock gets the
+// channels of a killed run at once; other regions get them after ClaimTime.
 func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) ([]string, error) {
 	var ids []string
-	err := c.write(ctx, func(b *batch) error {
+	err := c.write(ctx, func(b *transaction) error {
 		now := c.now()
 		var err error
 		if ids, err = b.freeChannels(region, now, limit); err != nil {
@@ -45,41 +43,34 @@ func (c *Catalog) ClaimChannels(ctx context.Context, region string, limit int) (
 	return ids, nil
 }
 
-// freeChannels drops claims that have lapsed and returns the channels that the
-// region may claim. A claim that ends later than any claim made now has lapsed
-// too: the clock was set back.
-func (b *batch) freeChannels(region string, now time.Time, limit int) ([]string, error) {
+// freeChannels drops lapsed claims and returns the channels that the region may
+// claim. A claim that ends later than one made now has lapsed too, since the
+// clock was set back.
+func (b *transaction) freeChannels(region string, now time.Time, limit int) ([]string, error) {
 	if _, err := b.exec("drop_lapsed_claims", now.UnixMilli(), now.Add(ClaimTime).UnixMilli()); err != nil {
 		return nil, err
 	}
 	rows, err := b.stmt("free_channels").QueryContext(b.ctx, region, b.c.cutoff(), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var ids []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+	err = eachRow(rows, err, func() error {
+		ids = append(ids, "")
+		return rows.Scan(&ids[len(ids)-1])
+	})
+	return ids, err
 }
 
-// RenewClaims makes the region's claims hold for another ClaimTime from now.
+// RenewClaims extends the region's claims to ClaimTime from now.
 func (c *Catalog) RenewClaims(ctx context.Context, region string) error {
-	return c.wrap("renew the claims of "+region, c.write(ctx, func(b *batch) error {
+	return c.wrap("renew the claims of "+region, c.write(ctx, func(b *transaction) error {
 		_, err := b.exec("renew_claims", region, c.now().Add(ClaimTime).UnixMilli())
 		return err
 	}))
 }
 
-// ReleaseClaims ends the region's claims: other regions can claim the channels
-// from now on. It is a no-op if the region has none.
+// ReleaseClaims ends the region's claims, so that other regions can claim the
+// channels. It is a no-op if the region has none.
 func (c *Catalog) ReleaseClaims(ctx context.Context, region string) error {
-	return c.wrap("release the claims of "+region, c.write(ctx, func(b *batch) error {
+	return c.wrap("release the claims of "+region, c.write(ctx, func(b *transaction) error {
 		_, err := b.exec("release_claims", region)
 		return err
 	}))

@@ -85,7 +85,7 @@ func TestTwoRegionsClaimAChannelOnce(t *testing.T) {
 }
 
 // A clock that was set back does not prolong a claim.
-func TestClaimOutlivesAClockThatIsSetBack(t *testing.T) {
+func TestClaimsLapseWhenTheClockIsSetBack(t *testing.T) {
 	c, k := openTest(t)
 	shared(t, c, "UC1")
 	claimed(t, c, "US", 50, "UC1")

@@ -8,22 +8,20 @@ import (
 	"strings"
 )
 
-// Commit stores a page and moves its step's checkpoint, in one transaction.
+// Commit stores a page and advances its step's checkpoint in one transaction.
+// Nothing is stored if it returns an error or ctx is cancelled; to store a page
+// that is already paid for, pass context.WithoutCancel(ctx).
 //
-// A page may be committed again, as after a crash that hid the answer: the
-// same rows, the same checkpoint. ErrMoved when another run has worked on the
-// step. The first page of a new tick drops the checkpoints of older ones: their
-// tokens point into another hour's chart.
-//
-// A cancelled context commits nothing; a run that is told to stop gives a page
-// that it has already paid for a context of its own (context.WithoutCancel).
+// Commit is idempotent: committing the last page of a step again changes nothing.
+// It returns ErrMoved if another run has advanced the step. The first page of a
+// new tick deletes the checkpoints of older ticks, whose tokens are stale.
 func (c *Catalog) Commit(ctx context.Context, p Page) error {
 	if p.Region == "" || p.Step == "" || p.Tick.IsZero() {
-		return errors.New("catalog: commit: a page needs its region, tick and step; set all three")
+		return errors.New("catalog: commit: page without region, tick or step; set all three")
 	}
-	return c.wrap("commit "+p.Region+" "+p.Step, c.write(ctx, func(b *batch) error {
+	return c.wrap("commit "+p.Region+" "+p.Step, c.write(ctx, func(b *transaction) error {
 		now := c.now().UnixMilli()
-		if err := b.advance(p, now); err != nil {
+		if err := b.advanceCheckpoint(p, now); err != nil {
 			return err
 		}
 		if err := b.putVideos(p, now); err != nil {
@@ -33,19 +31,19 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 			return err
 		}
 		for _, k := range p.Categories {
-			if _, err := b.exec("put_category", p.Region, k.ID, clean(k.Title), now); err != nil {
+			if _, err := b.exec("put_category", p.Region, k.ID, cleanText(k.Title), now); err != nil {
 				return err
 			}
 		}
-		return b.keepPage(p, now)
+		return b.putPage(p, now)
 	}))
 }
 
-// advance moves the checkpoint past the page, unless it is there already.
-func (b *batch) advance(p Page, now int64) error {
+// advanceCheckpoint moves the checkpoint past the page, unless it already is.
+func (b *transaction) advanceCheckpoint(p Page, now int64) error {
 	tick := p.Tick.UnixMilli()
 	var pages int
-	err := b.row("checkpoint_pages", p.Region, tick, p.Step).Scan(&pages)
+	err := b.queryRow("checkpoint_pages", p.Region, tick, p.Step).Scan(&pages)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
@@ -64,9 +62,9 @@ func (b *batch) advance(p Page, now int64) error {
 	return err
 }
 
-// putVideos stores the page's videos, and their chart positions if it is a
-// chart. A video without an id leaves its rank empty.
-func (b *batch) putVideos(p Page, now int64) error {
+// putVideos stores the page's videos and, for a chart, their positions. The rank
+// of a video without an id stays empty.
+func (b *transaction) putVideos(p Page, now int64) error {
 	for i, v := range p.Videos {
 		if v.ID == "" {
 			continue
@@ -93,45 +91,45 @@ func (b *batch) putVideos(p Page, now int64) error {
 	return nil
 }
 
-func (b *batch) putVideo(v Video, snippet bool, now int64) (n int64, err error) {
+func (b *transaction) putVideo(v Video, snippet bool, now int64) (n int64, err error) {
 	title := v.Title
 	if snippet {
-		// search.list escapes titles and nothing else (recorded answers of
-		// python-youtube's tests, 2026-11-20); videos.list escapes nothing.
+		// search.list escapes titles only (as in answers recorded by
+		// python-youtube's tests); videos.list escapes nothing.
 		title = html.UnescapeString(title)
 	}
 	tags := make([]string, len(v.Tags))
 	for i, t := range v.Tags {
-		tags[i] = strings.ReplaceAll(clean(t), "\n", " ")
+		tags[i] = strings.ReplaceAll(cleanText(t), "\n", " ")
 	}
-	err = b.row("put_video", v.ID, clean(title), clean(v.Description), v.ChannelID, clean(v.ChannelTitle), v.CategoryID,
+	err = b.queryRow("put_video", v.ID, cleanText(title), cleanText(v.Description), v.ChannelID, cleanText(v.ChannelTitle), v.CategoryID,
 		millis(v.PublishedAt), strings.Join(tags, "\n"), v.Views, v.Likes, v.Comments, !snippet, now).Scan(&n)
 	return n, err
 }
 
 // putChannels stores the page's channels and ends the claims on them.
-func (b *batch) putChannels(p Page, now int64) error {
-	for _, ch := range p.Channels {
-		if _, err := b.exec("put_channel", ch.ID, clean(ch.Title), ch.Subscribers, ch.Views, ch.Videos, false, now); err != nil {
+func (b *transaction) putChannels(p Page, now int64) error {
+	put := func(ch Channel, missing bool) error {
+		if _, err := b.exec("put_channel", ch.ID, cleanText(ch.Title), ch.Subscribers, ch.Views, ch.Videos, missing, now); err != nil {
 			return err
 		}
-		if _, err := b.exec("release_claim", ch.ID); err != nil {
+		_, err := b.exec("release_claim", ch.ID)
+		return err
+	}
+	for _, ch := range p.Channels {
+		if err := put(ch, false); err != nil {
 			return err
 		}
 	}
 	for _, id := range p.MissingChannels {
-		if _, err := b.exec("put_channel", id, "", nil, nil, nil, true, now); err != nil {
-			return err
-		}
-		if _, err := b.exec("release_claim", id); err != nil {
+		if err := put(Channel{ID: id}, true); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clean keeps text from outside storable: valid UTF-8, and no NUL, at which C
-// strings end.
-func clean(s string) string {
+// cleanText makes text valid UTF-8 without NUL, at which C strings end.
+func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", " ")
 }

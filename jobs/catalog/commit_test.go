@@ -221,9 +221,9 @@ func TestLongestUnfetched(t *testing.T) {
 	}
 }
 
-// TestAPageIsStoredWholeOrNotAtAll: whatever part of a page cannot be stored,
+// TestCommitIsAtomic: whatever part of a page cannot be stored,
 // the commit fails, and the checkpoint stays.
-func TestAPageIsStoredWholeOrNotAtAll(t *testing.T) {
+func TestCommitIsAtomic(t *testing.T) {
 	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3), FirstRank: 1, ETag: "e", Done: true,
 		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"}, Categories: []Category{{ID: "10", Title: "Music"}}}
 	for _, event := range []string{"INSERT ON passes", "INSERT ON checkpoints", "DELETE ON checkpoints", "INSERT ON videos", "INSERT ON sightings", "INSERT ON positions",
@@ -254,8 +254,8 @@ func TestAPageIsStoredWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// TestAPageWithoutRanksIsNoChart: what a search finds has no position.
-func TestAPageWithoutRanksIsNoChart(t *testing.T) {
+// TestPageWithoutRanksIsNotAChart: what a search finds has no position.
+func TestPageWithoutRanksIsNotAChart(t *testing.T) {
 	c, _ := openTest(t)
 	commit(t, c, Page{Step: "search:surf", Videos: chart("v", 5), Snippets: true, Done: true})
 	if n, err := c.Counts(t.Context()); err != nil || n.Videos != 5 || n.Positions != 0 {
@@ -263,8 +263,8 @@ func TestAPageWithoutRanksIsNoChart(t *testing.T) {
 	}
 }
 
-// TestAVideoWithoutAnIDLeavesItsRankEmpty, and the ranks behind it as they are.
-func TestAVideoWithoutAnIDLeavesItsRankEmpty(t *testing.T) {
+// TestVideoWithoutAnIDLeavesItsRankEmpty, and the ranks behind it as they are.
+func TestVideoWithoutAnIDLeavesItsRankEmpty(t *testing.T) {
 	c, _ := openTest(t)
 	videos := chart("v", 3)
 	videos[1].ID = ""

@@ -13,35 +13,36 @@ import (
 )
 
 var (
-	// ErrNoCatalog is what OpenExisting answers where no catalogue was made yet.
+	// ErrNoCatalog is returned by OpenExisting if there is no catalogue.
 	ErrNoCatalog = errors.New("no catalogue yet; fetch something with ration run")
 
-	// ErrEmptyQuery is what Search answers to a text without a letter or digit.
+	// ErrEmptyQuery is returned by Search for a text without a letter or digit.
 	ErrEmptyQuery = errors.New("nothing to search for; give at least one word")
 
-	// ErrLocked is behind every *LockedError.
+	// ErrLocked matches every *LockedError.
 	ErrLocked = errors.New("already running")
 
-	// ErrMoved says that a page is not the one its checkpoint waits for:
-	// somebody else worked on the pass. Nothing of the page was stored.
-	ErrMoved = errors.New("the checkpoint has moved under this run; hold the region's lock while fetching")
+	// ErrMoved is returned by Commit if the page does not follow its checkpoint,
+	// because another run has advanced it.
+	ErrMoved = errors.New("another run has advanced the checkpoint; hold the region's lock while fetching")
 )
 
 // The reasons of a FileError.
 var (
 	ErrNotCatalog = errors.New("is damaged or is not a ration catalogue; move it away or restore it, it is never overwritten")
 	ErrNewer      = errors.New("was written by a newer ration; upgrade this one")
-	ErrOlder      = errors.New("was written by an older ration; fetch something with ration run, which brings it up to date")
+	ErrOlder      = errors.New("was written by an older ration; fetch something with ration run, which upgrades it")
 	ErrUnwritable = errors.New("cannot be opened for writing; check the owner and mode of the file and its folder")
-	ErrUnsafe     = errors.New("is unsafe: another user may have chosen what is in it, or may replace it")
+	ErrUnsafe     = errors.New("is unsafe: another user may have written or may replace it")
 	ErrReplaced   = errors.New("was deleted or replaced while open; start again")
 	ErrNetworkFS  = errors.New("is on a network file system, where SQLite's WAL is unsafe; put it on a local disk")
-	ErrDiskFull   = errors.New("cannot grow, the disk is full; free some space")
-	ErrBusy       = errors.New("is kept locked by another program; end that one")
+	ErrDiskFull   = errors.New("cannot grow because the disk is full; free some space")
+	ErrBusy       = errors.New("is kept locked by another program; end that program")
 )
 
-// FileError says what is wrong with the catalogue's file. Reason is one of the
-// errors above, for errors.Is; Cause is what SQLite or the system said, or nil.
+// FileError describes a problem with the catalogue's file. Reason is one of the
+// errors above; Cause is the error of SQLite or the system, or nil. errors.Is
+// finds both.
 type FileError struct {
 	Path   string
 	Reason error
@@ -56,7 +57,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %v (%v)", e.Path, e.Reason, e.Cause)
 }
 
-// Unwrap gives the reason and, where there is one, the cause.
+// Unwrap returns the reason and the cause.
 func (e *FileError) Unwrap() []error {
 	if e.Cause == nil {
 		return []error{e.Reason}
@@ -64,7 +65,7 @@ func (e *FileError) Unwrap() []error {
 	return []error{e.Reason, e.Cause}
 }
 
-// fileError returns the FileError for what kept a file from being opened.
+// fileError returns a FileError for a file that cannot be opened.
 func fileError(path string, err error) error {
 	if errors.Is(err, privatefile.ErrUnsafe) {
 		return &FileError{Path: path, Reason: ErrUnsafe, Cause: err}
@@ -72,16 +73,16 @@ func fileError(path string, err error) error {
 	return &FileError{Path: path, Reason: ErrUnwritable, Cause: err}
 }
 
-// LockedError says who holds a lock. PID 0 means that the holder has not said
-// who it is.
+// LockedError is returned by Catalog.Lock if the lock is held. If PID is 0, the
+// holder is not known yet.
 type LockedError struct {
-	Name  string
-	PID   int
+	Name  string // of the lock
+	PID   int    // process that holds it
 	Host  string
 	Since time.Time
 }
 
-// Error says who holds the lock, and since when.
+// Error names the process that holds the lock.
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s is %v in another process; wait for it", e.Name, ErrLocked)
@@ -90,11 +91,11 @@ func (e *LockedError) Error() string {
 		e.Name, ErrLocked, e.PID, e.Host, e.Since.UTC().Format(time.RFC3339))
 }
 
-// Unwrap is ErrLocked.
+// Unwrap returns ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// wrap names the operation, and turns what SQLite says about the file into a
-// FileError. A context's end stays what it is.
+// wrap adds the operation to an error, and makes an SQLite error about the file a
+// *FileError.
 func (c *Catalog) wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -108,8 +109,8 @@ func (c *Catalog) wrap(op string, err error) error {
 	return fmt.Errorf("catalog: %s: %w", op, err)
 }
 
-// fileReason maps SQLite's primary result codes
-// (https://www.sqlite.org/rescode.html); nil is any other error.
+// fileReason returns the reason for an SQLite error, by its primary result code
+// (https://www.sqlite.org/rescode.html), or nil.
 func fileReason(err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

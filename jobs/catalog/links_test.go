@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// TestRunLockFollowsALinkAndTruncates: a lock file's name may be there already,
+// TestLockRefusesLinks: a lock file's name may be there already,
 // as a link to a file of the user's own.
-func TestRunLockFollowsALinkAndTruncates(t *testing.T) {
+func TestLockRefusesLinks(t *testing.T) {
 	dir := t.TempDir()
 	c, err := catalog.Open(filepath.Join(dir, "catalog.db"), nil)
 	if err != nil {

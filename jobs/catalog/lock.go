@@ -13,25 +13,25 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// errHeld is what tryLock answers when somebody else has the lock.
+// errHeld is returned by tryLock if the lock is held.
 var errHeld = errors.New("held")
 
-// Lock is held until Unlock, or until the process ends in any way: the
-// operating system releases it then. A nil Lock unlocks to nothing.
+// Lock is a lock held by this process until Unlock. If the process ends first,
+// even by a crash, the operating system releases it.
 type Lock struct {
 	file *os.File
 	once sync.Once
 }
 
-type holder struct {
+type lockHolder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 }
 
-// Lock takes the run lock of a name, such as a region's, and never waits: a
-// *LockedError says who has it, this process included. Its file stands beside
-// the catalogue and stays there: to delete it would let two runs lock two files.
+// Lock takes the lock with the given name. It does not wait: if the lock is held,
+// even by this process, it returns a *LockedError. The lock file lies next to the
+// catalogue and is never deleted, since two runs could then lock two files.
 func (c *Catalog) Lock(name string) (*Lock, error) {
 	path := c.path + "." + url.PathEscape(name) + ".lock"
 	f, err := privatefile.Open(path)
@@ -41,22 +41,22 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 	if err := tryLock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, errHeld) {
-			return nil, lockedBy(f, name)
+			return nil, newLockedError(f, name)
 		}
 		return nil, c.wrap("lock "+name, err)
 	}
 	l := &Lock{file: f}
-	if err := l.sign(c.now()); err != nil {
+	if err := l.writeHolder(c.now()); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)
 	}
 	return l, nil
 }
 
-// sign writes who holds the lock, for the message to others.
-func (l *Lock) sign(now time.Time) error {
-	host, _ := os.Hostname() // for the message only
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second)})
+// writeHolder writes this process to the lock file, for LockedError.
+func (l *Lock) writeHolder(now time.Time) error {
+	host, _ := os.Hostname() // informational
+	text, err := json.Marshal(lockHolder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}
@@ -67,10 +67,11 @@ func (l *Lock) sign(now time.Time) error {
 	return err
 }
 
-// lockedBy reads who holds the lock. A holder that is just signing is unnamed.
-func lockedBy(f *os.File, name string) error {
+// newLockedError reads the holder of a lock from its file. The holder is unknown
+// while it is writing the file.
+func newLockedError(f *os.File, name string) error {
 	e := &LockedError{Name: name}
-	var h holder
+	var h lockHolder
 	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
 	if err == nil && json.Unmarshal(text, &h) == nil {
 		e.PID, e.Host, e.Since = h.PID, h.Host, h.Since
@@ -78,7 +79,7 @@ func lockedBy(f *os.File, name string) error {
 	return e
 }
 
-// Unlock releases the lock. Further calls do nothing.
+// Unlock releases the lock. Further calls, and Unlock of a nil Lock, are no-ops.
 func (l *Lock) Unlock() error {
 	if l == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks the open file, not the process: a second open of the same file
+// tryLock locks the open file, not the process, so that a second open of the file
 // is refused in this process too.
 func tryLock(f *os.File) error {
 	for {
@@ -24,5 +24,5 @@ func tryLock(f *os.File) error {
 	}
 }
 
-// writable reports whether this process may write to a file, by its mode.
+// writable reports whether the mode of a file allows this process to write.
 func writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }

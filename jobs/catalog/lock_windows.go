@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock locks one byte far behind the text: locks are mandatory here, and
-// others read the holder's name.
+// tryLock locks one byte far after the text: locks are mandatory on Windows, and
+// other processes read the text.
 func tryLock(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{OffsetHigh: 1})
@@ -18,5 +18,5 @@ func tryLock(f *os.File) error {
 	return err
 }
 
-// writable cannot be told beforehand here.
+// writable returns true: Windows has no such check.
 func writable(string) bool { return true }

@@ -7,10 +7,9 @@ import (
 	"errors"
 )
 
-// KnownPage returns the newest page that was committed for a region's step and
-// token, with the ETag under which the upstream may say that it has not
-// changed. Commit it again with its pass's Tick, Number, FirstRank and Done. The zero Page,
-// without an ETag, is none.
+// KnownPage returns the newest committed page of a region's step and token that
+// has an ETag, or the zero Page if there is none. If the upstream answers that it
+// is unchanged, commit it with a new Tick, Number, FirstRank and Done.
 func (c *Catalog) KnownPage(ctx context.Context, region, step, token string) (Page, error) {
 	var content []byte
 	err := c.queries["known_page"].QueryRowContext(ctx, region, step, token).Scan(&content)
@@ -24,9 +23,9 @@ func (c *Catalog) KnownPage(ctx context.Context, region, step, token string) (Pa
 	return p, c.wrap("read a known page of "+region+" "+step, err)
 }
 
-// keepPage keeps a page that has an ETag, in place of the one that its step had
-// at that number.
-func (b *batch) keepPage(p Page, now int64) error {
+// putPage stores a page that has an ETag, for KnownPage. It replaces the page that
+// its step had at the same number.
+func (b *transaction) putPage(p Page, now int64) error {
 	if p.ETag == "" {
 		return nil
 	}

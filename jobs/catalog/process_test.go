@@ -177,7 +177,7 @@ func childLock(path, name string) error {
 
 // A lock is refused with its holder's name while the holder lives, and free as
 // soon as the holder is killed.
-func TestLockDiesWithItsOwner(t *testing.T) {
+func TestLockEndsWithItsProcess(t *testing.T) {
 	c, _ := openTest(t)
 	cmd := spawn(c.path, "lock US")
 	stdin, err := cmd.StdinPipe()

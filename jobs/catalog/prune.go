@@ -2,20 +2,20 @@ package catalog
 
 import "context"
 
-// Pruned counts what Prune deleted.
+// Pruned holds the numbers of rows that Prune deleted.
 type Pruned struct {
 	Videos    int64
 	Positions int64
 	Channels  int64
 }
 
-// pruneBatch is how many rows one transaction deletes: some tens of
-// milliseconds for videos, so that a run waits little for its turn.
+// pruneBatch is the number of rows that one transaction deletes. It takes some
+// tens of milliseconds for videos, so other writers do not wait long.
 const pruneBatch = 500
 
-// Prune deletes what was not refreshed within the retention, a batch a
-// transaction. After an error, or the context's end, what was deleted stays
-// deleted and the counts say how much that is.
+// Prune deletes the rows that were not refreshed within the retention, in several
+// transactions. If it returns an error, the counts say what was deleted until
+// then.
 func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 	var p Pruned
 	if c.retention < 0 {
@@ -31,7 +31,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 		{"prune_channels", &p.Channels}, {"prune_categories", &rest}, {"prune_pages", &rest}, {"prune_passes", &rest},
 	} {
 		for {
-			n, err := c.pruneSome(ctx, q.name, before)
+			n, err := c.deleteSome(ctx, q.name, before)
 			*q.into += n
 			if err != nil {
 				return p, c.wrap("prune", err)
@@ -44,8 +44,8 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 	return p, nil
 }
 
-func (c *Catalog) pruneSome(ctx context.Context, name string, before int64) (n int64, err error) {
-	err = c.write(ctx, func(b *batch) error {
+func (c *Catalog) deleteSome(ctx context.Context, name string, before int64) (n int64, err error) {
+	err = c.write(ctx, func(b *transaction) error {
 		res, err := b.exec(name, before, pruneBatch)
 		if err != nil {
 			return err
@@ -59,7 +59,7 @@ func (c *Catalog) pruneSome(ctx context.Context, name string, before int64) (n i
 	return n, nil
 }
 
-// cutoff is the oldest instant that is still kept.
+// cutoff returns the oldest time that is within the retention, in milliseconds.
 func (c *Catalog) cutoff() int64 {
 	if c.retention < 0 {
 		return 0

@@ -1,8 +1,8 @@
--- Each query stands under its name; catalog.go prepares them all.
+-- catalog.go prepares every query under its name.
 
--- A search snippet (complete = 0) carries a cut description and no tags or
--- statistics: over a complete row it changes only what it knows as well, and
--- it does not count as a refresh.
+-- A search snippet (complete = 0) has a truncated description and no tags or
+-- statistics. Of a complete row it updates only the fields that it has in full,
+-- and it does not count as a refresh.
 -- name: put_video
 INSERT INTO videos (id, title, description, channel_id, channel_title, category_id, published_at, tags, views, likes, comments, complete, fetched_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
@@ -86,7 +86,7 @@ SELECT region, max(tick), max(fetched_at), max(finished_at) FROM passes GROUP BY
 -- name: counts
 SELECT (SELECT count(*) FROM videos), (SELECT count(*) FROM positions), (SELECT count(*) FROM channels WHERE NOT missing);
 
--- Newest sight first: what this pass has just met.
+-- Newest videos first: those that this pass has just met.
 -- name: free_channels
 SELECT v.channel_id FROM videos v
 WHERE v.channel_id <> ''
@@ -111,9 +111,9 @@ DELETE FROM claims WHERE region = ?1;
 -- name: drop_lapsed_claims
 DELETE FROM claims WHERE until <= ?1 OR until > ?2;
 
--- FTS5 walks its matches from the newest row down without sorting, so the inner
--- LIMIT bounds what bm25 has to rank. CROSS JOIN keeps FTS5 the outer loop.
--- Descriptions are read of the best only.
+-- FTS5 returns its matches from the newest row down without sorting, so the inner
+-- LIMIT bounds how many bm25 ranks. CROSS JOIN keeps FTS5 in the outer loop.
+-- Descriptions are read for the best matches only.
 -- name: search
 WITH found AS MATERIALIZED (
   SELECT v.n AS n, v.id AS id, v.published_at AS published_at, bm25(videos_fts, 10.0, 1.0, 4.0, 3.0) AS score
@@ -131,8 +131,8 @@ SELECT v.n, v.id, v.title, v.description, v.channel_id, v.channel_title, v.categ
 FROM best CROSS JOIN videos v ON v.n = best.n
 ORDER BY best.score, v.published_at DESC, v.id;
 
--- A video that moved while its chart was being fetched has two ranks at one
--- tick; the last row of a region is its better one.
+-- A video that moved while its chart was being fetched has two ranks at one tick;
+-- the last row of a region is the better one.
 -- name: charts
 SELECT region, rank, fetched_at FROM positions WHERE video = ?1 ORDER BY region, tick, rank DESC;
 
@@ -155,8 +155,8 @@ DELETE FROM categories WHERE (region, id) IN (SELECT region, id FROM categories 
 -- name: prune_pages
 DELETE FROM pages WHERE (region, step, number) IN (SELECT region, step, number FROM pages WHERE fetched_at < ?1 LIMIT ?2);
 
--- The newest pass of a region stays, however old: it may be finished, and its
--- next tick far off. Checkpoints go when a newer tick begins.
+-- The newest pass of a region stays, however old: it may be finished, and the
+-- next tick distant. Checkpoints are deleted when a newer tick begins.
 -- name: prune_passes
 DELETE FROM passes WHERE (region, tick) IN
   (SELECT p.region, p.tick FROM passes p WHERE p.fetched_at < ?1

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// maxMatches bounds what one search ranks: the matches first seen most
-// recently. A common word then costs the same in any catalogue.
+// maxMatches is the most matches that one search ranks, so that a common word
+// costs the same in any catalogue.
 const maxMatches = 5000
 
 const defaultHits = 20
 
-// URL is the video's page. The id is escaped.
+// URL returns the URL of the video's page.
 func (v Video) URL() string { return "https://www.youtube.com/watch?v=" + url.QueryEscape(v.ID) }
 
 // Search finds videos by the words of their title, description, channel and
-// tags, best first: a word in the title weighs ten times one in the description.
-// At most the newest 5,000 matches are ranked. Equal hits are ordered by
-// publication, newest first, then by id.
+// tags, best first. A word in the title weighs ten times as much as one in the
+// description. Only the 5,000 matches that were first seen most recently are
+// ranked. Equal hits are ordered by publication, newest first, then by id.
 //
-// Any text is a query, and no text is a syntax error: see Query.Text.
-// ErrEmptyQuery when there is no word in it.
+// Every text is a valid query; see Query.Text. Search returns ErrEmptyQuery if it
+// has no word.
 func (c *Catalog) Search(ctx context.Context, q Query) ([]Hit, error) {
 	expr, err := matchExpr(q.Text)
 	if err != nil {
@@ -37,64 +37,55 @@ func (c *Catalog) Search(ctx context.Context, q Query) ([]Hit, error) {
 	if limit <= 0 {
 		limit = defaultHits
 	}
-	hits, err := c.search(ctx, expr, q.Region, since, min(limit, c.matches))
+	hits, err := c.findVideos(ctx, expr, q.Region, since, min(limit, c.matches))
 	return hits, c.wrap("search", err)
 }
 
-func (c *Catalog) search(ctx context.Context, expr, region string, since time.Time, limit int) ([]Hit, error) {
+func (c *Catalog) findVideos(ctx context.Context, expr, region string, since time.Time, limit int) ([]Hit, error) {
 	rows, err := c.queries["search"].QueryContext(ctx, expr, region, millis(since), c.matches, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var hits []Hit
 	var keys []int64
-	for rows.Next() {
+	err = eachRow(rows, err, func() error {
 		var h Hit
 		var n int64
 		var published, fetched sql.NullInt64
 		var tags string
-		if err := rows.Scan(&n, &h.ID, &h.Title, &h.Description, &h.ChannelID, &h.ChannelTitle, &h.CategoryID,
-			&published, &tags, &h.Views, &h.Likes, &h.Comments, &fetched, &h.Category); err != nil {
-			return nil, err
-		}
-		h.PublishedAt, h.FetchedAt = instant(published), instant(fetched)
+		err := rows.Scan(&n, &h.ID, &h.Title, &h.Description, &h.ChannelID, &h.ChannelTitle, &h.CategoryID,
+			&published, &tags, &h.Views, &h.Likes, &h.Comments, &fetched, &h.Category)
+		h.PublishedAt, h.FetchedAt = fromMillis(published), fromMillis(fetched)
 		if tags != "" {
 			h.Tags = strings.Split(tags, "\n")
 		}
 		hits, keys = append(hits, h), append(keys, n)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	for i, n := range keys {
-		if hits[i].Charts, err = c.charts(ctx, n); err != nil {
+		if hits[i].Charts, err = c.readCharts(ctx, n); err != nil {
 			return nil, err
 		}
 	}
 	return hits, nil
 }
 
-// charts folds a video's positions into one row a region.
-func (c *Catalog) charts(ctx context.Context, video int64) ([]Chart, error) {
+// readCharts returns a Chart for each region in which a video has positions.
+func (c *Catalog) readCharts(ctx context.Context, video int64) ([]Chart, error) {
 	rows, err := c.queries["charts"].QueryContext(ctx, video)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var all []Chart
-	for rows.Next() {
+	err = eachRow(rows, err, func() error {
 		var region string
 		var rank int
 		var at sql.NullInt64
-		if err := rows.Scan(&region, &rank, &at); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&region, &rank, &at)
 		if len(all) == 0 || all[len(all)-1].Region != region {
 			all = append(all, Chart{Region: region, Best: rank})
 		}
-		last := &all[len(all)-1]
-		last.Best, last.Last, last.LastAt = min(last.Best, rank), rank, instant(at)
-	}
-	return all, rows.Err()
+		chart := &all[len(all)-1]
+		chart.Best = min(chart.Best, rank)
+		chart.Last, chart.LastAt = rank, fromMillis(at)
+		return err
+	})
+	return all, err
 }

@@ -159,7 +159,7 @@ var nasty = []string{"a", "Z", "7", "running", "é", "\u0301", "हि", "न्
 
 // Any text is survived: hits, or ErrEmptyQuery, and no other error. And what
 // was stored is found by its own text, as words, quoted, and word by word.
-func TestAnyQueryIsSurvived(t *testing.T) {
+func TestEveryQueryIsValid(t *testing.T) {
 	c, _ := openTest(t)
 	text := rapid.Custom(func(r *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(nasty), 0, 12).Draw(r, "parts"), rapid.SampledFrom([]string{"", " "}).Draw(r, "between"))

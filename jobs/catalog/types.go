@@ -2,8 +2,8 @@ package catalog
 
 import "time"
 
-// Video is a video as the API tells it. Only ID is required; a zero
-// PublishedAt is unknown, a nil count is hidden or was not asked for.
+// Video is a video as the API describes it. Only ID is required. A zero
+// PublishedAt is unknown; a nil count is hidden or was not requested.
 type Video struct {
 	ID           string
 	Title        string
@@ -18,7 +18,7 @@ type Video struct {
 	Comments     *int64
 }
 
-// Channel is a channel as channels.list tells it; a nil count is hidden.
+// Channel is a channel as channels.list describes it. A nil count is hidden.
 type Channel struct {
 	ID          string
 	Title       string
@@ -27,95 +27,97 @@ type Channel struct {
 	Videos      *int64
 }
 
-// Category is a video category of one region. Ids are the region's own.
+// Category is a video category of one region. Its ID is unique in the region only.
 type Category struct {
 	ID    string
 	Title string
 }
 
-// Page is what one call brought, and where its step stands after it.
+// Page is the result of one call and the progress of its step.
 type Page struct {
 	Region string
-	Tick   time.Time // of the pass
-	Step   string    // of the pass, such as "trending" or "search:music"
-	Number int       // how many pages of this step were committed before it: Checkpoint.Pages
+	Tick   time.Time // tick of the pass
+	Step   string    // name of the step, such as "trending" or "search:music"
+	Number int       // number of pages of this step committed before: Checkpoint.Pages
 
 	Videos []Video
-	// Snippets says that Videos come from search.list: titles are HTML-escaped,
-	// descriptions cut, tags and counts absent. They never replace a fuller row.
+	// Snippets reports that Videos come from search.list: titles are HTML-escaped,
+	// descriptions truncated, tags and counts missing. They do not overwrite the
+	// fields of complete rows.
 	Snippets bool
-	// FirstRank is the chart position of Videos[0]; the others follow it. 0 is
-	// no chart.
+	// FirstRank is the chart position of Videos[0], which the others follow, or 0
+	// if the videos are not a chart.
 	FirstRank int
 
 	Channels        []Channel
-	MissingChannels []string // asked for and not answered: deleted or terminated
+	MissingChannels []string // ids requested but not found: deleted or terminated
 	Categories      []Category
 
-	Token string // that led to this page
-	Next  string // token of the page after this one
+	Token string // token of this page; "" for the first
+	Next  string // token of the next page
 	Done  bool   // the step has no further page
-	ETag  string // with one, the page is kept for KnownPage
+	ETag  string // if set, KnownPage returns the page
 }
 
-// Checkpoint is where a step of a pass stands. The zero value has not begun.
+// Checkpoint says how far a step of a pass has come. The zero value means that it
+// has not begun.
 type Checkpoint struct {
-	Next      string // token of the page to fetch next
-	Pages     int
-	Videos    int // rows of all pages; a video on two pages counts twice
-	Done      bool
-	FetchedAt time.Time // of its last page
+	Next      string    // token of the next page to fetch
+	Pages     int       // number of pages committed
+	Videos    int       // number of videos on them; a video on two pages counts twice
+	Done      bool      // there is no further page
+	FetchedAt time.Time // time of the last commit
 }
 
-// Progress is how far a pass has come. The zero value has not begun.
+// Progress says how far a pass has come. The zero value means that it has not
+// begun.
 type Progress struct {
 	StartedAt  time.Time
-	FetchedAt  time.Time // of its last page
-	FinishedAt time.Time // zero: not finished
+	FetchedAt  time.Time // time of the last commit
+	FinishedAt time.Time // zero if it is not finished
 	Steps      map[string]Checkpoint
 }
 
-// Region is what was last done for a region.
+// Region says when a region was last fetched.
 type Region struct {
-	Tick       time.Time // the newest tick begun
-	FetchedAt  time.Time // when a page was last committed
-	FinishedAt time.Time // when a pass was last finished; zero: never
+	Tick       time.Time // newest tick whose pass has begun
+	FetchedAt  time.Time // time of the last commit
+	FinishedAt time.Time // when a pass was last finished; zero if never
 }
 
-// Counts are numbers of rows. Channels counts those found.
+// Counts holds numbers of rows. Channels excludes missing ones.
 type Counts struct {
 	Videos    int64
 	Positions int64
 	Channels  int64
 }
 
-// Query asks Search. The zero Region is all regions, MaxAge 0 any age, Limit 0
-// twenty hits.
+// Query is a query for Search.
 type Query struct {
-	// Text is words, all of which must occur. "Quoted words" must occur side by
-	// side; a word that ends in * matches every word that begins so. Nothing else
-	// is an operator. Endings are cut before words are compared (cats finds cat),
-	// so that part of an ending finds nothing. Scripts written without spaces are
-	// indexed as runs between punctuation: a word in them matches as the
-	// beginning of a run, and is not found inside one. The first 32 words count.
+	// Text is a list of words, all of which must occur. "Quoted words" must occur
+	// next to each other, and a word that ends in * matches every word with that
+	// prefix. There are no other operators. Words are stemmed before they are
+	// compared, so cats finds cat. Scripts without spaces are indexed as runs
+	// between punctuation, and a word matches the beginning of a run only. Words
+	// after the first 32 are ignored.
 	Text   string
-	Region string        // only videos that this region's passes met
-	MaxAge time.Duration // only videos published so recently
-	Limit  int
+	Region string        // only videos that this region's passes have met; "" means all
+	MaxAge time.Duration // only videos published at most this long ago; 0 means all
+	Limit  int           // the most hits; 0 means 20
 }
 
-// Hit is a video that answers a query.
+// Hit is a video that matches a query.
 type Hit struct {
 	Video
-	Category  string // title of its category, empty where unknown
+	Category  string // title of its category; "" if unknown
 	FetchedAt time.Time
-	Charts    []Chart // by region
+	Charts    []Chart // one for each region, in the order of their names
 }
 
-// Chart is how a video did on a region's charts within the retention.
+// Chart is a video's performance on a region's charts within the retention.
 type Chart struct {
 	Region string
-	Best   int
-	Last   int
-	LastAt time.Time
+	Best   int       // best rank; 1 is the top
+	Last   int       // latest rank
+	LastAt time.Time // time of the latest rank
 }

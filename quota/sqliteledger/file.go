@@ -26,8 +26,8 @@ const marker = "ration ledger\n"
 
 // connect opens the file, and makes it first when it is missing and may be made.
 func (l *Ledger) connect(create bool) error {
-	if err := l.checkPlace(); err != nil {
-		return err
+	if privatefile.OnNetwork(filepath.Dir(l.path)) {
+		return l.misconfigured("it lies on a network file system", "put it on a local disk, or share a redis ledger")
 	}
 	if err := l.checkFiles(); err != nil {
 		return err

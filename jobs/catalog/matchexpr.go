@@ -6,22 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// What of a query is read; the rest is ignored, so that a pasted page costs no
-// more than a sentence.
+// The part of a query that is used. The rest is ignored, so that the cost of a
+// search is bounded.
 const (
 	maxQueryBytes = 16 << 10
 	maxWords      = 32
-	maxWordRunes  = 80 // more than the 64 bytes up to which FTS5 cuts endings
+	maxWordRunes  = 80 // FTS5 stems words of up to 64 bytes
 )
 
-// matchExpr turns any text into an FTS5 expression that holds quoted strings
-// only, so that no text can be a syntax error or an operator. Query.Text says
-// what it means.
+// matchExpr returns the FTS5 expression for a text; see Query.Text. It consists
+// of quoted strings only, so that no text is a syntax error or an operator.
 func matchExpr(text string) (string, error) {
 	if len(text) > maxQueryBytes {
 		text = text[:maxQueryBytes]
 	}
-	rest := strings.Map(plain, strings.ToValidUTF8(text, " "))
+	rest := strings.Map(spaceControls, strings.ToValidUTF8(text, " "))
 	var terms []string
 	for words := 0; words < maxWords; {
 		rest = strings.TrimLeft(rest, " ")
@@ -31,7 +30,7 @@ func matchExpr(text string) (string, error) {
 		part, phrase := rest, false
 		if rest[0] == '"' {
 			part, rest, phrase = strings.Cut(rest[1:], `"`)
-			if !phrase { // never closed: plain words follow
+			if !phrase { // no closing quote: plain words follow
 				rest = part
 				continue
 			}
@@ -42,7 +41,7 @@ func matchExpr(text string) (string, error) {
 			}
 			part, rest = rest[:end], rest[end:]
 		}
-		term, n := quote(part, maxWords-words)
+		term, n := quoteWords(part, maxWords-words)
 		if n > 0 {
 			terms = append(terms, term)
 		}
@@ -54,25 +53,25 @@ func matchExpr(text string) (string, error) {
 	return strings.Join(terms, " "), nil
 }
 
-// plain makes every space and control character, NUL among them, one space.
-func plain(r rune) rune {
+// spaceControls maps space and control characters, including NUL, to a space.
+func spaceControls(r rune) rune {
 	if unicode.IsSpace(r) || unicode.IsControl(r) {
 		return ' '
 	}
 	return r
 }
 
-// quote makes one FTS5 string of at most limit words, and says how many it
-// took; 0 when none of them holds anything that is indexed.
-func quote(part string, limit int) (term string, words int) {
-	if strings.IndexFunc(part, indexed) < 0 {
+// quoteWords returns the first words of part, at most limit, as one FTS5 string,
+// and their number. It returns 0 if part has no character that is indexed.
+func quoteWords(part string, limit int) (term string, words int) {
+	if strings.IndexFunc(part, isIndexed) < 0 {
 		return "", 0
 	}
 	all := strings.Fields(part)
 	all = all[:min(limit, len(all))]
 	prefix := false
 	for i, w := range all {
-		all[i], prefix = cut(w)
+		all[i], prefix = shortenWord(w)
 	}
 	term = `"` + strings.Join(all, " ") + `"`
 	if prefix {
@@ -81,8 +80,9 @@ func quote(part string, limit int) (term string, words int) {
 	return term, len(all)
 }
 
-// cut shortens a word, and says whether it is meant as a beginning.
-func cut(w string) (string, bool) {
+// shortenWord truncates a word to maxWordRunes and reports whether it matches as
+// a prefix.
+func shortenWord(w string) (string, bool) {
 	last, _ := utf8.DecodeLastRuneInString(w)
 	prefix := last == '*' || unicode.In(last, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -92,6 +92,6 @@ func cut(w string) (string, bool) {
 	return w, prefix
 }
 
-// indexed says whether FTS5 makes words of r: schema.sql's categories, marks
-// aside, which make none alone.
-func indexed(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co) }
+// isIndexed reports whether r can start a word in FTS5: it is in one of the
+// categories of schema.sql and is not a mark.
+func isIndexed(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.Co) }

@@ -8,51 +8,45 @@ import (
 	"time"
 )
 
-// Pass tells how far the pass of a region and tick has come. Steps is never nil.
+// Pass returns the progress of a region's pass. Its Steps are never nil.
 func (c *Catalog) Pass(ctx context.Context, region string, tick time.Time) (Progress, error) {
-	p, err := c.pass(ctx, region, tick.UnixMilli())
+	p, err := c.readPass(ctx, region, tick.UnixMilli())
 	return p, c.wrap("read the pass of "+region, err)
 }
 
-func (c *Catalog) pass(ctx context.Context, region string, tick int64) (Progress, error) {
+func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Progress, error) {
 	p := Progress{Steps: make(map[string]Checkpoint)}
 	var started, fetched, finished sql.NullInt64
 	err := c.queries["pass"].QueryRowContext(ctx, region, tick).Scan(&started, &fetched, &finished)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return p, err
 	}
-	p.StartedAt, p.FetchedAt, p.FinishedAt = instant(started), instant(fetched), instant(finished)
+	p.StartedAt, p.FetchedAt, p.FinishedAt = fromMillis(started), fromMillis(fetched), fromMillis(finished)
 
 	rows, err := c.queries["checkpoints"].QueryContext(ctx, region, tick)
-	if err != nil {
-		return p, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return p, eachRow(rows, err, func() error {
 		var step string
 		var k Checkpoint
 		var at sql.NullInt64
-		if err := rows.Scan(&step, &k.Next, &k.Pages, &k.Videos, &k.Done, &at); err != nil {
-			return p, err
-		}
-		k.FetchedAt = instant(at)
+		err := rows.Scan(&step, &k.Next, &k.Pages, &k.Videos, &k.Done, &at)
+		k.FetchedAt = fromMillis(at)
 		p.Steps[step] = k
-	}
-	return p, rows.Err()
+		return err
+	})
 }
 
 // FinishPass records that every step of the pass is done.
 func (c *Catalog) FinishPass(ctx context.Context, region string, tick time.Time) error {
-	return c.wrap("finish the pass of "+region, c.write(ctx, func(b *batch) error {
+	return c.wrap("finish the pass of "+region, c.write(ctx, func(b *transaction) error {
 		_, err := b.exec("finish_pass", region, tick.UnixMilli(), c.now().UnixMilli())
 		return err
 	}))
 }
 
-// Restart forgets the pass's checkpoints and that it was finished, so that it
-// is fetched again from the start. What it fetched stays.
+// Restart deletes the pass's checkpoints and marks it unfinished, so that it is
+// fetched again from the start. Its rows stay.
 func (c *Catalog) Restart(ctx context.Context, region string, tick time.Time) error {
-	return c.wrap("restart the pass of "+region, c.write(ctx, func(b *batch) error {
+	return c.wrap("restart the pass of "+region, c.write(ctx, func(b *transaction) error {
 		if _, err := b.exec("drop_checkpoints", region, tick.UnixMilli()); err != nil {
 			return err
 		}
@@ -61,34 +55,24 @@ func (c *Catalog) Restart(ctx context.Context, region string, tick time.Time) er
 	}))
 }
 
-// Regions tells what was last done, for every region ever fetched.
+// Regions returns all regions that were ever fetched, by name.
 func (c *Catalog) Regions(ctx context.Context) (map[string]Region, error) {
-	all, err := c.regions(ctx)
+	rows, err := c.queries["regions"].QueryContext(ctx)
+	all := make(map[string]Region)
+	err = eachRow(rows, err, func() error {
+		var name string
+		var tick, fetched, finished sql.NullInt64
+		err := rows.Scan(&name, &tick, &fetched, &finished)
+		all[name] = Region{Tick: fromMillis(tick), FetchedAt: fromMillis(fetched), FinishedAt: fromMillis(finished)}
+		return err
+	})
 	return all, c.wrap("read the regions", err)
 }
 
-func (c *Catalog) regions(ctx context.Context) (map[string]Region, error) {
-	rows, err := c.queries["regions"].QueryContext(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := make(map[string]Region)
-	for rows.Next() {
-		var name string
-		var tick, fetched, finished sql.NullInt64
-		if err := rows.Scan(&name, &tick, &fetched, &finished); err != nil {
-			return nil, err
-		}
-		all[name] = Region{Tick: instant(tick), FetchedAt: instant(fetched), FinishedAt: instant(finished)}
-	}
-	return all, rows.Err()
-}
-
-// LongestUnfetched orders regions for a run: never fetched first, then by
-// their last page, ties as given. The last page counts, not the last finished
-// pass: a region whose passes are too large ever to finish would stay first
-// and starve the others.
+// LongestUnfetched returns regions in the order in which a run fetches them:
+// first those never fetched, then by the time of their last page. Equal regions
+// keep their order. The last page counts, not the last finished pass: otherwise a
+// region whose passes never finish would always be first.
 func (c *Catalog) LongestUnfetched(ctx context.Context, regions []string) ([]string, error) {
 	all, err := c.Regions(ctx)
 	if err != nil {
@@ -99,7 +83,7 @@ func (c *Catalog) LongestUnfetched(ctx context.Context, regions []string) ([]str
 	return order, nil
 }
 
-// Counts counts the rows.
+// Counts returns the numbers of rows.
 func (c *Catalog) Counts(ctx context.Context) (Counts, error) {
 	var n Counts
 	err := c.queries["counts"].QueryRowContext(ctx).Scan(&n.Videos, &n.Positions, &n.Channels)
