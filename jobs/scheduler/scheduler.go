@@ -1,5 +1,5 @@
-// Package scheduler takes each region's pass at the ticks of its schedule, one
-// pass of a region at a time, and takes up again what a budget or a fault
+// Package scheduler runs each region's pass at the ticks of its schedule, one
+// pass of a region at a time, and resumes passes that a budget or a fault
 // stopped.
 package scheduler
 
@@ -14,25 +14,27 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// Work is what a Scheduler does until it is given other work.
+// Work tells a Scheduler what to run.
 type Work struct {
 	Regions []jobs.Region
 
-	// Run takes a region's current pass as far as the budgets allow. When ctx
-	// ends it begins nothing more and comes back.
+	// Run runs a region's current pass as far as the budgets allow. When ctx is
+	// cancelled it must return soon. It is called concurrently for different
+	// regions.
 	Run func(ctx context.Context, region jobs.Region) jobs.RegionReport
 
-	// Order says which of several regions goes first; nil takes them as given.
+	// Order returns the names of due regions in the order in which to start them.
+	// nil means the order of Regions.
 	Order func(ctx context.Context, names []string) ([]string, error)
 
-	// Close is called once, when the last pass of replaced work, or of a
-	// scheduler told to stop, has ended. May be nil.
+	// Close is called once when the work is replaced or the scheduler stopped, and
+	// its last pass has ended. May be nil.
 	Close func()
 
-	// Log gets a line for each pass; nil is slog.Default.
+	// Log gets a line for each pass; nil means slog.Default.
 	Log *slog.Logger
 
-	running int // passes; the loop's
+	running int // number of running passes; owned by the loop
 }
 
 func (w *Work) log() *slog.Logger {
@@ -42,25 +44,25 @@ func (w *Work) log() *slog.Logger {
 	return w.Log
 }
 
-// Options of a Scheduler. Nil is the default.
+// Options are options for New. A nil *Options is the default.
 type Options struct {
-	Jitter   time.Duration // each start is late by less than this, and than half its period; 0 is on the dot
-	Parallel int           // passes at once; 0 is jobs.DefaultParallel
+	Jitter   time.Duration // starts are delayed by less than this and less than half the time to the next tick
+	Parallel int           // most passes at once; 0 means jobs.DefaultParallel
 }
 
-// Scheduler starts passes. Its methods are safe for concurrent use.
+// Scheduler runs passes on schedule. Its methods are safe for concurrent use.
 type Scheduler struct {
 	options Options
 	replace chan *Work
-	came    chan string // a region's tick has come
-	ended   chan *pass
+	ticks   chan string // names of regions whose tick has come
+	ended   chan *activePass
 	ping    chan struct{}
 	stopped chan struct{}
 }
 
-// New returns a scheduler that does nothing until Serve.
+// New returns a Scheduler. It does nothing until Serve is called.
 func New(o *Options) *Scheduler {
-	s := &Scheduler{replace: make(chan *Work), came: make(chan string), ended: make(chan *pass), ping: make(chan struct{}), stopped: make(chan struct{})}
+	s := &Scheduler{replace: make(chan *Work), ticks: make(chan string), ended: make(chan *activePass), ping: make(chan struct{}), stopped: make(chan struct{})}
 	if o != nil {
 		s.options = *o
 	}
@@ -68,37 +70,37 @@ func New(o *Options) *Scheduler {
 	return s
 }
 
-// Serve does the work until ctx ends and the passes under way have come back.
-// It begins with what is unfinished of every region's current tick; older
-// ticks are not made up for. Call it once.
+// Serve runs w until ctx is cancelled, and returns when all running passes have
+// ended. It starts with the current tick of every region; older ticks are
+// skipped. Call it once.
 func (s *Scheduler) Serve(ctx context.Context, w *Work) {
 	defer close(s.stopped)
-	l := &loop{Scheduler: s, ctx: ctx, regions: map[string]*region{}}
-	l.take(w)
+	l := &loop{Scheduler: s, ctx: ctx, regions: map[string]*regionState{}}
+	l.takeOver(w)
 	for {
-		l.start()
-		timer := time.NewTimer(l.nap())
+		l.startDue()
+		timer := time.NewTimer(l.sleepTime())
 		select {
 		case w := <-s.replace:
-			l.take(w)
-		case name := <-s.came:
-			l.tick(name)
+			l.takeOver(w)
+		case name := <-s.ticks:
+			l.handleTick(name)
 		case p := <-s.ended:
-			l.end(p)
+			l.endPass(p)
 		case s.ping <- struct{}{}:
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			l.stop()
+			l.waitForPasses()
 			return
 		}
 		timer.Stop()
 	}
 }
 
-// Replace gives the scheduler other work. Passes under way end as they began.
-// As at the start, what is unfinished of every region's current tick is taken
-// up at once: a budget may have grown. After Serve has come back it only closes w.
+// Replace replaces the work. Running passes continue with the old one. As in
+// Serve, the current tick of every region is resumed at once, since a budget may
+// have grown. After Serve has returned, Replace only closes w.
 func (s *Scheduler) Replace(w *Work) {
 	select {
 	case s.replace <- w:
@@ -107,8 +109,8 @@ func (s *Scheduler) Replace(w *Work) {
 	}
 }
 
-// Alive waits until the scheduler shows that it goes on, and reports whether
-// it does.
+// Alive reports whether the scheduler's loop is running. It waits for the loop to
+// respond, until ctx is cancelled.
 func (s *Scheduler) Alive(ctx context.Context) bool {
 	select {
 	case <-s.ping:
@@ -119,111 +121,110 @@ func (s *Scheduler) Alive(ctx context.Context) bool {
 	return false
 }
 
-// glance is how often the host's clock is looked at. Timers stand still while a
-// host is suspended, and know nothing of a clock that is set: a tick is late by
-// no more than this.
-const glance = time.Minute
+// clockCheck is how often the wall clock is checked. Timers stop while the host
+// is suspended and ignore changes of the clock; ticks are late by no more than
+// this.
+const clockCheck = time.Minute
 
-// loop is the state of a running scheduler. One goroutine has it.
+// loop is the state of a running scheduler, owned by one goroutine.
 type loop struct {
 	*Scheduler
 	ctx     context.Context
 	work    *Work
 	clock   *cron.Cron
-	regions map[string]*region
-	running int // passes, of all work
+	regions map[string]*regionState
+	running int // number of running passes, of old work too
 }
 
-// region is where a region's passes stand.
-type region struct {
+// regionState is the state of a region's passes.
+type regionState struct {
 	jobs.Region
-	pass  *pass     // under way
-	tick  time.Time // of the last pass begun
-	due   bool      // to be started as soon as few enough run
-	wake  time.Time // when the pass goes on; zero: with the next tick
-	waits time.Time // the tick that came while an older pass ran
-	free  int       // tries of this tick in vain that cost nothing,
-	paid  int       // and those that were charged
+	pass        *activePass // running; nil if none is
+	tick        time.Time   // of the last pass begun
+	due         bool        // to be started when a slot is free
+	resumeAt    time.Time   // when the pass resumes; zero means with the next tick
+	waitingTick time.Time   // a tick that came while an older pass was running
+	freeTries   int         // failed tries of this tick that were not charged
+	paidTries   int         // and those that were
 }
 
-// pass is one run of a region's pass.
-type pass struct {
-	*region
+// activePass is one run of a region's pass.
+type activePass struct {
+	*regionState
 	work   *Work
 	tick   time.Time
 	began  time.Time
 	report jobs.RegionReport
 }
 
-// take takes work over from what there was.
-func (l *loop) take(w *Work) {
+// takeOver replaces the work, and makes all regions due.
+func (l *loop) takeOver(w *Work) {
 	old := l.work
 	l.work = w
-	regions := make(map[string]*region, len(w.Regions))
+	regions := make(map[string]*regionState, len(w.Regions))
 	for _, r := range w.Regions {
 		known := l.regions[r.Name]
 		if known == nil {
-			known = &region{}
+			known = &regionState{}
 		}
-		known.Region, known.due, known.wake, known.free, known.paid = r, true, time.Time{}, 0, 0
+		known.Region, known.due, known.resumeAt, known.freeTries, known.paidTries = r, true, time.Time{}, 0, 0
 		regions[r.Name] = known
 	}
 	l.regions = regions
 	if old != nil && old.running == 0 {
 		old.close()
 	}
-	l.wind()
+	l.startClock()
 }
 
-// wind starts the clockwork: an entry for each region, in UTC, since the
-// schedules know their zones, and one that makes cron look at the clock.
-func (l *loop) wind() {
+// startClock starts cron with an entry for each region and one that makes it check
+// the wall clock. It runs in UTC because schedules know their own zones.
+func (l *loop) startClock() {
 	if l.clock != nil {
 		l.clock.Stop()
 	}
 	l.clock = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
 	for _, r := range l.work.Regions {
-		l.clock.Schedule(starts{r, l.options.Jitter}, cron.FuncJob(func() {
+		l.clock.Schedule(jitteredSchedule{r, l.options.Jitter}, cron.FuncJob(func() {
 			select {
-			case l.came <- r.Name:
+			case l.ticks <- r.Name:
 			case <-l.stopped:
 			}
 		}))
 	}
-	l.clock.Schedule(cron.Every(glance), cron.FuncJob(func() {}))
+	l.clock.Schedule(cron.Every(clockCheck), cron.FuncJob(func() {}))
 	l.clock.Start()
 }
 
-// tick notes that a region's tick has come. While its last pass still runs
-// the tick waits for its end, and a later one takes its place: passes of a region
-// never overlap, and do not pile up.
-func (l *loop) tick(name string) {
+// handleTick makes a region due. While its last pass is running, the tick waits,
+// and a later tick replaces it, so that passes neither overlap nor queue up.
+func (l *loop) handleTick(name string) {
 	r := l.regions[name]
 	if r == nil {
-		return // cron was about to say so when the region was removed
+		return // the region was removed meanwhile
 	}
 	tick := r.Schedule.Tick(time.Now())
 	switch {
 	case r.tick.Equal(tick): // it was begun at the start, before its jitter was over
 	case r.pass == nil:
 		r.due = true
-	case r.waits.IsZero():
-		l.work.log().Warn("tick waits: the region's last pass still runs", "region", name, "tick", stamp(tick), "running", stamp(r.tick))
-		r.due, r.waits = true, tick
+	case r.waitingTick.IsZero():
+		l.work.log().Warn("tick waits: the region's last pass still runs", "region", name, "tick", formatTime(tick), "running", formatTime(r.tick))
+		r.due, r.waitingTick = true, tick
 	default:
-		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", name, "tick", stamp(r.waits), "running", stamp(r.tick))
-		r.waits = tick
+		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", name, "tick", formatTime(r.waitingTick), "running", formatTime(r.tick))
+		r.waitingTick = tick
 	}
 }
 
-// start starts what is due, as many as may run at once.
-func (l *loop) start() {
+// startDue starts passes that are due, up to the limit of parallel ones.
+func (l *loop) startDue() {
 	var due []string
 	now := time.Now()
 	for _, r := range l.work.Regions {
 		r := l.regions[r.Name]
-		if !r.wake.IsZero() && !r.wake.After(now) {
-			r.due, r.wake = true, time.Time{}
+		if !r.resumeAt.IsZero() && !r.resumeAt.After(now) {
+			r.due, r.resumeAt = true, time.Time{}
 		}
 		if r.due && r.pass == nil {
 			due = append(due, r.Name)
@@ -234,33 +235,33 @@ func (l *loop) start() {
 		return
 	}
 	if l.work.Order != nil && len(due) > 1 {
-		if ordered, err := l.work.Order(l.ctx, due); err == nil { // else the passes will say what is wrong
+		if ordered, err := l.work.Order(l.ctx, due); err == nil { // the passes report what is wrong
 			due = ordered
 		}
 	}
 	for _, name := range due[:min(free, len(due))] {
-		l.begin(l.regions[name])
+		l.beginPass(l.regions[name])
 	}
 }
 
-func (l *loop) begin(r *region) {
+func (l *loop) beginPass(r *regionState) {
 	tick := r.Schedule.Tick(time.Now())
 	if !tick.Equal(r.tick) {
-		r.free, r.paid = 0, 0
+		r.freeTries, r.paidTries = 0, 0
 	}
-	r.tick, r.due, r.wake, r.waits = tick, false, time.Time{}, time.Time{}
-	r.pass = &pass{region: r, work: l.work, tick: tick, began: time.Now()}
+	r.tick, r.due, r.resumeAt, r.waitingTick = tick, false, time.Time{}, time.Time{}
+	r.pass = &activePass{regionState: r, work: l.work, tick: tick, began: time.Now()}
 	l.running++
 	l.work.running++
-	go func(p *pass, region jobs.Region) {
+	go func(p *activePass, region jobs.Region) {
 		p.report = p.work.Run(l.ctx, region)
 		l.ended <- p
 	}(r.pass, r.Region)
 }
 
-// end sees to what a pass came to.
-func (l *loop) end(p *pass) {
-	r := p.region
+// endPass handles the end of a pass and decides when to resume it.
+func (l *loop) endPass(p *activePass) {
+	r := p.regionState
 	r.pass = nil
 	l.running--
 	p.work.running--
@@ -268,33 +269,33 @@ func (l *loop) end(p *pass) {
 	next := r.Schedule.Next(now)
 	var again time.Time
 	if !r.due && l.ctx.Err() == nil { // else it starts again now, or never
-		again = r.again(p, now)
+		again = r.nextTry(p, now)
 		if next.IsZero() || again.Before(next) {
-			r.wake = again
+			r.resumeAt = again
 		}
 	}
-	p.tell(again, next)
+	p.logResult(again, next)
 	if p.work != l.work && p.work.running == 0 {
 		p.work.close()
 	}
 }
 
-// nap is how long the loop may sleep.
-func (l *loop) nap() time.Duration {
-	nap := glance
+// sleepTime returns how long the loop may sleep.
+func (l *loop) sleepTime() time.Duration {
+	nap := clockCheck
 	for _, r := range l.regions {
-		if !r.wake.IsZero() {
-			nap = min(nap, time.Until(r.wake))
+		if !r.resumeAt.IsZero() {
+			nap = min(nap, time.Until(r.resumeAt))
 		}
 	}
 	return max(nap, 0)
 }
 
-// stop waits for the passes under way, which have been told.
-func (l *loop) stop() {
+// waitForPasses waits for the running passes, whose context is cancelled.
+func (l *loop) waitForPasses() {
 	l.clock.Stop()
 	for l.running > 0 {
-		l.end(<-l.ended)
+		l.endPass(<-l.ended)
 	}
 	l.work.close()
 }
@@ -305,4 +306,4 @@ func (w *Work) close() {
 	}
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -135,9 +135,9 @@ func (b *bench) logged(t *testing.T, want ...string) {
 	}
 }
 
-// TestPassesBeginAtTheirTicks: one at the start for the current tick, then one
+// TestPassesStartAtTheirTicks: one at the start for the current tick, then one
 // a tick, never more for the ticks before.
-func TestPassesBeginAtTheirTicks(t *testing.T) {
+func TestPassesStartAtTheirTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pause(90 * time.Minute) // ticks have gone by before
 		b := serve(t, nil, work(t, complete, "15 * * * *", "US"))
@@ -148,8 +148,8 @@ func TestPassesBeginAtTheirTicks(t *testing.T) {
 	})
 }
 
-// TestWhatAnErrorLeadsTo gives how passes of 00:00 end, and when the next ones begin.
-func TestWhatAnErrorLeadsTo(t *testing.T) {
+// TestWhenAPassIsTriedAgain gives how passes of 00:00 end, and when the next ones begin.
+func TestWhenAPassIsTriedAgain(t *testing.T) {
 	refusedUntil := func(d time.Duration) jobs.RegionReport {
 		at := midnight.Add(d)
 		err := &quota.RefusedError{Budget: "all", Method: "videos.list", Reason: quota.ReasonSpent, Limit: 9, Needed: 1, RetryAt: at, RetryAfter: d}
@@ -230,8 +230,8 @@ func TestOneRegionNeverOverlaps(t *testing.T) {
 	})
 }
 
-// TestWhoIsFirst: no more passes at once than allowed, in the given order.
-func TestWhoIsFirst(t *testing.T) {
+// TestOrder: no more passes at once than allowed, in the given order.
+func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(context.Context, string, int) jobs.RegionReport {
 			takes(time.Minute)
@@ -303,9 +303,9 @@ func TestReplacedWorkWithoutAPassIsClosedAtOnce(t *testing.T) {
 	})
 }
 
-// TestStopWaitsForThePages: told to stop, the scheduler begins nothing, tells
+// TestStopWaitsForRunningPasses: told to stop, the scheduler begins nothing, tells
 // the passes under way, and comes back with the last of them.
-func TestStopWaitsForThePages(t *testing.T) {
+func TestStopWaitsForRunningPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(ctx context.Context, _ string, _ int) jobs.RegionReport {
 			<-ctx.Done()

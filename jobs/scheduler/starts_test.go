@@ -17,7 +17,7 @@ func TestJitter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := starts{jobs.Region{Name: rapid.SampledFrom([]string{"US", "IN"}).Draw(t, "region"), Schedule: schedule},
+		s := jitteredSchedule{jobs.Region{Name: rapid.SampledFrom([]string{"US", "IN"}).Draw(t, "region"), Schedule: schedule},
 			time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "jitter"))}
 		now := time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_900_000_000_000).Draw(t, "now"))
 		start := s.Next(now)
@@ -38,7 +38,7 @@ func TestJitter(t *testing.T) {
 	}
 	seen := map[time.Time]bool{}
 	for _, name := range []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"} {
-		seen[starts{jobs.Region{Name: name, Schedule: schedule}, 5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
+		seen[jitteredSchedule{jobs.Region{Name: name, Schedule: schedule}, 5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
 	}
 	if len(seen) != 8 {
 		t.Errorf("eight regions start at %d instants", len(seen))

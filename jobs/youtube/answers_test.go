@@ -35,9 +35,9 @@ func calls(t *testing.T, client *youtube.Client) map[string]func() (catalog.Page
 	}
 }
 
-// TestOddAnswersDoNotPanic: items that are null or lack what they should have are
+// TestMalformedAnswersDoNotPanic: items that are null or lack what they should have are
 // left out, or kept with what they have.
-func TestOddAnswersDoNotPanic(t *testing.T) {
+func TestMalformedAnswersDoNotPanic(t *testing.T) {
 	for method, c := range map[string]struct {
 		items string
 		want  catalog.Page
@@ -64,8 +64,8 @@ func TestOddAnswersDoNotPanic(t *testing.T) {
 	}
 }
 
-// TestWhatAPageTells: all that the catalogue keeps of an item.
-func TestWhatAPageTells(t *testing.T) {
+// TestPageFields: all that the catalogue keeps of an item.
+func TestPageFields(t *testing.T) {
 	published := time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 	for method, c := range map[string]struct {
 		item string
@@ -87,12 +87,12 @@ func TestWhatAPageTells(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsNoListIsAnError: it is not taken for an empty page.
-func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
+// TestAnswerWithoutAListIsAnError: it is not taken for an empty page.
+func TestAnswerWithoutAListIsAnError(t *testing.T) {
 	for _, body := range []string{"{}", `{"items": []}`, "null"} {
 		for method, call := range calls(t, newClient(t, says(200, body), nil)) {
-			if page, err := call(); err == nil || !strings.HasPrefix(err.Error(), method+": the upstream's answer holds no list") || !cmp.Equal(page, catalog.Page{}) {
-				t.Errorf("%s, %s: %+v, %v; want that it holds no list", method, body, page, err)
+			if page, err := call(); err == nil || !strings.HasPrefix(err.Error(), method+": the upstream's answer is not a list") || !cmp.Equal(page, catalog.Page{}) {
+				t.Errorf("%s, %s: %+v, %v; want that it is not a list", method, body, page, err)
 			}
 		}
 	}

@@ -16,22 +16,23 @@ const (
 	maxAnswerTime = time.Minute
 )
 
-// NewBase returns net/http's transport with bounds on what one answer may take:
-// 16 MB, 1 MB of headers, one minute, and 30 seconds until its headers arrive.
+// NewBase returns a clone of http.DefaultTransport with bounds on each answer: a
+// body of 16 MiB, headers of 1 MiB, 30 seconds until the headers arrive, and one
+// minute until the body is read.
 func NewBase() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 30 * time.Second
 	t.MaxResponseHeaderBytes = 1 << 20
 	t.MaxIdleConnsPerHost = 16
-	return &bounded{t}
+	return &boundedTransport{t}
 }
 
-// bounded bounds the time and the size of an answer, its body included.
-type bounded struct{ base http.RoundTripper }
+// boundedTransport limits the time and the size of answers.
+type boundedTransport struct{ base http.RoundTripper }
 
 var errSlow = fmt.Errorf("the upstream's answer took more than %s", maxAnswerTime)
 
-func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(req.Context(), maxAnswerTime, errSlow)
 	resp, err := b.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -42,8 +43,8 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Unwrap returns the base, to which every request goes once.
-func (b *bounded) Unwrap() http.RoundTripper { return b.base }
+// Unwrap returns the base transport.
+func (b *boundedTransport) Unwrap() http.RoundTripper { return b.base }
 
 type boundedBody struct {
 	io.ReadCloser

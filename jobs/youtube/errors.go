@@ -17,17 +17,17 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// APIError is what the upstream answered instead of a page. Its text holds
-// neither a URL nor a body.
+// APIError is an error answer of the API. Its text includes neither the URL nor
+// the body.
 type APIError struct {
 	Method  string
-	Status  int // of HTTP
-	Reason  string
-	Message string
+	Status  int    // HTTP status code
+	Reason  string // reason of the first error in the answer; may be empty
+	Message string // its message; may be empty
 	Class   feedback.Class
-	Bucket  string        // whose limit it is, when it is about one
-	After   time.Duration // how long to wait, for a SlowDown or when the answer says so
-	Err     error
+	Bucket  string        // the quota bucket that is exhausted; "" if none is named
+	After   time.Duration // how long to wait; 0 if the answer does not say
+	Err     error         // the error of Google's client
 }
 
 // Error names the method, the status and the reason.
@@ -38,40 +38,39 @@ func (e *APIError) Error() string {
 	}
 	text := fmt.Sprintf("%s: the upstream answered %d, %s", e.Method, e.Status, said)
 	if e.Message != "" {
-		text += fmt.Sprintf(": %q", clip(e.Message))
+		text += fmt.Sprintf(": %q", truncate(e.Message))
 	}
 	return text
 }
 
-// Unwrap returns what Google's client said.
+// Unwrap returns e.Err.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// NotFound reports whether what was asked for does not exist: a region
-// without a chart, for example. To ask again is of no use.
+// NotFound reports whether the requested resource does not exist, such as the
+// chart of a region without one. A retry would fail as well.
 func (e *APIError) NotFound() bool {
 	return e.Status == http.StatusNotFound || e.Reason == "videoChartNotFound"
 }
 
-// Stops reports whether the upstream said to stop calling for a time: for its
-// quota, or by a Retry-After on any error.
+// Stops reports whether the upstream asks to pause calls, because its quota is
+// exhausted or with a Retry-After on any error.
 func (e *APIError) Stops() bool {
 	return e.Class == feedback.Exhausted || e.Class == feedback.SlowDown || e.After > 0
 }
 
-// keyRefused are the reasons, of any age, by which Google refuses a key itself
-// (facts of public reports, 2026-11-20): it is wrong, has expired, or may not ask this API.
+// keyRefused matches the reasons with which Google refuses a key, old ones
+// included: it is wrong, has expired, or may not use this API.
 var keyRefused = regexp.MustCompile(`"(API_KEY_[A-Z_]+|SERVICE_DISABLED|keyInvalid|keyExpired|accessNotConfigured|ipRefererBlocked)"`)
 
-// KeyRefused reports whether the upstream refuses the API key, whatever is
-// asked with it.
+// KeyRefused reports whether the upstream refuses the API key itself.
 func (e *APIError) KeyRefused() bool {
 	answer, ok := errors.AsType[*googleapi.Error](e.Err)
 	return ok && answer.Code >= 400 && answer.Code < 500 && keyRefused.MatchString(answer.Body)
 }
 
-// explain makes of an error of Google's client one that is fit to be shown: a
-// local refusal as it is, without the request's URL.
-func explain(method string, err error) error {
+// cleanError converts an error of Google's client to one without the request's
+// URL. A local refusal is returned unwrapped.
+func cleanError(method string, err error) error {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		return refused
 	}
@@ -91,7 +90,7 @@ func explain(method string, err error) error {
 		return e
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s: the upstream's answer is no whole JSON (%w)", method, err)
+		return fmt.Errorf("%s: the upstream's answer is malformed or truncated JSON (%w); try again", method, err)
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -99,12 +98,12 @@ func explain(method string, err error) error {
 	return fmt.Errorf("%s: %w", method, err)
 }
 
-// empty is an answer that is JSON, and no list.
-func empty(method string) error {
-	return fmt.Errorf("%s: the upstream's answer holds no list; look at what stands between here and the API", method)
+// noListError is the error for an answer that is JSON but not a list.
+func noListError(method string) error {
+	return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API", method)
 }
 
-func clip(s string) string {
+func truncate(s string) string {
 	if len(s) > 200 {
 		s = strings.ToValidUTF8(s[:200], "") + "…"
 	}

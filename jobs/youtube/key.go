@@ -9,29 +9,28 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// KeyHeader carries the API key: unlike the key parameter it is in no URL, and
-// so in no error or log of one.
+// KeyHeader is the header with the API key. Unlike the key parameter, it does not
+// appear in URLs, and so not in errors and logs.
 const KeyHeader = "X-Goog-Api-Key"
 
-// KeyTransport adds the API key to requests for the API's own hosts, and to
-// no others: a redirect elsewhere does not carry it. It sends the key over https
-// or to a loopback address only, and returns an error, without sending the
-// request, where one of the hosts is asked over plain http. It belongs below the
-// quota.Transport, and clones a request before it adds to it.
+// KeyTransport is an http.RoundTripper that adds the API key to requests for the
+// given hosts, and to no others, not even after a redirect. A request to one of
+// the hosts over plain http is an error and is not sent, unless the host is a
+// loopback address. Use it as the Base of a quota.Transport.
 type KeyTransport struct {
-	Key   string
-	Hosts []string // host[:port], as in a URL
-	Base  http.RoundTripper
+	Key   string            // "" adds nothing
+	Hosts []string          // host[:port], as in a URL
+	Base  http.RoundTripper // required
 }
 
-// RoundTrip sends a copy of req that carries the key.
+// RoundTrip sends req, or a copy of it with the key.
 func (t *KeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if t.Key != "" && t.ours(req.URL) {
+	if t.Key != "" && t.isAPIHost(req.URL) {
 		if !quota.Confidential(req.URL) {
 			if req.Body != nil {
 				req.Body.Close()
 			}
-			return nil, fmt.Errorf("the API key is not sent to %s://%s, where anyone on the way can read it; use https", req.URL.Scheme, req.URL.Host)
+			return nil, fmt.Errorf("the API key is not sent to %s://%s, which is not encrypted; use https", req.URL.Scheme, req.URL.Host)
 		}
 		req = req.Clone(req.Context())
 		req.Header.Set(KeyHeader, t.Key)
@@ -39,7 +38,7 @@ func (t *KeyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.Base.RoundTrip(req)
 }
 
-func (t *KeyTransport) ours(u *url.URL) bool {
+func (t *KeyTransport) isAPIHost(u *url.URL) bool {
 	for _, host := range t.Hosts {
 		if strings.EqualFold(u.Host, host) {
 			return true
@@ -48,5 +47,5 @@ func (t *KeyTransport) ours(u *url.URL) bool {
 	return false
 }
 
-// Unwrap returns the base, to which every request goes that is sent, once.
+// Unwrap returns t.Base.
 func (t *KeyTransport) Unwrap() http.RoundTripper { return t.Base }

@@ -29,9 +29,9 @@ func (s *sent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// TestTheKeyGoesOverPlainHTTP: the key is sent over https and to loopback
+// TestKeyIsNotSentOverPlainHTTP: the key is sent over https and to loopback
 // addresses, to the API's own hosts.
-func TestTheKeyGoesOverPlainHTTP(t *testing.T) {
+func TestKeyIsNotSentOverPlainHTTP(t *testing.T) {
 	hosts := []string{"youtube.googleapis.com", "127.0.0.1:7801", "localhost:7801", "[::1]:7801", "mirror.test"}
 	for url, want := range map[string]string{
 		"https://youtube.googleapis.com/x": "key", "https://YouTube.googleapis.com/x": "key", "http://127.0.0.1:7801/x": "key", "http://localhost:7801/x": "key",
@@ -66,8 +66,8 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// TestARedirectTakesTheKeyAlong puts the key below a guard, as a run does.
-func TestARedirectTakesTheKeyAlong(t *testing.T) {
+// TestRedirectDoesNotTakeTheKeyAlong puts the key below a guard, as a run does.
+func TestRedirectDoesNotTakeTheKeyAlong(t *testing.T) {
 	hosts := []string{"youtube.googleapis.com", "www.googleapis.com"}
 	for location, c := range map[string]struct{ hops, keys int }{
 		"/other": {2, 2}, "https://www.googleapis.com/x": {2, 2},

@@ -1,5 +1,5 @@
-// Package youtube fetches from the YouTube Data API v3, with Google's client,
-// what the catalogue stores.
+// Package youtube fetches catalogue pages from the YouTube Data API v3 with
+// Google's client.
 package youtube
 
 import (
@@ -15,24 +15,24 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
-// PageSize is how many videos or channels one call asks for: the most that
-// the API gives (discovery document, revision 20261019).
+// PageSize is the number of videos or channels that a call requests, the largest
+// that the API accepts.
 const PageSize = 50
 
-// ErrNotModified is what a client answers that was told of an etag, when the page
-// is still the one that had it.
+// ErrNotModified is returned by a client of IfNoneMatch if the page still has the
+// given ETag.
 var ErrNotModified = errors.New("youtube: the page has not changed")
 
-// Client fetches. It is safe for concurrent use.
+// Client fetches pages. It is safe for concurrent use.
 type Client struct {
 	service *yt.Service
 	etag    string
 }
 
-// New returns a client that sends its calls through httpClient, to the API or, when it is not
-// empty, to another endpoint (a base URL). The key is the business of
-// httpClient: Google's library ignores option.WithAPIKey beside a client of
-// one's own (google.golang.org/api v0.310.0), see KeyTransport.
+// New returns a client that sends its calls through httpClient. endpoint is a base
+// URL to use instead of the API's own; "" means the API. httpClient must add the
+// API key, for example with a KeyTransport, because Google's library ignores
+// option.WithAPIKey together with an http.Client.
 func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client, error) {
 	options := []option.ClientOption{option.WithHTTPClient(httpClient)}
 	if endpoint != "" {
@@ -45,15 +45,15 @@ func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client
 	return &Client{service: service}, nil
 }
 
-// BaseURL returns where the client sends its calls.
+// BaseURL returns the base URL of the client's calls.
 func (c *Client) BaseURL() string { return c.service.BasePath }
 
-// IfNoneMatch returns a client for which a page that still has an etag is
-// ErrNotModified. An empty etag is none.
+// IfNoneMatch returns a client that returns ErrNotModified for a page that still
+// has the given ETag. An empty etag matches no page.
 func (c *Client) IfNoneMatch(etag string) *Client { return &Client{service: c.service, etag: etag} }
 
-// Trending fetches the page of a region's chart that token leads to, "" for
-// the first. The page's Next is empty at the chart's end.
+// Trending fetches a page of a region's chart. token is the Next of the page
+// before it, or "" for the first page. Next is "" on the last page.
 func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Page, error) {
 	call := c.service.Videos.List([]string{"snippet", "statistics"}).Chart("mostPopular").RegionCode(region).MaxResults(PageSize).Context(ctx)
 	if token != "" {
@@ -64,22 +64,22 @@ func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Pa
 	}
 	answer, err := call.Do()
 	if err != nil {
-		return catalog.Page{}, explain("videos.list", err)
+		return catalog.Page{}, cleanError("videos.list", err)
 	}
 	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, empty("videos.list")
+		return catalog.Page{}, noListError("videos.list")
 	}
 	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag}
 	for _, item := range answer.Items {
 		if item != nil && item.Id != "" {
-			page.Videos = append(page.Videos, video(item))
+			page.Videos = append(page.Videos, newVideo(item))
 		}
 	}
 	return page, nil
 }
 
-// Search fetches a page of the videos that a query finds in a region. Its
-// rows are snippets: titles escaped, without counts.
+// Search fetches a page of the videos that match a query in a region, as
+// snippets; see catalog.Page.Snippets. token is as for Trending.
 func (c *Client) Search(ctx context.Context, region, query, token string) (catalog.Page, error) {
 	call := c.service.Search.List([]string{"snippet"}).Type("video").Q(query).RegionCode(region).MaxResults(PageSize).Context(ctx)
 	if token != "" {
@@ -90,10 +90,10 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	}
 	answer, err := call.Do()
 	if err != nil {
-		return catalog.Page{}, explain("search.list", err)
+		return catalog.Page{}, cleanError("search.list", err)
 	}
 	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, empty("search.list")
+		return catalog.Page{}, noListError("search.list")
 	}
 	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag, Snippets: true}
 	for _, item := range answer.Items {
@@ -102,21 +102,21 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 		}
 		page.Videos = append(page.Videos, catalog.Video{
 			ID: item.Id.VideoId, Title: item.Snippet.Title, Description: item.Snippet.Description,
-			ChannelID: item.Snippet.ChannelId, ChannelTitle: item.Snippet.ChannelTitle, PublishedAt: instant(item.Snippet.PublishedAt),
+			ChannelID: item.Snippet.ChannelId, ChannelTitle: item.Snippet.ChannelTitle, PublishedAt: parseTime(item.Snippet.PublishedAt),
 		})
 	}
 	return page, nil
 }
 
-// Channels fetches up to PageSize channels. Those that the API does not know
-// any more are in the page's MissingChannels.
+// Channels fetches up to PageSize channels. Ids that the API does not know are in
+// the page's MissingChannels.
 func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, error) {
 	answer, err := c.service.Channels.List([]string{"snippet", "statistics"}).Id(ids...).MaxResults(PageSize).Context(ctx).Do()
 	if err != nil {
-		return catalog.Page{}, explain("channels.list", err)
+		return catalog.Page{}, cleanError("channels.list", err)
 	}
 	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, empty("channels.list")
+		return catalog.Page{}, noListError("channels.list")
 	}
 	var page catalog.Page
 	found := map[string]bool{}
@@ -129,9 +129,9 @@ func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, erro
 			channel.Title = item.Snippet.Title
 		}
 		if s := item.Statistics; s != nil {
-			channel.Views, channel.Videos = count(s.ViewCount), count(s.VideoCount)
+			channel.Views, channel.Videos = countOf(s.ViewCount), countOf(s.VideoCount)
 			if !s.HiddenSubscriberCount {
-				channel.Subscribers = count(s.SubscriberCount)
+				channel.Subscribers = countOf(s.SubscriberCount)
 			}
 		}
 		found[item.Id] = true
@@ -153,10 +153,10 @@ func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, e
 	}
 	answer, err := call.Do()
 	if err != nil {
-		return catalog.Page{}, explain("videoCategories.list", err)
+		return catalog.Page{}, cleanError("videoCategories.list", err)
 	}
 	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, empty("videoCategories.list")
+		return catalog.Page{}, noListError("videoCategories.list")
 	}
 	page := catalog.Page{ETag: answer.Etag}
 	for _, item := range answer.Items {
@@ -167,32 +167,32 @@ func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, e
 	return page, nil
 }
 
-func video(item *yt.Video) catalog.Video {
+func newVideo(item *yt.Video) catalog.Video {
 	v := catalog.Video{ID: item.Id}
 	if s := item.Snippet; s != nil {
 		v.Title, v.Description, v.Tags = s.Title, s.Description, s.Tags
-		v.ChannelID, v.ChannelTitle, v.CategoryID, v.PublishedAt = s.ChannelId, s.ChannelTitle, s.CategoryId, instant(s.PublishedAt)
+		v.ChannelID, v.ChannelTitle, v.CategoryID, v.PublishedAt = s.ChannelId, s.ChannelTitle, s.CategoryId, parseTime(s.PublishedAt)
 	}
 	if s := item.Statistics; s != nil {
-		v.Views = count(s.ViewCount)
-		v.Likes, v.Comments = shown(s.LikeCount), shown(s.CommentCount)
+		v.Views = countOf(s.ViewCount)
+		v.Likes, v.Comments = visibleCount(s.LikeCount), visibleCount(s.CommentCount)
 	}
 	return v
 }
 
-func count(n uint64) *int64 { return new(int64(n)) }
+func countOf(n uint64) *int64 { return new(int64(n)) }
 
-// shown returns a count that the API leaves out when its owner hides it;
-// Google's client cannot tell that from 0.
-func shown(n uint64) *int64 {
+// visibleCount returns nil for 0: the API omits a count that its owner hides, and
+// Google's client decodes that as 0.
+func visibleCount(n uint64) *int64 {
 	if n == 0 {
 		return nil
 	}
-	return count(n)
+	return countOf(n)
 }
 
-// instant reads an RFC 3339 time, and returns the zero time for what is none.
-func instant(s string) time.Time {
+// parseTime parses an RFC 3339 time. It returns the zero time if s is malformed.
+func parseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return time.Time{}

@@ -81,9 +81,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestErrorsAreFitToBeShown fails calls in every way: no message may hold the
+// TestErrorsHoldNoURL fails calls in every way: no message may hold the
 // key, a URL or a body.
-func TestErrorsAreFitToBeShown(t *testing.T) {
+func TestErrorsHoldNoURL(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault youtubetest.Fault
 		want  string
@@ -93,7 +93,7 @@ func TestErrorsAreFitToBeShown(t *testing.T) {
 		"exhausted":   {youtubetest.Fault{Status: 403, Reason: "quotaExceeded"}, `videos.list: the upstream answered 403, "quotaExceeded"`, feedback.Exhausted},
 		"broken":      {youtubetest.Fault{Status: 500}, `videos.list: the upstream answered 500`, feedback.Transient},
 		"a web page":  {youtubetest.Fault{Status: 502, Body: "<html>\x1b[2Jkey=" + secret + "</html>"}, `videos.list: the upstream answered 502, an answer without a reason`, feedback.Transient},
-		"half a page": {youtubetest.Fault{Delivery: youtubetest.Halved}, `videos.list: the upstream's answer is no whole JSON`, 0},
+		"half a page": {youtubetest.Fault{Delivery: youtubetest.Halved}, `videos.list: the upstream's answer is malformed or truncated JSON`, 0},
 		"no answer":   {youtubetest.Fault{Delivery: youtubetest.Dropped}, `videos.list: `, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestErrorsAreFitToBeShown(t *testing.T) {
 	}
 }
 
-func TestRefusalsComeAsTheyAre(t *testing.T) {
+func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: "a", Name: "all", Limit: 5, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +134,9 @@ func TestRefusalsComeAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestKeyStaysHome follows a redirect to another host, which must not see the
+// TestKeyIsSentToItsHostsOnly follows a redirect to another host, which must not see the
 // key, and checks that the caller's request is left as it was.
-func TestKeyStaysHome(t *testing.T) {
+func TestKeyIsSentToItsHostsOnly(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]string{}
 	note := func(name string, then http.HandlerFunc) *httptest.Server {

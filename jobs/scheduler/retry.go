@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+)
+
+// jitteredSchedule is when a region's passes start: its ticks, each delayed by a
+// jitter.
+type jitteredSchedule struct {
+	jobs.Region
+	jitter time.Duration
+}
+
+// Next implements cron.Schedule.
+func (s jitteredSchedule) Next(t time.Time) time.Time {
+	if tick := s.Schedule.Tick(t); !tick.IsZero() {
+		if start := tick.Add(s.delayOf(tick)); start.After(t) {
+			return start
+		}
+	}
+	tick := s.Schedule.Next(t)
+	if tick.IsZero() {
+		return tick
+	}
+	return tick.Add(s.delayOf(tick))
+}
+
+// delayOf returns the jitter of a tick. It is the same in every process, evenly
+// distributed over regions and ticks, and less than half of the time to the next
+// tick.
+func (s jitteredSchedule) delayOf(tick time.Time) time.Duration {
+	most := s.jitter
+	if next := s.Schedule.Next(tick); !next.IsZero() {
+		most = min(most, next.Sub(tick)/2)
+	}
+	if most <= 0 {
+		return 0
+	}
+	sum := fnv.New64a()
+	sum.Write(strconv.AppendInt([]byte(s.Name), tick.Unix(), 10))
+	return time.Duration(sum.Sum64() % uint64(most)).Truncate(time.Millisecond)
+}
+
+// Pauses before a pass is tried again.
+const (
+	minPause     = time.Second      // after a refusal whose RetryAt is now or past
+	firstPause   = 10 * time.Second // after a try that cost nothing; doubled each time,
+	longestPause = 10 * time.Minute // up to this
+	paidPause    = time.Minute      // after a try that was charged; quadrupled each time,
+	maxPaidTries = 3                // up to this many tries per tick
+)
+
+// nextTry returns when to resume a pass, or the zero time if the next tick is soon
+// enough. A refused pass resumes at its RetryAt. A pass that failed at no cost,
+// because the ledger is down or another process holds the lock, is tried until it
+// works. One that failed and was charged is tried a few times only, so that a
+// broken upstream does not use up the quota.
+func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
+	report := &p.report
+	switch {
+	case report.Outcome == jobs.Complete, errors.Is(report.Err, jobs.ErrNextTick),
+		report.Outcome == jobs.Skipped && !errors.Is(report.Err, catalog.ErrLocked):
+		r.freeTries, r.paidTries = 0, 0
+		return time.Time{}
+	case errors.Is(report.Err, jobs.ErrNoQuota):
+		return time.Time{}
+	case report.Outcome == jobs.Stopped && !p.stoppedUpstream() && !report.RetryAt.IsZero():
+		r.freeTries, r.paidTries = 0, 0
+		return latest(report.RetryAt, now.Add(minPause))
+	case report.Calls == 0, errors.Is(report.Err, quota.ErrLedgerDown):
+		r.freeTries++
+		return now.Add(min(firstPause<<min(r.freeTries-1, 10), longestPause))
+	}
+	r.paidTries++
+	if r.paidTries > maxPaidTries {
+		return time.Time{}
+	}
+	return latest(report.RetryAt, now.Add(paidPause<<(2*(r.paidTries-1))))
+}
+
+// stoppedUpstream reports whether the upstream itself stopped the pass. Such calls
+// are charged.
+func (p *activePass) stoppedUpstream() bool {
+	_, ok := errors.AsType[*jobs.UpstreamError](p.report.Err)
+	return ok
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// logResult logs the result of a pass in one line.
+func (p *activePass) logResult(again, next time.Time) {
+	report := &p.report
+	level, message := slog.LevelInfo, "pass"
+	switch {
+	case report.Outcome == jobs.Failed:
+		level = slog.LevelError
+	case report.Outcome == jobs.Skipped && !errors.Is(report.Err, catalog.ErrLocked):
+		level = slog.LevelDebug
+	case report.Outcome == jobs.Stopped && report.Calls == 0 && errors.Is(report.Err, quota.ErrRefused):
+		message = "pass does not start"
+	}
+	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls", report.Calls,
+		"units", int64(report.Units), "videos", report.Videos, "took", time.Since(p.began).Round(time.Millisecond)}
+	if report.Err != nil {
+		fields = append(fields, "reason", report.Err.Error())
+	}
+	if !again.IsZero() {
+		fields = append(fields, "retry_at", quota.Stamp(again))
+	}
+	if !next.IsZero() {
+		fields = append(fields, "next", formatTime(next))
+	}
+	p.work.log().Log(context.Background(), level, message, fields...)
+}
