@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
 )
 
 // Load reads and checks the costs.yaml at path. Mistakes are a
@@ -129,7 +130,7 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "history", Read: d.readHistory},
 		{Key: "unlisted", Read: d.readUnlisted},
 		{Key: "feedback", Read: func(n strictyaml.Node) {
-			d.Feedback = n.OneOf("feedback", dialects())
+			d.Feedback = n.OneOf("feedback", feedback.Names())
 			d.note(n, "feedback")
 		}},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
@@ -149,12 +150,6 @@ func (d *document) needed(write string) string {
 		return ""
 	}
 	return write
-}
-
-// dialects are the names that package quota/feedback knows: who reads the
-// upstream's answers.
-func dialects() []string {
-	return []string{"anthropic", "generic", "github", "google", "hubspot", "openai", "reddit", "salesforce", "shopify", "slack"}
 }
 
 func (d *document) readAccount(n strictyaml.Node) {

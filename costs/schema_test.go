@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/feedback"
 )
 
 // schema is the part of a JSON Schema that names keys.
@@ -97,7 +98,7 @@ func TestTheSchemaHasTheWordsOfTheParser(t *testing.T) {
 	}{
 		"apis":     {apiNames(), root.Properties["api"].Enum},
 		"presets":  {presetNames(), root.Definitions["preset"].Enum},
-		"dialects": {dialects(), root.Properties["feedback"].Enum},
+		"dialects": {feedback.Names(), root.Properties["feedback"].Enum},
 	} {
 		var known []any
 		for _, word := range c.known {

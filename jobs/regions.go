@@ -37,7 +37,7 @@ type Region struct {
 type Check func(method string, caller quota.Caller) error
 
 // Lane is the lane of scheduled work.
-const Lane = "cron"
+const Lane = quota.LaneCron
 
 // Load reads regions.yaml. The error lists every mistake, each with file, line
 // and column. If check is not nil, a step whose calls it rejects is a mistake.

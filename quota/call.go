@@ -32,10 +32,17 @@ func (m Measure) String() string {
 	return "units"
 }
 
+// The lanes that ration itself uses. Programs may use others.
+const (
+	LaneCron     = "cron"     // scheduled work
+	LaneBackfill = "backfill" // past data, without hurry
+	LaneManual   = "manual"   // an operator
+)
+
 // Caller says on whose behalf a call is made. The zero value is an
 // unattributed caller, shown as "-".
 type Caller struct {
-	Lane   string // what kind of work: cron, backfill, manual
+	Lane   string // what kind of work: LaneCron, LaneBackfill, LaneManual, or another
 	Job    string // the step's name
 	Region string
 }

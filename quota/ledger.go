@@ -284,6 +284,14 @@ func (r *Request) Check(account string) error {
 // MaxLabel bounds a method, lane, job or region, in bytes.
 const MaxLabel = 128
 
+// MaxReason bounds the reason of a cooldown, in bytes. Ledgers truncate longer
+// ones.
+const MaxReason = 200
+
+// MaxClockSkew is the largest difference between the clocks of a ledger and its
+// hosts that needs no warning.
+const MaxClockSkew = time.Minute
+
 // Check returns an ErrBadCall for a batch whose log cannot be named.
 func (b *Batch) Check() error {
 	if b.Account == "" {

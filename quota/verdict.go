@@ -153,9 +153,6 @@ func (g *Guard) firstTime(account, what string) bool {
 	return !known
 }
 
-// MaxReason is how much of a cooldown's reason a ledger keeps, in bytes.
-const MaxReason = 200
-
 // sourced adds to a cooldown's reason who asked: 403 quotaExceeded (cron/trending IN).
 func sourced(reason string, c Caller) string {
 	if c == (Caller{}) {

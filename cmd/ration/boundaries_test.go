@@ -30,7 +30,7 @@ var boundaries = map[string][]string{
 	"quota/reconcile":          {"quota"},
 	"quota/usage":              {"quota"},
 	"quota/allowance":          {"quota", "quota/internal/filelock", "quota/privatefile"},
-	"costs":                    {"quota", "costs/duration", "costs/strictyaml"},
+	"costs":                    {"quota", "quota/feedback", "costs/duration", "costs/strictyaml"},
 	"costs/client":             {"quota", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":           {},
 	"costs/strictyaml":         {"costs/duration", "quota/privatefile"},

@@ -266,10 +266,6 @@ func examineFolder(c *checkup, dir string, mode fs.FileMode) {
 	}
 }
 
-// maxSkew is how far this host's clock and the ledger's may be apart before
-// doctor says so.
-const maxSkew = time.Minute
-
 func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accounts []string) {
 	l := s.ledger
 	at, _, err := s.guard.Now(ctx, accounts[0])
@@ -278,7 +274,7 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accoun
 		return
 	}
 	c.found(fine, "", "ledger %s answers", l.name)
-	if skew := a.now().Sub(at).Abs(); skew > maxSkew {
+	if skew := a.now().Sub(at).Abs(); skew > quota.MaxClockSkew {
 		c.found(warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {

@@ -75,12 +75,9 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 	return found[0], nil
 }
 
-// manualLane is the lane of what an operator does by hand.
-const manualLane = "manual"
-
 // note enters what is no call.
 func (s *spending) note(ctx context.Context, account, method string, units quota.Units, job string) error {
-	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: manualLane, Job: job}}})
+	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
 }
 
 // jobOf is how the log attributes what was done to a budget, or to the whole

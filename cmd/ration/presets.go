@@ -144,9 +144,8 @@ func (a *app) examinePresets(c *checkup, table *costs.Table) {
 	}
 }
 
-// lanes are the words that calls are made under here; a program may have
-// others of its own.
-func lanes() []string { return []string{"cron", "backfill", "manual"} }
+// lanes returns the lanes that ration itself uses.
+func lanes() []string { return []string{quota.LaneCron, quota.LaneBackfill, quota.LaneManual} }
 
 // examineCoverage warns of lanes and regions in budgets that look misspelt:
 // such a budget covers nothing, in silence.

@@ -107,7 +107,7 @@ func checkParallel(n int) error {
 // checkLane refuses an unknown lane, probably a typo: its calls would be charged
 // to no budget of any lane.
 func checkLane(table *costs.Table, lane string) error {
-	known := []string{jobs.Lane, "backfill", "manual"}
+	known := lanes()
 	for _, b := range table.Budgets() {
 		for _, name := range b.Lanes {
 			if !slices.Contains(known, name) {

@@ -53,7 +53,7 @@ costs.yaml says what may be sent.
 	secondsVar(flags, &f.maxWait, "max-wait", "how long to wait for the units at most: 5, 30s, 2m")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
-	flags.StringVar(&f.caller.Lane, "lane", "manual", "the lane of the call: cron, backfill, manual, or another that costs.yaml names")
+	flags.StringVar(&f.caller.Lane, "lane", quota.LaneManual, "the lane of the call: cron, backfill, manual, or another that costs.yaml names")
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, where several know the method")
 	return cmd
 }

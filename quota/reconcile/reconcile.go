@@ -19,7 +19,7 @@ import (
 )
 
 // Lane attributes corrections and the notes about them.
-const Lane = "manual"
+const Lane = quota.LaneManual
 
 // Job is the job of a correction, and its method where a budget names none.
 const Job = "reconcile"

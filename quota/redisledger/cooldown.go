@@ -9,14 +9,11 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// maxReason bounds a cooldown's reason, in bytes.
-const maxReason = 200
-
 // SetCooldown implements quota.Ledger. It goes through when ctx is done.
 func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	reason := c.Reason
-	if len(reason) > maxReason {
-		reason = strings.ToValidUTF8(reason[:maxReason], "")
+	if len(reason) > quota.MaxReason {
+		reason = strings.ToValidUTF8(reason[:quota.MaxReason], "")
 	}
 	if c.For > 0 {
 		return l.cool(ctx, c.Account, c.Budget, int64((c.For-1)/time.Microsecond)+1, 0, reason)

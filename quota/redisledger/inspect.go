@@ -46,9 +46,6 @@ type Finding struct {
 	Do       string // what to do about it
 }
 
-// maxSkew is how far the clocks of a host and of a server may differ.
-const maxSkew = time.Minute
-
 // Inspect looks at how the servers of the ledger are set up and returns what
 // endangers it, of each master in a cluster. It asks INFO, TIME and CONFIG GET,
 // more than spending needs; what the user may not ask is a Note. It writes
@@ -181,7 +178,7 @@ func (i *inspection) clock(ctx context.Context) error {
 	if skew > 0 {
 		skew = max(0, at.Sub(after))
 	}
-	if skew.Abs() > maxSkew {
+	if skew.Abs() > quota.MaxClockSkew {
 		i.add(Warning, "set both clocks by NTP; the ledger goes by the server's",
 			"has a clock that is %s off from this host's", quota.Human(skew.Abs()))
 	}
