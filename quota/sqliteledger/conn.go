@@ -21,21 +21,20 @@ var schema string
 //go:embed queries.sql
 var queries string
 
-// conn is the one connection of a ledger. It speaks to the driver itself: a
-// pool has nothing to do here. It is not safe for concurrent use.
+// conn is the only connection of a ledger. It uses the driver without a pool. It
+// is not safe for concurrent use.
 //
-// The first error sticks: until start clears it, whatever follows does
-// nothing and returns zeros. A transaction is so written straight down, and
-// asks once, at its end, whether all of it went well.
+// The first error is sticky: until reset clears it, methods do nothing and return
+// zeros. A transaction checks it once, at its end.
 type conn struct {
 	driver driver.Conn
-	text   map[string]string
-	stmts  map[string]driver.Stmt // prepared when first needed
+	text   map[string]string      // the statements in queries, by name
+	stmts  map[string]driver.Stmt // prepared when first used
 	args   []driver.NamedValue
 	row    []driver.Value
 	err    error
 
-	entries, records []driver.Value // to be inserted with the next flush
+	entries, records []driver.Value // to be inserted by flush
 }
 
 // open connects to a file that exists.
@@ -44,7 +43,7 @@ func open(path string, sync Sync) (*conn, error) {
 	if !strings.HasPrefix(slashed, "/") {
 		slashed = "/" + slashed // a drive letter
 	}
-	name := url.URL{Scheme: "file", Path: slashed, RawQuery: "mode=rw"} // rw: never created here
+	name := url.URL{Scheme: "file", Path: slashed, RawQuery: "mode=rw"} // never creates the file
 	dc, err := (&sqlite.Driver{}).Open(name.String())
 	if err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func open(path string, sync Sync) (*conn, error) {
 	return c, nil
 }
 
-// script runs statements that are not worth preparing.
+// script runs statements without preparing them.
 func (c *conn) script(text string) {
 	if c.err == nil {
 		_, c.err = c.driver.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
@@ -76,22 +75,22 @@ func (c *conn) exec(name string, args ...driver.Value) int64 {
 	if stmt == nil {
 		return 0
 	}
-	result, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.named(args))
+	result, err := stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.namedValues(args))
 	if err != nil {
 		c.err = fmt.Errorf("%s: %w", name, err)
 		return 0
 	}
-	n, _ := result.RowsAffected() // the driver's never fails
+	n, _ := result.RowsAffected() // never fails in this driver
 	return n
 }
 
-// each runs a named query and calls f with every row, which holds until f returns.
-func (c *conn) each(name string, f func(row []driver.Value), args ...driver.Value) {
+// query runs a named query and calls f with every row, which f must not retain.
+func (c *conn) query(name string, f func(row []driver.Value), args ...driver.Value) {
 	stmt := c.prepare(name)
 	if stmt == nil {
 		return
 	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.named(args))
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.namedValues(args))
 	if err != nil {
 		c.err = fmt.Errorf("%s: %w", name, err)
 		return
@@ -99,7 +98,7 @@ func (c *conn) each(name string, f func(row []driver.Value), args ...driver.Valu
 	c.drain(rows, f)
 }
 
-// drain reads all rows, so that the statement has run to its end.
+// drain calls f with every row and closes rows.
 func (c *conn) drain(rows driver.Rows, f func(row []driver.Value)) {
 	n := len(rows.Columns())
 	if cap(c.row) < n {
@@ -118,18 +117,19 @@ func (c *conn) drain(rows driver.Rows, f func(row []driver.Value)) {
 	}
 }
 
-// rows runs an insertion for many rows, of so many values each: several rows a
-// statement, since to run one takes as long as to insert one.
-func (c *conn) rows(name string, width int, values []driver.Value) {
+// insertRows runs an insertion for rows of width values each. It inserts several
+// rows per statement, because running one costs as much as inserting a row.
+func (c *conn) insertRows(name string, width int, values []driver.Value) {
 	for _, size := range []int{32, 8, 1} {
 		for ; len(values) >= size*width; values = values[size*width:] {
-			c.exec(c.many(name, size), values[:size*width]...)
+			c.exec(c.multiRow(name, size), values[:size*width]...)
 		}
 	}
 }
 
-// many names the insertion of so many rows, whose text ends in the values of one.
-func (c *conn) many(name string, rows int) string {
+// multiRow returns the name of an insertion for several rows. The text of the
+// insertion for one row must end in its values.
+func (c *conn) multiRow(name string, rows int) string {
 	if rows == 1 {
 		return name
 	}
@@ -141,15 +141,15 @@ func (c *conn) many(name string, rows int) string {
 	return name
 }
 
-// one runs a named query and returns its first row, or nil. The row holds
+// queryRow runs a named query and returns its last row, or nil. The row is valid
 // until the next query.
-func (c *conn) one(name string, args ...driver.Value) []driver.Value {
-	var first []driver.Value
-	c.each(name, func(row []driver.Value) { first = row }, args...)
+func (c *conn) queryRow(name string, args ...driver.Value) []driver.Value {
+	var last []driver.Value
+	c.query(name, func(row []driver.Value) { last = row }, args...)
 	if c.err != nil {
 		return nil
 	}
-	return first
+	return last
 }
 
 func (c *conn) prepare(name string) driver.Stmt {
@@ -168,7 +168,7 @@ func (c *conn) prepare(name string) driver.Stmt {
 	return stmt
 }
 
-func (c *conn) named(args []driver.Value) []driver.NamedValue {
+func (c *conn) namedValues(args []driver.Value) []driver.NamedValue {
 	c.args = c.args[:0]
 	for i, arg := range args {
 		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
@@ -176,8 +176,8 @@ func (c *conn) named(args []driver.Value) []driver.NamedValue {
 	return c.args
 }
 
-// value returns the first column of the one row of a query that is not worth preparing.
-func (c *conn) value(query string) driver.Value {
+// queryValue runs a query without preparing it and returns its first column.
+func (c *conn) queryValue(query string) driver.Value {
 	if c.err != nil {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (c *conn) value(query string) driver.Value {
 	return v
 }
 
-// version changes whenever the file's content has.
+// version returns a number that changes whenever the file's content does.
 func (c *conn) version() uint32 {
 	n, err := c.driver.(sqlite.FileControl).FileControlDataVersion("main")
 	if c.err == nil {
@@ -200,13 +200,13 @@ func (c *conn) version() uint32 {
 	return n
 }
 
-// start forgets the error of what came before.
-func (c *conn) start() { c.err, c.entries, c.records = nil, c.entries[:0], c.records[:0] }
+// reset clears the error and what was to be inserted.
+func (c *conn) reset() { c.err, c.entries, c.records = nil, c.entries[:0], c.records[:0] }
 
-// flush inserts what was left to be inserted together.
+// flush inserts the pending entries and records.
 func (c *conn) flush() {
-	c.rows("entry-insert", 9, c.entries)
-	c.rows("record-insert", 3, c.records)
+	c.insertRows("entry-insert", 9, c.entries)
+	c.insertRows("record-insert", 3, c.records)
 	c.entries, c.records = c.entries[:0], c.records[:0]
 }
 
@@ -217,6 +217,6 @@ func (c *conn) close() error {
 	return c.driver.Close()
 }
 
-// integer and text read a column; NULL, and any other type, is the zero value.
+// integer and text convert a column; NULL and other types are the zero value.
 func integer(v driver.Value) int64 { n, _ := v.(int64); return n }
 func text(v driver.Value) string   { s, _ := v.(string); return s }

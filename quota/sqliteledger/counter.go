@@ -7,13 +7,13 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// counter is what one counter window counts, of one coverage.
+// counter is the counter of one coverage and one counter window.
 type counter struct {
 	decide.Counter
 	coverage *quota.Coverage
 	key      string // of the coverage
 	row      int64  // 0 before it is written
-	asked    int64  // when it was last, within an hour
+	asked    int64  // when it was last used, to the hour
 	changed  bool
 }
 
@@ -24,27 +24,27 @@ func (t *tx) loadCounter(g *log, row []driver.Value) {
 		Counter: decide.Counter{Length: integer(row[2]), Start: integer(row[3]), Present: integer(row[4]), Past: integer(row[5])}})
 }
 
-// counter returns the counter of a coverage and a length, filled from the log
-// when it is new.
+// counter returns the counter of a coverage and a length, and creates it if
+// necessary.
 func (t *tx) counter(g *log, coverage *quota.Coverage, length int64) *counter {
-	c := g.find(coverage, length)
+	c := g.findCounter(coverage, length)
 	switch {
-	case c == nil && t.fromMemory:
-		t.fail(errUnknown)
+	case c == nil && t.cacheOnly:
+		t.fail(errNotCached)
 		return &counter{Counter: decide.Counter{Length: length}}
 	case c == nil:
 		c = &counter{coverage: coverage, key: coverage.Key(), Counter: decide.Counter{Length: length}, asked: t.now, changed: true}
-		t.count(g, &c.Counter, coverage)
+		t.fillCounter(g, &c.Counter, coverage)
 		g.counters = append(g.counters, c)
-		t.turn(g)
-	case t.now-c.asked > hour && !t.fromMemory:
+		t.rotate(g)
+	case t.now-c.asked > hour && !t.cacheOnly:
 		c.asked, c.changed = t.now, true
 	}
 	return c
 }
 
-// find returns the counter of a coverage and a length, or nil.
-func (g *log) find(coverage *quota.Coverage, length int64) *counter {
+// findCounter returns the counter of a coverage and a length, or nil.
+func (g *log) findCounter(coverage *quota.Coverage, length int64) *counter {
 	key := coverage.Key()
 	for _, c := range g.counters {
 		if c.Length == length && c.key == key {
@@ -54,30 +54,30 @@ func (g *log) find(coverage *quota.Coverage, length int64) *counter {
 	return nil
 }
 
-// count adds to a counter what the entries say. It looks back far enough for a
-// clock that steps back from the newest entry, which another coverage may count.
-func (t *tx) count(g *log, c *decide.Counter, coverage *quota.Coverage) {
+// fillCounter adds the entries to a counter. It goes back far enough for a clock
+// that steps back from the newest entry, which another coverage may count.
+func (t *tx) fillCounter(g *log, c *decide.Counter, coverage *quota.Coverage) {
 	if g.id == 0 || g.all.newest.stamp == 0 {
 		return
 	}
 	t.flush()
-	labels := t.covered(coverage)
-	t.each("list-compute", func(row []driver.Value) {
+	labels := t.coveredLabels(coverage)
+	t.query("list-compute", func(row []driver.Value) {
 		c.Add(integer(row[0]), integer(row[1]))
 	}, g.id, g.all.newest.stamp-decide.Retain(2*c.Length), coverage.Measure == quota.Calls, labels)
 }
 
-// turnCounters drops the counters that are no longer in use, and returns how
-// far back the entries must reach for the others too, since they are settled by their
-// entries. Counters alone keep none.
-func (t *tx) turnCounters(g *log, horizon int64) int64 {
+// rotateCounters drops the counters that are no longer in use. It returns the
+// horizon that includes the others, which Settle adjusts by their entries. A log
+// with only counters keeps no entries.
+func (t *tx) rotateCounters(g *log, horizon int64) int64 {
 	entries, inUse := horizon > 0, g.counters[:0]
 	for _, c := range g.counters {
 		if c.Idle(t.now) && decide.Stale(c.asked, 2*c.Length, t.now) {
 			if c.row != 0 {
 				t.exec("counter-drop", c.row)
 			}
-			g.changed = true // the newest stamp may have been in its row
+			g.changed = true // the row may have held the newest stamp
 			continue
 		}
 		inUse = append(inUse, c)
@@ -97,28 +97,28 @@ func (t *tx) saveCounter(g *log, c *counter) {
 	case c.row != 0:
 		t.exec("counter-save", c.row, c.Start, c.Present, c.Past, c.asked, g.newest)
 	default:
-		if row := t.one("counter-insert", g.id, c.key, c.Length, c.Start, c.Present, c.Past, c.asked, g.newest); row != nil {
+		if row := t.queryRow("counter-insert", g.id, c.key, c.Length, c.Start, c.Present, c.Past, c.asked, g.newest); row != nil {
 			c.row = integer(row[0])
 		}
 	}
 	c.changed = false
 }
 
-// feed counts an entry in every counter that covers it, and reports whether any
-// does.
-func (g *log) feed(stamp int64, e *entry) (fed bool) {
+// addToCounters adds an entry to every counter that covers it, and reports whether
+// any does.
+func (g *log) addToCounters(stamp int64, e *entry) (counted bool) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(e.method, e.caller) {
 			c.Add(stamp, amount(c.coverage, e.units, e.calls))
-			c.changed, fed = true, true
+			c.changed, counted = true, true
 		}
 	}
-	return fed
+	return counted
 }
 
-// recount corrects every counter that covers an entry by what it counted
-// before and counts now.
-func (g *log) recount(stamp int64, before, now *entry) {
+// adjustCounters adjusts every counter that covers an entry by the difference
+// between what it counted before and what it counts now.
+func (g *log) adjustCounters(stamp int64, before, now *entry) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(now.method, now.caller) {
 			c.Adjust(stamp, amount(c.coverage, now.units, now.calls)-amount(c.coverage, before.units, before.calls))

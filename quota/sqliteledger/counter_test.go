@@ -254,9 +254,9 @@ func TestWindowRefusedForDaysIsUnused(t *testing.T) {
 	}
 }
 
-// TestCounterFilledFromTooLate: one that is filled from the log right after the
-// end of a period is right when the clock steps back into it.
-func TestCounterFilledFromTooLate(t *testing.T) {
+// TestCounterFilledAfterItsPeriod: a counter that is filled from the log right after
+// a period is right when the clock steps back into it.
+func TestCounterFilledAfterItsPeriod(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		l, clock := timed(t)
 		day, list := charge("day", 1000, quota.Sliding(24*time.Hour)), charge("list", 1000, quota.Counter(10*time.Minute), "videos.list")
@@ -282,9 +282,9 @@ func TestCounterFilledFromTooLate(t *testing.T) {
 	}
 }
 
-// TestCountersForgetTheNewestStamp: stamps rise also after a clock has stepped
-// back, in a log without entries, whatever the newest call was counted by.
-func TestCountersForgetTheNewestStamp(t *testing.T) {
+// TestStampsOfALogWithoutEntries: stamps increase even after the clock has stepped
+// back, whichever counter counted the newest call.
+func TestStampsOfALogWithoutEntries(t *testing.T) {
 	l, clock := timed(t)
 	short, long := charge("short", 1000, quota.Counter(time.Minute)), charge("long", 1000, quota.Counter(48*time.Hour), "search.list")
 	call := func(want time.Time, charges ...*quota.Charge) {
@@ -310,9 +310,9 @@ func TestCountersForgetTheNewestStamp(t *testing.T) {
 	call(newest.Add(time.Microsecond), long)
 }
 
-// TestRefusalChangesTheFile: what is refused is not written, nor that it was
-// asked, as long as that was known within the hour.
-func TestRefusalChangesTheFile(t *testing.T) {
+// TestRefusalWritesNothing: a refusal is not written, nor that the window was asked
+// if it was also asked within the last hour.
+func TestRefusalWritesNothing(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
 	each, day, list := charge("each", 3, quota.Counter(time.Hour)), charge("day", 3, quota.Sliding(24*time.Hour)), charge("list", 3, hour, "videos.list")

@@ -47,13 +47,13 @@ func crowd(t testing.TB, role, path string, f func(line []byte)) {
 	}
 }
 
-// raced is what one process of a race says at its end.
+// raced is the report of one process of a race.
 type raced struct {
 	Granted int
 	Longest time.Duration
 }
 
-// inCrowd is one process of a crowd.
+// inCrowd is the main function of one process of a crowd.
 func inCrowd(role string, client int, l quota.Ledger) error {
 	fmt.Println("ready")
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
@@ -88,8 +88,7 @@ func inCrowd(role string, client int, l quota.Ledger) error {
 	return err
 }
 
-// TestHistoryOfEightProcesses: what they saw is what one budget says that is
-// asked by one after the other.
+// TestHistoryOfEightProcesses: what eight processes saw is linearizable.
 func TestHistoryOfEightProcesses(t *testing.T) {
 	var history []ledgertest.Operation
 	crowd(t, "play", fresh(t), func(line []byte) {

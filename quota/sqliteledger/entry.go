@@ -9,7 +9,7 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// entry is one recorded call, or what was added to one.
+// entry is one recorded call, or an addition to one.
 type entry struct {
 	units, calls int64
 	kind         quota.EntryKind
@@ -18,33 +18,33 @@ type entry struct {
 	caller       quota.Caller
 }
 
-// add records an entry in the log and in every list and counter that covers
-// it, and returns its stamp.
+// add adds an entry to the log and to every list and counter that covers it. It
+// returns the stamp.
 func (t *tx) add(g *log, e *entry) int64 {
 	if g.id == 0 {
-		t.make(g)
+		t.insertLog(g)
 	}
 	stamp := max(t.now, g.newest+1)
 	g.newest = stamp
-	fed := g.feed(stamp, e)
-	if !g.keeps() {
-		g.changed = g.changed || !fed // a counter writes the stamp too
+	counted := g.addToCounters(stamp, e)
+	if !g.keepsEntries() {
+		g.changed = g.changed || !counted // the row of a counter has the stamp too
 		return stamp
 	}
-	label := t.label(label{e.method, e.caller})
+	label := t.labelID(label{e.method, e.caller})
 	g.sumsDue = g.sumsDue || stamp%sumsEvery == 0
-	g.all.push(point{stamp, g.all.newest.total + e.units})
+	g.all.push(record{stamp, g.all.newest.total + e.units})
 	t.entries = append(t.entries, g.id, stamp, g.all.newest.total, e.units, e.calls, label, int64(e.id.Client), int64(e.id.Seq), int64(e.kind))
 	for _, l := range g.lists {
 		if l != g.all && l.coverage.Covers(e.method, e.caller) {
-			l.push(point{stamp, l.newest.total + amount(l.coverage, e.units, e.calls)})
+			l.push(record{stamp, l.newest.total + amount(l.coverage, e.units, e.calls)})
 			t.records = append(t.records, l.id, stamp, l.newest.total)
 		}
 	}
 	return stamp
 }
 
-// trim deletes from all lists of a log what no window can see any more.
+// trim deletes from all lists of a log what no window can see.
 func (t *tx) trim(g *log) {
 	if len(g.unused) > 0 {
 		l := g.unused[0]
@@ -53,8 +53,8 @@ func (t *tx) trim(g *log) {
 			g.unused = g.unused[1:]
 		}
 	}
-	if !g.keeps() {
-		t.trimAll(g)
+	if !g.keepsEntries() {
+		t.trimEntries(g)
 		return
 	}
 	for _, l := range g.lists {
@@ -66,8 +66,8 @@ func (t *tx) trim(g *log) {
 	}
 }
 
-// trimAll deletes the entries of a log that keeps none any more, to the last.
-func (t *tx) trimAll(g *log) {
+// trimEntries deletes the entries of a log that no longer keeps any.
+func (t *tx) trimEntries(g *log) {
 	if g.all.newest.stamp == 0 {
 		return
 	}
@@ -75,39 +75,38 @@ func (t *tx) trimAll(g *log) {
 	trimmed := t.exec("entry-trim", g.id, end, int64(trimChunk))
 	t.exec("sums-trim", g.id)
 	if trimmed < trimChunk && g.all.newest.stamp < end {
-		g.all.newest = point{}
-		g.all.forget()
+		g.all.newest = record{}
+		g.all.dropCache()
 	}
 }
 
-// make writes a log that is not there yet, and what was asked of it.
-func (t *tx) make(g *log) {
+// insertLog inserts a log and its lists.
+func (t *tx) insertLog(g *log) {
 	var due driver.Value
 	if g.name.key != "" {
 		t.sweepIdle()
 		due = t.now + g.idleAfter()
 	}
-	if row := t.one("log-insert", g.name.account, g.name.key, g.horizon, due); row != nil {
+	if row := t.queryRow("log-insert", g.name.account, g.name.key, g.horizon, due); row != nil {
 		g.id = integer(row[0])
 	}
 	g.all.id = g.id
 	for _, l := range g.lists {
 		if l != g.all {
-			t.addList(g, l)
+			t.insertList(g, l)
 		}
 	}
 }
 
-// clientMemory is for how long the last batch of each client is remembered.
+// clientMemory is how long the last batch of each client is kept.
 const clientMemory = int64(10 * time.Minute / time.Microsecond)
 
-// sweepIdle deletes some of the keys' logs that have been idle for twice as
-// long as anything in them matters.
+// sweepIdle deletes some of the logs of keys that are idle.
 func (t *tx) sweepIdle() {
 	const atOnce = 4
 	type idle struct{ log, due int64 }
 	var found []idle
-	t.each("idle", func(row []driver.Value) {
+	t.query("idle", func(row []driver.Value) {
 		after := idleAfter(integer(row[1]), integer(row[3]))
 		if remembers := integer(row[4]) != 0; remembers {
 			after = max(after, clientMemory)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"syscall"
 
 	"modernc.org/sqlite"
@@ -13,16 +14,16 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// ErrNoLedger means that there is no ledger yet, and Options.MustExist forbade
-// to make one.
-var ErrNoLedger = errors.New("no ledger yet; the first spend makes it")
+// ErrNoLedger means that there is no ledger at the path and that
+// Options.MustExist is set.
+var ErrNoLedger = errors.New("no ledger yet; the first spend creates it")
 
 var (
 	errBusy   = errors.New("another process keeps it locked")
 	errClosed = errors.New("it was closed")
 )
 
-// stage is where an operation was when it failed.
+// stage is the stage at which an operation failed.
 type stage uint8
 
 const (
@@ -31,8 +32,8 @@ const (
 	committing
 )
 
-// explain says what an error of the driver or of the file system means, which
-// file it concerns, and what to do next.
+// explain wraps an error of the driver or of the file system with its kind, the
+// file, and what to do.
 func (l *Ledger) explain(err error, at stage) error {
 	if err == nil || errors.Is(err, quota.ErrLedgerLost) || errors.Is(err, quota.ErrLedgerConfig) || errors.Is(err, ErrNoLedger) {
 		return err
@@ -44,7 +45,7 @@ func (l *Ledger) explain(err error, at stage) error {
 	}
 	switch code & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
-		step = "let the process that has it open finish"
+		step = "wait for the process that has it open"
 	case lib.SQLITE_FULL:
 		step = "free some space on its disk"
 	case lib.SQLITE_IOERR:
@@ -67,7 +68,7 @@ func (l *Ledger) explain(err error, at stage) error {
 	if code == 0 {
 		switch {
 		case errors.Is(err, errBusy):
-			step = "let that process go on, or end it"
+			step = "resume that process, or end it"
 		case errors.Is(err, errClosed):
 			step = "open it again"
 		case isConfig(err):
@@ -77,28 +78,25 @@ func (l *Ledger) explain(err error, at stage) error {
 	return fmt.Errorf("sqlite ledger %s: %w: %w; %s", l.path, kind, err, step)
 }
 
-// misconfigured says what somebody must mend.
+// misconfigured returns a quota.ErrLedgerConfig that says what to change.
 func (l *Ledger) misconfigured(what, step string) error {
 	return fmt.Errorf("sqlite ledger %s: %w: %s; %s", l.path, quota.ErrLedgerConfig, what, step)
 }
 
-// lost says that the file is not the one that held the entries.
+// lost returns a quota.ErrLedgerLost.
 func (l *Ledger) lost(what, step string) error {
 	return fmt.Errorf("sqlite ledger %s: %w: %s; %s", l.path, quota.ErrLedgerLost, what, step)
 }
 
-// busy reports an error that goes away when others are done.
+// busy reports whether err means that another process is using the file.
 func busy(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == lib.SQLITE_BUSY || e.Code()&0xff == lib.SQLITE_LOCKED || e.Code()&0xff == lib.SQLITE_PROTOCOL)
+	return ok && slices.Contains([]int{lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL}, e.Code()&0xff)
 }
 
-// isConfig reports an error of the file system that waiting does not mend.
+// isConfig reports whether err is a lasting error of the file system.
 func isConfig(err error) bool {
-	for _, e := range []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	lasting := []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,
+		syscall.ELOOP, syscall.EROFS, syscall.ENAMETOOLONG}
+	return slices.ContainsFunc(lasting, func(target error) bool { return errors.Is(err, target) })
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Number runs a query on l's own connection and returns its one number.
+// Number runs a query on l's connection and returns the number that it yields.
 func (l *Ledger) Number(query string) (n int64, err error) {
-	err = l.transact(context.Background(), "read", func(t *tx) { n = integer(t.value(query)) })
+	err = l.transact(context.Background(), "read", func(t *tx) { n = integer(t.queryValue(query)) })
 	return n, err
 }
 
-// Pragma sets something of l's own connection.
+// Pragma runs a PRAGMA on l's connection.
 func (l *Ledger) Pragma(setting string) error {
-	l.conn.start()
+	l.conn.reset()
 	l.conn.script("PRAGMA " + setting)
 	return l.conn.err
 }
@@ -30,7 +30,7 @@ func (l *Ledger) Plans() (map[string][]string, error) {
 				continue
 			}
 			t.text["explain-"+name] = "EXPLAIN QUERY PLAN " + text
-			t.each("explain-"+name, func(row []driver.Value) {
+			t.query("explain-"+name, func(row []driver.Value) {
 				plans[name] = append(plans[name], row[3].(string))
 			}, nil, nil, nil, nil, nil, nil, nil, nil, nil)
 			delete(t.text, "explain-"+name)
@@ -39,8 +39,8 @@ func (l *Ledger) Plans() (map[string][]string, error) {
 	return plans, err
 }
 
-// Commits returns how many transactions this handle has committed that wrote
-// something: SQLite counts them.
+// Commits returns how many transactions of this handle have changed the file,
+// as SQLite counts them.
 func (l *Ledger) Commits() (n int64, err error) {
 	err = l.transact(context.Background(), "read", func(t *tx) { n = int64(t.version()) })
 	return n, err
@@ -51,7 +51,7 @@ type Reads struct{ Runs, Rows int }
 
 // CountReads counts the reads of a named statement from now on.
 func (l *Ledger) CountReads(name string) (*Reads, error) {
-	l.conn.start()
+	l.conn.reset()
 	counted := &countedStmt{Stmt: l.conn.prepare(name)}
 	l.conn.stmts[name] = counted
 	return &counted.reads, l.conn.err
@@ -92,7 +92,7 @@ func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 			r := &batch.Requests[(i/40*4+i%4)%len(batch.Requests)]
 			t.now = from + int64(i)*1e6
 			if i == 0 {
-				_ = t.judge(g.name).Admit(&book{t, g}, r)
+				_ = t.judge(g.name).Admit(&txLog{t, g}, r)
 			}
 			t.add(g, &entry{units: int64(r.Units), calls: 1, method: r.Method, caller: r.Caller, id: quota.ID{Client: client + uint64(i/40), Seq: uint64(i)}})
 			t.addSums(g)
@@ -104,7 +104,7 @@ func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 	})
 }
 
-// KnownLogs looks at the logs of n keys and returns how many are in memory then.
+// KnownLogs reads the logs of n keys and returns how many are then cached.
 func (l *Ledger) KnownLogs(n int) (known int, err error) {
 	err = l.write(context.Background(), func(t *tx) {
 		for i := range n {

@@ -14,20 +14,20 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// What the header of a ledger's file says.
+// The values in the header of a ledger's file.
 const (
 	applicationID = 0x7261746e
 	schemaVersion = 4
 )
 
-// marker is the content of the lock file once there is a ledger. A ledger
-// whose file then is missing or empty has been lost, and is not begun anew.
+// marker is the content of the lock file once there is a ledger. If the ledger's
+// file is then missing or empty, it has been lost and is not created again.
 const marker = "ration ledger\n"
 
-// connect opens the file, and makes it first when it is missing and may be made.
+// connect opens the file. It creates a missing file if create is set.
 func (l *Ledger) connect(create bool) error {
 	if privatefile.OnNetwork(filepath.Dir(l.path)) {
-		return l.misconfigured("it lies on a network file system", "put it on a local disk, or share a redis ledger")
+		return l.misconfigured("it lies on a network file system", "put it on a local disk, or share a Redis ledger")
 	}
 	if err := l.checkFiles(); err != nil {
 		return err
@@ -35,26 +35,26 @@ func (l *Ledger) connect(create bool) error {
 	info, err := os.Stat(l.path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return l.misconfigured("it is no regular file", "name a file")
+		return l.misconfigured("it is not a regular file", "name a file")
 	case err == nil && info.Size() > 0:
-		if err := l.use(); err == nil || !errors.Is(err, errEmpty) {
+		if err := l.openFile(); err == nil || !errors.Is(err, errEmpty) {
 			return l.explain(err, opening)
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return l.explain(err, opening)
 	}
 	if !create {
-		return l.absent()
+		return l.notFound()
 	}
 	return l.explain(l.create(), opening)
 }
 
-// checkFiles refuses files that another user may have chosen, and ones that
-// lie where another user may replace them. SQLite opens them by their paths
-// afterwards, so what remains is what this user, root and a trusted owner do meanwhile.
+// checkFiles refuses files that another user may have written or can replace.
+// SQLite opens them by their paths afterwards, so only this user, root and a
+// trusted owner can replace them in between.
 func (l *Ledger) checkFiles() error {
 	if info, err := os.Lstat(l.path); err == nil && info.IsDir() {
-		return nil // connect says so
+		return nil // connect returns the error
 	}
 	err := privatefile.Check(l.path, l.path+"-wal", l.path+"-shm", l.path+"-journal", l.lockPath())
 	if errors.Is(err, privatefile.ErrUnsafe) {
@@ -63,27 +63,27 @@ func (l *Ledger) checkFiles() error {
 	return l.explain(err, opening)
 }
 
-// errEmpty says that a database has nothing in it yet.
+// errEmpty means that a database is empty.
 var errEmpty = errors.New("empty")
 
-// use connects to the file, which must be a ledger's; errEmpty says that it is
-// none yet. It waits for a process that is making or closing it just now.
-func (l *Ledger) use() error {
+// openFile opens the file, which must be a ledger's or empty (errEmpty). It waits
+// for a process that is creating or closing it.
+func (l *Ledger) openFile() error {
 	for deadline := time.Now().Add(patience); ; {
-		if err := l.tryUse(); !busy(err) || time.Now().After(deadline) {
+		if err := l.tryOpenFile(); !busy(err) || time.Now().After(deadline) {
 			return err
 		}
 	}
 }
 
-func (l *Ledger) tryUse() error {
+func (l *Ledger) tryOpenFile() error {
 	c, err := open(l.path, l.sync)
 	if err != nil {
 		return err
 	}
-	c.script("BEGIN") // all three of one instant: another process may be making the tables just now
-	objects := integer(c.value("SELECT COUNT(*) FROM sqlite_schema"))
-	version, application := integer(c.value("PRAGMA user_version")), integer(c.value("PRAGMA application_id"))
+	c.script("BEGIN") // another process may be creating the tables
+	objects := integer(c.queryValue("SELECT COUNT(*) FROM sqlite_schema"))
+	version, application := integer(c.queryValue("PRAGMA user_version")), integer(c.queryValue("PRAGMA application_id"))
 	c.script("COMMIT")
 	info, statErr := os.Stat(l.path)
 	switch {
@@ -108,20 +108,21 @@ func (l *Ledger) tryUse() error {
 	return nil
 }
 
-// absent says that there is no ledger, or that there was one.
-func (l *Ledger) absent() error {
-	if known, err := privatefile.ReadFile(l.lockPath(), 1); err == nil && len(known) > 0 {
-		return l.gone()
+// notFound returns the error for a missing file: there is no ledger, or its file
+// was lost.
+func (l *Ledger) notFound() error {
+	if content, err := privatefile.ReadFile(l.lockPath(), 1); err == nil && len(content) > 0 {
+		return l.lostFile()
 	}
 	return fmt.Errorf("sqlite ledger %s: %w", l.path, ErrNoLedger)
 }
 
-func (l *Ledger) gone() error {
+func (l *Ledger) lostFile() error {
 	return l.lost("there was a ledger here, and its file is missing or empty",
-		"put it back, or remove "+filepath.Base(l.lockPath())+" beside it to begin with nothing spent")
+		"put it back, or remove "+filepath.Base(l.lockPath())+" beside it to start with nothing spent")
 }
 
-// create makes the ledger, unless another process is quicker.
+// create creates the ledger, unless another process has.
 func (l *Ledger) create() error {
 	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
 		return err
@@ -146,17 +147,17 @@ func (l *Ledger) create() error {
 	return nil
 }
 
-// createLocked makes the file itself, so that it and the two that SQLite puts
-// beside it are readable by their owner only. The caller holds the lock: to close a descriptor
-// of a file that SQLite has open elsewhere in this process would drop its locks.
+// createLocked creates the file itself instead of SQLite, so that only the owner
+// can read it and SQLite's other files. The caller holds the lock, because closing
+// a descriptor of a file that SQLite has open in this process drops its locks.
 func (l *Ledger) createLocked() error {
 	if info, err := l.lock.File().Stat(); err != nil {
 		return err
 	} else if info.Size() > 0 {
-		if err := l.use(); !errors.Is(err, errEmpty) && !missing(l.path) {
+		if err := l.openFile(); !errors.Is(err, errEmpty) && !missing(l.path) {
 			return err
 		}
-		return l.gone()
+		return l.lostFile()
 	}
 	file, err := privatefile.Create(l.path)
 	if err == nil {
@@ -165,16 +166,16 @@ func (l *Ledger) createLocked() error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := l.use(); !errors.Is(err, errEmpty) {
+	if err := l.openFile(); !errors.Is(err, errEmpty) {
 		return err
 	}
-	if err := l.lay(); err != nil {
+	if err := l.createTables(); err != nil {
 		return err
 	}
-	if err := l.use(); err != nil {
+	if err := l.openFile(); err != nil {
 		return err
 	}
-	return l.mark()
+	return l.writeMarker()
 }
 
 func missing(path string) bool {
@@ -182,14 +183,14 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// lay puts the tables into an empty file.
-func (l *Ledger) lay() error {
+// createTables creates the tables in an empty file.
+func (l *Ledger) createTables() error {
 	c, err := open(l.path, l.sync)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	if mode := text(c.value("PRAGMA journal_mode = WAL")); c.err == nil && mode != "wal" {
+	if mode := text(c.queryValue("PRAGMA journal_mode = WAL")); c.err == nil && mode != "wal" {
 		return l.misconfigured("its disk does not allow a write-ahead log", "put it on a local disk")
 	}
 	c.script("BEGIN IMMEDIATE")
@@ -198,8 +199,8 @@ func (l *Ledger) lay() error {
 	return c.err
 }
 
-// mark notes in the lock file that there is a ledger.
-func (l *Ledger) mark() error {
+// writeMarker writes marker to the lock file.
+func (l *Ledger) writeMarker() error {
 	info, err := l.lock.File().Stat()
 	if err != nil || info.Size() > 0 {
 		return err
@@ -208,8 +209,8 @@ func (l *Ledger) mark() error {
 	return err
 }
 
-// turns returns the lock file, opened when it is first needed: who only reads needs none.
-func (l *Ledger) turns() (*filelock.Lock, error) {
+// openLock returns the lock, whose file is opened by the first write.
+func (l *Ledger) openLock() (*filelock.Lock, error) {
 	l.opening.Lock()
 	defer l.opening.Unlock()
 	if l.lock != nil {
@@ -220,16 +221,16 @@ func (l *Ledger) turns() (*filelock.Lock, error) {
 		return nil, err
 	}
 	l.lock = lock
-	return lock, l.mark()
+	return lock, l.writeMarker()
 }
 
 func (l *Ledger) lockPath() string { return l.path + ".lock" }
 
-// check notices that the file was deleted, replaced or truncated: SQLite
-// would go on writing to what no other process sees.
-func (l *Ledger) check() error {
+// checkReplaced returns an error if the file was deleted, replaced or truncated,
+// because SQLite would continue to write to a file that no other process sees.
+func (l *Ledger) checkReplaced() error {
 	info, err := os.Stat(l.path)
-	const step = "put the file back, or open the ledger again to go on with what is there now"
+	const step = "put the file back, or open the ledger again to continue with the present file"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return l.lost("its file was deleted while in use", step)

@@ -69,8 +69,8 @@ func TestFilesAreTheOwners(t *testing.T) {
 	}
 }
 
-// TestMustExistMakesNothing is for commands that only look.
-func TestMustExistMakesNothing(t *testing.T) {
+// TestMustExistCreatesNothing: commands that only read create no ledger.
+func TestMustExistCreatesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "ration.db")
 	look := &sqliteledger.Options{MustExist: true}
 	if _, err := sqliteledger.Open(path, look); !errors.Is(err, sqliteledger.ErrNoLedger) || errors.Is(err, quota.ErrLedgerConfig) {
@@ -86,7 +86,7 @@ func TestMustExistMakesNothing(t *testing.T) {
 	}
 }
 
-// TestWrongFiles: a file that is no ledger is refused by name, and left as it was.
+// TestWrongFiles: a file that is not a ledger is refused and left unchanged.
 func TestWrongFiles(t *testing.T) {
 	text := func(t *testing.T, path string) { write(t, path, strings.Repeat("no database at all\n", 1000)) }
 	foreign := func(statement string) func(*testing.T, string) {
@@ -106,7 +106,7 @@ func TestWrongFiles(t *testing.T) {
 		says string
 	}{
 		{"text", text, quota.ErrLedgerConfig, "name another file"},
-		{"directory", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, quota.ErrLedgerConfig, "no regular file"},
+		{"directory", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, quota.ErrLedgerConfig, "not a regular file"},
 		{"below a file", func(t *testing.T, path string) { write(t, filepath.Dir(path), "x") }, quota.ErrLedgerConfig, "check the path"},
 		{"of another program", foreign("PRAGMA application_id = 7"), quota.ErrLedgerConfig, "another program"},
 		{"of a newer version", foreign("PRAGMA user_version = 99"), quota.ErrLedgerConfig, "upgrade"},
@@ -215,8 +215,8 @@ func TestDiskFull(t *testing.T) {
 	spend(t, l, 1, day)
 }
 
-// TestForeignWriter: a program that locks the file and keeps no turns, such as
-// a shell, is waited for, and then it is ErrLedgerDown.
+// TestForeignWriter: the ledger waits for a program that locks the file without the
+// lock file, such as a shell, and then returns ErrLedgerDown.
 func TestForeignWriter(t *testing.T) {
 	path, day := fresh(t), charge("day", 1000, hour)
 	l := open(t, path, nil)
@@ -254,7 +254,7 @@ func TestForeignWriter(t *testing.T) {
 	}
 }
 
-// TestResentAcrossReopen: what a client was granted is remembered by the file.
+// TestResentAcrossReopen: the file stores what a client was granted.
 func TestResentAcrossReopen(t *testing.T) {
 	path, day := fresh(t), charge("day", 100, hour)
 	batch := one(60, day)
@@ -281,7 +281,7 @@ func TestResentAcrossReopen(t *testing.T) {
 	}
 }
 
-// TestTwoConfigsOnOneFile: each is held to its own limits, over what both spent.
+// TestTwoConfigsOnOneFile: each has its own limits, over what both have spent.
 func TestTwoConfigsOnOneFile(t *testing.T) {
 	path := fresh(t)
 	old, now := open(t, path, nil), open(t, path, nil)
@@ -332,9 +332,9 @@ func overwrite(t *testing.T, path string, offset int64, n int) {
 	}
 }
 
-// TestOpenedWhileItIsMade: of many who open a file that is not there yet, one
-// makes it, and nobody sees it half made.
-func TestOpenedWhileItIsMade(t *testing.T) {
+// TestConcurrentCreation: of many processes that open a missing file, one creates
+// it, and none sees it incomplete.
+func TestConcurrentCreation(t *testing.T) {
 	for range 40 {
 		path := fresh(t)
 		results := make(chan error)

@@ -13,54 +13,55 @@ type label struct {
 	caller quota.Caller
 }
 
-// known is a label's id, and when it was last said to be in use.
-type known struct{ id, used int64 }
+// labelRow is the id of a label and when it was last used, to the hour.
+type labelRow struct{ id, used int64 }
 
-// Labels and clients that are no longer used are looked for now and then.
 const (
 	hour       = int64(time.Hour / time.Microsecond)
-	sweepEvery = 256
-	maxClients = 4096 // remembered for each log
+	sweepEvery = 256  // new labels, or clients, until old ones are deleted
+	maxClients = 4096 // whose last batch is kept in each log
 )
 
-func (t *tx) label(name label) int64 {
-	have, ok := t.ledger.labels[name]
-	if !ok {
-		have = t.findLabel(name)
+// labelID returns the id of a label, and inserts the label if necessary.
+func (t *tx) labelID(name label) int64 {
+	row, cached := t.ledger.labels[name]
+	if !cached {
+		row = t.findLabel(name)
 	}
-	if t.now-have.used > hour {
-		have.used = t.now
-		t.exec("label-touch", have.id, t.now)
-	} else if ok {
-		return have.id
+	if t.now-row.used > hour {
+		row.used = t.now
+		t.exec("label-touch", row.id, t.now)
+	} else if cached {
+		return row.id
 	}
 	if len(t.ledger.labels) >= 4096 {
 		clear(t.ledger.labels)
 	}
-	t.ledger.labels[name] = have
-	return have.id
+	t.ledger.labels[name] = row
+	return row.id
 }
 
-func (t *tx) findLabel(name label) known {
+func (t *tx) findLabel(name label) labelRow {
 	args := []driver.Value{name.method, name.caller.Lane, name.caller.Job, name.caller.Region}
-	if row := t.one("label", args...); row != nil {
-		return known{integer(row[0]), integer(row[1])}
+	if row := t.queryRow("label", args...); row != nil {
+		return labelRow{integer(row[0]), integer(row[1])}
 	}
-	have := known{used: t.now}
-	if row := t.one("label-insert", append(args, t.now)...); row != nil {
-		have.id = integer(row[0])
+	inserted := labelRow{used: t.now}
+	if row := t.queryRow("label-insert", append(args, t.now)...); row != nil {
+		inserted.id = integer(row[0])
 	}
-	if have.id%sweepEvery == 0 {
+	if inserted.id%sweepEvery == 0 {
 		t.exec("label-sweep", t.now-24*hour)
 		clear(t.ledger.labels)
 	}
-	return have
+	return inserted
 }
 
-// covered returns the ids of the labels that a coverage covers, as a JSON array.
-func (t *tx) covered(coverage *quota.Coverage) string {
+// coveredLabels returns the ids of the labels that a coverage covers, as a JSON
+// array.
+func (t *tx) coveredLabels(coverage *quota.Coverage) string {
 	ids := []byte{'['}
-	t.each("labels", func(row []driver.Value) {
+	t.query("labels", func(row []driver.Value) {
 		caller := quota.Caller{Lane: text(row[2]), Job: text(row[3]), Region: text(row[4])}
 		if coverage.Covers(text(row[1]), caller) {
 			if len(ids) > 1 {

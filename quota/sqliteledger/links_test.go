@@ -32,7 +32,8 @@ func TestLedgerBehindALink(t *testing.T) {
 	}
 }
 
-// TestLedgerThatOthersMayWrite: whoever writes to the file decides what is spent.
+// TestLedgerThatOthersMayWrite: another user who may write to the file could change
+// what is spent.
 func TestLedgerThatOthersMayWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
 	open(t, path, nil).Close()
@@ -44,9 +45,9 @@ func TestLedgerThatOthersMayWrite(t *testing.T) {
 	}
 }
 
-// TestALockThatBecameALinkPanics: the lock of a ledger that is open already is
+// TestLockReplacedByALink: the lock of a ledger that is open already is
 // opened with its first write.
-func TestALockThatBecameALinkPanics(t *testing.T) {
+func TestLockReplacedByALink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "ration.db"), filepath.Join(dir, "victim")
 	open(t, path, nil).Close()

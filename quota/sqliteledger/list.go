@@ -16,54 +16,53 @@ import (
 type list struct {
 	coverage *quota.Coverage
 	key      string // of the coverage
-	kind     string // which statements are its: "entry" for the log itself, else "record"
-	row      int64  // in lists, 0 before it is written
-	id       int64  // of the log itself, else the row
+	kind     string // prefix of its statements: "entry" for log.all, else "record"
+	row      int64  // in the table lists; 0 before it is written
+	id       int64  // the log's for log.all, else the row
 	use      decide.Use
-	changed  bool // use is to be written
-	newest   point
-	trimAt   int64 // nothing need be trimmed before
+	changed  bool // use has not been written
+	newest   record
+	trimAt   int64 // when to trim next
 
-	stretches []stretch // what is known of the rest
-	asked     int       // how many questions stretches have answered
-	tail      stretch   // the newest records of this handle; no points: none
+	segments []segment // cached records
+	asked    int       // how many questions were asked of segments
+	tail     segment   // the newest records that this Ledger added
 }
 
-// turn begins another generation of the list's use when the present one is
-// over, and returns the longest horizon in use.
-func (l *list) turn(now int64) int64 {
+// rotate rotates the use of the list and returns the longest horizon in use.
+func (l *list) rotate(now int64) int64 {
 	if l.use.Rotate(now) {
 		l.changed = true
 	}
 	return l.use.Horizon()
 }
 
-// push notes a record that was added. What an empty window then holds is
-// answered from the tail, without a look into the file.
-func (l *list) push(p point) {
+// push caches a record that was added, so that questions about records since the
+// file was opened need no query.
+func (l *list) push(r record) {
 	const most = 256
-	switch n := len(l.tail.points); {
-	case n == 0 && l.newest == point{}:
-		l.tail.before = point{stamp: math.MinInt64}
+	switch n := len(l.tail.records); {
+	case n == 0 && l.newest == record{}:
+		l.tail.before = record{stamp: math.MinInt64}
 	case n == 0:
 		l.tail.before = l.newest
 	case n == 2*most:
-		l.tail.before = l.tail.points[most-1]
-		l.tail.points = append(l.tail.points[:0], l.tail.points[most:]...)
+		l.tail.before = l.tail.records[most-1]
+		l.tail.records = append(l.tail.records[:0], l.tail.records[most:]...)
 	}
-	l.tail.points = append(l.tail.points, p)
-	l.newest = p
+	l.tail.records = append(l.tail.records, r)
+	l.newest = r
 }
 
-// forget drops what is known of the records but the newest.
-func (l *list) forget() {
-	l.stretches, l.tail, l.trimAt = nil, stretch{}, 0
+// dropCache drops the cached records, except the newest.
+func (l *list) dropCache() {
+	l.segments, l.tail, l.trimAt = nil, segment{}, 0
 }
 
-// point is a running total and the stamp that it was reached at.
-type point struct{ stamp, total int64 }
+// record is a stamp and the running total at it.
+type record struct{ stamp, total int64 }
 
-// amount returns what an entry counts for here.
+// amount returns how much units and calls count for under a coverage.
 func amount(c *quota.Coverage, units, calls int64) int64 {
 	if c.Measure == quota.Calls {
 		return calls
@@ -71,8 +70,9 @@ func amount(c *quota.Coverage, units, calls int64) int64 {
 	return units
 }
 
-// view is a list in one transaction. It answers through the tables' keys, at a cost
-// that does not depend on the length of the log, and most often from a stretch that is known.
+// view is a list in a transaction. It reads the tables by their keys, at a cost
+// that does not depend on the length of the log, and usually finds the records in
+// a cached segment.
 type view struct {
 	*tx
 	*list
@@ -88,37 +88,38 @@ func (v view) Before(at int64) int64 {
 	if at > v.newest.stamp {
 		return v.newest.total
 	}
-	s := v.stretch(at)
-	i := sort.Search(len(s.points), func(i int) bool { return s.points[i].stamp >= at })
+	s := v.segment(at)
+	i := sort.Search(len(s.records), func(i int) bool { return s.records[i].stamp >= at })
 	if i == 0 {
 		return s.before.total
 	}
-	return s.points[i-1].total
+	return s.records[i-1].total
 }
 
-// before reads the newest record stamped before an instant, or zeros, and
-// after the oldest one stamped after it.
-func (v view) before(at int64) point { return v.point("-before", at) }
-func (v view) after(at int64) point  { return v.point("-after", at, int64(1)) }
+// before returns the newest record stamped before an instant, and after returns
+// the oldest one stamped after it. If there is none, they return zeros.
+func (v view) before(at int64) record { return v.readRecord("-before", at) }
+func (v view) after(at int64) record  { return v.readRecord("-after", at, int64(1)) }
 
-func (v view) point(query string, args ...driver.Value) (p point) {
+func (v view) readRecord(query string, args ...driver.Value) (r record) {
 	v.flush()
-	v.look(v.kind+query, func(row []driver.Value) { p = point{integer(row[0]), integer(row[1])} }, append([]driver.Value{v.id}, args...)...)
-	return p
+	args = append([]driver.Value{v.id}, args...)
+	v.lookup(v.kind+query, func(row []driver.Value) { r = record{integer(row[0]), integer(row[1])} }, args...)
+	return r
 }
 
-// Reach implements decide.List. Where the record is not in a stretch that is
-// known or close to one it narrows down the stamps between two records, by
-// halves and in between by the share of the total that is sought, which is
-// where the record is when the calls come evenly.
+// Reach implements decide.List. If the record is neither in a cached segment nor
+// close to one, Reach searches the stamps between two records, alternately by
+// bisection and by interpolation of the total, which is exact for evenly spaced
+// calls.
 func (v view) Reach(total int64) int64 {
-	p, ok := v.reached(total)
-	if s := v.behind(total); !ok && s != nil {
+	r, ok := v.reachCached(total)
+	if s := v.segmentBefore(total); !ok && s != nil {
 		v.extend(s, total)
-		p, ok = v.reached(total)
+		r, ok = v.reachCached(total)
 	}
 	if ok {
-		return p.stamp
+		return r.stamp
 	}
 	low, high := v.after(math.MinInt64), v.newest
 	if low.total >= total {
@@ -145,12 +146,12 @@ func (v view) Reach(total int64) int64 {
 	return high.stamp
 }
 
-// trimChunk bounds how many records one transaction deletes from one list.
+// trimChunk is the most records that one transaction deletes from one list.
 const trimChunk = 512
 
-// trim deletes what no window can see any more, but for the newest of it,
-// which holds the total to subtract. It waits until a sixteenth of what is kept
-// is due, since every deletion writes a page of its own.
+// trim deletes what no window can see, except the newest such record, which holds
+// the total to subtract. It waits until a sixteenth of what is kept has expired,
+// because every deletion writes a page.
 func (v view) trim(horizon int64) {
 	if v.now < v.trimAt {
 		return
@@ -168,10 +169,10 @@ func (v view) trim(horizon int64) {
 	}
 }
 
-// due returns when a record is worth deleting: when the one after it can be
-// subtracted instead, and a little later.
-func (v view) due(p point, horizon int64) int64 {
-	next := v.after(p.stamp)
+// due returns when to delete a record: a while after its successor can be
+// subtracted instead.
+func (v view) due(r record, horizon int64) int64 {
+	next := v.after(r.stamp)
 	if next.stamp == 0 {
 		next.stamp = v.now
 	}
@@ -179,24 +180,24 @@ func (v view) due(p point, horizon int64) int64 {
 	return next.stamp + kept + kept/16
 }
 
-// computed is a list of a coverage that the ledger keeps none of, read from
-// the log. It is for Standings, which writes nothing.
-type computed []point
+// computedList is a list that is computed from the entries, for Standings, which
+// writes nothing.
+type computedList []record
 
-// compute reads what coverage counts in a log since an instant.
-func (t *tx) compute(log int64, coverage *quota.Coverage, since int64) computed {
-	var c computed
+// computeList computes what a coverage counts in a log since an instant.
+func (t *tx) computeList(log int64, coverage *quota.Coverage, since int64) computedList {
+	var c computedList
 	total := int64(0)
-	labels := t.covered(coverage)
-	t.each("list-compute", func(row []driver.Value) {
+	labels := t.coveredLabels(coverage)
+	t.query("list-compute", func(row []driver.Value) {
 		total += integer(row[1])
-		c = append(c, point{integer(row[0]), total})
+		c = append(c, record{integer(row[0]), total})
 	}, log, since, coverage.Measure == quota.Calls, labels)
 	return c
 }
 
 // Newest implements decide.List.
-func (c computed) Newest() (stamp, total int64) {
+func (c computedList) Newest() (stamp, total int64) {
 	if len(c) == 0 {
 		return 0, 0
 	}
@@ -204,20 +205,20 @@ func (c computed) Newest() (stamp, total int64) {
 }
 
 // Before implements decide.List.
-func (c computed) Before(at int64) int64 {
+func (c computedList) Before(at int64) int64 {
 	_, total := c[:sort.Search(len(c), func(i int) bool { return c[i].stamp >= at })].Newest()
 	return total
 }
 
 // Reach implements decide.List.
-func (c computed) Reach(total int64) int64 {
+func (c computedList) Reach(total int64) int64 {
 	return c[sort.Search(len(c)-1, func(i int) bool { return c[i].total >= total })].stamp
 }
 
-var errCoverage = errors.New("a coverage that cannot be read")
+var errCoverage = errors.New("a malformed coverage")
 
-// parseCoverage reads a coverage from its key: words in Go's quotes, each list
-// of them behind its letter.
+// parseCoverage parses the key of a coverage: lists of words in Go's quotes, each
+// after its letter.
 func parseCoverage(key string) (*quota.Coverage, error) {
 	var c quota.Coverage
 	rest, counted := strings.CutPrefix(key, "calls")

@@ -15,15 +15,14 @@ var migration string
 //go:embed migrate_sums.sql
 var migrationToSums string
 
-// migrationPatience is how long a process waits for another that migrates the
-// file: some two seconds for a million entries.
+// migrationPatience is how long a process waits for another to migrate the file,
+// which takes about two seconds for a million entries.
 const migrationPatience = 30 * time.Second
 
-// migrate gives a file of an older version the tables of the present one, in
-// one transaction: whoever dies in the middle leaves the old file. It takes its
-// turn among the processes that have the file open.
+// migrate upgrades the tables of an older version in one transaction. It locks the
+// file against the processes that have it open.
 func (l *Ledger) migrate(c *conn) error {
-	if l.lock == nil { // else the caller has the turn
+	if l.lock == nil { // else the caller holds the lock
 		lock, err := filelock.Open(l.lockPath())
 		if err != nil {
 			return err
@@ -39,7 +38,7 @@ func (l *Ledger) migrate(c *conn) error {
 	if c.script("BEGIN IMMEDIATE"); c.err != nil {
 		return c.err
 	}
-	switch version := integer(c.value("PRAGMA user_version")); version { // the present one if another process was quicker
+	switch version := integer(c.queryValue("PRAGMA user_version")); version { // the present one if another process has migrated
 	case 1:
 		c.script(migration)
 		c.script(fmt.Sprint("UPDATE lists SET since = ", l.now().UnixMicro()))

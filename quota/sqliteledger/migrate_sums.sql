@@ -1,4 +1,4 @@
--- The tables of version 3 become those of version 4, in one transaction.
+-- Upgrades the tables of version 3 to version 4.
 
 CREATE TABLE sums (
   log     INTEGER NOT NULL,

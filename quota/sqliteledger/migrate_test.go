@@ -73,9 +73,9 @@ func charges(t testing.TB) (day, calendar, searches, each *quota.Charge) {
 		charge("each", 1000, quota.Counter(10*time.Minute), "videos.list")
 }
 
-// TestFileOfTheFirstReleaseIsRefused: it is read instead, as the first release
-// said that it stands.
-func TestFileOfTheFirstReleaseIsRefused(t *testing.T) {
+// TestFileOfTheFirstRelease: a migrated file has the standings that the first
+// release showed.
+func TestFileOfTheFirstRelease(t *testing.T) {
 	l, clock := ofFirstRelease(t)
 	day, calendar, searches, each := charges(t)
 	at := func(value string) time.Time {
@@ -120,8 +120,8 @@ func TestFileOfTheFirstReleaseIsRefused(t *testing.T) {
 	}
 }
 
-// TestEntriesOfTheFirstReleaseHaveNoKind: it is derived from what they count.
-func TestEntriesOfTheFirstReleaseHaveNoKind(t *testing.T) {
+// TestEntryKindsOfTheFirstRelease: the kind is derived from what the entry counts.
+func TestEntryKindsOfTheFirstRelease(t *testing.T) {
 	l, _ := ofFirstRelease(t)
 	type seen struct {
 		Kind         quota.EntryKind
@@ -147,9 +147,9 @@ func TestEntriesOfTheFirstReleaseHaveNoKind(t *testing.T) {
 	}
 }
 
-// TestBatchOfTheFirstReleaseIsChargedAgain: the memory of clients comes along,
-// and so do the entries that are settled later.
-func TestBatchOfTheFirstReleaseIsChargedAgain(t *testing.T) {
+// TestRepeatedBatchOfTheFirstRelease: the last batches of clients are migrated, and
+// so are entries that are settled later.
+func TestRepeatedBatchOfTheFirstRelease(t *testing.T) {
 	l, _ := ofFirstRelease(t)
 	day, _, _, _ := charges(t)
 	batch := &quota.Batch{Account: "my-project", Client: 42, Seq: 7}
@@ -177,9 +177,9 @@ func TestBatchOfTheFirstReleaseIsChargedAgain(t *testing.T) {
 	}
 }
 
-// TestMigratedTablesAreOthers: a migrated file and a new one have the same
-// columns and indices.
-func TestMigratedTablesAreOthers(t *testing.T) {
+// TestMigratedTables: a migrated file and a new one have the same columns and
+// indices.
+func TestMigratedTables(t *testing.T) {
 	const columns = `SELECT m.type || ' ' || m.name || ' ' || IFNULL((SELECT group_concat(name || ' ' || type || ' ' || "notnull" || ' ' || pk)
 		FROM pragma_table_info(m.name)), '') FROM sqlite_schema m WHERE name <> 'logs' ORDER BY m.type, m.name`
 	var all [3][]string
@@ -224,7 +224,7 @@ func ofVersion2(t testing.TB) string {
 	return path
 }
 
-// TestVersionThreeIsUpgraded: a log that was kept without sums is added up all the same.
+// TestVersionThreeIsUpgraded: entries from before sums were stored are added up too.
 func TestVersionThreeIsUpgraded(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)
@@ -256,10 +256,10 @@ func raw(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-// TestFirstReleaseGoesOnInAMigratedFile: a process of the first release that
+// TestFirstReleaseInAMigratedFile: a process of the first release that
 // has the file open begins every operation on a log with one statement, which
 // fails with a name that says why; one that opens the file reads its version.
-func TestFirstReleaseGoesOnInAMigratedFile(t *testing.T) {
+func TestFirstReleaseInAMigratedFile(t *testing.T) {
 	const first = `SELECT g.log, g.horizon, e.stamp, e.total FROM logs g LEFT JOIN entries e
 		ON e.log = g.log AND e.stamp = (SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1)
 		WHERE g.account = ?1 AND g.key = ?2`
@@ -314,7 +314,7 @@ func TestKilledWhileMigrating(t *testing.T) {
 	}
 }
 
-// TestMigratedByManyAtOnce: one of many does it, and none sees the middle.
+// TestMigratedByManyAtOnce: one process migrates, and none sees a partial file.
 func TestMigratedByManyAtOnce(t *testing.T) {
 	day, _, searches, each := charges(t)
 	clock := &ledgertest.Clock{}

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 var shared = charge("day", 20_000, quota.Sliding(time.Hour))
 
-// act is the other process.
+// act is the main function of the other process.
 func act(role, path string) error {
 	role, client, _ := strings.Cut(role, " ")
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
@@ -182,8 +182,8 @@ func TestEightProcesses(t *testing.T) {
 	}
 }
 
-// spenders starts so many processes that spend until the budget is full, and
-// returns what each was granted.
+// spenders starts n processes that spend until the budget is full, and returns
+// what each was granted.
 func spenders(t *testing.T, path string, n int) (granted []int) {
 	t.Helper()
 	cmds, outs := make([]*exec.Cmd, n), make([]*bufio.Scanner, n)

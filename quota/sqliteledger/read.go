@@ -17,7 +17,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		g := t.load(logName{account, key})
 		judge := t.judge(g.name)
 		for i, charge := range charges {
-			standings[i] = judge.Standing(&onlooker{book{t, g}}, charge)
+			standings[i] = judge.Standing(&readOnly{txLog{t, g}}, charge)
 		}
 	})
 	if err != nil {
@@ -26,36 +26,35 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return standings, nil
 }
 
-// onlooker is a log whose lists are looked at, and none is made.
-type onlooker struct{ book }
+// readOnly is a txLog that adds no lists and counters to its log.
+type readOnly struct{ txLog }
 
 // List implements decide.Log.
-func (o *onlooker) List(coverage *quota.Coverage, window *quota.Window) decide.List {
+func (o *readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 	g, horizon := o.of, window.Horizon().Microseconds()
 	if window.Estimate() {
 		length := window.Length().Microseconds()
-		if c := g.find(coverage, length); c != nil {
+		if c := g.findCounter(coverage, length); c != nil {
 			return &c.Counter
 		}
 		c := &decide.Counter{Length: length}
-		o.count(g, c, coverage)
+		o.fillCounter(g, c, coverage)
 		return c
 	}
 	l := g.lists[coverage.Key()]
 	switch {
 	case g.id == 0:
-		return computed(nil)
+		return computedList(nil)
 	case l == g.all, l != nil && l.use.Horizon() >= horizon:
 		return view{o.tx, l}
 	}
-	return o.compute(g.id, coverage, o.now-decide.Retain(horizon))
+	return o.computeList(g.id, coverage, o.now-decide.Retain(horizon))
 }
 
 // pageSize is how many entries are read in one transaction.
 const pageSize = 500
 
-// Entries implements quota.Ledger. No transaction is open while the caller
-// looks at a page.
+// Entries implements quota.Ledger. It reads each page in a transaction of its own.
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return decide.Pages(query, pageSize, func(p decide.Page) (page []quota.Entry, err error) {
 		name := "page"
@@ -64,12 +63,12 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 		}
 		err = l.read(ctx, func(t *tx) {
 			page = page[:0]
-			row := t.one("log", query.Account, query.Key)
+			row := t.queryRow("log", query.Account, query.Key)
 			if row == nil {
 				return
 			}
 			id, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
-			t.each(name, func(row []driver.Value) { page = append(page, readEntry(row)) }, id, max(p.From, oldest), p.Until, int64(p.Most))
+			t.query(name, func(row []driver.Value) { page = append(page, readEntry(row)) }, id, max(p.From, oldest), p.Until, int64(p.Most))
 		})
 		if p.Newest {
 			slices.Reverse(page)
@@ -78,7 +77,7 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 	})
 }
 
-// readEntry reads a row of a page.
+// readEntry converts a row of a page.
 func readEntry(row []driver.Value) quota.Entry {
 	return quota.Entry{
 		At:     decide.Instant(integer(row[0])),
@@ -94,11 +93,11 @@ func readEntry(row []driver.Value) quota.Entry {
 // Keys implements quota.Ledger.
 func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for last := ""; ; { // the account's own log, which is no key's
+		for last := ""; ; { // the empty key is the account's own log
 			var page []string
 			err := l.read(ctx, func(t *tx) {
 				page = page[:0]
-				t.each("keys", func(row []driver.Value) { page = append(page, text(row[0])) }, account, last, int64(pageSize))
+				t.query("keys", func(row []driver.Value) { page = append(page, text(row[0])) }, account, last, int64(pageSize))
 			})
 			if err != nil {
 				yield("", err)

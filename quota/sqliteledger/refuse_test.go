@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestRefusalNeedsNoTurn: what is refused from memory waits for nobody, and is
-// refused no longer than it should be: until another handle gives units back, or time does.
-func TestRefusalNeedsNoTurn(t *testing.T) {
+// TestRefusalNeedsNoLock: a refusal from the cache does not wait, and lasts no longer
+// than it should: until another handle or time returns units.
+func TestRefusalNeedsNoLock(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
 	day := charge("day", 5, hour)
@@ -75,8 +75,8 @@ func TestRefusalNeedsNoTurn(t *testing.T) {
 	}
 }
 
-// TestResentBatchIsRefusedFromMemory: batches with an id are refused from memory
-// too, but for one that was granted before.
+// TestResentBatchIsRefusedFromMemory: batches with an id are refused from the cache
+// too, unless they were granted before.
 func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 	l, clock := timed(t)
 	watcher := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now})
@@ -114,9 +114,9 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 	}
 }
 
-// TestACallerThatGivesUpIsToldThatAllIsWell: what was not done because the
-// handle was busy until the caller's context ended is an error.
-func TestACallerThatGivesUpIsToldThatAllIsWell(t *testing.T) {
+// TestCanceledWhileBusy: an operation that the handle was too busy to begin before
+// the caller's context ended returns an error.
+func TestCanceledWhileBusy(t *testing.T) {
 	l, _ := timed(t)
 	day := charge("day", 100, hour)
 	receipt := spend(t, l, 40, day)

@@ -16,7 +16,7 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 			t.save(g)
 		}
 		if key == "" {
-			t.recool(g)
+			t.shortenCooldowns(g)
 		}
 	})
 	if err != nil {
@@ -25,24 +25,24 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 	return int(changed), nil
 }
 
-// recool shortens the cooldowns that were set while the clock was ahead.
-func (t *tx) recool(g *log) {
+// shortenCooldowns shortens the cooldowns that were set while the clock was ahead.
+func (t *tx) shortenCooldowns(g *log) {
 	for budget, c := range g.cooldowns {
 		if c, changed := decide.ShortenCooldown(*c, t.now); changed {
 			t.exec("cooldown-shorten", g.name.account, budget, c.Until.UnixMicro())
-			t.ledger.forget() // the logs of the account's keys know it too
+			t.ledger.dropCache() // the logs of the account's keys have the cooldown too
 		}
 	}
 }
 
-// restamp gives the entries and the counts that are ahead of now a stamp that
-// is not, and returns how many there were.
+// restamp moves the entries and counts that are stamped after now to stamps up to
+// now and returns their number.
 func (t *tx) restamp(g *log) int64 {
 	entries := t.restampEntries(g)
 	changed := entries
 	for _, c := range g.counters {
 		if entries > 0 {
-			t.recountAll(g, c)
+			t.refillCounter(g, c)
 		} else if c.Restamp(t.now) {
 			changed++
 		}
@@ -60,11 +60,11 @@ func (t *tx) restamp(g *log) int64 {
 	return changed
 }
 
-// recountAll makes a counter say what the restamped entries say, unless it
-// counts calls that have none: they came before entries were kept.
-func (t *tx) recountAll(g *log, c *counter) {
+// refillCounter computes a counter from the restamped entries, unless it also
+// counts calls from before the log kept entries.
+func (t *tx) refillCounter(g *log, c *counter) {
 	fresh := decide.Counter{Length: c.Length}
-	t.count(g, &fresh, c.coverage)
+	t.fillCounter(g, &fresh, c.coverage)
 	if fresh.Past+fresh.Present >= c.Past+c.Present {
 		c.Counter = fresh
 	} else {
@@ -72,10 +72,10 @@ func (t *tx) recountAll(g *log, c *counter) {
 	}
 }
 
-// restampEntries moves the entries that are stamped ahead of now to the
-// microseconds up to now, or right behind the one before them.
+// restampEntries moves the entries that are stamped after now to the microseconds
+// up to now, or right after the entry before them.
 func (t *tx) restampEntries(g *log) int64 {
-	row := t.one("entries-ahead", g.id, t.now)
+	row := t.queryRow("entries-ahead", g.id, t.now)
 	if row == nil || integer(row[0]) == 0 {
 		return 0
 	}
@@ -83,13 +83,13 @@ func (t *tx) restampEntries(g *log) int64 {
 	before := view{t, g.all}.before(t.now + 1).stamp
 	before = max(before, t.now-n)
 	if before+n == g.all.newest.stamp {
-		return 0 // they are there already
+		return 0 // they have these stamps already
 	}
 	t.exec("sums-ahead", g.id, t.now)
 	t.exec("entries-aside", g.id, t.now)
 	t.exec("entries-restamp", g.id, before)
 	g.all.newest.stamp = before + n
-	g.all.forget()
+	g.all.dropCache()
 	for _, l := range g.lists {
 		if l != g.all {
 			t.fill(g, l)

@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// timed opens a ledger with a clock of its own, as a user with many rows would have it.
+// timed opens a ledger with a clock of its own and without syncing.
 func timed(t *testing.T) (*sqliteledger.Ledger, *ledgertest.Clock) {
 	clock := &ledgertest.Clock{}
 	clock.Set(noon)
@@ -29,8 +29,8 @@ func count(t *testing.T, l *sqliteledger.Ledger, what string) int64 {
 	return n
 }
 
-// TestNothingIsScanned holds every statement to the tables' keys, so that what
-// it costs does not grow with the log.
+// TestNothingIsScanned: every statement uses an index, so that its cost does not
+// grow with the log.
 func TestNothingIsScanned(t *testing.T) {
 	l := open(t, fresh(t), nil)
 	plans, err := l.Plans()
@@ -54,8 +54,8 @@ func TestNothingIsScanned(t *testing.T) {
 	}
 }
 
-// TestStormOfTenThousand: when all expires at once, every answer is right at
-// once, and the rows go in steps.
+// TestStormOfTenThousand: when all entries expire at once, answers are right at once
+// and rows are deleted in steps.
 func TestStormOfTenThousand(t *testing.T) {
 	const n = 10_000
 	l, clock := timed(t)
@@ -136,8 +136,8 @@ func TestSteadySpendingStaysSmall(t *testing.T) {
 	}
 }
 
-// TestIdleKeysGo: the log of a client that has left does not stay.
-func TestIdleKeysGo(t *testing.T) {
+// TestIdleKeysAreDropped: the log of a client that has left is deleted.
+func TestIdleKeysAreDropped(t *testing.T) {
 	l, clock := timed(t)
 	each := charge("each", 60, quota.Sliding(time.Minute))
 	estimate := charge("estimate", 1000, quota.Counter(time.Minute), "videos.list")
@@ -173,8 +173,8 @@ func TestIdleKeysGo(t *testing.T) {
 	}
 }
 
-// TestEveryKeyStaysInMemory: what a handle knows of the file has a bound.
-func TestEveryKeyStaysInMemory(t *testing.T) {
+// TestCacheIsBounded: a handle caches a limited number of logs.
+func TestCacheIsBounded(t *testing.T) {
 	if n, err := open(t, fresh(t), nil).KnownLogs(3000); err != nil || n > 1024 {
 		t.Errorf("%d logs in memory, %v; want 1024 at most", n, err)
 	}

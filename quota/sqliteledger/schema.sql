@@ -1,37 +1,37 @@
--- The ledger's tables, version 4; migrate.go makes them of those of older versions.
--- Instants and durations are microseconds, instants since the Unix epoch. Stamps
--- are unique and rising within a log. Totals are running totals and do not
--- fall as stamps rise, so that what a window holds is the difference of two.
+-- The ledger's tables, version 4; migrate.go upgrades those of older versions.
+-- Instants are microseconds since the Unix epoch, durations are microseconds.
+-- Stamps are unique and increase within a log. Totals are running totals and never
+-- fall as stamps increase, so that what a window holds is the difference of two.
 
 -- A log of all calls of one account, or of one key of it.
 CREATE TABLE account_logs (
   log     INTEGER PRIMARY KEY,
   account TEXT    NOT NULL,
   key     TEXT    NOT NULL,
-  horizon INTEGER NOT NULL, -- how far back its entries matter; 0: to no window
-  due     INTEGER,          -- of a key's log: when to look whether it is idle
-  newest  INTEGER NOT NULL DEFAULT 0, -- a stamp as late as any that neither an entry nor a counter has
+  horizon INTEGER NOT NULL, -- how far back its entries are kept; 0: none are
+  due     INTEGER,          -- of a key's log: when to check whether it is idle
+  newest  INTEGER NOT NULL DEFAULT 0, -- the newest stamp, if no entry and no counter has it
   UNIQUE (account, key)
 ) STRICT;
 CREATE INDEX logs_due ON account_logs (due) WHERE due IS NOT NULL;
 
--- What entries have in common.
+-- The method and caller of entries.
 CREATE TABLE labels (
   label  INTEGER PRIMARY KEY,
   method TEXT    NOT NULL,
   lane   TEXT    NOT NULL,
   job    TEXT    NOT NULL,
   region TEXT    NOT NULL,
-  used   INTEGER NOT NULL, -- when it was last needed, within an hour
+  used   INTEGER NOT NULL, -- when it was last used, to the hour
   UNIQUE (method, lane, job, region)
 ) STRICT;
 
--- The newest entry of a log, and the newest of those that no window can see, are
--- never trimmed: they hold the last stamp and the total to subtract.
+-- The newest entry of a log, and the newest that no window can see, are never
+-- trimmed: they hold the last stamp and the total to subtract.
 CREATE TABLE entries (
   log    INTEGER NOT NULL,
   stamp  INTEGER NOT NULL,
-  total  INTEGER NOT NULL, -- of units, this entry's included
+  total  INTEGER NOT NULL, -- of units, including this entry's
   units  INTEGER NOT NULL,
   calls  INTEGER NOT NULL,
   label  INTEGER NOT NULL,
@@ -41,10 +41,10 @@ CREATE TABLE entries (
   PRIMARY KEY (log, stamp)
 ) STRICT, WITHOUT ROWID;
 
--- What the entries stamped at or after since and before until add up to: one
--- row for each label and kind among them. Those of one since are a block. A
--- block begins where the one before it ends and is never changed: each of its
--- entries has more than quota.MaxSettle newer ones. It goes when its first entry is trimmed.
+-- Sums of the entries stamped at or after since and before until: one row for each
+-- label and kind. The rows with the same since are a block. A block begins where the
+-- one before it ends. It never changes, because each of its entries has more than
+-- quota.MaxSettle newer ones, and is deleted when its first entry is trimmed.
 CREATE TABLE sums (
   log     INTEGER NOT NULL,
   since   INTEGER NOT NULL,
@@ -59,11 +59,10 @@ CREATE TABLE sums (
   PRIMARY KEY (log, since, label, kind)
 ) STRICT, WITHOUT ROWID;
 
--- One list for each coverage that a log was asked for, and how far back it was
--- asked lately: a decide.Use. The list of the empty coverage is the log itself,
--- and that of 'history' says for how long entries are to be listed; these two
--- have no records. A list that is no longer in use has zeros, and goes with
--- the last of its records.
+-- One list for each coverage that a log was asked for, with its decide.Use. The
+-- list of the empty coverage is the log itself, and that of 'history' has the use
+-- of quota.Batch.History; these two have no records. The use of a list that is no
+-- longer in use is zero, and the list is deleted with the last of its records.
 CREATE TABLE lists (
   list     INTEGER PRIMARY KEY,
   log      INTEGER NOT NULL,
@@ -90,8 +89,8 @@ CREATE TABLE counters (
   start    INTEGER NOT NULL, -- of the present period
   present  INTEGER NOT NULL,
   past     INTEGER NOT NULL,
-  asked    INTEGER NOT NULL, -- when it was asked last, within an hour
-  newest   INTEGER NOT NULL, -- the stamp at which it was written last
+  asked    INTEGER NOT NULL, -- when it was last used, to the hour
+  newest   INTEGER NOT NULL, -- the log's newest stamp when it was last written
   UNIQUE (log, coverage, length)
 ) STRICT;
 

@@ -14,19 +14,19 @@ func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.
 	if units < 0 || units > quota.MaxUnits {
 		return fmt.Errorf("%w: settled to %d units", quota.ErrBadCall, units)
 	}
-	return l.correct(ctx, receipt, int64(units), 1)
+	return l.settle(ctx, receipt, int64(units), 1)
 }
 
 // Refund implements quota.Ledger.
 func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
-	return l.correct(ctx, receipt, 0, 0)
+	return l.settle(ctx, receipt, 0, 0)
 }
 
-func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units, calls int64) error {
+func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls int64) error {
 	stays := false
 	err := l.write(ctx, func(t *tx) {
 		g := t.log(logName{receipt.Account, receipt.Key})
-		stays = !t.correct(g, receipt, units, calls)
+		stays = !t.settle(g, receipt, units, calls)
 		t.save(g)
 	})
 	if err == nil && stays {
@@ -35,13 +35,14 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units, call
 	return err
 }
 
-// correct changes the entry of a receipt, and reports false when it must stay.
-func (t *tx) correct(g *log, receipt quota.Receipt, units, calls int64) bool {
+// settle changes the entry of a receipt. It reports false if the entry is too old
+// to be changed in place.
+func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
 	stamp := receipt.At.UnixMicro()
-	before, found := t.recorded(g, receipt.ID, stamp)
+	before, found := t.findEntry(g, receipt.ID, stamp)
 	if !found {
-		if was := receipt.Recorded; was != nil && g.id != 0 && !g.keeps() {
-			g.recount(stamp, wasRecorded(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
+		if was := receipt.Recorded; was != nil && g.id != 0 && !g.keepsEntries() {
+			g.adjustCounters(stamp, recordedEntry(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
 		}
 		return true
 	}
@@ -53,7 +54,7 @@ func (t *tx) correct(g *log, receipt quota.Receipt, units, calls int64) bool {
 	if now == before {
 		return true
 	}
-	if row := t.one("entry-newer", g.id, stamp, int64(quota.MaxSettle+1)); row != nil && integer(row[0]) > quota.MaxSettle {
+	if row := t.queryRow("entry-newer", g.id, stamp, int64(quota.MaxSettle+1)); row != nil && integer(row[0]) > quota.MaxSettle {
 		if now.units < before.units || now.calls < before.calls {
 			return false
 		}
@@ -66,20 +67,19 @@ func (t *tx) correct(g *log, receipt quota.Receipt, units, calls int64) bool {
 	t.exec("entry-settle", g.id, stamp, now.units, now.calls, int64(now.kind))
 	for _, l := range g.lists {
 		if l.coverage.Covers(now.method, now.caller) {
-			t.shift(l, stamp, amount(l.coverage, now.units, now.calls)-amount(l.coverage, before.units, before.calls))
+			t.adjust(l, stamp, amount(l.coverage, now.units, now.calls)-amount(l.coverage, before.units, before.calls))
 		}
 	}
-	g.recount(stamp, &before, &now)
+	g.adjustCounters(stamp, &before, &now)
 	return true
 }
 
-// recorded returns the entry of an id and a stamp, and false when there is none,
-// or it has left the log and with it every window.
-func (t *tx) recorded(g *log, id quota.ID, stamp int64) (e entry, ok bool) {
-	if g.id == 0 || !g.holds(stamp) {
+// findEntry returns the entry with an id and a stamp, if it is in the log.
+func (t *tx) findEntry(g *log, id quota.ID, stamp int64) (e entry, ok bool) {
+	if g.id == 0 || !g.contains(stamp) {
 		return entry{}, false
 	}
-	row := t.one("entry", g.id, stamp)
+	row := t.queryRow("entry", g.id, stamp)
 	if row == nil || uint64(integer(row[2])) != id.Client || uint64(integer(row[3])) != id.Seq {
 		return entry{}, false
 	}
@@ -87,8 +87,8 @@ func (t *tx) recorded(g *log, id quota.ID, stamp int64) (e entry, ok bool) {
 		caller: quota.Caller{Lane: text(row[6]), Job: text(row[7]), Region: text(row[8])}}, true
 }
 
-// wasRecorded returns what a receipt says as an entry.
-func wasRecorded(was *quota.Recorded) *entry {
+// recordedEntry returns what a receipt says was recorded.
+func recordedEntry(was *quota.Recorded) *entry {
 	e := &entry{units: int64(was.Units), calls: 1}
 	if was.Refunded {
 		e.calls = 0
@@ -96,18 +96,18 @@ func wasRecorded(was *quota.Recorded) *entry {
 	return e
 }
 
-// shift adds delta to all totals from a stamp on.
-func (t *tx) shift(l *list, stamp, delta int64) {
+// adjust adds delta to the totals of a list at and after a stamp.
+func (t *tx) adjust(l *list, stamp, delta int64) {
 	if delta == 0 {
 		return
 	}
 	t.exec(l.kind+"-shift", l.id, stamp, delta)
-	l.shift(stamp, delta)
+	l.adjust(stamp, delta)
 }
 
-// holds reports whether an entry of that stamp belongs to the log still: older
-// ones wait for their trimming.
-func (g *log) holds(stamp int64) bool { return stamp > g.floor() }
+// contains reports whether entries with a stamp belong to the log. Older ones have
+// not been trimmed yet.
+func (g *log) contains(stamp int64) bool { return stamp > g.floor() }
 
 func (g *log) floor() int64 { return g.all.newest.stamp - decide.Retain(g.horizon) }
 
@@ -120,7 +120,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 		kept := decide.StartCooldown(c, t.now)
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
 		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond))
-		l.forget()
+		l.dropCache()
 	})
 }
 
@@ -128,6 +128,6 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
 	return l.write(ctx, func(t *tx) {
 		t.exec("cooldown-clear", account, budget)
-		l.forget()
+		l.dropCache()
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// spend decides one batch, in one transaction unless none of it would be
-// granted. Its context is the combiner's, with a deadline of its own and nobody to cancel it.
+// spend decides one batch in one transaction, unless the cache can refuse all of
+// it. Its context is the combiner's: it has a deadline and is never canceled.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(batch.Requests))
-	if l.refuse(ctx, batch, answers) {
+	if l.refuseFromCache(ctx, batch, answers) {
 		return answers, nil
 	}
 	err := l.write(ctx, func(t *tx) {
@@ -28,35 +28,37 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return answers, nil
 }
 
-// decide answers a batch, and records what it grants.
+// decide answers a batch and records what it grants.
 func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
-	book, judge, memory := &book{t, g}, t.judge(g.name), t.remembered(g, batch)
-	held, granted := make([]quota.Held, 0, countCharges(batch)), false
-	t.askHistory(g, batch.History)
+	log, judge := &txLog{t, g}, t.judge(g.name)
+	last := t.lastBatchOf(g, batch)
+	held := make([]quota.Held, 0, countCharges(batch))
+	granted := false
+	t.recordHistory(g, batch.History)
 	for i := range batch.Requests {
 		if t.err != nil {
 			return
 		}
 		answers[i] = quota.Answer{}
 		id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
-		stamp, have := memory.stamp(uint64(i))
-		if !have {
+		stamp, repeated := last.stamp(uint64(i))
+		if !repeated {
 			r := &batch.Requests[i]
-			if answers[i].Err = judge.Admit(book, r); answers[i].Err != nil {
+			if answers[i].Err = judge.Admit(log, r); answers[i].Err != nil {
 				continue
 			}
 			stamp = t.add(g, &entry{units: int64(r.Units), calls: int64(r.Count()), kind: r.Kind, id: id, method: r.Method, caller: r.Caller})
-			memory.add(uint64(i), stamp)
+			last.add(uint64(i), stamp)
 			granted = true
 			n := len(held)
-			held = judge.Held(book, r, stamp, held)
+			held = judge.Held(log, r, stamp, held)
 			answers[i].Held = held[n:len(held):len(held)]
 		}
 		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}
 	}
 	if granted {
-		t.remember(g, batch.Client, memory)
-		t.turn(g)
+		t.writeLastBatch(g, batch.Client, last)
+		t.rotate(g)
 		t.trim(g)
 		t.addSums(g)
 	}
@@ -71,13 +73,13 @@ func countCharges(batch *quota.Batch) (n int) {
 	return n
 }
 
-// errUnknown says that what is in memory does not tell.
-var errUnknown = errors.New("not in memory")
+// errNotCached means that a question cannot be answered from the cache.
+var errNotCached = errors.New("not in memory")
 
-// refuse answers a batch if all of it is refused by what is in memory of a log
-// that refused the last one, and the file is as it was then. That needs no
-// turn: nothing is written, and whoever gives units back changes the file.
-func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota.Answer) bool {
+// refuseFromCache refuses a batch if its log has refused the last one, the file
+// has not changed since, and the cache refuses all of the batch. It needs no lock,
+// because it writes nothing and every refund changes the file.
+func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answers []quota.Answer) bool {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -88,17 +90,17 @@ func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota
 	if g == nil || !g.refusing || l.conn == nil {
 		return false
 	}
-	if before, known := g.clients[batch.Client]; !l.combiner.Names(batch) && (!known || before != nil && before.seq == batch.Seq) {
+	if last, cached := g.clients[batch.Client]; !l.combiner.Names(batch) && (!cached || last != nil && last.seq == batch.Seq) {
 		return false
 	}
-	l.conn.start()
-	if l.check() != nil || !l.unchanged() {
+	l.conn.reset()
+	if l.checkReplaced() != nil || !l.unchanged() {
 		return false
 	}
-	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), fromMemory: true}
-	book, judge := &book{t, g}, t.judge(g.name)
+	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), cacheOnly: true}
+	log, judge := &txLog{t, g}, t.judge(g.name)
 	for i := range batch.Requests {
-		answers[i].Err = judge.Admit(book, &batch.Requests[i])
+		answers[i].Err = judge.Admit(log, &batch.Requests[i])
 		if answers[i].Err == nil || t.err != nil {
 			clear(answers)
 			return false
@@ -107,27 +109,27 @@ func (l *Ledger) refuse(ctx context.Context, batch *quota.Batch, answers []quota
 	return true
 }
 
-// unchanged reports whether the file's content is what memory tells of.
+// unchanged reports whether the cache is valid for the file.
 func (l *Ledger) unchanged() bool {
-	l.conn.exec("version") // SQLite looks at the file only when it reads
+	l.conn.exec("version") // SQLite notices a change only when it reads
 	return l.conn.version() == l.version && l.conn.err == nil
 }
 
-// batchMemory is what is remembered of a client's last batch: the stamps of
-// its grants. Runs of neighbours, which are most of them, are kept as one.
-type batchMemory struct {
+// lastBatch holds the stamps of the grants of a client's last batch. Most are
+// consecutive and form one run.
+type lastBatch struct {
 	seq  uint64
 	runs []run
 }
 
-// run says that the requests from first on, so many, were granted, the first
-// with this stamp and each with the next microsecond's.
+// run is a number of consecutive requests that were granted at consecutive
+// microseconds.
 type run struct {
 	first, count uint64
-	stamp        int64
+	stamp        int64 // of the first
 }
 
-func (m *batchMemory) stamp(i uint64) (int64, bool) {
+func (m *lastBatch) stamp(i uint64) (int64, bool) {
 	if m == nil {
 		return 0, false
 	}
@@ -139,7 +141,7 @@ func (m *batchMemory) stamp(i uint64) (int64, bool) {
 	return 0, false
 }
 
-func (m *batchMemory) add(i uint64, stamp int64) {
+func (m *lastBatch) add(i uint64, stamp int64) {
 	if m == nil {
 		return
 	}
@@ -152,7 +154,7 @@ func (m *batchMemory) add(i uint64, stamp int64) {
 	m.runs = append(m.runs, run{i, 1, stamp})
 }
 
-func (m *batchMemory) encode() []byte {
+func (m *lastBatch) encode() []byte {
 	var b []byte
 	for _, r := range m.runs {
 		b = binary.AppendUvarint(b, r.first)
@@ -176,50 +178,50 @@ func decodeRuns(b []byte) []run {
 	return runs
 }
 
-// remembered returns the memory of a batch, empty when it is a new one, and nil
-// for one that cannot come again.
-func (t *tx) remembered(g *log, batch *quota.Batch) *batchMemory {
+// lastBatchOf returns the grants of an earlier attempt at a batch, none if this is
+// the first, and nil if the batch cannot be repeated.
+func (t *tx) lastBatchOf(g *log, batch *quota.Batch) *lastBatch {
 	if t.ledger.combiner.Names(batch) {
 		return nil
 	}
-	have, ok := g.clients[batch.Client]
-	if !ok {
-		have = t.recall(g, batch.Client)
-		g.know(batch.Client, have)
+	last, cached := g.clients[batch.Client]
+	if !cached {
+		last = t.readLastBatch(g, batch.Client)
+		g.cacheLastBatch(batch.Client, last)
 	}
-	if have == nil || have.seq != batch.Seq {
-		return &batchMemory{seq: batch.Seq}
+	if last == nil || last.seq != batch.Seq {
+		return &lastBatch{seq: batch.Seq}
 	}
-	return have
+	return last
 }
 
-func (t *tx) recall(g *log, client uint64) *batchMemory {
+func (t *tx) readLastBatch(g *log, client uint64) *lastBatch {
 	if g.id == 0 {
 		return nil
 	}
-	row := t.one("client", g.id, int64(client))
+	row := t.queryRow("client", g.id, int64(client))
 	if row == nil {
 		return nil
 	}
 	grants, _ := row[1].([]byte)
-	return &batchMemory{seq: uint64(integer(row[0])), runs: decodeRuns(grants)}
+	return &lastBatch{seq: uint64(integer(row[0])), runs: decodeRuns(grants)}
 }
 
-func (t *tx) remember(g *log, client uint64, memory *batchMemory) {
-	if memory == nil {
+func (t *tx) writeLastBatch(g *log, client uint64, last *lastBatch) {
+	if last == nil {
 		return
 	}
 	if g.clients[client] == nil && client%sweepEvery == 0 {
 		t.exec("client-sweep", g.id, int64(maxClients))
 	}
-	t.exec("client-set", g.id, int64(client), int64(memory.seq), g.newest, memory.encode())
-	g.know(client, memory)
+	t.exec("client-set", g.id, int64(client), int64(last.seq), g.newest, last.encode())
+	g.cacheLastBatch(client, last)
 }
 
-// know keeps a client's memory, or that there is none.
-func (g *log) know(client uint64, memory *batchMemory) {
+// cacheLastBatch caches a client's last batch, or with nil that there is none.
+func (g *log) cacheLastBatch(client uint64, last *lastBatch) {
 	if len(g.clients) >= 64 {
 		clear(g.clients)
 	}
-	g.clients[client] = memory
+	g.clients[client] = last
 }

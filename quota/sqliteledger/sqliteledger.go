@@ -1,17 +1,16 @@
-// Package sqliteledger keeps a quota.Ledger in a SQLite file that the
+// Package sqliteledger implements a quota.Ledger in a SQLite file that the
 // processes of one host share.
 //
-// The file is in WAL mode, and every spend is one BEGIN IMMEDIATE transaction,
-// synced to the disk before it is answered unless Options say otherwise.
-// Beside the file stand two of SQLite's own (-wal and -shm) and ration's .lock, by
-// which processes take turns: SQLite's own waiting lets one process keep the others out
-// (measured 2026-11-20 with 8 processes: the slowest got 0 to 19 % of what the
-// fastest got). All four are readable by their owner only.
+// The file is in WAL mode. Every spend is one BEGIN IMMEDIATE transaction, which
+// is synced to the disk before Spend returns unless Options.Sync says otherwise.
+// Three files accompany it: SQLite's -wal and -shm, and a .lock with which
+// processes take turns. SQLite's own waiting is unfair: measured 2026-11-20 with
+// 8 processes, the slowest got 0 to 19 % of what the fastest got. Only their
+// owner can read the four files.
 //
-// A file that an older version wrote is upgraded when it is opened, in one
-// transaction. A process of that older version that still has it open gets
-// quota.ErrLedgerConfig from then on and must be restarted. A file of a newer
-// version is refused with ErrLedgerConfig.
+// Open upgrades a file of an older version in one transaction. A process of that
+// older version that still has it open gets quota.ErrLedgerConfig from then on and
+// must be restarted. A file of a newer version is refused with ErrLedgerConfig.
 package sqliteledger
 
 import (
@@ -29,18 +28,18 @@ import (
 	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
-// Sync says what a granted spend survives.
+// Sync is how durable a granted spend is.
 type Sync uint8
 
 const (
-	// Full survives a power loss: it waits for the disk at every commit.
+	// Full survives a power loss: every commit waits for the disk.
 	Full Sync = iota
-	// Normal survives the death of the process, but a power loss may take the last
-	// commits. It is some ten times as fast.
+	// Normal survives the death of the process, but a power loss may lose the
+	// last commits. It is about ten times as fast as Full.
 	Normal
 )
 
-// String returns SQLite's word for it.
+// String returns the value of SQLite's synchronous pragma.
 func (s Sync) String() string {
 	if s == Normal {
 		return "NORMAL"
@@ -48,24 +47,24 @@ func (s Sync) String() string {
 	return "FULL"
 }
 
-// Options are for Open; nil is the default.
+// Options configures Open. A nil *Options is the default.
 type Options struct {
 	// Now is a clock for tests; nil is time.Now.
 	Now func() time.Time
-	// Sync is Full unless set.
+	// Sync is how durable a granted spend is; the zero value is Full.
 	Sync Sync
-	// MustExist makes Open fail with ErrNoLedger instead of making a ledger.
+	// MustExist makes Open fail with ErrNoLedger instead of creating a ledger.
 	MustExist bool
 }
 
-// patience is how long a caller without a deadline waits for its turn.
+// patience is how long a caller without a deadline waits for the file.
 const patience = time.Second
 
 // Ledger is a quota.Ledger in a file. It is safe for concurrent use. An entry
-// takes some 30 bytes, and some 15 for each further coverage that counts it; a log
-// that is asked Counter windows alone keeps no entries. What is no longer kept
-// is deleted as calls are granted, at most 512 rows of a list at a time; the
-// file does not shrink, its free pages are used again.
+// takes about 30 bytes, and 15 more for each further coverage that counts it. A
+// log that is only asked Counter windows keeps no entries. Granted calls delete
+// expired rows, at most 512 of a list at a time. The file does not shrink, but
+// its free pages are reused.
 type Ledger struct {
 	path     string // absolute
 	sync     Sync
@@ -76,24 +75,24 @@ type Ledger struct {
 	opening sync.Mutex
 	lock    *filelock.Lock // nil until the first write
 
-	turn chan struct{} // holds one while the fields below are in use
+	turn chan struct{} // has a value while the fields below are in use
 	conn *conn         // nil once closed
-	seen os.FileInfo   // what path named when last looked at
+	seen os.FileInfo   // of the file, when it was last checked
 	days decide.Days
 
-	// What is known of the file's content, while its version is this one.
+	// The cache of the file's content, which is valid for one version of it.
 	version uint32
 	logs    map[logName]*log
-	labels  map[label]known
+	labels  map[label]labelRow
 }
 
 var _ quota.RealTimeLedger = (*Ledger)(nil)
 
-// Open opens the ledger in the file at path, and makes it when there is none:
-// the file with permissions 0600, its folder with 0700. Errors are
-// ErrLedgerConfig (not a ledger, no permission, a network file system),
-// ErrLedgerLost (there was a ledger here, and its file is gone), ErrLedgerDown
-// and ErrNoLedger. Nothing that exists is ever made anew.
+// Open opens the ledger in the file at path. If there is none, it creates the file
+// with mode 0600, and its folder with mode 0700. Errors are quota.ErrLedgerConfig
+// (not a ledger, no permission, a network file system), quota.ErrLedgerLost (there
+// was a ledger at path, and its file is gone), quota.ErrLedgerDown and
+// ErrNoLedger. Open never overwrites a file that exists.
 func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
@@ -102,8 +101,8 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if l.now == nil {
 		l.now = time.Now
 	}
-	l.forget()
-	l.combiner = combine.New(l.spend, l.takeBack, patience)
+	l.dropCache()
+	l.combiner = combine.New(l.spend, l.refund, patience)
 	var err error
 	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, l.explain(err, opening)
@@ -125,13 +124,13 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return l.combiner.Spend(ctx, batch)
 }
 
-// takeBack refunds what was granted to a caller that had left.
-func (l *Ledger) takeBack(receipt quota.Receipt) {
-	_ = l.Refund(context.Background(), receipt) // the units stay charged
+// refund refunds a grant whose caller has left.
+func (l *Ledger) refund(receipt quota.Receipt) {
+	_ = l.Refund(context.Background(), receipt) // after an error the units stay charged
 }
 
-// Close implements quota.Ledger. The last process to close the file folds
-// SQLite's own files into it.
+// Close implements quota.Ledger. The last process that closes the file merges
+// SQLite's other files into it.
 func (l *Ledger) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -140,7 +139,7 @@ func (l *Ledger) Close() error {
 	l.opening.Unlock()
 	if lock != nil {
 		defer lock.Close()
-		if lock.Lock(ctx) == nil { // else another process is stopped; SQLite knows how to close beside it
+		if lock.Lock(ctx) == nil { // else its holder is stopped, and SQLite closes without the lock
 			defer lock.Unlock()
 		}
 	}
@@ -154,30 +153,29 @@ func (l *Ledger) Close() error {
 	return l.explain(err, working)
 }
 
-// write runs f in a transaction of its own, when the turn has come. All of it
-// is done, or nothing.
+// write runs f in a transaction once it has the lock.
 func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	lock, err := l.turns()
+	lock, err := l.openLock()
 	if err == nil {
 		err = lock.Lock(ctx)
 	}
 	if err != nil {
-		return l.outcome(ctx, err)
+		return l.callerError(ctx, err)
 	}
 	defer lock.Unlock()
 	return l.transact(ctx, "begin", f)
 }
 
-// read runs f in a transaction that sees one state of the file and writes nothing.
+// read runs f in a transaction that writes nothing.
 func (l *Ledger) read(ctx context.Context, f func(*tx)) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	return l.transact(ctx, "read", f)
 }
 
-// bounded gives a context without a deadline one.
+// bounded adds a deadline to a context that has none.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -185,8 +183,9 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, patience, errBusy)
 }
 
-// outcome is the caller's own reason when its context ended, and else what err means.
-func (l *Ledger) outcome(ctx context.Context, err error) error {
+// callerError returns err if it is the cause with which the caller's context ended,
+// and explains it otherwise.
+func (l *Ledger) callerError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errBusy) && errors.Is(err, cause) {
 		return err
 	}
@@ -195,12 +194,12 @@ func (l *Ledger) outcome(ctx context.Context, err error) error {
 
 func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error {
 	if ctx.Err() != nil {
-		return l.outcome(ctx, context.Cause(ctx))
+		return l.callerError(ctx, context.Cause(ctx))
 	}
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
-		return l.outcome(ctx, context.Cause(ctx))
+		return l.callerError(ctx, context.Cause(ctx))
 	}
 	defer func() { <-l.turn }()
 	for {
@@ -210,7 +209,7 @@ func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error 
 		}
 		select {
 		case <-ctx.Done():
-			return l.outcome(ctx, context.Cause(ctx))
+			return l.callerError(ctx, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -222,8 +221,8 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		return l.explain(errClosed, working)
 	}
 	c := l.conn
-	c.start()
-	if err := l.check(); err != nil {
+	c.reset()
+	if err := l.checkReplaced(); err != nil {
 		return l.explain(err, working)
 	}
 	if c.exec(begin); c.err != nil {
@@ -231,7 +230,7 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	}
 	writes := begin == "begin"
 	if writes && c.version() != l.version {
-		l.forget()
+		l.dropCache()
 	}
 	t := &tx{conn: c, ledger: l, now: l.now().UnixMicro()}
 	f(t)
@@ -240,37 +239,37 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	if c.err == nil {
 		at = committing
 		if c.exec("commit"); c.err == nil {
-			if writes { // a read may have seen what others wrote since, and keeps none of it
+			if writes { // a read may see what others have written, which it does not cache
 				l.version = c.version()
 			}
 			return nil
 		}
 	}
 	err := l.explain(c.err, at)
-	c.start()
-	c.exec("rollback") // there may be nothing left to roll back
-	l.forget()
+	c.reset()
+	c.exec("rollback") // it fails if SQLite has rolled back
+	l.dropCache()
 	return err
 }
 
-// forget drops what was known of the file's content.
-func (l *Ledger) forget() {
-	l.version, l.logs, l.labels = 0, map[logName]*log{}, map[label]known{}
+// dropCache drops the cache of the file's content.
+func (l *Ledger) dropCache() {
+	l.version, l.logs, l.labels = 0, map[logName]*log{}, map[label]labelRow{}
 }
 
-// tx is one transaction, at one instant of the ledger's clock.
+// tx is a transaction at one instant of the ledger's clock.
 type tx struct {
 	*conn
-	ledger     *Ledger
-	now        int64
-	fromMemory bool // there is no transaction: what is not in memory is errUnknown
+	ledger    *Ledger
+	now       int64
+	cacheOnly bool // outside a transaction: what is not cached is errNotCached
 }
 
-// look runs a query for what may be in memory.
-func (t *tx) look(name string, f func(row []driver.Value), args ...driver.Value) {
-	if t.fromMemory {
-		t.fail(errUnknown)
+// lookup runs a query unless only the cache may be used.
+func (t *tx) lookup(name string, f func(row []driver.Value), args ...driver.Value) {
+	if t.cacheOnly {
+		t.fail(errNotCached)
 		return
 	}
-	t.each(name, f, args...)
+	t.query(name, f, args...)
 }

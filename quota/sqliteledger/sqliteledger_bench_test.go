@@ -17,7 +17,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// spending spends so many units of budgets, whatever the answer.
+// spending returns a function that spends units of budgets and ignores refusals.
 func spending(b *testing.B, l quota.Ledger, units quota.Units, charges ...*quota.Charge) func() {
 	return spendingIn(b.Context(), b, l, units, charges...)
 }
@@ -103,7 +103,7 @@ func long(b *testing.B, n int) (*sqliteledger.Ledger, *ledgertest.Clock, quota.W
 	return l, clock, window
 }
 
-// BenchmarkLength is a decision on a log of a million entries, beside one on a thousand.
+// BenchmarkLength measures decisions on logs of a million and of a thousand entries.
 func BenchmarkLength(b *testing.B) {
 	const less, more = 1000, 1_000_000
 	for _, bench := range []struct {
@@ -130,7 +130,7 @@ func BenchmarkLength(b *testing.B) {
 	}
 }
 
-// BenchmarkBudgets is a call that three budgets cover, beside one that one does.
+// BenchmarkBudgets measures calls that one budget covers and calls that three do.
 func BenchmarkBudgets(b *testing.B) {
 	all := charge("all", quota.MaxLimit, quota.Sliding(24*time.Hour))
 	calls := charge("calls", quota.MaxLimit, hour)
@@ -153,7 +153,7 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 }
 
-// BenchmarkCounter is a call on a counter window, which keeps no log, beside one on
+// BenchmarkCounter measures calls on a counter window, which keeps no entries, and on
 // an exact window.
 func BenchmarkCounter(b *testing.B) {
 	exact, counter := charge("exact", quota.MaxLimit, hour), charge("counter", quota.MaxLimit, quota.Counter(time.Hour))
@@ -167,8 +167,8 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// BenchmarkCold opens a ledger, spends once and closes it, beside the least
-// that a program does to insert one row by database/sql.
+// BenchmarkCold opens a ledger, spends once and closes it. For comparison it inserts
+// one row by database/sql.
 func BenchmarkCold(b *testing.B) {
 	bare, ledger := fresh(b), fresh(b)
 	insert := func() {

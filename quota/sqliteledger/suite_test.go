@@ -40,9 +40,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestContractBySeveralHandles runs the contract on a file that is spoken to
-// through two handles in turn, one of which is now and then opened anew:
-// whatever a handle remembers of the file must not outlive what another wrote.
+// TestContractBySeveralHandles runs the contract on a file that two handles use in
+// turn, one of which is reopened now and then: no handle may use a stale cache.
 func TestContractBySeveralHandles(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}
@@ -53,7 +52,7 @@ func TestContractBySeveralHandles(t *testing.T) {
 	})
 }
 
-// relay is a ledger whose calls go to two handles on one file in turn.
+// relay is a ledger that forwards its calls to two handles on one file in turn.
 type relay struct {
 	t    testing.TB
 	open func() *sqliteledger.Ledger

@@ -12,37 +12,37 @@ import (
 
 const (
 	// sumsEvery is how many entries a block of sums has on average: an entry
-	// whose stamp it divides adds a block. So no count of entries is kept, and a
-	// prime divides the stamps of any regular clock as often as it should.
+	// whose stamp it divides adds a block, so that entries need not be counted. It
+	// is a prime, so that it divides the stamps of regular clocks as often.
 	sumsEvery = 4093
-	maxBlock  = 2 * sumsEvery // entries; the next blocks catch up on what is left
+	maxBlock  = 2 * sumsEvery // entries; the next blocks take the rest
 
-	sumsPage = 2048 // entries that are added up in one transaction
+	sumsPage = 2048 // entries to add up in one transaction
 )
 
-// addSums adds a block of sums if one is due: of the entries that no later
-// settle changes in place.
+// addSums adds a block of sums if one is due. It sums entries that no settle can
+// change in place.
 func (t *tx) addSums(g *log) {
 	if !g.sumsDue {
 		return
 	}
 	g.sumsDue = false
 	since := view{t, g.all}.after(math.MinInt64).stamp
-	if row := t.one("sums-end", g.id); row != nil {
+	if row := t.queryRow("sums-end", g.id); row != nil {
 		since = integer(row[0])
 	}
 	until := since
-	if row := t.one("entry-behind", g.id, int64(quota.MaxSettle)); row != nil {
+	if row := t.queryRow("entry-behind", g.id, int64(quota.MaxSettle)); row != nil {
 		until = integer(row[0])
 	}
-	if row := t.one("entry-beyond", g.id, since, int64(maxBlock)); row != nil {
+	if row := t.queryRow("entry-beyond", g.id, since, int64(maxBlock)); row != nil {
 		until = min(until, integer(row[0]))
 	}
 	t.exec("sums-insert", g.id, since, until)
 }
 
-// Sums implements quota.Ledger. It adds up blocks of sums that the file holds,
-// and entries only before and behind them; with PerClient entries alone.
+// Sums implements quota.Ledger. It adds up the blocks of sums in the file, and the
+// entries outside them. With PerClient it adds up entries only.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums decide.Sums
@@ -52,7 +52,7 @@ func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Su
 			var page sumPage
 			err := l.read(ctx, func(t *tx) {
 				page = t.sumPage(query, from, until)
-				t.name(&page, labels)
+				t.fillLabels(&page, labels)
 			})
 			if err != nil {
 				yield(quota.Sum{}, err)
@@ -67,26 +67,26 @@ func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Su
 	}
 }
 
-// sumPage is what some neighbouring entries add up to.
+// sumPage holds the sums of consecutive entries.
 type sumPage struct {
 	sums   []quota.Sum
-	labels []int64 // of each sum
+	labels []int64 // one for each of sums
 	next   int64   // where the next page begins
 }
 
-// sumPage reads the first block of sums if it begins at from, else the sums of
-// entries before it.
+// sumPage reads the first block of sums if it begins at from, and otherwise sums
+// the entries before it.
 func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
-	row := t.one("log", query.Account, query.Key)
+	row := t.queryRow("log", query.Account, query.Key)
 	if row == nil {
 		return sumPage{next: until}
 	}
 	log, oldest := integer(row[0]), integer(row[3])-decide.Retain(integer(row[1]))+1
 	from = max(from, oldest)
-	if block := t.one("sums-next", log, from); block != nil && !query.PerClient {
+	if block := t.queryRow("sums-next", log, from); block != nil && !query.PerClient {
 		since, end := integer(block[0]), integer(block[1])
 		switch {
-		case end > until: // only part of it is asked for
+		case end > until: // the query selects only part of the block
 		case since == from:
 			page := t.readSums("sums-block", log, since)
 			page.next = end
@@ -108,8 +108,8 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 	return page
 }
 
-func (t *tx) readSums(query string, args ...driver.Value) (page sumPage) {
-	t.each(query, func(row []driver.Value) {
+func (t *tx) readSums(name string, args ...driver.Value) (page sumPage) {
+	t.query(name, func(row []driver.Value) {
 		page.labels = append(page.labels, integer(row[0]))
 		page.sums = append(page.sums, quota.Sum{
 			Kind:    quota.EntryKind(integer(row[1])),
@@ -124,12 +124,13 @@ func (t *tx) readSums(query string, args ...driver.Value) (page sumPage) {
 	return page
 }
 
-// name gives the sums of a page the words of their labels, some of which are known.
-func (t *tx) name(page *sumPage, known map[int64]label) {
+// fillLabels sets the method and caller of the sums of a page. It caches labels in
+// known.
+func (t *tx) fillLabels(page *sumPage, known map[int64]label) {
 	for i, id := range page.labels {
 		words, ok := known[id]
 		if !ok {
-			if row := t.one("label-words", id); row != nil {
+			if row := t.queryRow("label-words", id); row != nil {
 				words = label{text(row[0]), quota.Caller{Lane: text(row[1]), Job: text(row[2]), Region: text(row[3])}}
 				known[id] = words
 			}

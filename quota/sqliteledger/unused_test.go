@@ -27,9 +27,9 @@ func grants(t *testing.T, l quota.Ledger, n int, charges ...*quota.Charge) {
 	}
 }
 
-// TestSecondBudgetKeepsADay: a window of a second at a hundred calls a second
+// TestShortWindowKeepsLittle: a window of a second at a hundred calls a second
 // keeps what Retention says and little more.
-func TestSecondBudgetKeepsADay(t *testing.T) {
+func TestShortWindowKeepsLittle(t *testing.T) {
 	const perSecond, minutes = 100, 12
 	l, clock := timed(t)
 	second, list := charge("second", 2*perSecond, quota.Sliding(time.Second)), charge("list", 2*perSecond, quota.Sliding(time.Second), "videos.list")
@@ -48,7 +48,7 @@ func TestSecondBudgetKeepsADay(t *testing.T) {
 	}
 }
 
-// unused returns a ledger with a list that is in use no more, of n records.
+// unused returns a ledger with a list of n records that is no longer in use.
 func unused(t *testing.T, n int) (l *sqliteledger.Ledger, clock *ledgertest.Clock, day, list *quota.Charge) {
 	l, clock = timed(t)
 	day, list = charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour)), charge("list", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list")
@@ -65,8 +65,9 @@ func unused(t *testing.T, n int) (l *sqliteledger.Ledger, clock *ledgertest.Cloc
 	return l, clock, day, list
 }
 
-// TestUnusedListStays: a coverage that is asked no more goes, in steps.
-func TestUnusedListStays(t *testing.T) {
+// TestUnusedListIsDeleted: the list of a coverage that is no longer asked is deleted
+// in steps.
+func TestUnusedListIsDeleted(t *testing.T) {
 	const n = 2000
 	l, _, day, list := unused(t, n)
 	least := count(t, l, "records")
@@ -86,7 +87,7 @@ func TestUnusedListStays(t *testing.T) {
 	}
 }
 
-// TestUnusedListComesBack in the middle of being deleted, by another handle.
+// TestUnusedListComesBack: another handle asks for a list while it is deleted.
 func TestUnusedListComesBack(t *testing.T) {
 	const n = 2000
 	l, clock, day, list := unused(t, n)
@@ -103,8 +104,8 @@ func TestUnusedListComesBack(t *testing.T) {
 	}
 }
 
-// TestHistoryIsForgotten: it is asked by one process, and kept by all.
-func TestHistoryIsForgotten(t *testing.T) {
+// TestHistoryIsShared: a history that one process asks for is kept by all.
+func TestHistoryIsShared(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
 	batch := one(1, second)

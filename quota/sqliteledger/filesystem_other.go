@@ -1,0 +1,5 @@
+//go:build !linux
+
+package sqliteledger
+
+func (l *Ledger) checkFileSystem() error { return nil }
