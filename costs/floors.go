@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -80,7 +81,7 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	case b.Window.Kind() != quota.KindDaily && b.Window.Kind() != 0:
 		until.Mistake("floor_until on window %s, which has no end: write window: {day: America/Los_Angeles}, or remove it", b.Window)
 	case b.FloorUntil > longest:
-		until.Mistake("floor_until is %s, nearly the whole window: write at most %s", quota.Human(b.FloorUntil), quota.Human(longest))
+		until.Mistake("floor_until is %s, nearly the whole window: write at most %s", human.Duration(b.FloorUntil), human.Duration(longest))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -138,7 +139,7 @@ func (o *override) shown(b *quota.Budget, key string) string {
 	case "floor":
 		return fmt.Sprint(b.Floor)[len("map"):]
 	case "floor_until":
-		return quota.Human(b.FloorUntil)
+		return human.Duration(b.FloorUntil)
 	}
 	return "[" + strings.Join(list(b, key), ", ") + "]"
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
@@ -111,7 +112,7 @@ func (p *pass) begin(ctx context.Context) (catalog.Progress, error) {
 		return progress, err
 	}
 	if !p.Again {
-		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, quota.Stamp(progress.FinishedAt))
+		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, human.Time(progress.FinishedAt))
 	}
 	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
 		return progress, err

@@ -99,14 +99,14 @@ type RefusedError struct {
 
 // Error returns what Short does, and when to come back.
 func (e *RefusedError) Error() string {
-	when := fmt.Sprintf("%s (in %s)", Stamp(e.RetryAt), Human(e.RetryAfter))
+	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
 	switch {
 	case e.Reason == ReasonCooldown:
 		when = "go on at " + when
 	case e.Reason == ReasonQueue:
 		when = "try again at " + when
 	case e.Ahead > 0:
-		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", Human(e.Ahead))
+		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))
 	default:
 		when = "more at " + when
 	}
@@ -168,27 +168,21 @@ func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 // since 1970: 9999-12-31T23:59:59Z. No cooldown ends later.
 const MaxUnix = 253402300799
 
-// Stamp writes a time as messages do: RFC 3339 in UTC, rounded up to a
-// second, so that a caller that comes back then is not early. A later time than
-// MaxUnix is written as MaxUnix.
-func Stamp(t time.Time) string {
-	if t.Unix() >= MaxUnix {
-		t = time.Unix(MaxUnix, 0)
-	}
-	t = t.UTC()
-	if whole := t.Truncate(time.Second); !whole.Equal(t) {
-		t = whole.Add(time.Second)
-	}
-	return t.Format(time.RFC3339)
+// stamp writes a time in RFC 3339 and UTC, rounded up to a second, so that a
+// caller that comes back then is not early. MaxUnix is the latest it writes. Like
+// inWords it is what package human of costs does, which this package cannot
+// import.
+func stamp(t time.Time) string {
+	t = time.Unix(min(t.Add(time.Second-1).Unix(), MaxUnix), 0)
+	return t.UTC().Format(time.RFC3339)
 }
 
-// far is what Human does not count any more. The difference of two times is
+// far is a duration that is not counted any more: the difference of two times is
 // never more than 292 years, however far apart they are.
 const far = 290 * 365 * 24 * time.Hour
 
-// Human writes a duration as messages do, rounded up: 250ms, 12s, 3m5s, 3h12m.
-// One of 290 years or more is written as such.
-func Human(d time.Duration) string {
+// inWords writes a duration rounded up: 250ms, 12s, 3m5s, 3h12m.
+func inWords(d time.Duration) string {
 	unit := time.Second
 	switch {
 	case d >= far:
@@ -200,10 +194,7 @@ func Human(d time.Duration) string {
 	case d > time.Hour:
 		unit = time.Minute
 	}
-	if rest := d % unit; rest != 0 {
-		d += unit - rest
-	}
-	return shortDuration(d)
+	return shortDuration((d + unit - 1).Truncate(unit))
 }
 
 // printable returns text from outside fit for a terminal: control characters

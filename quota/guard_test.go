@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -247,35 +246,6 @@ func TestNotesAreNoCalls(t *testing.T) {
 	balances, err := guard.Balances(t.Context())
 	if err != nil || balances[0].Used != 17 || balances[1].Used != 1 {
 		t.Errorf("balances %+v, %v; want 17 units and 1 call", balances, err)
-	}
-}
-
-// TestFarInstantsOverflow: the sum of a far time and its rounding is not negative,
-// and what follows the year 9999 can still be read back.
-func TestFarInstantsOverflow(t *testing.T) {
-	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 291 * 365 * 24 * time.Hour} {
-		if got := quota.Human(d); got != "290 years or more" {
-			t.Errorf("Human(%d) = %s", d, got)
-		}
-	}
-	if got := quota.Human(math.MinInt64); got != "0s" {
-		t.Errorf("Human of what is long over: %s", got)
-	}
-	for _, far := range []time.Time{time.Unix(quota.MaxUnix, 1), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<60, 0)} {
-		if got := quota.Stamp(far); got != "9999-12-31T23:59:59Z" {
-			t.Errorf("Stamp(%d) = %s", far.Unix(), got)
-		}
-	}
-}
-
-func TestHumanNeverSaysEarlier(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 1: "1ms", 249*time.Millisecond + 1: "250ms", time.Second: "1s", 11*time.Second + 1: "12s",
-		3*time.Minute + 5*time.Second: "3m5s", time.Hour: "1h", 3*time.Hour + 11*time.Minute + 1: "3h12m", 24 * time.Hour: "24h",
-	} {
-		if got := quota.Human(d); got != want {
-			t.Errorf("Human(%d) = %s; want %s", d, got, want)
-		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -84,7 +85,7 @@ func (a *app) cooldownList(ctx context.Context) error {
 		if c.Budget != nil {
 			budget = safe(*c.Budget)
 		}
-		t.row(safe(c.Account), budget, quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)))
+		t.row(safe(c.Account), budget, human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)))
 	}
 	t.print()
 	return nil
@@ -173,7 +174,7 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 	}
 	name := whose(account, budget)
 	if out.Lifted {
-		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, quota.Stamp(*out.Until), quota.Human(out.Until.Sub(at)), safe(dash(*out.Reason)))
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, human.Time(*out.Until), human.Duration(out.Until.Sub(at)), safe(dash(*out.Reason)))
 	} else {
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
@@ -189,7 +190,7 @@ func (a *app) printStill(still []cooled, at time.Time) {
 			name, command = safe(*c.Budget), *c.Budget
 		}
 		fmt.Fprintf(a.stdout, "still in cooldown: %s until %s (in %s): %s; ration cooldown clear %s lifts that\n",
-			name, quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)), command)
+			name, human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)), command)
 	}
 }
 
@@ -294,7 +295,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if a.json {
 		return a.writeJSON(newCooled(c, at))
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), quota.Stamp(c.Until), quota.Human(c.Until.Sub(at)), safe(dash(c.Reason)))
+	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)))
 	return nil
 }
 
@@ -311,7 +312,7 @@ func resolveUntil(ctx context.Context, s *spending, table *costs.Table, cooldown
 		}
 	}
 	if !cooldown.Until.After(at) {
-		return &usageError{fmt.Errorf("--until %s is over; it is %s", cooldown.Until.Format(time.RFC3339), quota.Stamp(at))}
+		return &usageError{fmt.Errorf("--until %s is over; it is %s", cooldown.Until.Format(time.RFC3339), human.Time(at))}
 	}
 	return nil
 }

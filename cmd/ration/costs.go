@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -274,7 +275,7 @@ func newLimited(u *costs.Upstream, b *quota.Budget) limited {
 		From: newOrigin(limit), WindowFrom: newOrigin(window), from: limit.String()}
 	maps.Copy(one.Floor, b.Floor)
 	if b.FloorUntil > 0 {
-		until := quota.Human(b.FloorUntil)
+		until := human.Duration(b.FloorUntil)
 		one.FloorUntil = &until
 	}
 	if window.Preset != limit.Preset { // a line of one stands over those of the other

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
@@ -283,7 +283,7 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accoun
 			c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
 		} else if ahead > 0 {
 			c.found(warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
-				safe(account), quota.Human(ahead))
+				safe(account), human.Duration(ahead))
 		}
 	}
 	found, err := s.Inspect(ctx)

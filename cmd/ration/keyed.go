@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -70,7 +71,7 @@ func (a *app) keyedTable(r *statusReport) {
 	for _, k := range r.Keyed {
 		next := "-"
 		if k.NextFreeAt != nil {
-			next = fmt.Sprintf("%s (in %s)", a.clock(roundUp(*k.NextFreeAt)), quota.Human(k.NextFreeAt.Sub(r.At)))
+			next = fmt.Sprintf("%s (in %s)", a.clock(roundUp(*k.NextFreeAt)), human.Duration(k.NextFreeAt.Sub(r.At)))
 		}
 		t.row(safe(k.Key), safe(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -199,7 +200,7 @@ func keepsText(s int64) string {
 	if s == 0 {
 		return "counts only"
 	}
-	return quota.Human(time.Duration(s) * time.Second)
+	return human.Duration(time.Duration(s) * time.Second)
 }
 
 // orZero returns what a JSON instant says, and the zero time for null.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -98,7 +99,7 @@ func hash(words ...string) string {
 func levelLine(b *quota.Balance, percent quota.Units) string {
 	line := fmt.Sprintf("%s has used %d %% of %s (%d)", safe(b.Budget.Name), percent, measured(b.Budget.Limit, b.Budget.Measure.String()), b.Used)
 	if !b.NextFree.IsZero() {
-		line += fmt.Sprintf("; more frees at %s (in %s)", quota.Stamp(b.NextFree), quota.Human(b.NextFree.Sub(b.At)))
+		line += fmt.Sprintf("; more frees at %s (in %s)", human.Time(b.NextFree), human.Duration(b.NextFree.Sub(b.At)))
 	}
 	return line
 }

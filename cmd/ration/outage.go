@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -59,9 +60,9 @@ func (s ledgerState) String() string {
 	if s.Since == nil {
 		return ""
 	}
-	text := fmt.Sprintf("down since %s: %s", quota.Stamp(*s.Since), *s.Reason)
+	text := fmt.Sprintf("down since %s: %s", human.Time(*s.Since), *s.Reason)
 	if !s.Down && s.Until != nil {
-		text = fmt.Sprintf("was down from %s to %s: %s", quota.Stamp(*s.Since), quota.Stamp(*s.Until), *s.Reason)
+		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
 	}
 	if s.Granted > 0 {
 		text += fmt.Sprintf("; %s went out without it, and no budget shows them", counted(s.Granted, "unit"))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -74,7 +75,7 @@ func (f *planFlags) span(a *app) (from time.Time, err error) {
 		return from, &usageError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
 	}
 	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
-		return from, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, quota.Human(maxPlanJitter))}
+		return from, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
 		if text == "" || err != nil {

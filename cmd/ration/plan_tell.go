@@ -8,8 +8,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
-	"github.com/ration-dev/ration/quota"
 )
 
 // planTables prints a plan as tables and pictures.
@@ -23,7 +23,7 @@ func (a *app) planTables(p *planning) error {
 	default:
 		fmt.Fprintf(a.stdout, "ledger  %s", p.ledger)
 	}
-	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", quota.Stamp(r.From), quota.Stamp(r.To))
+	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", human.Time(r.From), human.Time(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
 	for _, b := range r.Budgets {
 		t.row(b.Budget.Name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
@@ -80,7 +80,7 @@ func (a *app) planNotes(p *planning) {
 		}
 	}
 	for _, c := range p.in.State.Cooldowns {
-		say("%s is in cooldown until %s", safe(cmp.Or(c.Budget, c.Account)), quota.Stamp(c.Until))
+		say("%s is in cooldown until %s", safe(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
 	}
 	if p.unrecorded > 0 {
 		say("not counted: %s sent within the allowance while the ledger was down", counted(p.unrecorded, "unit"))
@@ -103,12 +103,12 @@ func (a *app) planNotes(p *planning) {
 func verdict(p *planning) string {
 	r := p.report
 	if r.Fits {
-		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", counted(r.Ticks, "tick"), counted(r.Calls, "call"), counted(r.Units, "unit"), quota.Human(p.in.Jitter))
+		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", counted(r.Ticks, "tick"), counted(r.Calls, "call"), counted(r.Units, "unit"), human.Duration(p.in.Jitter))
 	}
 	if f := r.First; f != nil {
 		reason, _, _ := strings.Cut(f.Err.Error(), "; more at")
 		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
-			quota.Stamp(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, safe(f.Step), reason, starving(r))
+			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, safe(f.Step), reason, starving(r))
 	}
 	i := slices.IndexFunc(r.Budgets, func(b plan.BudgetReport) bool { return b.Over })
 	b, more := r.Budgets[i], ""
@@ -116,7 +116,7 @@ func verdict(p *planning) string {
 		more = fmt.Sprintf(", and %d with what it keeps for other regions", b.Need)
 	}
 	return fmt.Sprintf("does not fit: on the dot nothing is refused, but with starts up to %s late %s may be asked for %d%s, and its limit is %d",
-		quota.Human(p.in.Jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
+		human.Duration(p.in.Jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
 }
 
 // starving says which regions lose the largest share of their calls.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -245,7 +246,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	}
 	reason = withoutSecrets(reason)
 	if at := jobs.RetryAt(err); !at.IsZero() {
-		when = fmt.Sprintf("; more at %s (in %s)", quota.Stamp(at), quota.Human(at.Sub(now)))
+		when = fmt.Sprintf("; more at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
 	}
 	return fmt.Sprintf("stopped: %s; %s%s", reason, progress, when)
 }
@@ -287,7 +288,7 @@ func note(err error) string {
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonCooldown {
-		return "cooldown until " + quota.Stamp(refused.RetryAt)
+		return "cooldown until " + human.Time(refused.RetryAt)
 	}
 	if err == nil {
 		return ""

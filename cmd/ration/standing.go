@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -115,13 +116,13 @@ func (b *standing) returns(now time.Time) string {
 		if b.NextFreeAt == nil {
 			return "-"
 		}
-		return fmt.Sprintf("%s (in %s)", dated(roundUp(*b.NextFreeAt).UTC(), now, tableTime), quota.Human(b.NextFreeAt.Sub(now)))
+		return fmt.Sprintf("%s (in %s)", dated(roundUp(*b.NextFreeAt).UTC(), now, tableTime), human.Duration(b.NextFreeAt.Sub(now)))
 	}
 	var parts []string
 	for i, r := range b.NextFree {
 		part := fmt.Sprintf("+%d %s", r.Units, dated(roundUp(r.At).UTC(), now, tableTime))
 		if i == 0 {
-			part += fmt.Sprintf(" (in %s)", quota.Human(r.At.Sub(now)))
+			part += fmt.Sprintf(" (in %s)", human.Duration(r.At.Sub(now)))
 		}
 		parts = append(parts, part)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -122,7 +123,7 @@ func (a *app) statusTable(r *statusReport) {
 	if !r.LedgerExists {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
-	fmt.Fprintf(a.stdout, "\nat      %s\n", quota.Stamp(r.At))
+	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
 	if down := a.ledgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "outage  %s\n", down)
 	}
@@ -156,8 +157,8 @@ func (a *app) statusRemarks(r *statusReport) {
 	for _, b := range r.Budgets {
 		if b.CooldownUntil != nil {
 			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s is in cooldown until %s (in %s): %q", b.Name, quota.Stamp(*b.CooldownUntil),
-				quota.Human(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
+			a.paragraph("", "%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil),
+				human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 		}
 	}
 	said := map[string]bool{}
@@ -181,7 +182,7 @@ func (a *app) statusRemarks(r *statusReport) {
 // aheadText says that a log's newest entry is stamped in the future.
 func aheadText(account string, ahead time.Duration) string {
 	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-		safe(account), quota.Human(ahead))
+		safe(account), human.Duration(ahead))
 }
 
 // spenderTable shows who spent the budgets.

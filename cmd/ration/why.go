@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -125,7 +126,7 @@ func (e *explanation) help(found *usage.Explanation) {
 	r := e.Refusal
 	helped := func(format string, args ...any) { e.Helped = append(e.Helped, fmt.Sprintf(format, args...)) }
 	later := func() {
-		helped("a call %s later, at %s, if nobody had spent meanwhile", quota.Human(r.RetryAt.Sub(r.At)), quota.Stamp(r.RetryAt))
+		helped("a call %s later, at %s, if nobody had spent meanwhile", human.Duration(r.RetryAt.Sub(r.At)), human.Time(r.RetryAt))
 	}
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent:
@@ -175,7 +176,7 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	switch {
 	case ok && refused.Reason == quota.ReasonCooldown:
-		e.Now.Reason = new(fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, refused.Budget), quota.Stamp(refused.RetryAt)))
+		e.Now.Reason = new(fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, refused.Budget), human.Time(refused.RetryAt)))
 	case ok:
 		e.Now.Reason = new(fmt.Sprintf("%s has %d of %s left, it needs %d", refused.Budget, refused.Remaining, measured(refused.Limit, refused.Measure.String()), refused.Needed))
 	case errors.Is(err, quota.ErrNeverFits):
@@ -190,7 +191,7 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 // whyText is why for people.
 func (a *app) whyText(e *explanation) {
 	r := e.Refusal
-	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", safe(r.Method), counted(r.Units, "unit"), quota.Stamp(r.At), quota.Human(e.At.Sub(r.At)))
+	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", safe(r.Method), counted(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", safe(r.Region), safe(r.Job), safe(r.Lane))
 	a.paragraph("because  ", "%s", r.Message)
 	if e.Window != nil && len(e.ByMethod) > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -55,12 +56,12 @@ type OutageError struct {
 func (e *OutageError) Error() string {
 	if e.Down {
 		return fmt.Sprintf("the ledger %s is down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them",
-			e.Ledger, quota.Stamp(e.Since), e.Reason)
+			e.Ledger, human.Time(e.Since), e.Reason)
 	}
 	unit := "units"
 	if e.Units == 1 {
 		unit = "unit"
 	}
 	return fmt.Sprintf("the ledger %s is back after %s; %d %s went out from here without it, which no budget shows",
-		e.Ledger, quota.Human(e.Until.Sub(e.Since)), e.Units, unit)
+		e.Ledger, human.Duration(e.Until.Sub(e.Since)), e.Units, unit)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/quota"
 )
 
 // cronSpec is a parsed schedule: the minutes and hours of a cron line, or the
@@ -86,7 +86,7 @@ func longerDelays(every time.Duration) []string {
 	var all []string
 	for _, minutes := range []int{1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440, 2880, 4320, 10080} {
 		if delay := time.Duration(minutes) * time.Minute; delay > every {
-			all = append(all, "@every "+quota.Human(delay))
+			all = append(all, "@every "+human.Duration(delay))
 		}
 	}
 	return all

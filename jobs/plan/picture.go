@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -94,7 +95,7 @@ func (c *canvas) drawBudget(budget int) {
 		name = quoted // fit for a terminal
 	}
 	title := fmt.Sprintf("%s, %s in %s; a row is %s, a column %s", name, b.Measure, b.Window,
-		formatRow(b.Limit, rows), quota.Human(r.To.Sub(r.From)/time.Duration(len(columns))))
+		formatRow(b.Limit, rows), human.Duration(r.To.Sub(r.From)/time.Duration(len(columns))))
 	c.writeWrapped(strings.Fields(title), " ")
 	for row := height - 1; row >= 0; row-- {
 		if row == rows-1 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -53,7 +54,7 @@ func Suggest(ctx context.Context, in *Input, report *Report) (*Suggestion, error
 		if s.originalScore.excess == 0 && from == &empty {
 			reason := "from an empty ledger the schedule fits as it is; only what the ledger holds now is in the way"
 			if report.First != nil {
-				reason += ", with room again at " + quota.Stamp(report.First.Err.RetryAt)
+				reason += ", with room again at " + human.Time(report.First.Err.RetryAt)
 			}
 			return &Suggestion{Reason: reason}, nil
 		}
@@ -171,7 +172,7 @@ func (s *scheduleSearch) explainMisfit() string {
 		case region.weights[i] > int64(b.Limit):
 			return never + fmt.Sprintf("one pass with one page a step needs %d %s of %s, whose limit is %d; fetch less there, or raise the limit", region.weights[i], b.Measure, b.Name, b.Limit)
 		case held > 0 && !b.Window.Estimate():
-			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", quota.Stamp(fromMicros(first)), b.Name, held, b.Limit, b.Measure)
+			return never + fmt.Sprintf("at %s %s still holds %d of %d %s from before; plan --from later, or --fresh", human.Time(fromMicros(first)), b.Name, held, b.Limit, b.Measure)
 		}
 		floors := ""
 		if worst.need > worst.used {

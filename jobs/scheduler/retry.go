@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
@@ -119,7 +120,7 @@ func (p *activePass) logResult(again, next time.Time) {
 		fields = append(fields, "reason", report.Err.Error())
 	}
 	if !again.IsZero() {
-		fields = append(fields, "retry_at", quota.Stamp(again))
+		fields = append(fields, "retry_at", human.Time(again))
 	}
 	if !next.IsZero() {
 		fields = append(fields, "next", formatTime(next))

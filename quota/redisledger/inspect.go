@@ -180,7 +180,7 @@ func (i *inspection) clock(ctx context.Context) error {
 	}
 	if skew.Abs() > quota.MaxClockSkew {
 		i.add(Warning, "set both clocks by NTP; the ledger goes by the server's",
-			"has a clock that is %s off from this host's", quota.Human(skew.Abs()))
+			"has a clock that is %s off from this host's", skew.Abs().Round(time.Second))
 	}
 	return nil
 }

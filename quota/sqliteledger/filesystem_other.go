@@ -1,5 +1,0 @@
-//go:build !linux
-
-package sqliteledger
-
-func (l *Ledger) checkFileSystem() error { return nil }
