@@ -130,41 +130,84 @@ func (s *Standing) addReturn(at time.Time, units quota.Units) {
 	s.Returns[i].Units += units
 }
 
+// maxGap is how many entries that a budget does not count are read before the
+// next one that it does is looked up in sums.
+const maxGap = 2000
+
 // findReturns reads the oldest entries of a sliding window until the next
 // returns are known.
 func (l *log) findReturns(ctx context.Context, s *Standing) error {
-	left := quota.Units(0) // of what the window holds, not seen yet
+	r := returns{Standing: s}
 	for _, units := range s.ByMethod {
-		left += units
+		r.left += units
 	}
-	if left == 0 {
-		return nil
-	}
-	var began time.Time // when the first units of the last return came back
-	for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: s.since()}) {
-		if err != nil {
+	from := s.since()
+	for r.left > 0 {
+		gap := 0
+		for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: from}) {
+			if err != nil {
+				return err
+			}
+			from = e.At
+			n := amount(s.Coverage, &quota.Sum{Method: e.Method, Caller: e.Caller, Units: e.Units, Calls: e.Calls})
+			if n > 0 && r.add(e.At, n) {
+				return nil
+			}
+			if gap++; n > 0 {
+				gap = 0
+			}
+			if gap == maxGap {
+				break
+			}
+		}
+		if gap < maxGap {
+			return nil
+		}
+		first, err := l.firstCounted(ctx, s, from)
+		if err != nil || first.IsZero() {
 			return err
 		}
-		n := amount(s.Coverage, &quota.Sum{Method: e.Method, Caller: e.Caller, Units: e.Units, Calls: e.Calls})
-		if n == 0 {
-			continue
-		}
-		at := returnsAt(s.Budget.Window, e.At)
-		last := len(s.Returns) - 1
-		switch {
-		case last >= 0 && at.Sub(began) < time.Minute:
-			s.Returns[last].At = at // by then all of them are back
-			s.Returns[last].Units += n
-		case len(s.Returns) == maxReturns:
-			return nil
-		default:
-			s.Returns, began = append(s.Returns, Return{at, n}), at
-		}
-		if left -= n; left <= 0 {
-			return nil
-		}
+		from = first
 	}
 	return nil
+}
+
+// firstCounted returns the stamp of the first entry from a time on that counts
+// for a budget, and the zero time when there is none.
+func (l *log) firstCounted(ctx context.Context, s *Standing, from time.Time) (first time.Time, err error) {
+	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: from}) {
+		if err != nil {
+			return first, err
+		}
+		if amount(s.Coverage, &sum) > 0 && (first.IsZero() || sum.First.Before(first)) {
+			first = sum.First
+		}
+	}
+	return first, nil
+}
+
+// returns finds the returns of a sliding window.
+type returns struct {
+	*Standing
+	left  quota.Units // of what the window holds, not added yet
+	began time.Time   // when the first units of the last return come back
+}
+
+// add adds an entry, and reports whether all returns are known.
+func (r *returns) add(stamp time.Time, units quota.Units) (done bool) {
+	at := returnsAt(r.Budget.Window, stamp)
+	last := len(r.Returns) - 1
+	switch {
+	case last >= 0 && at.Sub(r.began) < time.Minute:
+		r.Returns[last].At = at // by then all of them are back
+		r.Returns[last].Units += units
+	case len(r.Returns) == maxReturns:
+		return true
+	default:
+		r.Returns, r.began = append(r.Returns, Return{at, units}), at
+	}
+	r.left -= units
+	return r.left <= 0
 }
 
 // returnsAt returns when a window other than an estimate no longer counts what

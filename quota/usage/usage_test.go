@@ -1,6 +1,8 @@
 package usage_test
 
 import (
+	"context"
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -131,6 +133,53 @@ func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 			s.now = b.At
 		}
 	})
+}
+
+// countedReads counts the entries that are read.
+type countedReads struct {
+	quota.Ledger
+	entries int
+}
+
+func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		for e, err := range l.Ledger.Entries(ctx, q) {
+			if l.entries++; !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestReturnsOfARareCallAreNotReadFor: to find when the few searches of a long log
+// return, status read all of it.
+func TestReturnsOfARareCallAreNotReadFor(t *testing.T) {
+	now := noon.Add(-23 * time.Hour)
+	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	budget := quota.Budget{Account: "p", Name: "search", Limit: 100, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []usage.Return
+	for i := range 60_000 {
+		now = now.Add(time.Second)
+		call := quota.Call{Account: "p", Method: "list", Units: 1}
+		if i%20_000 == 10_000 {
+			call.Method = "search"
+			want = append(want, usage.Return{At: now.Add(24 * time.Hour), Units: 1})
+		}
+		if _, err := guard.Spend(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	standings, err := usage.Status(t.Context(), guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, standings[0].Returns); diff != "" || ledger.entries > 10_000 {
+		t.Errorf("%d entries were read; returns (-want +got):\n%s", ledger.entries, diff)
+	}
 }
 
 // TestLinesOfSeveralAccountsAreInTheOrderOfTime: and the newest first in the
