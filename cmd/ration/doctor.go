@@ -17,6 +17,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
