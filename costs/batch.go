@@ -14,14 +14,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Batch says how many calls one request of a method holds.
+// Batch says how many calls a request of a method holds.
 type Batch struct {
 	Method string
-	List   string // the key of the body's JSON object whose list has a member for each call; empty: the body does not tell
-	Most   int64  // how many it is charged as when the body does not tell, or cannot be read
+	List   string // key of the list in the body's JSON object that has an item for each call; "" if there is none
+	Most   int64  // number of calls charged if there is no such list, or it cannot be read
 }
 
-// String returns the batch as a line of text.
+// String describes the batch in one line.
 func (b *Batch) String() string {
 	if b.List == "" {
 		return fmt.Sprintf("%s: %d calls each", b.Method, b.Most)
@@ -37,11 +37,11 @@ const (
 // readBatches reads {composite.batch: {list: batchRequests, most: 25}}.
 func (d *document) readBatches(n strictyaml.Node) {
 	n.Entries(func(key, value strictyaml.Node) {
-		b := Batch{Method: d.method(key)}
+		b := Batch{Method: d.readMethod(key)}
 		value.Fields(batchFields(&b)...)
 		if b.Method != "" && b.Most > 0 {
 			d.site.batches[b.Method] = b
-			d.note(key, "batches", b.Method)
+			d.setOrigin(key, "batches", b.Method)
 		}
 	})
 	d.Batches = nil
@@ -57,12 +57,12 @@ func batchFields(b *Batch) []strictyaml.Field {
 	}
 }
 
-// checkBatches reports a budget that counts as one call what is several.
+// checkBatches reports a budget that would count a batch as one call.
 func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 	if b.Measure != quota.Calls {
 		return
 	}
-	coverage, caller := b.Coverage(), covered(b)
+	coverage, caller := b.Coverage(), coveredCaller(b)
 	for _, batch := range d.Batches {
 		if coverage.Covers(batch.Method, caller) {
 			at.entry.Mistake("budget %q counts calls, and a request of %s, which batches has, holds several: write count: units, or except: [%s]", b.Name, batch.Method, batch.Method)
@@ -70,53 +70,53 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// calls returns how many calls a request of the method holds: as many as its
-// body lists, at least one, and Most when the body does not tell.
-func (b *Batch) calls(req *http.Request) int64 {
+// countCalls returns the number of calls in a request: the length of its list, at
+// least 1, or Most if that cannot be read.
+func (b *Batch) countCalls(req *http.Request) int64 {
 	if b.List == "" {
 		return b.Most
 	}
-	body, ok := peek(req)
+	body, ok := readBody(req)
 	if !ok {
 		return b.Most
 	}
-	count, ok := members(body, b.List)
+	count, ok := countMembers(body, b.List)
 	if !ok {
 		return b.Most
 	}
 	return max(count, 1)
 }
 
-// peek returns the body of a request, and puts it back. It is not ok for one
-// that is compressed, longer than maxBody, or of unknown length.
-func peek(req *http.Request) ([]byte, bool) {
+// readBody returns the body of a request and restores it. ok is false if the body
+// is compressed, longer than maxBody, or of unknown length.
+func readBody(req *http.Request) ([]byte, bool) {
 	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxBody || len(req.Header.Values("Content-Encoding")) > 0 {
 		return nil, false
 	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, req.ContentLength))
 	rest := io.Reader(req.Body)
 	if err != nil {
-		rest = failed{err}
+		rest = failingReader{err}
 	}
-	req.Body = &unread{io.MultiReader(bytes.NewReader(body), rest), req.Body}
+	req.Body = &restoredBody{io.MultiReader(bytes.NewReader(body), rest), req.Body}
 	return body, err == nil && int64(len(body)) == req.ContentLength
 }
 
-// unread is a body of which a part was read and put back.
-type unread struct {
+// restoredBody is a body that has been read and restored.
+type restoredBody struct {
 	io.Reader
 	io.Closer
 }
 
-// failed is what is left of a body that could not be read.
-type failed struct{ err error }
+// failingReader is the rest of a body after a read error.
+type failingReader struct{ err error }
 
-func (f failed) Read([]byte) (int, error) { return 0, f.err }
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// members counts the members of the lists under a key of a JSON object. A key
-// that is there twice counts twice, since parsers differ in which they take.
-// It is not ok for anything but one object with at least one such list.
-func members(body []byte, list string) (count int64, ok bool) {
+// countMembers returns the number of items in the lists under a key of a JSON
+// object. Repeated keys add up, since parsers differ in which one they use. ok is
+// false unless body is a single object with at least one such list.
+func countMembers(body []byte, list string) (count int64, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
 		return 0, false

@@ -31,7 +31,7 @@ func subrequests(n int) string {
 	return `{"haltOnError":false,"batchRequests":[` + strings.TrimSuffix(strings.Repeat(`{"method":"GET","url":"v65.0/limits"},`, n), ",") + `]}`
 }
 
-func TestABatchOf25SubrequestsIsPricedAsOne(t *testing.T) {
+func TestBatchIsPricedByItsSubrequests(t *testing.T) {
 	table := salesforce(t)
 	for name, c := range map[string]struct {
 		path, body string
@@ -176,7 +176,7 @@ func TestBodiesThatHoldSeveralCalls(t *testing.T) {
 	}
 }
 
-func TestMistakesInBatchesAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInBatches(t *testing.T) {
 	const budgets = "budgets:\n"
 	expect(t, []mistake{
 		{budgets, "batches: {serach.list: {most: 2}}\n" + budgets, `12:11: unknown method of youtube/v3 "serach.list": write search.list`},

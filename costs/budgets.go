@@ -9,7 +9,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// budgetAt is where a budget was read.
+// budgetAt holds the places of a budget's lines.
 type budgetAt struct {
 	entry  strictyaml.Node
 	keys   map[string]strictyaml.Node // those that are there
@@ -17,25 +17,25 @@ type budgetAt struct {
 	layer  int                        // of the lines that wrote to it last
 }
 
-// entry is one item of budgets: while it is read.
-type entry struct {
-	budget quota.Budget
-	at     budgetAt
-	place  int // of the budget that it is written over; -1: none
+// budgetEntry is an item of budgets while it is read.
+type budgetEntry struct {
+	budget    quota.Budget
+	at        budgetAt
+	overrides int // of the budget that it is written over; -1: none
 }
 
 func (d *document) readBudgets(n strictyaml.Node) {
 	entries := 0
 	n.Items(func(n strictyaml.Node) {
 		entries++
-		e := &entry{at: budgetAt{keys: map[string]strictyaml.Node{}, layer: d.layer}, place: -1}
+		e := &budgetEntry{at: budgetAt{keys: map[string]strictyaml.Node{}, layer: d.layer}, overrides: -1}
 		n.Fields(d.budgetFields(e)...)
-		e.at.entry = d.at(n)
-		if e.place >= 0 {
+		e.at.entry = d.placeFor(n)
+		if e.overrides >= 0 {
 			if d.reading == nil {
-				d.checkOverride(n, e, d.Budgets[e.place], d.budgets[e.place].keys)
+				d.checkOverride(n, e, d.Budgets[e.overrides], d.budgets[e.overrides].keys)
 			}
-			d.Budgets[e.place], d.budgets[e.place] = e.budget, e.at
+			d.Budgets[e.overrides], d.budgets[e.overrides] = e.budget, e.at
 			return
 		}
 		d.checkNew(n, e.budget.Name)
@@ -46,13 +46,13 @@ func (d *document) readBudgets(n strictyaml.Node) {
 	}
 }
 
-// checkNew reports what a budget lacks that is not over one of the preset's.
+// checkNew reports missing keys of a budget that overrides none of the preset's.
 func (d *document) checkNew(n strictyaml.Node, name string) {
 	if d.Preset == nil || d.reading != nil || n.Kind() != strictyaml.Map || name == "" {
-		return // nothing is lacking, or it is told elsewhere
+		return // nothing is missing, or it is reported elsewhere
 	}
 	if slices.ContainsFunc(d.Budgets, func(b quota.Budget) bool { return b.Name == name }) {
-		return // twice, which is told as well
+		return // repeated, which is reported elsewhere
 	}
 	var names []string
 	for _, b := range d.Budgets {
@@ -69,55 +69,55 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 	}
 }
 
-// overlay makes e go on from the budget of its name that earlier lines have,
-// if there is one: its keys replace those.
-func (d *document) overlay(e *entry) {
+// inherit initializes e with the budget of the same name from an earlier layer, if
+// there is one. The keys of e replace its keys.
+func (d *document) inherit(e *budgetEntry) {
 	for i := range d.Budgets {
 		if d.Budgets[i].Name == e.budget.Name && d.budgets[i].layer < d.layer {
-			e.budget, e.place = d.Budgets[i], i
+			e.budget, e.overrides = d.Budgets[i], i
 			e.at.keys, e.at.floors = maps.Clone(d.budgets[i].keys), d.budgets[i].floors
 			return
 		}
 	}
 }
 
-// budgetFields are the keys of a budget; its name is read first.
-func (d *document) budgetFields(e *entry) []strictyaml.Field {
+// budgetFields returns the keys of a budget. The name is read first.
+func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 	b := &e.budget
-	method := func(n strictyaml.Node) string { return d.method(n) }
+	method := func(n strictyaml.Node) string { return d.readMethod(n) }
 	lane := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
 	fields := []strictyaml.Field{
 		{Key: "name", Missing: "name: all", Read: func(n strictyaml.Node) {
 			b.Name = n.Text(maxText)
-			d.overlay(e)
+			d.inherit(e)
 		}},
-		{Key: "limit", Missing: d.needed("limit: 9500"), Read: func(n strictyaml.Node) { b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit))) }},
-		{Key: "window", Missing: d.needed("window: 24h, or {day: America/Los_Angeles}"), Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
+		{Key: "limit", Missing: d.orPreset("limit: 9500"), Read: func(n strictyaml.Node) { b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit))) }},
+		{Key: "window", Missing: d.orPreset("window: 24h, or {day: America/Los_Angeles}"), Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
 		{Key: "count", Read: func(n strictyaml.Node) {
 			b.Measure = quota.ByUnits
 			if n.OneOf("count", []string{"units", "calls"}) == "calls" {
 				b.Measure = quota.Calls
 			}
 		}},
-		{Key: "methods", Read: words(&b.Methods, method)},
-		{Key: "except", Read: words(&b.Except, method)},
-		{Key: "lanes", Read: words(&b.Lanes, lane)},
-		{Key: "regions", Read: words(&b.Regions, region)},
+		{Key: "methods", Read: readWords(&b.Methods, method)},
+		{Key: "except", Read: readWords(&b.Except, method)},
+		{Key: "lanes", Read: readWords(&b.Lanes, lane)},
+		{Key: "regions", Read: readWords(&b.Regions, readRegion)},
 		{Key: "floor", Read: func(n strictyaml.Node) { readFloor(n, e) }},
-		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = length(n) }},
+		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = readLength(n) }},
 	}
 	for i, field := range fields {
 		fields[i].Read = func(n strictyaml.Node) {
 			field.Read(n)
-			e.at.keys[field.Key] = d.at(n)
-			d.note(n, "budgets", b.Name, field.Key)
+			e.at.keys[field.Key] = d.placeFor(n)
+			d.setOrigin(n, "budgets", b.Name, field.Key)
 		}
 	}
 	return fields
 }
 
-// words returns what reads a list of at least one word.
-func words(list *[]string, read func(strictyaml.Node) string) func(strictyaml.Node) {
+// readWords returns a function that reads a list of at least one word.
+func readWords(list *[]string, read func(strictyaml.Node) string) func(strictyaml.Node) {
 	return func(n strictyaml.Node) {
 		*list = nil
 		n.Items(func(n strictyaml.Node) { *list = append(*list, read(n)) })
@@ -127,12 +127,12 @@ func words(list *[]string, read func(strictyaml.Node) string) func(strictyaml.No
 	}
 }
 
-// regionName is what jobs takes for a region.
+// regionName matches region names of regions.yaml.
 var regionName = regexp.MustCompile(`^[A-Z]{2}$`)
 
-// region reads the name of a region as regions.yaml has it, since one that is
-// written otherwise would cover nothing, in silence.
-func region(n strictyaml.Node) string {
+// readRegion reads the name of a region as in regions.yaml. Any other name would
+// cover nothing, without an error.
+func readRegion(n strictyaml.Node) string {
 	name := n.Text(quota.MaxLabel)
 	if name != "" && !regionName.MatchString(name) {
 		n.Mistake("unknown region %q: write its two capital letters, such as IN", name)
@@ -145,35 +145,35 @@ func region(n strictyaml.Node) string {
 	return name
 }
 
-// isoCodes maps common codes of countries that are not ISO 3166-1 codes, which
-// regions.yaml refuses, to the codes that are.
+// isoCodes maps common country codes that are not in ISO 3166-1 to those that are.
 var isoCodes = map[string]string{"UK": "GB", "EL": "GR"}
 
-// join makes the table, and checks what the documents say together.
-func join(documents []*document) *Table {
+// newTable returns the table of all documents, and makes the checks that need all
+// of them.
+func newTable(documents []*document) *Table {
 	t := &Table{sites: map[string]*site{}, domains: map[string]*domain{}, unguarded: map[string]bool{}}
 	names, budgets := map[string]bool{}, map[[2]string]bool{}
 	for i, d := range documents {
 		if names[d.Name] && d.Name != "" {
-			d.nameAt.Mistake("upstream %q is there twice: write another name", d.Name)
+			d.nameAt.Mistake("repeated upstream %q: write another name", d.Name)
 		}
 		names[d.Name] = true
 		if d.ledger != "" {
 			if i > 0 && d.ledger != documents[0].ledger {
-				d.ledgerAt.Mistake("another ledger than the first document's: write it there only")
+				d.ledgerAt.Mistake("ledger differs from that of the first document: write it there only")
 			}
 			t.ledger = d.ledger
 		}
 		for j, host := range d.Hosts {
 			if t.sites[host] != nil {
-				d.hostsAt[j].Mistake("host %s is there twice: write it once, since a request finds its upstream by host", host)
+				d.hostsAt[j].Mistake("repeated host %s: write it once, since a request finds its upstream by host", host)
 			}
 			t.sites[host] = d.site
 		}
 		for j := range d.Budgets {
 			name := [2]string{d.Account, d.Budgets[j].Name}
 			if name[1] != "" && budgets[name] {
-				d.budgets[j].entry.Mistake("budget %q is there twice in its account: write another name", name[1])
+				d.budgets[j].entry.Mistake("repeated budget %q in one account: write another name", name[1])
 			}
 			budgets[name] = true
 			for _, other := range documents {
@@ -190,8 +190,8 @@ func join(documents []*document) *Table {
 	return t
 }
 
-// checkCoverages reports an account whose budgets ask more different
-// questions than a ledger answers.
+// checkCoverages reports an account whose budgets have more coverages than a ledger
+// supports.
 func checkCoverages(documents []*document) {
 	seen := map[string]map[string]bool{}
 	for _, d := range documents {
@@ -215,14 +215,14 @@ func checkCoverages(documents []*document) {
 	}
 }
 
-// checkLimit reports costs of d that a budget which covers them could never
-// pay. A preset's own costs are left to those who call them.
+// checkLimit reports costs of d that exceed a budget that covers them. Costs of a
+// preset are not checked here, but when they are called.
 func (d *document) checkLimit(b *quota.Budget) {
 	if b.Limit == 0 {
-		return // reported where it stands
+		return // reported elsewhere
 	}
-	coverage, caller := b.Coverage(), covered(b)
-	kept := keptForOthers(b)
+	coverage, caller := b.Coverage(), coveredCaller(b)
+	kept := reservedForOthers(b)
 	for method, at := range d.costsAt {
 		amount := coverage.Amount(d.site.costs[method])
 		switch {
@@ -239,8 +239,8 @@ func (d *document) checkLimit(b *quota.Budget) {
 	}
 }
 
-// covered returns a caller that b covers.
-func covered(b *quota.Budget) (caller quota.Caller) {
+// coveredCaller returns a caller that b covers.
+func coveredCaller(b *quota.Budget) (caller quota.Caller) {
 	if len(b.Lanes) > 0 {
 		caller.Lane = b.Lanes[0]
 	}

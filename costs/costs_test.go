@@ -45,7 +45,7 @@ func parse(t testing.TB, text string) *costs.Table {
 	return table
 }
 
-func TestTheShippedFile(t *testing.T) {
+func TestShippedFile(t *testing.T) {
 	table := load(t)
 	pacific, _ := time.LoadLocation("America/Los_Angeles")
 	want := []quota.Budget{

@@ -12,19 +12,19 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// domain is a name under which hosts that are not in costs.yaml may reach a
-// guarded quota as well: team.slack.com beside slack.com.
+// domain is a domain whose other hosts may reach the same quota as a guarded host,
+// such as team.slack.com next to slack.com.
 type domain struct {
 	name  string
-	hosts []string // the guarded ones, for messages
-	apis  []*api   // only what could be theirs is refused; nil: everything
+	hosts []string // guarded hosts, for messages
+	apis  []*api   // only requests that may be one of these are refused; nil refuses all
 }
 
-// googleDomains are where Google serves the APIs of its discovery documents,
-// each under many hosts: content.googleapis.com/youtube/v3 is YouTube, too.
+// googleDomains returns the domains of Google's APIs. Each API has many hosts there:
+// content.googleapis.com/youtube/v3 is YouTube, too.
 func googleDomains() []string { return []string{"googleapis.com", "clients6.google.com"} }
 
-// setDomains gives the document the domains of its hosts, unless it says them.
+// setDomains sets the domains to those of the hosts, unless the file has them.
 func (d *document) setDomains() {
 	if d.domainsRead {
 		return
@@ -40,12 +40,11 @@ func (d *document) setDomains() {
 	}
 }
 
-// domainOf returns the part of a host that one owner registers, such as
-// hubapi.com of api.hubapi.com; the host itself if it is all that this owner
-// has, as with a shop of myshopify.com; and "" for an address or a name
-// without dots.
+// domainOf returns the registrable domain of a host, such as hubapi.com for
+// api.hubapi.com. It returns the host itself if that is a public suffix, and ""
+// for an IP address or a name without dots.
 func domainOf(host string) string {
-	if !strings.Contains(host, ".") || address(host) {
+	if !strings.Contains(host, ".") || isAddress(host) {
 		return ""
 	}
 	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
@@ -54,21 +53,21 @@ func domainOf(host string) string {
 	return host
 }
 
-// address reports whether a host is an IP address.
-func address(host string) bool {
+// isAddress reports whether a host is an IP address.
+func isAddress(host string) bool {
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil
 }
 
-// readDomain reads the name of a domain or host without its port, and "" when
-// it is not one.
+// readDomain reads the name of a domain or host without a port. It returns "" after
+// a mistake.
 func readDomain(n strictyaml.Node) string {
 	text := n.Text(maxText)
 	if text == "" {
 		return ""
 	}
 	name, ok := canonicalHost("", text)
-	if suffix, public := publicsuffix.PublicSuffix(name); !ok || !strings.Contains(name, ".") || address(name) || withoutPort(text) != text || strings.HasPrefix(name, ".") || suffix == name && public {
+	if suffix, public := publicsuffix.PublicSuffix(name); !ok || !strings.Contains(name, ".") || isAddress(name) || withoutPort(text) != text || strings.HasPrefix(name, ".") || suffix == name && public {
 		n.Mistake("%q is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard", text)
 		return ""
 	}
@@ -82,7 +81,7 @@ func (d *document) readDomains(n strictyaml.Node) {
 			d.Domains = append(d.Domains, name)
 		}
 	})
-	d.note(n, "domains")
+	d.setOrigin(n, "domains")
 }
 
 func (d *document) readUnguarded(n strictyaml.Node) {
@@ -92,7 +91,7 @@ func (d *document) readUnguarded(n strictyaml.Node) {
 		switch {
 		case name == "":
 		case slices.Contains(d.Unguarded, name):
-			n.Mistake("host %s is there twice: remove one", name)
+			n.Mistake("host %s is repeated: remove one", name)
 		default:
 			d.Unguarded = append(d.Unguarded, name)
 			if d.reading == nil {
@@ -100,29 +99,29 @@ func (d *document) readUnguarded(n strictyaml.Node) {
 			}
 		}
 	})
-	d.note(n, "unguarded")
+	d.setOrigin(n, "unguarded")
 }
 
-// checkUnguarded reports hosts whose line says nothing.
+// checkUnguarded reports unguarded hosts that have no effect.
 func (d *document) checkUnguarded() {
 	for i, n := range d.unguardedAt {
 		host := d.Unguarded[i]
 		switch {
 		case slices.Contains(d.Hosts, host):
 			n.Mistake("host %s is in hosts as well: remove it here or there", host)
-		case !slices.ContainsFunc(d.Domains, func(domain string) bool { return within(host, domain) }):
+		case !slices.ContainsFunc(d.Domains, func(domain string) bool { return isWithin(host, domain) }):
 			n.Mistake("host %s is in none of the guarded domains (%s), so its requests pass: remove it", host, strings.Join(d.Domains, ", "))
 		}
 	}
 }
 
-// within reports whether a host is a domain or below it.
-func within(host, domain string) bool {
+// isWithin reports whether a host is a domain or below it.
+func isWithin(host, domain string) bool {
 	return host == domain || strings.HasSuffix(host, "."+domain)
 }
 
-// addDomains makes the table refuse requests to other hosts of the document's
-// domains.
+// addDomains adds the document's domains to the table, so that requests to other
+// hosts there are refused.
 func (t *Table) addDomains(d *document) {
 	for _, name := range d.Domains {
 		if len(d.Hosts) == 0 {
@@ -147,8 +146,8 @@ func (t *Table) addDomains(d *document) {
 	}
 }
 
-// domainOf returns the guarded domain of a canonical host, and nil when there
-// is none or the host is listed as unguarded.
+// domainOf returns the guarded domain of a canonical host, or nil if there is none
+// or the host is unguarded.
 func (t *Table) domainOf(host string) *domain {
 	name := withoutPort(host)
 	if len(t.domains) == 0 || t.unguarded[name] {
@@ -162,21 +161,21 @@ func (t *Table) domainOf(host string) *domain {
 	return nil
 }
 
-// whyNotPass says why a request to a host of the domain must not pass
-// unguarded, and "" when it may.
-func (dom *domain) whyNotPass(req *http.Request) string {
+// whyRefused returns why a request to a host of the domain must not pass unguarded,
+// or "" if it may.
+func (dom *domain) whyRefused(req *http.Request) string {
 	if dom.apis != nil && req.URL.Opaque == "" && !slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
 		return ""
 	}
 	return "the host is in the guarded domain " + dom.name + ", but not in hosts in costs.yaml; write " + dom.hosts[0] + ", or add the host to hosts or, if it has a quota of its own, to unguarded"
 }
 
-// mayServe reports whether some server could read a path as one of the API's,
-// or as a batch, which may hold its calls.
+// mayServe reports whether a server could take a path for one of the API, or for a
+// batch, which may hold calls of the API.
 func (a *api) mayServe(u *url.URL) bool {
 	reading := u.EscapedPath()
 	for range maxDecodings {
-		path := strings.ToLower(cleaned(reading))
+		path := strings.ToLower(cleanPath(reading))
 		if path == "/batch" || strings.Contains(path+"/", "/"+a.name+"/") || strings.Contains(path, "/"+a.name+":") {
 			return true
 		}
@@ -186,5 +185,5 @@ func (a *api) mayServe(u *url.URL) bool {
 		}
 		reading = decoded
 	}
-	return true // encoded more often than anybody means it
+	return true // encoded too many times
 }

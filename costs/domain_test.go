@@ -44,7 +44,7 @@ var aliases = map[string]struct{ refused, passes []string }{
 	},
 }
 
-func TestAliasesThatReachTheSameQuotaPassUnguarded(t *testing.T) {
+func TestAliasesThatReachTheSameQuotaAreRefused(t *testing.T) {
 	for _, p := range costs.Presets() {
 		if !slices.ContainsFunc(names(aliases), func(use string) bool { return strings.HasPrefix(use, p.Name) }) && p.Name != "youtube/legacy" {
 			t.Errorf("preset %s has no test of its aliases", p.Name)
@@ -138,7 +138,7 @@ func TestDomainsOfSeveralDocuments(t *testing.T) {
 	}
 }
 
-func TestMistakesInDomainsAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInDomains(t *testing.T) {
 	const hosts = "hosts: [youtube.googleapis.com]"
 	const form = ` is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard`
 	expect(t, []mistake{
@@ -146,11 +146,11 @@ func TestMistakesInDomainsAreNamedAllAtOnce(t *testing.T) {
 			`7:34: "10.0.0.1"` + form + "\n" + `7:44: "a.b:80"` + form + "\n" + `7:54: "https://a.b"` + form + "\n" + `7:67: "*.a.b"` + form + "\n" + `7:76: ".a.b"` + form},
 		{hosts, hosts + "\nunguarded: [youtube.googleapis.com]", "7:13: host youtube.googleapis.com is in hosts as well: remove it here or there"},
 		{hosts, hosts + "\nunguarded: [a.example.com]", "7:13: host a.example.com is in none of the guarded domains (googleapis.com, clients6.google.com), so its requests pass: remove it"},
-		{hosts, hosts + "\nunguarded: [a.googleapis.com, A.googleapis.com]", "7:31: host a.googleapis.com is there twice: remove one"},
+		{hosts, hosts + "\nunguarded: [a.googleapis.com, A.googleapis.com]", "7:31: host a.googleapis.com is repeated: remove one"},
 	})
 }
 
-func TestHeadSlipsPastGetRoutes(t *testing.T) {
+func TestHeadIsPricedLikeGet(t *testing.T) {
 	table := use(t, `hosts: [api.example.com]
 routes:
   GET /v1/items/{id}: items.get

@@ -9,24 +9,24 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// DownRule is one rule of when_ledger_down: how many units the calls that it
-// covers may spend while the ledger is down. An empty list covers all.
+// DownRule is a rule of when_ledger_down: how many units the calls that it covers
+// may spend while the ledger is down. An empty list covers all.
 type DownRule struct {
 	Methods []string
 	Lanes   []string
 	Jobs    []string
 	Regions []string
-	Allow   quota.Units // per account, host and trailing 24 hours; 0: refused
+	Allow   quota.Units // per account, host and trailing 24 hours; 0 refuses
 	Origin  Origin
 }
 
-// Covers reports whether the rule decides about a call of a method by caller.
+// Covers reports whether the rule applies to calls of method by caller.
 func (r *DownRule) Covers(method string, caller quota.Caller) bool {
 	return covers(r.Methods, method) && covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)
 }
 
-// String returns the rule as a line of text: search.list: refuse, or
-// lanes backfill, jobs nightly: allow 50.
+// String describes the rule in one line, such as "search.list: refuse" or "lanes
+// backfill, jobs nightly: allow 50".
 func (r *DownRule) String() string {
 	var parts []string
 	add := func(before string, words []string) {
@@ -52,11 +52,11 @@ func covers(list []string, word string) bool {
 	return len(list) == 0 || slices.Contains(list, word)
 }
 
-// Allowance returns how many units may be spent without the ledger before a
-// call is refused; 0 refuses it at once. What one method took counts for the
-// others of its account. Of several documents that price the call's method for
-// its account, the strictest decides; if none does, the strictest of all
-// documents of the account. It reads the call's account, method and caller.
+// Allowance returns how many units the account of a call may spend without the
+// ledger before the call is refused; 0 refuses it. All methods of the account
+// count together. If several documents of the account price the method, the
+// strictest decides; if none does, the strictest of all its documents. Allowance
+// uses the call's Account, Method and Caller.
 func (t *Table) Allowance(call quota.Call) quota.Units {
 	least := func(all bool) (units quota.Units, found bool) {
 		for i := range t.upstreams {
@@ -77,9 +77,9 @@ func (t *Table) Allowance(call quota.Call) quota.Units {
 	return units
 }
 
-// Allowance returns what the first rule in Down that covers a call allows, and
-// 0, which refuses it, when there is none. See Table.Allowance for several
-// documents of one account.
+// Allowance returns the allowance of the first rule in Down that covers the call,
+// or 0, which refuses it, if there is none. Use Table.Allowance if several
+// documents have the same account.
 func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 	for i := range u.Down {
 		if u.Down[i].Covers(method, caller) {
@@ -89,18 +89,18 @@ func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 	return 0
 }
 
-// readDown reads when_ledger_down: a rule for each method and a default, or a
-// list of rules of which the first that covers a call decides.
+// readDown reads when_ledger_down: a rule for each method and a default, or a list
+// of rules, the first of which that covers a call decides.
 func (d *document) readDown(n strictyaml.Node) {
-	d.note(n, "when_ledger_down")
+	d.setOrigin(n, "when_ledger_down")
 	if n.Kind() == strictyaml.List {
 		d.readDownRules(n)
 		return
 	}
 	var last []DownRule
 	n.Entries(func(key, value strictyaml.Node) {
-		method := d.method(key, defaultRule)
-		rule := DownRule{Methods: []string{method}, Allow: readThen(value), Origin: origin(key)}
+		method := d.readMethod(key, defaultRule)
+		rule := DownRule{Methods: []string{method}, Allow: readThen(value), Origin: originOf(key)}
 		switch method {
 		case "":
 		case defaultRule:
@@ -108,7 +108,7 @@ func (d *document) readDown(n strictyaml.Node) {
 			last = append(last, rule)
 		default:
 			d.Down = append(d.Down, rule)
-			d.allowed = append(d.allowed, allowedAt{rule, value})
+			d.allowed = append(d.allowed, placedRule{rule, value})
 		}
 	})
 	d.Down = append(d.Down, last...)
@@ -119,15 +119,15 @@ func (d *document) readDownRules(n strictyaml.Node) {
 	rules := 0
 	n.Items(func(n strictyaml.Node) {
 		rules++
-		rule, then := DownRule{Origin: origin(n)}, strictyaml.Node{}
+		rule, then := DownRule{Origin: originOf(n)}, strictyaml.Node{}
 		before := n.Mistakes()
 		n.Fields(d.downFields(&rule, &then)...)
 		if then == (strictyaml.Node{}) {
-			return // reported: the rule has no then
+			return // Fields has reported it
 		}
 		if n.Mistakes() > before {
 			readThen(then)
-			return // what it covers is not known
+			return // its coverage is unknown
 		}
 		rule.Allow = readThen(then)
 		for i := range d.Down {
@@ -137,7 +137,7 @@ func (d *document) readDownRules(n strictyaml.Node) {
 			}
 		}
 		d.Down = append(d.Down, rule)
-		d.allowed = append(d.allowed, allowedAt{rule, then})
+		d.allowed = append(d.allowed, placedRule{rule, then})
 	})
 	if rules == 0 {
 		n.Mistake("no rule: write one, such as [{then: {allow: 50}}], or remove the key to refuse all")
@@ -147,10 +147,10 @@ func (d *document) readDownRules(n strictyaml.Node) {
 func (d *document) downFields(rule *DownRule, then *strictyaml.Node) []strictyaml.Field {
 	label := func(n strictyaml.Node) string { return n.Text(quota.MaxLabel) }
 	return []strictyaml.Field{
-		{Key: "methods", Read: words(&rule.Methods, func(n strictyaml.Node) string { return d.method(n) })},
-		{Key: "lanes", Read: words(&rule.Lanes, label)},
-		{Key: "jobs", Read: words(&rule.Jobs, label)},
-		{Key: "regions", Read: words(&rule.Regions, region)},
+		{Key: "methods", Read: readWords(&rule.Methods, func(n strictyaml.Node) string { return d.readMethod(n) })},
+		{Key: "lanes", Read: readWords(&rule.Lanes, label)},
+		{Key: "jobs", Read: readWords(&rule.Jobs, label)},
+		{Key: "regions", Read: readWords(&rule.Regions, readRegion)},
 		{Key: "then", Missing: "then: refuse, or then: {allow: 50}", Read: func(n strictyaml.Node) { *then = n }},
 	}
 }
@@ -185,14 +185,14 @@ func allowFields(units *quota.Units) []strictyaml.Field {
 	}}}
 }
 
-// allowedAt is a rule and where its allowance stands.
-type allowedAt struct {
+// placedRule is a rule and the place of its allowance.
+type placedRule struct {
 	rule DownRule
 	at   strictyaml.Node
 }
 
-// checkAllowances reports an allowance that could never pay for a method that
-// its rule names.
+// checkAllowances reports an allowance below the cost of a method that its rule
+// names.
 func (d *document) checkAllowances() {
 	for _, allowed := range d.allowed {
 		for _, method := range allowed.rule.Methods {

@@ -35,7 +35,7 @@ when_ledger_down: {default: {allow: 7}}
 `
 
 // The allowance of an account's first document used to hold for all of them.
-func TestARefusalIsIgnoredWhenAnotherDocumentSharesTheAccount(t *testing.T) {
+func TestStrictestDocumentOfAnAccountDecides(t *testing.T) {
 	allow, refuse, less := "when_ledger_down: {default: {allow: 50}}", "when_ledger_down: {default: refuse}", "when_ledger_down: {get: {allow: 20}, default: {allow: 30}}"
 	for _, c := range []struct {
 		first, second           string
@@ -108,7 +108,7 @@ when_ledger_down:
 
 // The order of the lines of a map means nothing: a method's own rule goes
 // before the default.
-func TestTheDefaultAllowanceComesLast(t *testing.T) {
+func TestDefaultAllowanceAppliesLast(t *testing.T) {
 	table := use(t, "costs: {get: 1, list: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\nwhen_ledger_down: {default: {allow: 5}, get: refuse}")
 	for method, want := range map[string]quota.Units{"get": 0, "list": 5} {
 		if got := table.Allowance(quota.Call{Account: "a", Method: method}); got != want {
@@ -117,7 +117,7 @@ func TestTheDefaultAllowanceComesLast(t *testing.T) {
 	}
 }
 
-func TestMistakesInAllowancesAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 	const old = "  search.list: refuse\n  default: {allow: 50}"
 	expect(t, []mistake{
 		{old, "  - {methods: [serach.list], then: refuse}", `19:16: unknown method of youtube/v3 "serach.list": write search.list`},

@@ -10,12 +10,12 @@ import (
 )
 
 // readFloor reads {IN: 500}: what is kept of a budget for regions.
-func readFloor(n strictyaml.Node, e *entry) {
+func readFloor(n strictyaml.Node, e *budgetEntry) {
 	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
-		name := region(key)
+		name := readRegion(key)
 		units := quota.Units(value.Int(1, int64(quota.MaxLimit)))
 		if name != "" && units > 0 {
 			e.budget.Floor[name], e.at.floors[name] = units, key
@@ -41,7 +41,7 @@ func (d *document) finishBudgets() {
 // checkComplete reports what a preset leaves for its user to write.
 func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	for _, key := range []string{"limit", "window"} {
-		ask := d.ask("budgets." + b.Name + "." + key)
+		ask := d.findAsk("budgets." + b.Name + "." + key)
 		if _, ok := at.keys[key]; !ok && ask != "" {
 			at.entry.Mistake("preset %s does not know the %s of budget %q: write %s", d.Preset.Name, key, b.Name, ask)
 			return
@@ -71,7 +71,7 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 		at.keys["floor"].Mistake("floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}")
 	}
 	until, longest := at.keys["floor_until"], maxUntilDay-2*d.ResetMargin
-	if monthly(b.Window) {
+	if isMonthly(b.Window) {
 		longest = maxUntilMonth
 	}
 	switch {
@@ -85,9 +85,9 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// keptForOthers returns what the floors of b keep, as long as they hold, from
+// reservedForOthers returns what the floors of b keep, as long as they hold, from
 // the caller that they keep the least from.
-func keptForOthers(b *quota.Budget) quota.Units {
+func reservedForOthers(b *quota.Budget) quota.Units {
 	sum, most := quota.Units(0), quota.Units(0)
 	for _, units := range b.Floor {
 		sum, most = sum+units, max(most, units)

@@ -24,8 +24,8 @@ func over(t *testing.T, preset, own string) *Table {
 	files := []*strictyaml.File{read(preset)}
 	d.reading, d.Account, d.site.account = nil, "a", "a"
 	files = append(files, read(own))
-	d.finish(files[1].Documents()[0])
-	table := join([]*document{d})
+	d.checkWhole(files[1].Documents()[0])
+	table := newTable([]*document{d})
 	for _, file := range files {
 		if err := file.Err(); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestUnlistedRefusedOverAPresetsNumberIsStillPriced(t *testing.T) {
 
 // A limit below a preset's price for unlisted methods is not the file's
 // mistake, its own price above a limit is.
-func TestWhoseUnlistedIsTooHigh(t *testing.T) {
+func TestUnlistedAboveALimitIsReportedAtTheFilesLine(t *testing.T) {
 	if table := over(t, lines, "budgets: [{name: all, limit: 5}]\n"); table.Budgets()[0].Limit != 5 {
 		t.Errorf("%+v", table.Budgets())
 	}

@@ -8,24 +8,24 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// Origin says where a line of a table comes from: a file, or a preset and
-// there the source of its figure. The zero Origin is a default.
+// Origin says where a line of a table comes from: a file, or a preset and the
+// source of its figure. The zero Origin is a default.
 type Origin struct {
-	File   string // as it was named to Load; empty for a preset's
-	Line   int
-	Preset string  // empty for a file's own
-	Source *Source // of a preset's line; nil when it names none
+	File   string  // as passed to Load; "" for a line of a preset
+	Line   int     // line number in File
+	Preset string  // name of the preset; "" for a line of the file
+	Source *Source // of a preset's line; nil if it has none
 }
 
-// Source is where a preset's figures were read.
+// Source is where the figures of a preset were read.
 type Source struct {
-	Lines    string    // which lines have it: all, costs, budgets.NAME, …
-	Document string    // its address, and what of it
-	Read     time.Time // the day
+	Lines    string    // the lines that it applies to: all, costs, budgets.NAME, …
+	Document string    // address of the document, and the part of it
+	Read     time.Time // the day on which it was read
 }
 
-// String returns the origin as messages write it: costs.yaml:12, or the
-// preset's name.
+// String returns the origin as in messages, such as costs.yaml:12 or preset
+// youtube/2026-06.
 func (o Origin) String() string {
 	switch {
 	case o.Preset != "":
@@ -36,39 +36,39 @@ func (o Origin) String() string {
 	return "default"
 }
 
-// Origin returns where a line of the upstream comes from: "hosts", or "costs"
-// and a method, or "budgets", a budget and one of its keys.
+// Origin returns the origin of a line, given by its keys: "hosts"; or "costs" and a
+// method; or "budgets", the name of a budget and one of its keys.
 func (u *Upstream) Origin(line ...string) Origin { return u.origins[originKey(line)] }
 
 func originKey(line []string) string { return strings.Join(line, "\x00") }
 
-// note keeps where a line comes from.
-func (d *document) note(n strictyaml.Node, line ...string) {
-	o := origin(n)
+// setOrigin records the origin of a line.
+func (d *document) setOrigin(n strictyaml.Node, line ...string) {
+	o := originOf(n)
 	if d.reading != nil {
-		o = Origin{Preset: d.reading.Name, Source: d.reading.source(line)}
+		o = Origin{Preset: d.reading.Name, Source: d.reading.sourceOf(line)}
 	}
 	d.origins[originKey(line)] = o
 }
 
-// origin returns the place of a file's own line.
-func origin(n strictyaml.Node) (o Origin) {
+// originOf returns the origin of a line of the file itself.
+func originOf(n strictyaml.Node) (o Origin) {
 	o.File, o.Line, _ = n.Place()
 	return o
 }
 
-// at returns where a mistake with n is told that only shows later: a preset's
-// own lines are not the reader's to mend.
-func (d *document) at(n strictyaml.Node) strictyaml.Node {
+// placeFor returns the node at which to report a later mistake with n. For a line
+// of a preset, which the user cannot edit, it is the place that names the preset.
+func (d *document) placeFor(n strictyaml.Node) strictyaml.Node {
 	if d.reading != nil {
 		return d.presetAt
 	}
 	return n
 }
 
-// source returns the source of a line: the one for just that, else for what
-// it is a part of, else for all.
-func (p *Preset) source(line []string) *Source {
+// sourceOf returns the most specific source of a line: its own, or that of the
+// lines it belongs to, or that of all lines.
+func (p *Preset) sourceOf(line []string) *Source {
 	for parts := len(line); parts >= 0; parts-- {
 		lines := strings.Join(line[:parts], ".")
 		if parts == 0 {

@@ -23,7 +23,7 @@ type override struct {
 // checkOverride reports an entry whose keys change what an inherited key
 // means: a limit is a number of something, over some time, of some calls, and
 // the four are only understood together.
-func (d *document) checkOverride(at strictyaml.Node, e *entry, inherited quota.Budget, had map[string]strictyaml.Node) {
+func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget, had map[string]strictyaml.Node) {
 	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
 	for key := range e.at.keys {
 		o.own[key] = at.Has(key)
@@ -42,7 +42,7 @@ func (o *override) checkCount() bool {
 	}
 	for _, key := range []string{"limit", "floor"} {
 		if o.own[key] {
-			o.mistake("%s %s counts units as it is written, and calls with count: calls of %s: write count: calls or count: units beside it", key, o.shown(o.now, key), o.of())
+			o.mistake("%s %s counts units as it is written, and calls with count: calls of %s: write count: calls or count: units beside it", key, o.formatKey(o.now, key), o.describeSource())
 			return false
 		}
 	}
@@ -55,18 +55,18 @@ func (o *override) checkLimit() {
 		return
 	}
 	for _, key := range []string{"count", "window", "methods", "except", "lanes", "regions"} {
-		if o.own[key] && o.changes(key) {
-			o.mistake("%s %s over the limit %d of %s, which is for %s: write the limit as well", key, o.shown(o.now, key), o.inherited.Limit, o.of(), o.before(key))
+		if o.own[key] && o.changesMeaning(key) {
+			o.mistake("%s %s over the limit %d of %s, which is for %s: write the limit as well", key, o.formatKey(o.now, key), o.inherited.Limit, o.describeSource(), o.formatInherited(key))
 			return
 		}
 	}
 }
 
-// before names what the inherited limit is a limit of.
-func (o *override) before(key string) string {
+// formatInherited names what the inherited limit is a limit of.
+func (o *override) formatInherited(key string) string {
 	switch {
-	case key == "count", o.set(key):
-		return key + " " + o.shown(&o.inherited, key)
+	case key == "count", o.isInherited(key):
+		return key + " " + o.formatKey(&o.inherited, key)
 	case key == "except":
 		return "calls without except"
 	}
@@ -80,9 +80,9 @@ func (o *override) checkWhole() {
 		return
 	}
 	for _, key := range []string{"methods", "except", "lanes", "regions", "floor", "floor_until"} {
-		if !o.own[key] && o.set(key) {
+		if !o.own[key] && o.isInherited(key) {
 			o.mistake("limit and window make budget %q a whole one, and %s has %s %s beside them: write %s as well, or another name for a budget of your own",
-				o.now.Name, o.of(), key, o.shown(&o.inherited, key), key)
+				o.now.Name, o.describeSource(), key, o.formatKey(&o.inherited, key), key)
 			return
 		}
 	}
@@ -90,32 +90,34 @@ func (o *override) checkWhole() {
 
 func (o *override) mistake(format string, args ...any) { o.at.Mistake(format, args...) }
 
-// of names what is inherited from.
-func (o *override) of() string { return fmt.Sprintf("preset %s, budget %q", o.Preset.Name, o.now.Name) }
+// describeSource names what is inherited from.
+func (o *override) describeSource() string {
+	return fmt.Sprintf("preset %s, budget %q", o.Preset.Name, o.now.Name)
+}
 
-// set reports whether the preset has a key.
-func (o *override) set(key string) bool {
+// isInherited reports whether the preset has a key.
+func (o *override) isInherited(key string) bool {
 	_, ok := o.had[key]
 	return ok
 }
 
-// changes reports whether a key has another value than the preset's, of a kind
+// changesMeaning reports whether a key has another value than the preset's, of a kind
 // that matters to the limit. Another zone or time of day begins the same
 // window elsewhere.
-func (o *override) changes(key string) bool {
+func (o *override) changesMeaning(key string) bool {
 	a, b := o.inherited, o.now
 	switch key {
 	case "count":
 		return a.Measure != b.Measure
 	case "window":
-		return o.set(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.Length() != b.Window.Length() || monthly(a.Window) != monthly(b.Window))
+		return o.isInherited(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.Length() != b.Window.Length() || isMonthly(a.Window) != isMonthly(b.Window))
 	}
-	before, after := slices.Sorted(slices.Values(list(&a, key))), slices.Sorted(slices.Values(list(b, key)))
+	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))), slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)
 }
 
-// list returns the words of a key that narrows a budget.
-func list(b *quota.Budget, key string) []string {
+// narrowingWords returns the words of a key that narrows a budget.
+func narrowingWords(b *quota.Budget, key string) []string {
 	switch key {
 	case "methods":
 		return b.Methods
@@ -127,8 +129,8 @@ func list(b *quota.Budget, key string) []string {
 	return b.Regions
 }
 
-// shown returns the value of a budget's key as messages show it.
-func (o *override) shown(b *quota.Budget, key string) string {
+// formatKey returns the value of a budget's key as messages show it.
+func (o *override) formatKey(b *quota.Budget, key string) string {
 	switch key {
 	case "limit":
 		return fmt.Sprint(b.Limit)
@@ -141,5 +143,5 @@ func (o *override) shown(b *quota.Budget, key string) string {
 	case "floor_until":
 		return human.Duration(b.FloorUntil)
 	}
-	return "[" + strings.Join(list(b, key), ", ") + "]"
+	return "[" + strings.Join(narrowingWords(b, key), ", ") + "]"
 }

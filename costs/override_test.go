@@ -13,7 +13,7 @@ import (
 
 // The shipped file with the new preset and without its own costs used to allow
 // 4,000 searches a day: its limit of units became one of calls.
-func TestALimitOfUnitsBecomesOneOfCallsOverAPreset(t *testing.T) {
+func TestUnitLimitOverACallPresetIsAMistake(t *testing.T) {
 	data, err := os.ReadFile(shipped)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ when_ledger_down:
 // result.
 type mistake struct{ old, new, want string }
 
-func TestMistakesInADocumentAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInADocument(t *testing.T) {
 	parse(t, valid)
 	expect(t, []mistake{
 		{valid, "version: 1", "1:1: missing key \"account\": write account: my-project, the upstream project whose quota it is\n" +
@@ -57,7 +57,7 @@ func TestMistakesInADocumentAreNamedAllAtOnce(t *testing.T) {
 		{"hosts: [youtube.googleapis.com]\n", "", "5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},
 		{"[youtube.googleapis.com]", `["https://youtube.googleapis.com", "*.googleapis.com", a b, a.b, A.b.]`, "6:9: a host is not a URL: write the part between // and the next /\n" +
 			"6:43: a host has no wildcard: write each host by its name\n6:63: not a host: write letters, digits, dots and hyphens, such as www.googleapis.com\n" +
-			"6:73: host a.b is there twice: write it once, since a request finds its upstream by host"},
+			"6:73: repeated host a.b: write it once, since a request finds its upstream by host"},
 		{"{day: America/Los_Angeles}", "{day: Pacific}", `7:15: day is "Pacific": write the IANA name of a zone, such as America/Los_Angeles or UTC`},
 		{"{day: America/Los_Angeles}", "{}", "7:9: missing key \"day\": write day: America/Los_Angeles"},
 		{"unlisted: refuse", "unlisted: allow", `8:11: unknown policy "allow": write one of refuse`},
@@ -66,7 +66,7 @@ func TestMistakesInADocumentAreNamedAllAtOnce(t *testing.T) {
 	})
 }
 
-func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInCostsAndBudgets(t *testing.T) {
 	expect(t, []mistake{
 		{"  videos.list: 1", "  vidoes.list: 1", `11:3: unknown method of youtube/v3 "vidoes.list": write videos.list`},
 		{"  videos.list: 1", "  x: 1", `11:3: unknown method of youtube/v3 "x": remove it`},
@@ -74,7 +74,7 @@ func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
 		{"  videos.list: 1", "  videos.list: 1\n  search.list: 1", `12:3: repeated key "search.list": remove one`},
 		{"search.list: 100", "search.list: 501", `10:16: search.list costs 501, more than the limit 500 of budget "search": lower the cost or raise the limit`},
 		{"limit: 500", "limit: 1e3", `15:12: limit is "1e3": write an integer from 1 to 140737488355327`},
-		{"name: search", "name: all", `14:5: budget "all" is there twice in its account: write another name`},
+		{"name: search", "name: all", `14:5: repeated budget "all" in one account: write another name`},
 		{"[search.list]", "[serach.list, Search.list]", `17:15: unknown method of youtube/v3 "serach.list": write search.list` + "\n" + `17:28: unknown method of youtube/v3 "Search.list": write search.list`},
 		{"[search.list]", "[]", "17:14: an empty list: name at least one, or remove the key to cover all"},
 		{"{day: UTC}", "{day: UTC, counter: 10m}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
@@ -87,20 +87,20 @@ func TestMistakesInCostsAndBudgetsAreNamedAllAtOnce(t *testing.T) {
 		{"  search.list: refuse", "  search.list: open", `19:16: unknown policy "open": write one of refuse`},
 		{"  default: {allow: 50}", "  defualt: 50", `20:3: unknown method of youtube/v3 "defualt": write default` + "\n20:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
 		{"  default: {allow: 50}\n", "  default: {allow: 50}\n---\nversion: 1\nupstream: youtube\naccount: a\nledger: sqlite:other.db\ncosts: {get: 2000}\nbudgets: [{name: all, limit: 3000, window: 1h}]\n",
-			"23:11: upstream \"youtube\" is there twice: write another name\n25:9: another ledger than the first document's: write it there only\n" +
-				`26:14: get costs 2000, more than the limit 1000 of budget "all": lower the cost or raise the limit` + "\n27:11: budget \"all\" is there twice in its account: write another name"},
+			"23:11: repeated upstream \"youtube\": write another name\n25:9: ledger differs from that of the first document: write it there only\n" +
+				`26:14: get costs 2000, more than the limit 1000 of budget "all": lower the cost or raise the limit` + "\n27:11: repeated budget \"all\" in one account: write another name"},
 		{valid, "version: 1\naccount: a\ncosts: {get: 1, put: 2}\nbudgets: [{name: all, limit: 10, window: 1h, except: [pet]}]\n", `4:55: unknown method "pet": write get`},
 	})
 }
 
-func TestMistakesInWindowsAndFloorsAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 	const window = "window: {day: UTC}"
 	expect(t, []mistake{
 		{"{day: UTC}", "{day: UTC, month: UTC}", "16:13: a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}"},
 		{"{day: UTC}", `{counter: 10m, at: "00:00"}`, `16:13: a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: "06:00"}`},
-		{"{day: UTC}", "{day: UTC, at: 6am}", `16:28: "6am" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
-		{"{day: UTC}", `{day: UTC, at: "24:00"}`, `16:28: "24:00" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
-		{"{day: UTC}", `{day: UTC, at: "6:00"}`, `16:28: "6:00" is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", "{day: UTC, at: 6am}", `16:28: "6am" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", `{day: UTC, at: "24:00"}`, `16:28: "24:00" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
+		{"{day: UTC}", `{day: UTC, at: "6:00"}`, `16:28: "6:00" is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`},
 		{"{day: UTC}", "{day: UTC, at: 6}", `16:28: at is 6: write it in quotes if a text is meant`},
 		{"{day: America/Los_Angeles}", "{day: UTC, month: UTC}", "7:9: day and month are both there: write the one at whose end the upstream starts afresh"},
 		{"unlisted: refuse", "reset_margin: 2h", `8:15: reset_margin is "2h": write a duration from 0s to 1h, such as 10m or 30s`},
@@ -229,8 +229,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestTheLongestFloorUntil: what is read here a guard takes, whatever the margin.
-func TestTheLongestFloorUntil(t *testing.T) {
+// TestLongestFloorUntil: what is read here a guard takes, whatever the margin.
+func TestLongestFloorUntil(t *testing.T) {
 	for margin, longest := range map[string]string{"0s": "22h15m", "30s": "22h14m", "1h": "20h15m"} {
 		text := "version: 1\naccount: a\npreset: youtube/legacy\nreset_margin: " + margin + "\nbudgets: [{name: youtube-day, floor: {IN: 5}, floor_until: "
 		table, err := costs.Parse("costs.yaml", []byte(text+longest+"}]\n"))

@@ -47,7 +47,7 @@ var (
 // readRoutes reads {"GET /v1/{path...}": read}: which requests are which method,
 // where no discovery document says so.
 func (d *document) readRoutes(n strictyaml.Node) {
-	d.routesAt = d.at(n)
+	d.routesAt = d.placeFor(n)
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
@@ -72,7 +72,7 @@ func (d *document) readRoutes(n strictyaml.Node) {
 			break
 		}
 		d.site.patterns = append(d.site.patterns, p)
-		d.note(key, "routes", p.text)
+		d.setOrigin(key, "routes", p.text)
 	})
 	if n.Kind() == strictyaml.Map && entries == 0 {
 		n.Mistake("no route: write one, such as \"GET /v1/{path...}\": read")
@@ -89,8 +89,8 @@ func parsePattern(text, method string) (*pattern, error) {
 	rest, found := text, false
 	if p.verb, rest, found = strings.Cut(text, " "); !found {
 		p.verb, rest = "", text
-	} else if !capitals(p.verb) {
-		return nil, fmt.Errorf("%q is no verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)
+	} else if !isUpper(p.verb) {
+		return nil, fmt.Errorf("%q is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)
 	}
 	if !strings.HasPrefix(rest, "/") {
 		return nil, fmt.Errorf("route %q has no path: write a verb and a path, such as GET /v1/items/{id}", text)
@@ -149,10 +149,10 @@ func (p *pattern) compare(other *pattern) int {
 	return -cmp.Compare(p.verb, other.verb) // none is the least
 }
 
-// takes reports whether a path, less its first slash, has the form of p, and
+// matches reports whether a path, less its first slash, has the form of p, and
 // the text of the segment that names the method. Loosely, upper and lower
 // case are the same.
-func (p *pattern) takes(path string, loose bool) (name string, ok bool) {
+func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 	more := path != ""
 	for _, s := range p.segments {
 		if s.kind == restSegment {
@@ -175,23 +175,23 @@ func (p *pattern) takes(path string, loose bool) (name string, ok bool) {
 	return name, !more
 }
 
-// routed returns the method that a request to a path is, and else why it is
+// findMethod returns the method that a request to a path is, and else why it is
 // none that is sure. It is sure when all readings of the path, from the
 // strictest server's to the most forgiving one's, lead to the same method.
-func (s *site) routed(verb string, u *url.URL) (method, reason string) {
-	if !capitals(verb) {
+func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
+	if !isUpper(verb) {
 		return "", "the verb is not in capital letters; write it as the upstream documents it"
 	}
 	raw := u.EscapedPath()
 	if raw == "" {
 		raw = "/"
 	}
-	found, name := s.pattern(verb, raw, false)
+	found, name := s.findPattern(verb, raw, false)
 	if found == nil {
 		return "", s.whyNoPattern(raw)
 	}
 	if !sameReading(raw, func(reading string) bool {
-		other, otherName := s.pattern(verb, reading, true)
+		other, otherName := s.findPattern(verb, reading, true)
 		return other == found && strings.EqualFold(name, otherName)
 	}) {
 		return "", "the path can be read in several ways; write it plainly, letter for letter as the upstream documents it"
@@ -199,14 +199,14 @@ func (s *site) routed(verb string, u *url.URL) (method, reason string) {
 	if found.method != "" {
 		return found.method, ""
 	}
-	if !methodForm.MatchString(name) || len(name) > quota.MaxLabel || s.misspelt(name) {
+	if !methodForm.MatchString(name) || len(name) > quota.MaxLabel || s.isMisspelt(name) {
 		return "", "its path names no method; write it as the upstream documents it, letter for letter"
 	}
 	return name, ""
 }
 
-// capitals reports whether a verb is written as HTTP has them.
-func capitals(verb string) bool {
+// isUpper reports whether a verb is written as HTTP has them.
+func isUpper(verb string) bool {
 	for i := range len(verb) {
 		if verb[i] < 'A' || verb[i] > 'Z' {
 			return false
@@ -215,9 +215,9 @@ func capitals(verb string) bool {
 	return verb != "" && len(verb) <= 20
 }
 
-// misspelt reports whether a method is one that has a cost, but for upper and
+// isMisspelt reports whether a method is one that has a cost, but for upper and
 // lower case.
-func (s *site) misspelt(name string) bool {
+func (s *site) isMisspelt(name string) bool {
 	if _, ok := s.costs[name]; ok {
 		return false
 	}
@@ -229,17 +229,17 @@ func (s *site) misspelt(name string) bool {
 	return false
 }
 
-// pattern returns the most exact pattern that takes a request. A HEAD costs
+// findPattern returns the most exact pattern that takes a request. A HEAD costs
 // the upstream what its GET does, so a route for GET takes it unless there is one
 // for HEAD.
-func (s *site) pattern(verb, path string, loose bool) (found *pattern, name string) {
+func (s *site) findPattern(verb, path string, loose bool) (found *pattern, name string) {
 	path, ok := strings.CutPrefix(path, "/")
 	if !ok {
 		return nil, ""
 	}
 	for _, p := range s.patterns {
 		if p.verb == "" || p.verb == verb || p.verb == http.MethodGet && verb == http.MethodHead {
-			if name, ok := p.takes(path, loose); ok {
+			if name, ok := p.matches(path, loose); ok {
 				return p, name
 			}
 		}
@@ -255,12 +255,12 @@ const maxDecodings = 4
 // parameters behind semicolons removed, or as it is. A path that goes up, or
 // stays where it is, is nothing that anybody means.
 func sameReading(raw string, same func(string) bool) bool {
-	if plain(raw) {
+	if isPlainPath(raw) {
 		return same(raw)
 	}
 	reading := raw
 	for range maxDecodings {
-		if dotted(reading) || !same(reading) || !same(cleaned(reading)) {
+		if hasDotPart(reading) || !same(reading) || !same(cleanPath(reading)) {
 			return false
 		}
 		decoded, err := url.PathUnescape(reading)
@@ -272,9 +272,9 @@ func sameReading(raw string, same func(string) bool) bool {
 	return false
 }
 
-// plain reports whether there is but one way to read a path, upper and lower
+// isPlainPath reports whether there is but one way to read a path, upper and lower
 // case aside.
-func plain(raw string) bool {
+func isPlainPath(raw string) bool {
 	after := byte('/')
 	for i := 1; i < len(raw); i++ {
 		c := raw[i]
@@ -290,21 +290,21 @@ func plain(raw string) bool {
 	return true
 }
 
-// dotted reports whether some server could read a part of a path as . or ..
-func dotted(reading string) bool {
+// hasDotPart reports whether some server could read a part of a path as . or ..
+func hasDotPart(reading string) bool {
 	for part := range strings.FieldsFuncSeq(reading, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part, _, _ = strings.Cut(part, ";")
-		if part = strings.Trim(part, blank); part == "." || part == ".." {
+		if part = strings.Trim(part, blanks); part == "." || part == ".." {
 			return true
 		}
 	}
 	return false
 }
 
-const blank = " \t\r\n\x00"
+const blanks = " \t\r\n\x00"
 
-// cleaned returns a path as the most forgiving server reads it.
-func cleaned(reading string) string {
+// cleanPath returns a path as the most forgiving server reads it.
+func cleanPath(reading string) string {
 	reading = strings.ReplaceAll(reading, `\`, "/")
 	if end := strings.IndexAny(reading, "?#"); end >= 0 {
 		reading = reading[:end]
@@ -312,8 +312,8 @@ func cleaned(reading string) string {
 	parts := strings.Split(reading, "/")
 	for i, part := range parts {
 		part, _, _ = strings.Cut(part, ";")
-		part = strings.Trim(part, blank)
-		if bare := strings.TrimRight(part, "."+blank); bare != "" {
+		part = strings.Trim(part, blanks)
+		if bare := strings.TrimRight(part, "."+blanks); bare != "" {
 			part = bare
 		}
 		parts[i] = part
@@ -324,7 +324,7 @@ func cleaned(reading string) string {
 func (s *site) whyNoPattern(raw string) string {
 	var verbs []string
 	for _, p := range s.patterns {
-		if _, ok := p.takes(strings.TrimPrefix(raw, "/"), false); ok {
+		if _, ok := p.matches(strings.TrimPrefix(raw, "/"), false); ok {
 			verbs = append(verbs, p.verb)
 		}
 	}

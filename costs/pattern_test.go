@@ -87,11 +87,11 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 	}
 }
 
-func TestMistakesInRoutesAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 	const head = "version: 1\naccount: a\nhosts: [a]\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for lines, want := range map[string]string{
 		"routes: {}":                       `6:9: no route: write one, such as "GET /v1/{path...}": read`,
-		"routes: {get /x: read}":           `6:10: "get" is no verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all`,
+		"routes: {get /x: read}":           `6:10: "get" is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all`,
 		"routes: {GET x: read}":            `6:10: route "GET x" has no path: write a verb and a path, such as GET /v1/items/{id}`,
 		"routes: {GET: read}":              `6:10: route "GET" has no path: write a verb and a path, such as GET /v1/items/{id}`,
 		`routes: {"/a/": read}`:            `6:10: part "" of route "/a/": write plain letters, {name} for any one part, or {name...} for all that follow`,
@@ -124,7 +124,7 @@ func TestMistakesInRoutesAreNamedAllAtOnce(t *testing.T) {
 }
 
 // However a dear request is written, it costs what it costs or is refused.
-func TestNoMutationMakesADearRouteCheap(t *testing.T) {
+func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 	table := parse(t, shop)
 	rapid.Check(t, func(t *rapid.T) {
 		req := &http.Request{Method: "POST", URL: &url.URL{Scheme: "https", Host: "shop.example", Path: "/admin/1/graphql.json"}, Header: http.Header{}}

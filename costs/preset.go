@@ -13,31 +13,31 @@ import (
 //go:embed presets
 var presetFiles embed.FS
 
-// Preset is a table that ships: what an upstream's methods cost, and its
-// budgets, as its documents had them on a day.
+// Preset is a built-in table: the costs of an upstream's methods, and its budgets,
+// as documented on a day.
 type Preset struct {
-	Name         string // as costs.yaml writes it: youtube/2026-06
-	About        string
-	Date         time.Time // when its figures were last held against their sources
-	SupersededBy string    // the preset that took its place; empty: none
+	Name         string    // as in costs.yaml, such as youtube/2026-06
+	About        string    // what it is for
+	Date         time.Time // when its figures were last checked against the sources
+	SupersededBy string    // name of the preset that replaces it; "" if there is none
 	Sources      []Source
 	Variants     []Variant // sorted by name
-	Asks         []Ask     // what only its user knows
-	Unknown      []string  // what its sources do not say
+	Asks         []Ask     // lines that the user must add
+	Unknown      []string  // facts that the sources do not state
 
 	text string
 }
 
-// Variant is a named change to a preset: an upstream's plan, for example.
+// Variant is a named change to a preset, such as a plan of the upstream.
 type Variant struct{ Name, About string }
 
-// Ask is a line that a preset leaves to its user.
+// Ask is a line that a preset's user must add, and what to write there.
 type Ask struct{ Line, Write string }
 
-// YAML returns the preset as it is written.
+// YAML returns the preset's file.
 func (p *Preset) YAML() string { return p.text }
 
-// Presets returns the presets that ship, sorted by name.
+// Presets returns the built-in presets, sorted by name.
 func Presets() []Preset {
 	var all []Preset
 	for _, name := range presetNames() {
@@ -63,8 +63,8 @@ func presetNames() []string {
 	return names
 }
 
-// readPreset reads NAME or {name: NAME, variant: VARIANT}, and all lines of
-// that preset.
+// readPreset reads NAME or {name: NAME, variant: VARIANT}, and the lines of that
+// preset.
 func (d *document) readPreset(n strictyaml.Node) {
 	d.presetAt = n
 	name, variant := n, strictyaml.Node{}
@@ -129,8 +129,8 @@ func (d *document) applyVariant(at strictyaml.Node, variants map[string]strictya
 	}
 }
 
-// fields are the keys of a preset that are no lines of a table. They come
-// first: the origins of the lines need the sources.
+// fields returns the keys that only presets have. They are read first, because the
+// origins of lines need the sources.
 func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field {
 	text := func(into *string) func(strictyaml.Node) {
 		return func(n strictyaml.Node) { *into = n.Text(anything) }
@@ -138,14 +138,14 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 	return []strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
 		{Key: "about", Missing: "about: what it is for", Read: text(&p.About)},
-		{Key: "date", Missing: "date: 2026-11-20, when its figures were read", Read: func(n strictyaml.Node) { p.Date = date(n) }},
+		{Key: "date", Missing: "date: 2026-11-20, when its figures were read", Read: func(n strictyaml.Node) { p.Date = readDate(n) }},
 		{Key: "superseded_by", Read: text(&p.SupersededBy)},
 		{Key: "sources", Missing: "sources: {all: {document: …, read: 2026-11-20}}", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
 				s := Source{Lines: key.Text(maxText)}
 				value.Fields(
 					strictyaml.Field{Key: "document", Missing: "document: where it was read", Read: text(&s.Document)},
-					strictyaml.Field{Key: "read", Missing: "read: 2026-11-20", Read: func(n strictyaml.Node) { s.Read = date(n) }},
+					strictyaml.Field{Key: "read", Missing: "read: 2026-11-20", Read: func(n strictyaml.Node) { s.Read = readDate(n) }},
 				)
 				p.Sources = append(p.Sources, s)
 			})
@@ -174,18 +174,18 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 	}
 }
 
-func date(n strictyaml.Node) time.Time {
+func readDate(n strictyaml.Node) time.Time {
 	text := n.Text(maxText)
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil && text != "" {
-		n.Mistake("%q is no date: write one such as 2026-11-20", text)
+		n.Mistake("%q is not a date: write one such as 2026-11-20", text)
 	}
 	return day
 }
 
-// ask returns what the preset's user is to write for a line that it leaves
-// out, and "" when it leaves out no such line.
-func (d *document) ask(line string) string {
+// findAsk returns what the user must write for a line that the preset leaves out,
+// or "" if it does not leave it out.
+func (d *document) findAsk(line string) string {
 	if d.Preset != nil {
 		for _, ask := range d.Preset.Asks {
 			if ask.Line == line {
@@ -196,8 +196,8 @@ func (d *document) ask(line string) string {
 	return ""
 }
 
-// checkAsks reports the lines of the whole document that the preset leaves to
-// its user and that are not there; those of budgets are checkComplete's.
+// checkAsks reports missing lines that the preset leaves to the user. checkComplete
+// reports those of budgets.
 func (d *document) checkAsks() {
 	if d.Preset == nil {
 		return

@@ -201,7 +201,7 @@ func TestYouTubePresetsHaveTheDocumentedCosts(t *testing.T) {
 	}
 }
 
-func TestAFilesOwnLinesGoOverItsPreset(t *testing.T) {
+func TestFileOverridesItsPreset(t *testing.T) {
 	table := use(t, `preset: youtube/2026-06
 upstream: mine
 hosts: [localhost]
@@ -251,7 +251,7 @@ when_ledger_down: {default: {allow: 50}}`)
 	}
 }
 
-func TestMistakesWithPresetsAreNamedAllAtOnce(t *testing.T) {
+func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 	const head = "version: 1\naccount: a\n"
 	for lines, want := range map[string]string{
 		"preset: youtube/2026-6":                    `3:9: unknown preset "youtube/2026-6": write youtube/2026-06`,
@@ -265,16 +265,16 @@ func TestMistakesWithPresetsAreNamedAllAtOnce(t *testing.T) {
 			`3:9: preset hubspot does not know the window of budget "hubspot-day": write budgets: [{name: hubspot-day, window: {day: Europe/Berlin}}], with the time zone of the HubSpot account`,
 		"preset: shopify-graphql\nhosts: [a]": `3:9: preset shopify-graphql does not know the limit of budget "shopify": write preset: {name: shopify-graphql, variant: standard}, or the shop's other plan: advanced, plus, enterprise`,
 		"preset: github-rest\nbudgets: [{name: github-hours, limit: 100}, {name: github-hour}, {name: github-hour, limit: 1}]": `4:11: missing key "window": preset github-rest has no budget "github-hours" to take it from: write github-hour, or its window` + "\n" +
-			`4:66: budget "github-hour" is there twice in its account: write another name`,
+			`4:66: repeated budget "github-hour" in one account: write another name`,
 		"preset: github-rest\ncosts: {read: 901, wrote: 1}": `4:15: read costs 901, more than the limit 900 of budget "github-points": lower the cost or raise the limit`,
 		"preset: github-rest\ncosts: {grapqhl: 1}":          `4:9: unknown method "grapqhl": write graphql, to which the routes lead`,
 		"preset: youtube/2026-06\nroutes: {GET /x: read}":   `4:9: routes beside an api: remove one, since api youtube/v3 says which verb and path is which method`,
-		"preset: youtube/2026-06\n---\n" + head + "preset: youtube/legacy": "7:9: host youtube.googleapis.com is there twice: write it once, since a request finds its upstream by host\n" +
-			"7:9: host www.googleapis.com is there twice: write it once, since a request finds its upstream by host\n" +
-			"7:9: host youtube.mtls.googleapis.com is there twice: write it once, since a request finds its upstream by host\n" +
-			"7:9: host content-youtube.googleapis.com is there twice: write it once, since a request finds its upstream by host\n" +
-			"7:9: upstream \"youtube\" is there twice: write another name\n" +
-			"7:9: budget \"youtube-day\" is there twice in its account: write another name",
+		"preset: youtube/2026-06\n---\n" + head + "preset: youtube/legacy": "7:9: repeated host youtube.googleapis.com: write it once, since a request finds its upstream by host\n" +
+			"7:9: repeated host www.googleapis.com: write it once, since a request finds its upstream by host\n" +
+			"7:9: repeated host youtube.mtls.googleapis.com: write it once, since a request finds its upstream by host\n" +
+			"7:9: repeated host content-youtube.googleapis.com: write it once, since a request finds its upstream by host\n" +
+			"7:9: repeated upstream \"youtube\": write another name\n" +
+			"7:9: repeated budget \"youtube-day\" in one account: write another name",
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(head+lines+"\n"))
 		var got []string
@@ -292,7 +292,7 @@ func TestMistakesWithPresetsAreNamedAllAtOnce(t *testing.T) {
 
 // A limit that is lower than what some method of the preset costs is no
 // mistake: that method cannot be called, and who wants to fetch it hears so.
-func TestCallsThatCanNeverBePaidAreToldToWhoFetchesThem(t *testing.T) {
+func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
 	table := use(t, "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 300, floor: {IN: 150, US: 60}}]")
 	for method, regions := range map[string]map[string]bool{
 		"captions.insert": {"IN": false, "US": false, "GB": false},
@@ -345,7 +345,7 @@ func BenchmarkParsePreset(b *testing.B) {
 	}
 }
 
-func TestTheDocumentOnPresetsIsInStep(t *testing.T) {
+func TestPresetsDocumentIsCurrent(t *testing.T) {
 	data, err := os.ReadFile("../docs/presets.md")
 	if err != nil {
 		t.Fatal(err)
@@ -375,8 +375,8 @@ func TestTheDocumentOnPresetsIsInStep(t *testing.T) {
 	}
 }
 
-// TestTheDocumentsExamplesAreWhole: who pastes one of docs/presets.md has a costs.yaml.
-func TestTheDocumentsExamplesAreWhole(t *testing.T) {
+// TestPresetsDocumentExamplesParse: who pastes one of docs/presets.md has a costs.yaml.
+func TestPresetsDocumentExamplesParse(t *testing.T) {
 	data, err := os.ReadFile("../docs/presets.md")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// site is what is guarded under a host, and at which prices.
+// site holds the routes and costs of a guarded host.
 type site struct {
 	account  string
 	api      *api       // nil: its routes are patterns, or there are none
@@ -18,7 +18,7 @@ type site struct {
 	batches  map[string]Batch
 }
 
-// cost returns what a method costs, and 0 when it must not be called.
+// cost returns the cost of a method, or 0 if it must not be called.
 func (s *site) cost(method string) quota.Units {
 	if units, ok := s.costs[method]; ok {
 		return units
@@ -26,73 +26,73 @@ func (s *site) cost(method string) quota.Units {
 	return s.unlisted
 }
 
-// Price returns the call that a request is: its account, method and units. The
-// caller is left to the context (quota.WithCaller). The error is
-// quota.ErrUnguarded for a host that costs.yaml does not name, quota.ErrPaid
-// for a further chunk of a resumable upload, and else a *PriceError (errors.Is
-// ErrNoRoute or ErrNoCost): the request must not be sent.
+// Price returns the account, method and units of a request. It does not set the
+// caller; see quota.WithCaller. The error is quota.ErrUnguarded if the host is not
+// guarded, quota.ErrPaid if the request continues a resumable upload, and
+// otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the request must
+// not be sent.
 //
-// A request is priced only if it is plain: every server, proxy and cache on
-// its way must read the same method in it. It reads a body, of at most 1 MiB,
-// only where a request may hold several calls (see Upstream.Batches), and then
-// replaces req.Body with an equal one. It is safe for concurrent use with
-// different requests; a nil Table refuses.
+// Price refuses ambiguous requests, which a server, proxy or cache might take for
+// another method. If a request may hold several calls (see Upstream.Batches), it
+// reads up to 1 MiB of the body and replaces req.Body with an equal one. Price is
+// safe for concurrent use with different requests. A nil Table refuses every
+// request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
-		return quota.Call{}, &PriceError{Reason: "there is no table or no URL to price it by; load costs.yaml", kind: ErrNoRoute}
+		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}
 	}
 	s, reason := t.site(req)
 	if reason != "" {
-		return quota.Call{}, refuse(req, reason)
+		return quota.Call{}, newPriceError(req, reason)
 	}
 	if s == nil {
 		return quota.Call{}, quota.ErrUnguarded
 	}
-	if reason := odd(req); reason != "" {
-		return quota.Call{}, refuse(req, reason)
+	if reason := whyNotPlain(req); reason != "" {
+		return quota.Call{}, newPriceError(req, reason)
 	}
 	q, reason := readQuery(req.URL.RawQuery)
 	if reason != "" {
-		return quota.Call{}, refuse(req, reason)
+		return quota.Call{}, newPriceError(req, reason)
 	}
 	verb := req.Method
 	if verb == "" {
 		verb = http.MethodGet // as net/http sends it
 	}
 	if s.api == nil {
-		method, reason := s.routed(verb, req.URL)
+		method, reason := s.findMethod(verb, req.URL)
 		if reason != "" {
-			return quota.Call{}, refuse(req, reason)
+			return quota.Call{}, newPriceError(req, reason)
 		}
 		return s.call(req, method)
 	}
-	routes := s.api.of(req.URL)
+	routes := s.api.routesFor(req.URL)
 	found := routeOf(routes, verb)
 	if len(routes) > 0 && routes[0].kind != plainRoute && isChunk(req, verb, routes, found != nil, &q) {
-		return quota.Call{}, s.paid(req, routes)
+		return quota.Call{}, s.paidError(req, routes)
 	}
 	if found == nil {
-		return quota.Call{}, refuse(req, whyNoRoute(req, routes))
+		return quota.Call{}, newPriceError(req, whyNoRoute(req, routes))
 	}
 	return s.call(req, found.method)
 }
 
-// call returns a request's call, or the error that it has no cost.
+// call returns the call of a request, or an error if the method has no cost.
 func (s *site) call(req *http.Request, method string) (quota.Call, error) {
 	units := s.cost(method)
 	if units == 0 {
-		return quota.Call{}, noCost(req, method)
+		return quota.Call{}, noCostError(req, method)
 	}
 	if batch, ok := s.batches[method]; ok {
-		units = several(units, batch.calls(req))
+		units = multiply(units, batch.countCalls(req))
 	}
 	return quota.Call{Account: s.account, Method: method, Units: units}, nil
 }
 
-// several returns the cost of several calls that cost the same.
-func several(units quota.Units, calls int64) quota.Units {
+// multiply returns the cost of several calls, at most quota.MaxUnits.
+func multiply(units quota.Units, calls int64) quota.Units {
 	if int64(units) > int64(quota.MaxUnits)/calls {
-		return quota.MaxUnits // no limit pays for that by mistake
+		return quota.MaxUnits // exceeds every sensible limit
 	}
 	return units * quota.Units(calls)
 }
@@ -116,7 +116,7 @@ func (t *Table) site(req *http.Request) (*site, string) {
 		named, ok = canonicalHost(req.URL.Scheme, req.Host)
 	}
 	s := t.sites[dialled]
-	if !ok || !ascii(req.URL.Host+req.Host) && (s != nil || t.sites[named] != nil) {
+	if !ok || !isASCII(req.URL.Host+req.Host) && (s != nil || t.sites[named] != nil) {
 		return nil, "a host is letters, digits, dots and hyphens; write it plainly"
 	}
 	if s == nil && (named == dialled || t.sites[named] == nil) {
@@ -136,7 +136,7 @@ func (t *Table) whyNotPass(req *http.Request, hosts ...string) string {
 			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"
 		}
 		if found := t.domainOf(host); found != nil {
-			if reason := found.whyNotPass(req); reason != "" {
+			if reason := found.whyRefused(req); reason != "" {
 				return reason
 			}
 		}
@@ -148,8 +148,8 @@ func (t *Table) whyNotPass(req *http.Request, hosts ...string) string {
 	return ""
 }
 
-// odd says what makes a request to a guarded host other than it looks.
-func odd(req *http.Request) string {
+// whyNotPlain returns why a request to a guarded host is ambiguous, or "".
+func whyNotPlain(req *http.Request) string {
 	u := req.URL
 	switch {
 	case u.Opaque != "":
@@ -160,18 +160,19 @@ func odd(req *http.Request) string {
 		return "the scheme is neither https nor http; write a whole URL"
 	}
 	for name := range req.Header {
-		if overrides(name) || strings.EqualFold(name, "Host") && name != "Host" {
+		if overridesMethod(name) || strings.EqualFold(name, "Host") && name != "Host" {
 			return "a header changes its method or host on the way; remove the header and send the request as it is meant"
 		}
 	}
 	return ""
 }
 
-// overrides reports whether a header or query parameter of this name makes a
-// request another one on the way: those of common frameworks, $httpMethod and
-// $httpHeaders (Google's system parameters, cloud.google.com/apis/docs/system-parameters),
-// and Salesforce's _HttpMethod.
-func overrides(name string) bool {
+// overridesMethod reports whether a header or query parameter with this name
+// changes the method of a request: those of common frameworks, Google's system
+// parameters $httpMethod and $httpHeaders
+// (https://cloud.google.com/apis/docs/system-parameters), and Salesforce's
+// _HttpMethod.
+func overridesMethod(name string) bool {
 	switch len(name) {
 	case 7:
 		return strings.EqualFold(name, "_method")
@@ -191,12 +192,12 @@ func overrides(name string) bool {
 	return false
 }
 
-// query is what of a query may decide about the price.
+// query holds the parts of a query that affect the price.
 type query struct {
 	ids       int  // upload_id parameters
 	emptyID   bool // one of them is empty
 	resumable int  // uploadType=resumable, upload_protocol=resumable
-	other     bool // another uploadType or upload_protocol, or one of these spelt as not every server reads it
+	other     bool // another uploadType or upload_protocol, or a spelling that some servers ignore
 }
 
 func readQuery(raw string) (q query, reason string) {
@@ -215,7 +216,7 @@ func readQuery(raw string) (q query, reason string) {
 			}
 			name = decoded
 		}
-		if overrides(name) {
+		if overridesMethod(name) {
 			return q, "a query parameter changes its method on the way; remove the parameter and send the request as it is meant"
 		}
 		switch {
@@ -235,11 +236,10 @@ func readQuery(raw string) (q query, reason string) {
 	return q, ""
 }
 
-// isChunk reports whether a request to an upload path carries on an upload
-// that was charged when it began. It must look like nothing else: one
-// upload_id, resumable and no other type, and, where the verb could begin an
-// upload as well, a Content-Range, which a beginning does not have. What falls
-// short is charged as a beginning.
+// isChunk reports whether a request continues a resumable upload, which was charged
+// when it began. The request must have one upload_id, no upload type but
+// resumable and, if its verb could begin an upload too, a Content-Range. Any
+// other request is charged.
 func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q *query) bool {
 	if verb != http.MethodPost && verb != http.MethodPut {
 		return false
@@ -251,7 +251,7 @@ func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q 
 	if couldBegin && (len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes ")) {
 		return false
 	}
-	for name := range req.Header { // the other protocol, which can say "start"
+	for name := range req.Header { // another upload protocol, which can begin one
 		if len(name) >= 14 && strings.EqualFold(name[:14], "X-Goog-Upload-") {
 			return false
 		}
@@ -259,12 +259,12 @@ func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q 
 	return true
 }
 
-// paid returns quota.ErrPaid if an upload to this path could have been charged.
-func (s *site) paid(req *http.Request, routes []route) error {
+// paidError returns quota.ErrPaid if an upload to this path could have been charged.
+func (s *site) paidError(req *http.Request, routes []route) error {
 	for i := range routes {
 		if s.cost(routes[i].method) > 0 {
 			return quota.ErrPaid
 		}
 	}
-	return noCost(req, routes[0].method)
+	return noCostError(req, routes[0].method)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// Load reads and checks the costs.yaml at path. Mistakes are a
-// *strictyaml.Error with all of them. A relative ledger is relative to the
-// file. A file that others may write to is strictyaml.ErrUnsafeFile.
+// Load reads and checks the costs.yaml at path. The error is a *strictyaml.Error
+// with all mistakes in the file, or matches strictyaml.ErrUnsafeFile if other
+// users may write to it. A relative ledger path is relative to the file.
 func Load(path string) (*Table, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func Load(path string) (*Table, error) {
 	return parse(path, dir, data)
 }
 
-// Parse checks data, which came from a file of that name. It is Load without
-// the file: a relative ledger is relative to the folder of name.
+// Parse is like Load, but reads data. Errors give name as the file, and a relative
+// ledger path is relative to the folder of name.
 func Parse(name string, data []byte) (*Table, error) {
 	return parse(name, filepath.Dir(name), data)
 }
@@ -41,31 +41,31 @@ func parse(name, dir string, data []byte) (*Table, error) {
 		d := newDocument(node)
 		d.dir, d.preset = dir, node.Has("preset")
 		node.Fields(d.fields()...)
-		d.finish(node)
+		d.checkWhole(node)
 		documents = append(documents, d)
 	}
-	table := join(documents)
+	table := newTable(documents)
 	if err := file.Err(); err != nil {
 		return nil, err
 	}
 	return table, nil
 }
 
-// document is an upstream while it is read: first the lines of its preset,
-// then those of the preset's variant, then its own, each over what is there.
-// It has the places of what is to be checked later.
+// document is an upstream while it is read: first the lines of its preset, then
+// those of the preset's variant, then its own, each replacing earlier ones. It
+// also holds the places of lines that are checked later.
 type document struct {
 	Upstream
 	dir     string
 	ledger  string
 	methods []string // the api's
 
-	domainsRead bool              // else they are those of the hosts
-	unguardedAt []strictyaml.Node // one for each of the file's own
+	domainsRead bool              // false: the domains are those of the hosts
+	unguardedAt []strictyaml.Node // one for each unguarded host of the file itself
 
-	preset  bool    // it names one
-	reading *Preset // whose lines are read now; nil: the file's own
-	layer   int     // how many lots of lines were read before
+	preset  bool    // the file names a preset
+	reading *Preset // the preset whose lines are being read; nil: the file itself
+	layer   int     // number of layers read before: preset, variant
 
 	nameAt     strictyaml.Node
 	presetAt   strictyaml.Node
@@ -77,7 +77,7 @@ type document struct {
 	unlistedAt strictyaml.Node   // of the file's own
 	costsAt    map[string]strictyaml.Node
 	budgets    []budgetAt // one for each budget
-	allowed    []allowedAt
+	allowed    []placedRule
 }
 
 func newDocument(node strictyaml.Node) *document {
@@ -95,8 +95,8 @@ const (
 	anything    = 4096 // bytes of a ledger's address
 )
 
-// fields are the keys of a document, in the order in which they are read: the
-// preset comes before what overrides it.
+// fields returns the keys of a document in the order in which they are read: the
+// preset comes before the lines that override it.
 func (d *document) fields() []strictyaml.Field {
 	return slices.Concat([]strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
@@ -108,19 +108,19 @@ func (d *document) fields() []strictyaml.Field {
 	})
 }
 
-// lineFields are the keys that a preset and its variants have as well. The
-// names of methods need the api.
+// lineFields returns the keys that presets and variants have too. The api comes
+// before keys with names of methods.
 func (d *document) lineFields() []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "upstream", Read: func(n strictyaml.Node) {
-			d.nameAt, d.Name = d.at(n), n.Text(maxText)
-			d.note(n, "upstream")
+			d.nameAt, d.Name = d.placeFor(n), n.Text(maxText)
+			d.setOrigin(n, "upstream")
 		}},
 		{Key: "api", Read: d.readAPI},
 		{Key: "hosts", Read: func(n strictyaml.Node) {
 			d.Hosts, d.hostsAt = nil, nil
 			n.Items(d.readHost)
-			d.note(n, "hosts")
+			d.setOrigin(n, "hosts")
 		}},
 		{Key: "domains", Read: d.readDomains},
 		{Key: "unguarded", Read: d.readUnguarded},
@@ -131,21 +131,22 @@ func (d *document) lineFields() []strictyaml.Field {
 		{Key: "unlisted", Read: d.readUnlisted},
 		{Key: "feedback", Read: func(n strictyaml.Node) {
 			d.Feedback = n.OneOf("feedback", feedback.Names())
-			d.note(n, "feedback")
+			d.setOrigin(n, "feedback")
 		}},
 		{Key: "not_modified_units", Read: func(n strictyaml.Node) {
 			units := quota.Units(n.Int(0, int64(quota.MaxUnits)))
 			d.NotModifiedUnits = &units
-			d.note(n, "not_modified_units")
+			d.setOrigin(n, "not_modified_units")
 		}},
-		{Key: "costs", Missing: d.needed("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},
+		{Key: "costs", Missing: d.orPreset("costs: {search.list: 100}, a cost for each method"), Read: d.readCosts},
 		{Key: "batches", Read: d.readBatches},
-		{Key: "budgets", Missing: d.needed("budgets: [{name: all, limit: 9500, window: 24h}]"), Read: d.readBudgets},
+		{Key: "budgets", Missing: d.orPreset("budgets: [{name: all, limit: 9500, window: 24h}]"), Read: d.readBudgets},
 	}
 }
 
-// needed returns what to write for a key that only a preset makes up for.
-func (d *document) needed(write string) string {
+// orPreset returns what to write for a missing key, or "" if there is a preset,
+// which has it.
+func (d *document) orPreset(write string) string {
 	if d.preset {
 		return ""
 	}
@@ -159,15 +160,15 @@ func (d *document) readAccount(n strictyaml.Node) {
 		d.Account = ""
 	}
 	d.site.account = d.Account
-	d.note(n, "account")
+	d.setOrigin(n, "account")
 }
 
 func (d *document) readAPI(n strictyaml.Node) {
-	d.apiAt, d.API = d.at(n), n.OneOf("api", apiNames())
+	d.apiAt, d.API = d.placeFor(n), n.OneOf("api", apiNames())
 	if d.site.api = apiNamed(d.API); d.site.api != nil {
 		d.methods = d.site.api.methods()
 	}
-	d.note(n, "api")
+	d.setOrigin(n, "api")
 }
 
 func (d *document) readHost(n strictyaml.Node) {
@@ -185,7 +186,7 @@ func (d *document) readHost(n strictyaml.Node) {
 		n.Mistake("not a host: write letters, digits, dots and hyphens, such as www.googleapis.com")
 	default:
 		d.Hosts = append(d.Hosts, host)
-		d.hostsAt = append(d.hostsAt, d.at(n))
+		d.hostsAt = append(d.hostsAt, d.placeFor(n))
 	}
 }
 
@@ -203,7 +204,7 @@ func (d *document) readUnlisted(n strictyaml.Node) {
 		n.Mistake("unlisted is neither refuse nor a number: write refuse, or what a method without a cost costs")
 	}
 	d.site.unlisted = d.Unlisted
-	d.note(n, "unlisted")
+	d.setOrigin(n, "unlisted")
 }
 
 func (d *document) readCosts(n strictyaml.Node) {
@@ -213,7 +214,7 @@ func (d *document) readCosts(n strictyaml.Node) {
 		entries++
 		var method string
 		if d.API != "" {
-			method = d.method(key)
+			method = d.readMethod(key)
 		} else {
 			method = key.Text(quota.MaxLabel)
 		}
@@ -225,7 +226,7 @@ func (d *document) readCosts(n strictyaml.Node) {
 		if d.reading == nil {
 			keys[method], d.costsAt[method] = key, value
 		}
-		d.note(key, "costs", method)
+		d.setOrigin(key, "costs", method)
 	})
 	for method, key := range keys {
 		d.checkSpelling(key, method)
@@ -235,9 +236,9 @@ func (d *document) readCosts(n strictyaml.Node) {
 	}
 }
 
-// method reads the name of a method in budgets and when_ledger_down, or one of
-// other words: one that has a cost, or could have one.
-func (d *document) method(n strictyaml.Node, other ...string) string {
+// readMethod reads the name of a method that has or may have a cost, or one of the
+// other words.
+func (d *document) readMethod(n strictyaml.Node, other ...string) string {
 	switch {
 	case d.API != "":
 		return n.OneOf("method of "+d.API, slices.Concat(d.methods, other))
@@ -247,17 +248,17 @@ func (d *document) method(n strictyaml.Node, other ...string) string {
 	return n.Text(quota.MaxLabel)
 }
 
-// finish checks what needs the whole document, and names it.
-func (d *document) finish(node strictyaml.Node) {
+// checkWhole makes the checks that need the whole document, and sets defaults.
+func (d *document) checkWhole(node strictyaml.Node) {
 	if d.preset && d.Preset == nil {
-		return // there is none of that name, and what it would give is not known
+		return // the preset is unknown, and so are its lines
 	}
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
 	switch {
 	case len(d.Hosts) > 0 && !routed && d.apiAt == (strictyaml.Node{}) && d.routesAt == (strictyaml.Node{}):
 		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
-	case len(d.Hosts) == 0 && d.ask("hosts") != "": // told
+	case len(d.Hosts) == 0 && d.findAsk("hosts") != "": // told
 	case d.API != "" && len(d.Hosts) == 0:
 		d.apiAt.Mistake("an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]")
 	case routed && len(d.Hosts) == 0:
@@ -286,8 +287,8 @@ func (d *document) finish(node strictyaml.Node) {
 	}
 }
 
-// checkSpelling reports a cost that is written almost like a method that the
-// routes lead to and that has none.
+// checkSpelling reports a cost whose method is probably a typo of one that routes
+// lead to and that has no cost.
 func (d *document) checkSpelling(key strictyaml.Node, method string) {
 	var bare []string
 	for i := range d.site.patterns {
@@ -304,7 +305,7 @@ func (d *document) checkSpelling(key strictyaml.Node, method string) {
 	}
 }
 
-// methods returns the names that may stand in costs and budgets.
+// methods returns the methods that costs and budgets may name.
 func (u *Upstream) methods() []string {
 	if u.API != "" {
 		return u.site.api.methods()

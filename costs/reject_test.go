@@ -7,7 +7,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-func TestMeasuresMarginsAndEmptyListsThatMeanNothingAreRefused(t *testing.T) {
+func TestMeaninglessMeasuresMarginsAndListsAreMistakes(t *testing.T) {
 	const (
 		limit, window, resets = "    limit: 500", "window: {day: UTC}", "resets: {day: America/Los_Angeles}"
 		empty                 = "an empty list: name at least one, or remove the key to cover all"
@@ -52,7 +52,7 @@ func TestMeasuresMarginsAndEmptyListsThatMeanNothingAreRefused(t *testing.T) {
 		plain + "preset: shopify-graphql\nbudgets: [{name: shopify, limit: 5, window: 1s}]\n":                         "3:9: preset shopify-graphql does not know the hosts: write hosts: [my-shop.myshopify.com]",
 		plain + "preset: youtube/legacy\nbudgets: [{name: own, limit: 5}]\n":                                          `4:11: missing key "window": preset youtube/legacy has no budget "own" to take it from: write its window`,
 		plain + "preset: youtube/legacy\nbudgets: [{name: own, window: 1h}]\n":                                        `4:11: missing key "limit": preset youtube/legacy has no budget "own" to take it from: write its limit`,
-		plain + "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 99}, {name: youtube-day, limit: 98}]\n": `4:43: budget "youtube-day" is there twice in its account: write another name`,
+		plain + "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 99}, {name: youtube-day, limit: 98}]\n": `4:43: repeated budget "youtube-day" in one account: write another name`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(text))
 		if err == nil || !strings.Contains("\n"+err.Error(), "\ncosts.yaml:"+want) {

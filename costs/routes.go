@@ -62,21 +62,21 @@ func (a *api) methods() []string {
 	return slices.Compact(names)
 }
 
-// of returns the routes of a URL's path. A documented path without a
+// routesFor returns the routes of a URL's path. A documented path without a
 // parameter is the same encoded and not, and needs no encoding to be found.
-func (a *api) of(u *url.URL) []route {
+func (a *api) routesFor(u *url.URL) []route {
 	if u.RawPath == "" && !strings.HasSuffix(u.Path, "/") {
 		if routes := a.find(u.Path); len(routes) > 0 {
 			return routes
 		}
 	}
-	return a.at(u.EscapedPath())
+	return a.routesAt(u.EscapedPath())
 }
 
-// at returns the routes of a path as it goes over the wire, one for each
+// routesAt returns the routes of a path as it goes over the wire, one for each
 // verb. Only the path exactly as the API documents it is found: no other case,
 // slash, dot or encoded letter.
-func (a *api) at(path string) []route {
+func (a *api) routesAt(path string) []route {
 	if strings.HasSuffix(path, "/") {
 		return nil
 	}

@@ -36,7 +36,7 @@ func readSchema(t *testing.T) (root schema) {
 	return root
 }
 
-func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
+func TestSchemaHasTheParsersKeys(t *testing.T) {
 	root := readSchema(t)
 	var units quota.Units
 	var name, variant strictyaml.Node
@@ -58,10 +58,10 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 		"a document":               {without.fields(), whole},
 		"a document with a preset": {with.fields(), root},
 		"a preset":                 {presetFields(&name, &variant), root.Properties["preset"].OneOf[1]},
-		"resets":                   {calendarFields(&window{}), root.Properties["resets"]},
-		"a budget":                 {without.budgetFields(&entry{}), wholeBudget},
-		"a budget over a preset's": {with.budgetFields(&entry{}), budget},
-		"a window":                 {windowFields(&window{}), budget.Properties["window"].OneOf[1]},
+		"resets":                   {calendarFields(&windowSpec{}), root.Properties["resets"]},
+		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
+		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
+		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
 		"a batch":                  {batchFields(&Batch{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
@@ -90,7 +90,7 @@ func TestTheSchemaHasTheKeysOfTheParser(t *testing.T) {
 	}
 }
 
-func TestTheSchemaHasTheWordsOfTheParser(t *testing.T) {
+func TestSchemaHasTheParsersWords(t *testing.T) {
 	root := readSchema(t)
 	for name, c := range map[string]struct {
 		known []string
@@ -116,10 +116,10 @@ func TestEveryRouteIsFoundAndNoPrefixOfIt(t *testing.T) {
 		if path[len(path)-1] == '/' {
 			path += "x"
 		}
-		if found := routeOf(youtubeV3.at(path), r.verb); found == nil || *found != r {
+		if found := routeOf(youtubeV3.routesAt(path), r.verb); found == nil || *found != r {
 			t.Errorf("%s %s is %v", r.verb, path, found)
 		}
-		if found := youtubeV3.at(path + "x/y"); len(found) > 0 {
+		if found := youtubeV3.routesAt(path + "x/y"); len(found) > 0 {
 			t.Errorf("%sx/y is %v", path, found)
 		}
 	}

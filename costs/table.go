@@ -1,14 +1,15 @@
-// Package costs says what a request costs. It reads costs.yaml, the price list
-// and the budgets, and maps a request to the call that a quota.Guard charges:
+// Package costs prices requests. It reads costs.yaml, which has the costs of an
+// upstream's methods and the budgets, and maps a request to the call that a
+// quota.Guard charges:
 //
 //	table, err := costs.Load("costs.yaml")
 //	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 //	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
 //
-// Verbs and paths come from the upstream's discovery document. A request to a
-// guarded host that is not plainly one of the documented methods is refused,
-// and so is one to another host in its domain that is not listed as unguarded.
-// One to any other host passes.
+// Verbs and paths come from the upstream's discovery document, or from routes in
+// the file. A request to a guarded host is refused if it is not clearly one of
+// the known methods, and so is a request to another host of a guarded domain
+// that is not listed as unguarded. Requests to all other hosts pass.
 package costs
 
 import (
@@ -27,16 +28,17 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Table is a checked costs.yaml. It is read-only and safe for concurrent use.
+// Table is a parsed and checked costs.yaml. It is immutable and safe for
+// concurrent use.
 type Table struct {
 	ledger    string
 	upstreams []Upstream
 	sites     map[string]*site   // by canonical host
 	domains   map[string]*domain // by name
-	unguarded map[string]bool    // hosts of the domains that pass
+	unguarded map[string]bool    // hosts in these domains whose requests pass
 }
 
-// Upstream is one document of costs.yaml. Its slices are to be read only.
+// Upstream is one document of costs.yaml. Do not modify its slices and maps.
 type Upstream struct {
 	Name      string
 	Account   string
@@ -70,21 +72,21 @@ type Upstream struct {
 	origins map[string]Origin
 }
 
-// Route says which method the requests of a form are.
+// Route maps requests of a form to a method.
 type Route struct {
 	Pattern string // as costs.yaml writes it: GET /v1/{path...}
-	Method  string // {method} when the path names it
+	Method  string // {method} if the path names it
 }
 
-// MethodCost is what one call of a method costs.
+// MethodCost is the cost of one call of a method.
 type MethodCost struct {
 	Method string
 	Units  quota.Units
 }
 
-// NotModified returns what a call of method costs that is answered with 304
-// Not Modified: not_modified_units where the file has them, at most the full
-// cost, and else the full cost. 0 means that it is free.
+// NotModified returns the cost of a call of method that is answered with 304 Not
+// Modified: not_modified_units if the file sets them, but at most the full cost;
+// otherwise the full cost. 0 means that it is free.
 func (u *Upstream) NotModified(method string) quota.Units {
 	full := u.site.cost(method)
 	if u.NotModifiedUnits == nil {
@@ -93,15 +95,15 @@ func (u *Upstream) NotModified(method string) quota.Units {
 	return min(*u.NotModifiedUnits, full)
 }
 
-// Ledger returns where the file says that spends are recorded, a relative
-// sqlite: path made relative to the file, and "" when it does not say.
+// Ledger returns the address of the ledger, or "" if the file has none. The path
+// of a relative sqlite: address is resolved relative to the file.
 func (t *Table) Ledger() string { return t.ledger }
 
 // Upstreams returns the upstreams in the order of the file.
 func (t *Table) Upstreams() []Upstream { return slices.Clone(t.upstreams) }
 
-// UpstreamOf returns the upstream that guards the host of a URL, an endpoint of
-// WithEndpoint included, and nil when none does.
+// UpstreamOf returns the upstream that guards the host of a URL, or nil if none
+// does. The endpoint of WithEndpoint counts as a guarded host.
 func (t *Table) UpstreamOf(u *url.URL) *Upstream {
 	if host, ok := canonicalHost(u.Scheme, u.Host); ok && t.sites[host] != nil {
 		for i := range t.upstreams {
@@ -133,8 +135,9 @@ func (t *Table) Budgets() []quota.Budget {
 	return all
 }
 
-// History returns by account how long the ledger keeps entries at least, for
-// quota.Options: the longest of the account's documents.
+// History returns, for each account, the minimum time that the ledger keeps its
+// entries: the longest history of the account's documents. It is meant for
+// quota.Options.
 func (t *Table) History() map[string]time.Duration {
 	longest := map[string]time.Duration{}
 	for i := range t.upstreams {
@@ -145,7 +148,7 @@ func (t *Table) History() map[string]time.Duration {
 }
 
 // Covering returns the budgets that a call is charged to, in the order of the
-// file, those of other upstreams on its account included.
+// file. They include those of other upstreams with the same account.
 func (t *Table) Covering(call quota.Call) []quota.Budget {
 	var all []quota.Budget
 	for _, budget := range t.Budgets() {
@@ -156,9 +159,9 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 	return all
 }
 
-// Call prices a method named by hand. upstream is the name or account of an
-// upstream, or empty if only one knows the method. The error is a *MethodError
-// (errors.Is ErrNoCost or ErrManyUpstreams).
+// Call returns the call of a method that is given by name. upstream is the name or
+// account of an upstream, or "" if only one has the method. The error is a
+// *MethodError that matches ErrNoCost or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
 		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}
@@ -182,19 +185,19 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	case len(asked) == 0:
 		return fail(ErrNoCost, "has no upstream %q; name one of %s", upstream, strings.Join(t.names(), ", "))
 	case len(priced) > 1:
-		return fail(ErrManyUpstreams, "is known to several upstreams; name one of %s", strings.Join(t.names(), ", "))
+		return fail(ErrManyUpstreams, "is a method of several upstreams; name one of %s", strings.Join(t.names(), ", "))
 	case len(priced) == 1:
 		return quota.Call{Account: priced[0].Account, Method: method, Units: priced[0].price(method)}, nil
 	case known[method]:
 		return fail(ErrNoCost, "has no cost; add it to costs: in costs.yaml")
 	}
 	if near := strictyaml.Nearest(method, slices.Sorted(maps.Keys(known))); near != "" {
-		return fail(ErrNoCost, "is no known method; write %s", near)
+		return fail(ErrNoCost, "is not a known method; write %s", near)
 	}
-	return fail(ErrNoCost, "is no known method; write one that ration costs lists")
+	return fail(ErrNoCost, "is not a known method; write one that ration costs lists")
 }
 
-// price returns what a method costs, and 0 when it may not be called.
+// price returns the cost of a method, or 0 if it must not be called.
 func (u *Upstream) price(method string) quota.Units {
 	if u.API != "" && !slices.Contains(u.site.api.methods(), method) {
 		return 0
@@ -206,7 +209,7 @@ func (u *Upstream) price(method string) quota.Units {
 	if !ok {
 		return u.site.cost(method)
 	}
-	return several(u.site.cost(method), batch.Most)
+	return multiply(u.site.cost(method), batch.Most)
 }
 
 func (t *Table) names() []string {
@@ -217,11 +220,11 @@ func (t *Table) names() []string {
 	return names
 }
 
-// CheckFetched reports why calls of a method, which jobs are to make for
-// caller, cannot be guarded: a *MethodError, the method has no cost
-// (ErrNoCost), several (ErrManyUpstreams), no budget covers it (ErrNoBudget),
-// or one that does can never pay for it, floors of other regions included
-// (ErrNeverFits).
+// CheckFetched returns an error if calls of method by caller cannot be guarded. It
+// is a *MethodError that matches ErrNoCost if the method has no cost,
+// ErrManyUpstreams if it has several, ErrNoBudget if no budget covers it, and
+// ErrNeverFits if it exceeds the limit of a budget less the floors of other
+// regions.
 func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	call, err := t.Call("", method)
 	if err != nil {
@@ -233,15 +236,15 @@ func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 		return &MethodError{Method: method, Reason: "is covered by no budget; add one to budgets: in costs.yaml", kind: ErrNoBudget}
 	}
 	for i := range budgets {
-		if reason := neverFits(&budgets[i], call); reason != "" {
+		if reason := whyNeverFits(&budgets[i], call); reason != "" {
 			return &MethodError{Method: method, Reason: reason, kind: ErrNeverFits}
 		}
 	}
 	return nil
 }
 
-// neverFits says why a budget can never pay for a call, or "".
-func neverFits(b *quota.Budget, call quota.Call) string {
+// whyNeverFits returns the reason why a call exceeds a whole budget, or "".
+func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	amount, kept := b.Coverage().Amount(call.Units), quota.Units(0)
 	for region, units := range b.Floor {
 		if region != call.Caller.Region && b.FloorUntil == 0 {
@@ -258,20 +261,20 @@ func neverFits(b *quota.Budget, call quota.Call) string {
 	return ""
 }
 
-// Explanation is what a request would cost.
+// Explanation describes how a request would be charged.
 type Explanation struct {
-	Guarded bool           // false: it would pass, and the rest is zero
-	Paid    bool           // it carries on an upload that was charged when it began
-	Call    quota.Call     // its caller is unattributed
-	Budgets []quota.Budget // what the call would be charged to
+	Guarded bool           // false if it would pass unguarded; all other fields are zero then
+	Paid    bool           // it continues an upload that was charged when it began
+	Call    quota.Call     // the call, without a caller
+	Budgets []quota.Budget // the budgets that the call would be charged to
 }
 
-// Explain prices a request that is not made. An empty verb is GET. The error
-// is a *PriceError, without the query of the URL.
+// Explain explains how a request would be charged, without sending it. An empty
+// verb means GET. The error is a *PriceError; it does not include the URL's query.
 func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" && u.Opaque == "" {
-		return Explanation{}, &PriceError{Verb: verb, Reason: "it is no whole URL; write https://, the host and the path", kind: ErrNoRoute}
+		return Explanation{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write https://, the host and the path", kind: ErrNoRoute}
 	}
 	call, err := t.Price(&http.Request{Method: verb, URL: u})
 	switch {
@@ -285,22 +288,22 @@ func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
 	return Explanation{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
 }
 
-// WithEndpoint returns a table that also guards endpoint, a URL to which an
-// upstream's calls are sent instead of its hosts (a test server, a proxy), and
-// prices them as the upstream's own. upstream may be empty if there is only
-// one with an api, or without any only one with routes. Plain http is for
-// loopback addresses.
+// WithEndpoint returns a copy of the table that also guards endpoint, the base URL
+// of a server that takes the place of an upstream's hosts, such as a test server
+// or a proxy. Its requests are priced as the upstream's own. upstream may be "" if
+// only one upstream has an api, or if none has and only one has routes. An http
+// endpoint must be a loopback address.
 func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("costs: endpoint: write scheme, host and port only, such as http://127.0.0.1:8080")
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
-		return nil, fmt.Errorf("costs: endpoint: plain http to %q would show the key; write https, or a loopback address", u.Hostname())
+	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		return nil, fmt.Errorf("costs: endpoint: plain http to %q would expose the key; write https, or a loopback address", u.Hostname())
 	}
 	host, ok := canonicalHost(u.Scheme, u.Host)
 	if !ok {
-		return nil, errors.New("costs: endpoint: a host is letters, digits, dots and hyphens; write one")
+		return nil, errors.New("costs: endpoint: malformed host; write letters, digits, dots and hyphens")
 	}
 	var chosen, routed []*site
 	for i := range t.upstreams {
@@ -316,7 +319,7 @@ func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 		chosen = routed
 	}
 	if len(chosen) != 1 {
-		return nil, fmt.Errorf("costs: endpoint: %d upstreams are meant; name one of %s", len(chosen), strings.Join(t.names(), ", "))
+		return nil, fmt.Errorf("costs: endpoint: %d upstreams match; name one of %s", len(chosen), strings.Join(t.names(), ", "))
 	}
 	if other := t.sites[host]; other != nil && other != chosen[0] {
 		return nil, fmt.Errorf("costs: endpoint: %s belongs to another upstream; name another host", host)
@@ -327,7 +330,7 @@ func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	return &with, nil
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return err == nil && address.IsLoopback() || strings.EqualFold(host, "localhost")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// window is what a window: or resets: says, key by key.
-type window struct {
+// windowSpec is what a window: or resets: says, key by key.
+type windowSpec struct {
 	zone    *time.Location
 	month   bool
 	at      time.Duration
@@ -21,10 +21,10 @@ type window struct {
 // calendar window may have a time of day to begin at.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() != strictyaml.Map {
-		*into = quota.Sliding(length(n))
+		*into = quota.Sliding(readLength(n))
 		return
 	}
-	var w window
+	var w windowSpec
 	n.Fields(windowFields(&w)...)
 	switch {
 	case w.kinds != 1:
@@ -34,32 +34,32 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 	case w.counter > 0:
 		*into = quota.Counter(w.counter)
 	case w.zone != nil:
-		*into = w.calendar()
+		*into = w.newWindow()
 	}
 }
 
-// calendar returns the window of a zone.
-func (w *window) calendar() quota.Window {
+// newWindow returns the window of a zone.
+func (w *windowSpec) newWindow() quota.Window {
 	if w.month {
 		return quota.Monthly(w.zone).At(w.at)
 	}
 	return quota.Daily(w.zone).At(w.at)
 }
 
-// monthly reports whether a calendar window is one of months.
-func monthly(w quota.Window) bool {
+// isMonthly reports whether a calendar window is one of months.
+func isMonthly(w quota.Window) bool {
 	return w.Kind() == quota.KindDaily && w.Horizon() > 2*24*time.Hour
 }
 
-func windowFields(w *window) []strictyaml.Field {
+func windowFields(w *windowSpec) []strictyaml.Field {
 	counter := strictyaml.Field{Key: "counter", Read: func(n strictyaml.Node) {
 		w.kinds++
-		w.counter = length(n)
+		w.counter = readLength(n)
 	}}
 	return append(calendarFields(w), counter)
 }
 
-func calendarFields(w *window) []strictyaml.Field {
+func calendarFields(w *windowSpec) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "day", Read: func(n strictyaml.Node) {
 			w.kinds++
@@ -69,13 +69,13 @@ func calendarFields(w *window) []strictyaml.Field {
 			w.kinds++
 			w.zone, w.month = n.Zone(), true
 		}},
-		{Key: "at", Read: func(n strictyaml.Node) { w.at, w.timed = timeOfDay(n), true }},
+		{Key: "at", Read: func(n strictyaml.Node) { w.at, w.timed = readTimeOfDay(n), true }},
 	}
 }
 
 // readResets reads when the upstream's own day or month ends.
 func (d *document) readResets(n strictyaml.Node) {
-	var w window
+	var w windowSpec
 	n.Fields(calendarFields(&w)...)
 	switch {
 	case n.Kind() == strictyaml.Map && w.kinds == 0:
@@ -83,23 +83,23 @@ func (d *document) readResets(n strictyaml.Node) {
 	case w.kinds > 1:
 		n.Mistake("day and month are both there: write the one at whose end the upstream starts afresh")
 	case w.zone != nil:
-		d.Resets, d.ResetWindow = w.zone, w.calendar()
+		d.Resets, d.ResetWindow = w.zone, w.newWindow()
 	}
-	d.note(n, "resets")
+	d.setOrigin(n, "resets")
 }
 
 // maxMargin is quota's own bound.
 const maxMargin = time.Hour
 
 func (d *document) readMargin(n strictyaml.Node) {
-	d.marginAt = d.at(n)
+	d.marginAt = d.placeFor(n)
 	margin := n.Seconds(0, maxMargin)
 	if margin%time.Microsecond != 0 {
 		n.Mistake("a margin is whole microseconds: round it")
 		margin = quota.DefaultMargin
 	}
 	d.ResetMargin = margin
-	d.note(n, "reset_margin")
+	d.setOrigin(n, "reset_margin")
 }
 
 func (d *document) readHistory(n strictyaml.Node) {
@@ -108,7 +108,7 @@ func (d *document) readHistory(n strictyaml.Node) {
 		n.Mistake("a history is whole microseconds: round it")
 		d.History = 0
 	}
-	d.note(n, "history")
+	d.setOrigin(n, "history")
 }
 
 // setMargins gives all calendar windows of the document its reset_margin.
@@ -132,21 +132,21 @@ func (d *document) setMargins() {
 	}
 }
 
-// timeOfDay reads a time of day in whole minutes, as the time since midnight.
-func timeOfDay(n strictyaml.Node) time.Duration {
+// readTimeOfDay reads a time of day in whole minutes, as the time since midnight.
+func readTimeOfDay(n strictyaml.Node) time.Duration {
 	const form = "15:04"
 	text := n.Text(anything)
 	at, err := time.Parse(form, text)
 	if err != nil || len(text) != len(form) {
 		if text != "" { // else it is told
-			n.Mistake(`%q is no time of day: write one from 00:00 to 23:59, such as at: "06:00"`, text)
+			n.Mistake(`%q is not a time of day: write one from 00:00 to 23:59, such as at: "06:00"`, text)
 		}
 		return 0
 	}
 	return time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
 }
 
-func length(n strictyaml.Node) time.Duration {
+func readLength(n strictyaml.Node) time.Duration {
 	d := n.Duration(time.Millisecond, maxWindow)
 	if d%time.Microsecond != 0 {
 		n.Mistake("a window is whole microseconds: round it")

@@ -1,6 +1,5 @@
-// Package duration parses the durations that users write, in files and on the
-// command line. All of ration reads them with it, so that a duration that one
-// place accepts, every place accepts.
+// Package duration parses durations in files and on the command line, so that all
+// places accept the same ones.
 package duration
 
 import (
@@ -15,12 +14,9 @@ import (
 // ErrSyntax is wrapped by the errors of Parse and ParseSeconds.
 var ErrSyntax = errors.New("not a duration")
 
-// Parse parses a duration with units: 500ms, 30s, 10m, 24h, 7d, 1d12h. The
-// units are those of time.ParseDuration and d, which is 24 hours and comes
-// first. The result is never negative: a sign is an error, and so is a number
-// without a unit, other than 0.
-//
-// The errors wrap ErrSyntax, quote text and say what to write.
+// Parse parses a duration such as 500ms, 30s, 10m, 24h, 7d or 1d12h. The units are
+// those of time.ParseDuration and d, which is 24 hours and comes first. A sign is
+// an error, and so is a number without a unit, except 0. Errors wrap ErrSyntax.
 func Parse(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
@@ -29,9 +25,8 @@ func Parse(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSeconds is Parse for the places where seconds are the natural unit,
-// such as the time that a call may wait: there a number without a unit, such
-// as 5 or 0.5, counts seconds.
+// ParseSeconds is like Parse, but a number without a unit, such as 5 or 0.5, counts
+// seconds.
 func ParseSeconds(text string) (time.Duration, error) {
 	if number(text) {
 		text += "s"
@@ -79,7 +74,7 @@ func number(text string) bool {
 	return err == nil
 }
 
-// shorten bounds what an error message repeats of its input.
+// shorten truncates text for an error message.
 func shorten(text string) string {
 	const most = 60
 	if len(text) <= most {

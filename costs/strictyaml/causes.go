@@ -7,32 +7,32 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// aliasName is what an alias that somebody means looks like.
+// aliasName matches an intended alias.
 var aliasName = regexp.MustCompile(`^\*[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// checkAlias reports the alias at i, once for the value that it stands in: an
-// unquoted */6 * * * * is five of them.
+// checkAlias reports the alias at i, once for the value that contains it: an
+// unquoted */6 * * * * consists of five.
 func (f *File) checkAlias(tokens token.Tokens, i int) {
-	if i > 0 && !separates(tokens[i-1]) && tokens[i-1].Position.Line == tokens[i].Position.Line {
+	if i > 0 && !isSeparator(tokens[i-1]) && tokens[i-1].Position.Line == tokens[i].Position.Line {
 		return // a part of the value before it
 	}
 	var value strings.Builder
 	for _, tk := range tokens[i:] {
-		if separates(tk) || tk.Position.Line != tokens[i].Position.Line {
+		if isSeparator(tk) || tk.Position.Line != tokens[i].Position.Line {
 			break
 		}
 		value.WriteString(tk.Origin)
 	}
 	text := strings.TrimSpace(value.String())
 	if aliasName.MatchString(text) {
-		f.addAt(tokens[i], "an alias (*): write the value out; a text that begins with * goes in quotes")
+		f.reportAt(tokens[i], "an alias (*): write the value out; a text that begins with * goes in quotes")
 		return
 	}
-	f.addAt(tokens[i], "a text that begins with * goes in quotes: write \"%s\"", printable(text))
+	f.reportAt(tokens[i], "a text that begins with * goes in quotes: write \"%s\"", printable(text))
 }
 
-// separates reports whether a token is not part of a plain value.
-func separates(tk *token.Token) bool {
+// isSeparator reports whether a token is not part of a plain value.
+func isSeparator(tk *token.Token) bool {
 	switch tk.Type {
 	case token.MappingValueType, token.CollectEntryType, token.MappingStartType, token.MappingEndType, token.SequenceStartType, token.SequenceEndType,
 		token.SequenceEntryType, token.MappingKeyType, token.CommentType, token.DocumentHeaderType, token.DocumentEndType, token.AnchorType, token.TagType:
@@ -41,8 +41,8 @@ func separates(tk *token.Token) bool {
 	return false
 }
 
-// checkCommas reports values between braces that a comma cuts short, such as
-// {limit: 9,500}, which YAML reads as a limit of 9 and a key 500.
+// checkCommas reports values in braces that contain a comma, such as {limit: 9,500},
+// which YAML reads as a limit of 9 and a key 500.
 func (f *File) checkCommas(tokens token.Tokens) {
 	var inMap []bool // for each bracket that is open
 	for i := 0; i < len(tokens); i++ {
@@ -59,8 +59,8 @@ func (f *File) checkCommas(tokens token.Tokens) {
 		}
 		text := tokens[i].Value
 		last := i
-		for last+2 < len(tokens) && adjoins(tokens[last], tokens[last+1]) && tokens[last+1].Type == token.CollectEntryType &&
-			adjoins(tokens[last+1], tokens[last+2]) && ends(tokens, last+3) && !separates(tokens[last+2]) {
+		for last+2 < len(tokens) && isAdjacent(tokens[last], tokens[last+1]) && tokens[last+1].Type == token.CollectEntryType &&
+			isAdjacent(tokens[last+1], tokens[last+2]) && endsEntry(tokens, last+3) && !isSeparator(tokens[last+2]) {
 			text += "," + tokens[last+2].Value
 			last += 2
 		}
@@ -68,21 +68,21 @@ func (f *File) checkCommas(tokens token.Tokens) {
 			continue
 		}
 		if plain := strings.ReplaceAll(text, ",", ""); strings.Trim(plain, "0123456789") == "" {
-			f.addAt(tokens[i], "%s has a comma, which ends the number between braces: write %s", printable(text), printable(plain))
+			f.reportAt(tokens[i], "%s has a comma, which ends the number between braces: write %s", printable(text), printable(plain))
 		} else {
-			f.addAt(tokens[i], "%s has a comma, which ends the value between braces: write \"%s\"", printable(text), printable(text))
+			f.reportAt(tokens[i], "%s has a comma, which ends the value between braces: write \"%s\"", printable(text), printable(text))
 		}
 		i = last
 	}
 }
 
-// adjoins reports whether b follows a plain a without a space between.
-func adjoins(a, b *token.Token) bool {
+// isAdjacent reports whether b follows a plain a without a space between.
+func isAdjacent(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && b.Position.Column == a.Position.Column+len([]rune(a.Value))
 }
 
-// ends reports whether the entry of a map ends at i, so that what stands before
+// endsEntry reports whether the entry of a map ends at i, so that what stands before
 // it is a key without a value.
-func ends(tokens token.Tokens, i int) bool {
+func endsEntry(tokens token.Tokens, i int) bool {
 	return i < len(tokens) && (tokens[i].Type == token.CollectEntryType || tokens[i].Type == token.MappingEndType)
 }

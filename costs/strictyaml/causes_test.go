@@ -3,7 +3,7 @@ package strictyaml_test
 import "testing"
 
 // Each of these used to be several lines, of which the first was not the cause.
-func TestOneCauseIsSeveralMistakes(t *testing.T) {
+func TestOneCauseIsReportedOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"{count: 9,500}":                        "1:9: 9,500 has a comma, which ends the number between braces: write 9500",
 		"{count: 1,009,500, name: x}":           "1:9: 1,009,500 has a comma, which ends the number between braces: write 1009500",

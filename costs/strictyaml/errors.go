@@ -8,29 +8,29 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// ErrUnsafeFile is returned by ReadFile for a file that another user may have
-// written: every *privatefile.Error.
+// ErrUnsafeFile matches errors of ReadFile for a file that another user may have
+// written.
 var ErrUnsafeFile = privatefile.ErrUnsafe
 
-// Mistake is one thing wrong in a file, and what to write instead.
+// Mistake is a mistake in a file.
 type Mistake struct {
 	File    string
-	Line    int // from 1
-	Column  int // from 1, in characters
-	Message string
+	Line    int    // from 1
+	Column  int    // from 1, in characters
+	Message string // what is wrong, and what to write instead
 }
 
-// String returns the mistake as compilers write it: file:line:column: message.
+// String returns the mistake as file:line:column: message.
 func (m Mistake) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message)
 }
 
-// Error is all mistakes in a file, in the order of their places.
+// Error holds all mistakes in a file, in the order of their places.
 type Error struct {
 	Mistakes []Mistake
 }
 
-// maxShown is how many mistakes a message shows.
+// maxShown is the most mistakes that Error.Error returns.
 const maxShown = 100
 
 // Error returns the mistakes, one a line.
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 			lines.WriteByte('\n')
 		}
 		if i == maxShown {
-			fmt.Fprintf(&lines, "and %d more: mend these first", len(e.Mistakes)-maxShown)
+			fmt.Fprintf(&lines, "and %d more: correct these first", len(e.Mistakes)-maxShown)
 			break
 		}
 		lines.WriteString(mistake.String())
@@ -53,7 +53,7 @@ func compareMistakes(a, b Mistake) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 }
 
-// Redact returns s with every Google API key in it cut to its first letters.
+// Redact returns s with every Google API key in it truncated to its prefix.
 func Redact(s string) string {
 	const mark = "AIza"
 	if !strings.Contains(s, mark) {

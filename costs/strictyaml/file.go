@@ -2,9 +2,9 @@ package strictyaml
 
 import "github.com/ration-dev/ration/quota/privatefile"
 
-// ReadFile reads a configuration file of at most MaxSize bytes (Parse reports
-// a longer one). Who writes it decides what may be spent and where passwords
-// are sent, so a file that package privatefile refuses is an ErrUnsafeFile.
+// ReadFile reads a configuration file, up to one byte more than MaxSize, which
+// Parse reports. A configuration decides what may be spent and where passwords
+// are sent, so ReadFile returns ErrUnsafeFile if another user may have written it.
 func ReadFile(path string) ([]byte, error) {
 	return privatefile.ReadFile(path, MaxSize+1)
 }

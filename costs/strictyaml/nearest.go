@@ -2,9 +2,9 @@ package strictyaml
 
 import "strings"
 
-// Nearest returns the word that s was probably meant to be, and "" when none
-// of words is near: at most a third of its letters, and at most three, are
-// other, missing, too many or swapped. Upper and lower case are the same.
+// Nearest returns the word that s is probably a typo of, or "". At most a third of
+// the word's letters, and at most three, may be different, missing, added or
+// swapped. Case is ignored.
 func Nearest(s string, words []string) string {
 	if len(s) > 100 {
 		return ""

@@ -14,10 +14,10 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 )
 
-// Kind is what a node is.
+// Kind is a kind of node.
 type Kind uint8
 
-// The kinds of node. Other is what no method reads: null, true, 1.5, 0x10.
+// The kinds of node. Other is a value that no method reads: null, true, 1.5, 0x10.
 const (
 	Other Kind = iota
 	Map
@@ -26,8 +26,9 @@ const (
 	Integer
 )
 
-// Node is a value in a File, or the key of one. Its methods report what is
-// wrong to the File and return zero values then. The zero Node is no value.
+// Node is a value or key in a File. If a value is not what a method reads, the
+// method reports a mistake to the File and returns zero. The zero Node means no
+// value.
 type Node struct {
 	file *File
 	node ast.Node
@@ -41,7 +42,7 @@ type Field struct {
 	Read    func(Node) // reads the value of the key
 }
 
-// Kind returns what n is.
+// Kind returns the kind of n.
 func (n Node) Kind() Kind {
 	switch node := n.node.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -51,20 +52,20 @@ func (n Node) Kind() Kind {
 	case *ast.StringNode:
 		return Text
 	case *ast.IntegerNode:
-		if decimal(node.Token.Value) {
+		if isDecimal(node.Token.Value) {
 			return Integer
 		}
 	}
 	return Other
 }
 
-// Place returns where n stands: its file, line and column, as a Mistake has
-// them. The zero Node stands nowhere.
+// Place returns the file, line and column of n, as in a Mistake. They are zero for
+// the zero Node.
 func (n Node) Place() (file string, line, column int) {
 	if n.file == nil {
 		return "", 0, 0
 	}
-	line, column = place(start(n.node))
+	line, column = positionOf(firstToken(n.node))
 	return n.file.name, line, column
 }
 
@@ -79,15 +80,15 @@ func (n Node) Has(key string) bool {
 	return false
 }
 
-// Mistake reports what is wrong with n. The message says what to write
-// instead, after a colon.
+// Mistake reports a mistake at n. The message says what is wrong and, after a
+// colon, what to write instead.
 func (n Node) Mistake(format string, args ...any) {
 	if n.file != nil {
-		n.file.addAt(start(n.node), format, args...)
+		n.file.reportAt(firstToken(n.node), format, args...)
 	}
 }
 
-// Mistakes returns how many mistakes the file has so far.
+// Mistakes returns the number of mistakes in the file so far.
 func (n Node) Mistakes() int {
 	if n.file == nil {
 		return 0
@@ -95,9 +96,9 @@ func (n Node) Mistakes() int {
 	return len(n.file.mistakes)
 }
 
-// Fields reads a map whose keys are known: the Read of each field whose key
-// is there, in the order of fields. It reports unknown, repeated and missing
-// keys; where a key is unknown no other is missing, since it may be meant.
+// Fields reads a map with known keys. It calls Read of each field whose key is
+// present, in the order of fields, and reports unknown, repeated and missing keys.
+// It reports no missing key if there is an unknown one, which may be a typo of it.
 func (n Node) Fields(fields ...Field) {
 	known := make([]string, len(fields))
 	for i := range fields {
@@ -105,7 +106,7 @@ func (n Node) Fields(fields ...Field) {
 	}
 	values := make(map[string]Node, len(fields))
 	unknown := false
-	ok := n.pairs(func(key, value Node) {
+	ok := n.readPairs(func(key, value Node) {
 		if name := key.OneOf("key", known); name != "" {
 			values[name] = value
 		} else {
@@ -124,9 +125,9 @@ func (n Node) Fields(fields ...Field) {
 	}
 }
 
-// Entries reads a map whose keys are names, in the order of the file. It
-// reports repeated keys; each decides about the others.
-func (n Node) Entries(each func(key, value Node)) { n.pairs(each) }
+// Entries reads a map with arbitrary keys. It calls each for every entry in the
+// order of the file, and reports repeated keys.
+func (n Node) Entries(each func(key, value Node)) { n.readPairs(each) }
 
 // entries returns the pairs of a map.
 func (n Node) entries() (pairs []*ast.MappingValueNode, ok bool) {
@@ -139,10 +140,10 @@ func (n Node) entries() (pairs []*ast.MappingValueNode, ok bool) {
 	return nil, false
 }
 
-func (n Node) pairs(each func(key, value Node)) bool {
+func (n Node) readPairs(each func(key, value Node)) bool {
 	pairs, ok := n.entries()
 	if !ok {
-		n.Mistake("%s is %s: write a map, key: value", n.name, n.shown())
+		n.Mistake("%s is %s: write a map, key: value", n.name, n.describe())
 		return false
 	}
 	seen := make(map[string]bool, len(pairs))
@@ -150,7 +151,7 @@ func (n Node) pairs(each func(key, value Node)) bool {
 		text := pair.Key.GetToken().Value
 		key := Node{file: n.file, node: pair.Key, name: "the key"}
 		if seen[text] {
-			key.Mistake("repeated key %s: remove one", quoted(text))
+			key.Mistake("repeated key %s: remove one", quote(text))
 			continue
 		}
 		seen[text] = true
@@ -163,7 +164,7 @@ func (n Node) pairs(each func(key, value Node)) bool {
 func (n Node) Items(each func(Node)) {
 	list, ok := n.node.(*ast.SequenceNode)
 	if !ok {
-		n.Mistake("%s is %s: write a list, [first, second]", n.name, n.shown())
+		n.Mistake("%s is %s: write a list, [first, second]", n.name, n.describe())
 		return
 	}
 	for _, item := range list.Values {
@@ -171,7 +172,7 @@ func (n Node) Items(each func(Node)) {
 	}
 }
 
-// Len returns how many items a list has, and 0 for what is none.
+// Len returns the length of a list, or 0 if n is not a list.
 func (n Node) Len() int {
 	if list, ok := n.node.(*ast.SequenceNode); ok {
 		return len(list.Values)
@@ -179,23 +180,23 @@ func (n Node) Len() int {
 	return 0
 }
 
-// Text reads a text of one line and at most so many bytes, without control
-// characters or spaces around it. It returns "" for a mistake only.
+// Text reads a text of one line and at most most bytes, without control characters
+// or surrounding spaces. It returns "" only after a mistake.
 func (n Node) Text(most int) string {
 	text, ok := n.text()
 	switch {
 	case !ok:
 		advice := "write a text"
-		if n.scalar() {
+		if n.isScalar() {
 			advice = "write it in quotes if a text is meant"
 		}
-		n.Mistake("%s is %s: %s", n.name, n.shown(), advice)
+		n.Mistake("%s is %s: %s", n.name, n.describe(), advice)
 	case text == "":
 		n.Mistake("%s is empty: write a text, or remove it", n.name)
 	case text != strings.TrimSpace(text):
-		n.Mistake("%s is %s: write it without the spaces around it", n.name, quoted(text))
+		n.Mistake("%s is %s: write it without the spaces around it", n.name, quote(text))
 	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }):
-		n.Mistake("%s is %s: write it without control characters", n.name, quoted(text))
+		n.Mistake("%s is %s: write it without control characters", n.name, quote(text))
 	case len(text) > most:
 		n.Mistake("%s has %d bytes: write at most %d", n.name, len(text), most)
 	default:
@@ -204,16 +205,16 @@ func (n Node) Text(most int) string {
 	return ""
 }
 
-// OneOf reads a text that is one of words; what says what they are. It
-// returns "" for a mistake only.
+// OneOf reads a text that is one of words. what describes them in messages. It
+// returns "" only after a mistake.
 func (n Node) OneOf(what string, words []string) string {
 	text, ok := n.text()
 	if ok && slices.Contains(words, text) {
 		return text
 	}
-	shown := n.shown()
-	if n.scalar() {
-		shown = quoted(start(n.node).Value)
+	shown := n.describe()
+	if n.isScalar() {
+		shown = quote(firstToken(n.node).Value)
 	}
 	if near := Nearest(text, words); near != "" {
 		n.Mistake("unknown %s %s: write %s", what, shown, near)
@@ -225,35 +226,34 @@ func (n Node) OneOf(what string, words []string) string {
 	return ""
 }
 
-// Int reads a plain integer from least to most: no quotes, signs, exponents,
-// separators, or other bases.
+// Int reads an integer from least to most, in decimal digits without quotes, plus
+// sign, exponent or separators.
 func (n Node) Int(least, most int64) int64 {
 	if n.Kind() == Integer {
-		if value, err := strconv.ParseInt(start(n.node).Value, 10, 64); err == nil && value >= least && value <= most {
+		if value, err := strconv.ParseInt(firstToken(n.node).Value, 10, 64); err == nil && value >= least && value <= most {
 			return value
 		}
 	}
 	if least == most {
-		n.Mistake("%s is %s: write %d", n.name, n.shown(), least)
+		n.Mistake("%s is %s: write %d", n.name, n.describe(), least)
 	} else {
-		n.Mistake("%s is %s: write an integer from %d to %d", n.name, n.shown(), least, most)
+		n.Mistake("%s is %s: write an integer from %d to %d", n.name, n.describe(), least, most)
 	}
 	return 0
 }
 
-// Duration reads a duration as duration.Parse does: 30s, 1h30m, 24h, 7d. It
-// reports a number without a unit and what is not from least to most.
+// Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d, with
+// duration.Parse.
 func (n Node) Duration(least, most time.Duration) time.Duration {
 	text, _ := n.text()
 	return n.duration(text, duration.Parse, least, most)
 }
 
-// Seconds is Duration for a value whose natural unit is the second, such as
-// the time that a call may wait: a plain number is one of seconds.
+// Seconds is like Duration, but a number without a unit counts seconds.
 func (n Node) Seconds(least, most time.Duration) time.Duration {
 	text, ok := n.text()
 	if !ok && n.Kind() == Integer {
-		text = start(n.node).Value
+		text = firstToken(n.node).Value
 	}
 	return n.duration(text, duration.ParseSeconds, least, most)
 }
@@ -262,12 +262,12 @@ func (n Node) duration(text string, parse func(string) (time.Duration, error), l
 	if value, err := parse(text); err == nil && value >= least && value <= most {
 		return value
 	}
-	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.shown(), brief(least), brief(most), examples(least, most))
+	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), formatDuration(least), formatDuration(most), formatExamples(least, most))
 	return 0
 }
 
-// brief is a duration as people write it: 1h, not 1h0m0s.
-func brief(d time.Duration) string {
+// formatDuration returns d without zero units: 1h instead of 1h0m0s.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -278,12 +278,12 @@ func brief(d time.Duration) string {
 	return s
 }
 
-// examples names durations from least to most.
-func examples(least, most time.Duration) string {
+// formatExamples returns examples of durations from least to most.
+func formatExamples(least, most time.Duration) string {
 	var fit []string
 	for _, d := range []time.Duration{24 * time.Hour, 10 * time.Minute, 30 * time.Second} {
 		if d >= least && d <= most {
-			fit = append(fit, brief(d))
+			fit = append(fit, formatDuration(d))
 		}
 	}
 	switch last := len(fit) - 1; last {
@@ -296,8 +296,8 @@ func examples(least, most time.Duration) string {
 	}
 }
 
-// Zone reads the name of a time zone, UTC or an IANA name. It returns nil for
-// a mistake only.
+// Zone reads the name of a time zone, UTC or an IANA name. It returns nil only
+// after a mistake.
 func (n Node) Zone() *time.Location {
 	if n.file == nil {
 		return nil
@@ -311,7 +311,7 @@ func (n Node) Zone() *time.Location {
 		zone, _ = time.LoadLocation(text)
 	}
 	if zone == nil {
-		n.Mistake("%s is %s: write the IANA name of a zone, such as America/Los_Angeles or UTC", n.name, n.shown())
+		n.Mistake("%s is %s: write the IANA name of a zone, such as America/Los_Angeles or UTC", n.name, n.describe())
 		return nil
 	}
 	if n.file.zones == nil {
@@ -328,13 +328,13 @@ func (n Node) text() (string, bool) {
 	return "", false
 }
 
-func (n Node) scalar() bool {
+func (n Node) isScalar() bool {
 	_, ok := n.node.(ast.ScalarNode)
-	return ok && n.shown() != "empty"
+	return ok && n.describe() != "empty"
 }
 
-// shown returns n as messages show it.
-func (n Node) shown() string {
+// describe returns n as messages show it.
+func (n Node) describe() string {
 	switch node := n.node.(type) {
 	case nil:
 		return "empty"
@@ -348,31 +348,31 @@ func (n Node) shown() string {
 		}
 		return node.Token.Value
 	case *ast.StringNode:
-		return quoted(node.Value)
+		return quote(node.Value)
 	}
-	return printable(start(n.node).Value)
+	return printable(firstToken(n.node).Value)
 }
 
-// start returns the first token of a node.
-func start(node ast.Node) *token.Token {
+// firstToken returns the first token of a node.
+func firstToken(node ast.Node) *token.Token {
 	switch node := node.(type) {
 	case nil:
 		return nil
 	case *ast.MappingNode:
 		if !node.IsFlowStyle && len(node.Values) > 0 {
-			return start(node.Values[0].Key)
+			return firstToken(node.Values[0].Key)
 		}
 		return node.Start
 	case *ast.MappingValueNode:
-		return start(node.Key)
+		return firstToken(node.Key)
 	case *ast.SequenceNode:
 		return node.Start
 	}
 	return node.GetToken()
 }
 
-// decimal reports whether s is an integer as people write it.
-func decimal(s string) bool {
+// isDecimal reports whether s is a decimal integer without leading zeros.
+func isDecimal(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || digits[0] == '0' && s != "0" {
 		return false
@@ -380,16 +380,16 @@ func decimal(s string) bool {
 	return !strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// quoted returns text from a file fit for a terminal, in quotes.
-func quoted(s string) string { return fmt.Sprintf("%q", cut(s)) }
+// quote returns text from a file fit for a terminal, in quotes.
+func quote(s string) string { return fmt.Sprintf("%q", truncate(s)) }
 
-// printable is quoted without the quotes.
+// printable is like quote, without the quotes.
 func printable(s string) string {
-	s = quoted(s)
+	s = quote(s)
 	return s[1 : len(s)-1]
 }
 
-func cut(s string) string {
+func truncate(s string) string {
 	const most = 60
 	if len(s) <= most {
 		return s

@@ -1,8 +1,8 @@
-// Package strictyaml reads configuration from the part of YAML that cannot
-// surprise: maps, lists and one-line values, without anchors, aliases, merge
-// keys, tags or block text. It does not stop at a mistake: reading goes on
-// with zero values, and [File.Err] returns all mistakes, each with its file,
-// line and column and what to write instead.
+// Package strictyaml reads configuration from a simple subset of YAML: maps, lists
+// and one-line values, without anchors, aliases, merge keys, tags or block text.
+// It does not stop at a mistake. Reading continues with zero values, and
+// [File.Err] returns all mistakes, each with file, line and column and what to
+// write instead.
 //
 //	file := strictyaml.Parse("costs.yaml", data)
 //	for _, document := range file.Documents() {
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// MaxSize is the most bytes that a file may have.
+	// MaxSize is the maximum size of a file in bytes.
 	MaxSize = 1 << 20
-	// maxDepth is how deep lists and maps in one line may nest. The parser
-	// recurses, and a stack overflow could not be recovered from.
+	// maxDepth is the maximum nesting of lists and maps in one line. The parser is
+	// recursive, and a stack overflow cannot be recovered.
 	maxDepth = 32
-	// maxTokens is how many words and signs a file may have. The parser's time
-	// grows with the square of a map's keys: 60,000 of them took 15 seconds.
+	// maxTokens is the maximum number of tokens in a file. The parser takes
+	// quadratic time in the keys of a map: 15 seconds for 60,000 keys.
 	maxTokens = 20_000
 )
 
-// File is a YAML file being read. It gathers mistakes and is not safe for
+// File is a YAML file being read. It collects mistakes. It is not safe for
 // concurrent use.
 type File struct {
 	name     string
@@ -46,8 +46,8 @@ type File struct {
 	zones    map[string]*time.Location
 }
 
-// Parse reads data, which came from a file of that name. Mistakes in the
-// syntax leave it without documents.
+// Parse parses data. Mistakes give name as the file. After a syntax error the File
+// has no documents.
 func Parse(name string, data []byte) *File {
 	f := &File{name: name}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -56,7 +56,7 @@ func Parse(name string, data []byte) *File {
 	}
 	tokens := lexer.Tokenize(string(data))
 	if len(tokens) > maxTokens {
-		f.addAt(tokens[maxTokens], "more than %d words and signs: shorten the file", maxTokens)
+		f.reportAt(tokens[maxTokens], "more than %d words and signs: shorten the file", maxTokens)
 		return f
 	}
 	documents, scalars := f.checkTokens(tokens)
@@ -65,12 +65,12 @@ func Parse(name string, data []byte) *File {
 		return f
 	}
 	if documents == 0 {
-		f.add(1, 1, "the file is empty: write version: 1 and what follows it")
+		f.report(1, 1, "the file is empty: write version: 1 and what follows it")
 		return f
 	}
 	tree, err := parse(tokens)
 	if err != nil {
-		f.addSyntax(err)
+		f.reportSyntax(err)
 		return f
 	}
 	found := 0
@@ -81,16 +81,16 @@ func Parse(name string, data []byte) *File {
 		f.nodes = append(f.nodes, Node{file: f, node: document.Body, name: "the document"})
 		found += countScalars(document.Body)
 	}
-	// goccy/go-yaml v1.19.2 drops all that follows an empty document, in
-	// silence. Whatever else it may drop, nothing of a file goes unread.
+	// goccy/go-yaml v1.19.2 silently drops everything after an empty document. Make
+	// sure that no part of a file is ignored.
 	if len(f.nodes) != documents || found != scalars {
 		f.nodes = nil
-		f.add(1, 1, "a part of the file cannot be read: write maps and lists in their plainest form")
+		f.report(1, 1, "part of the file cannot be read: write maps and lists in their simplest form")
 	}
 	return f
 }
 
-// parse is the parser without its panics.
+// parse calls the parser and returns its panics as errors.
 func parse(tokens token.Tokens) (tree *ast.File, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,12 +100,11 @@ func parse(tokens token.Tokens) (tree *ast.File, err error) {
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
-// Documents returns the YAML documents of the file, none after a mistake in
-// the syntax.
+// Documents returns the YAML documents of the file, none after a syntax error.
 func (f *File) Documents() []Node { return f.nodes }
 
-// Err returns an *Error with all mistakes found so far, sorted by place, and
-// nil when there are none.
+// Err returns an *Error with all mistakes found so far, in the order of their
+// places, or nil if there are none.
 func (f *File) Err() error {
 	if len(f.mistakes) == 0 {
 		return nil
@@ -115,37 +114,37 @@ func (f *File) Err() error {
 	return &Error{Mistakes: slices.Compact(mistakes)}
 }
 
-func (f *File) add(line, column int, format string, args ...any) {
+func (f *File) report(line, column int, format string, args ...any) {
 	f.mistakes = append(f.mistakes, Mistake{File: f.name, Line: line, Column: column, Message: Redact(fmt.Sprintf(format, args...))})
 }
 
-func (f *File) addAt(tk *token.Token, format string, args ...any) {
-	line, column := place(tk)
-	f.add(line, column, format, args...)
+func (f *File) reportAt(tk *token.Token, format string, args ...any) {
+	line, column := positionOf(tk)
+	f.report(line, column, format, args...)
 }
 
-func place(tk *token.Token) (line, column int) {
+func positionOf(tk *token.Token) (line, column int) {
 	if tk == nil || tk.Position == nil {
 		return 1, 1
 	}
 	return max(1, tk.Position.Line), max(1, tk.Position.Column)
 }
 
-func (f *File) addSyntax(err error) {
+func (f *File) reportSyntax(err error) {
 	at, ok := err.(interface {
 		GetToken() *token.Token
 		GetMessage() string
 	})
 	if !ok {
-		f.add(1, 1, "%s: write plain YAML", printable(err.Error()))
+		f.report(1, 1, "%s: write plain YAML", printable(err.Error()))
 		return
 	}
-	f.addAt(at.GetToken(), "%s: correct the line or its indentation", printable(at.GetMessage()))
+	f.reportAt(at.GetToken(), "%s: correct the line or its indentation", printable(at.GetMessage()))
 }
 
 func (f *File) checkBytes(data []byte) bool {
 	if len(data) > MaxSize {
-		f.add(1, 1, "the file has more than %d bytes: shorten it", MaxSize)
+		f.report(1, 1, "the file has more than %d bytes: shorten it", MaxSize)
 		return false
 	}
 	line, column := 1, 1
@@ -153,12 +152,12 @@ func (f *File) checkBytes(data []byte) bool {
 		r, size := utf8.DecodeRune(data)
 		switch {
 		case r == utf8.RuneError && size == 1:
-			f.add(line, column, "byte %#x is not UTF-8: save the file as UTF-8", data[0])
+			f.report(line, column, "byte %#x is not UTF-8: save the file as UTF-8", data[0])
 			return false
 		case r == '\n':
 			line, column = line+1, 0
 		case r == '\r' && !bytes.HasPrefix(data, []byte("\r\n")), r < ' ' && r != '\t' && r != '\r', r == 0x7f, r == '\ufeff', r == 0x85, r == 0x2028, r == 0x2029:
-			f.add(line, column, "a control character (%U): remove it", r)
+			f.report(line, column, "a control character (%U): remove it", r)
 			return false
 		}
 		column++
@@ -167,8 +166,8 @@ func (f *File) checkBytes(data []byte) bool {
 	return true
 }
 
-// checkTokens reports what this package does not read, and counts the
-// documents and the scalars that the parser must find.
+// checkTokens reports unsupported syntax, and returns the numbers of documents and
+// scalars that the parser must find.
 func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	var (
 		depth, entries, line int
@@ -179,7 +178,7 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 		if content {
 			documents++
 		} else if header != nil {
-			f.addAt(header, "an empty document: remove this ---")
+			f.reportAt(header, "an empty document: remove this ---")
 		}
 		content, header = false, nil
 	}
@@ -210,11 +209,11 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 			scalars++
 		}
 		content = true
-		if why := unread(tk); why != "" {
-			f.addAt(tk, "%s", why)
+		if why := whyUnread(tk); why != "" {
+			f.reportAt(tk, "%s", why)
 		}
 		if depth > maxDepth || entries > maxDepth {
-			f.addAt(tk, "nested more than %d deep: write it flatter", maxDepth)
+			f.reportAt(tk, "nested more than %d deep: write it flatter", maxDepth)
 			return 0, 0
 		}
 	}
@@ -222,8 +221,8 @@ func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	return documents, scalars
 }
 
-// unread says why this package does not read a token, and "" when it does.
-func unread(tk *token.Token) string {
+// whyUnread returns the mistake for an unsupported token, or "".
+func whyUnread(tk *token.Token) string {
 	switch tk.Type {
 	case token.AnchorType:
 		return "an anchor (&): write the value out where it is used"

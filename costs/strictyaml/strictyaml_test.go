@@ -79,7 +79,7 @@ func TestPlainFilesAreRead(t *testing.T) {
 	}
 }
 
-func TestMistakesNameThePlaceAndWhatToWrite(t *testing.T) {
+func TestMistakesHaveAPlaceAndAdvice(t *testing.T) {
 	key := "AIza" + strings.Repeat("x", 35)
 	for _, c := range []struct{ text, want string }{
 		{"", "1:1: the file is empty: write version: 1 and what follows it"},
@@ -164,7 +164,7 @@ func TestOnlyPlainIntegersAreIntegers(t *testing.T) {
 	}
 }
 
-func TestHostileFilesEndSoon(t *testing.T) {
+func TestHostileFilesAreRejectedQuickly(t *testing.T) {
 	var keys strings.Builder
 	for i := range 60_000 {
 		fmt.Fprintf(&keys, "key%d: v\n", i)
@@ -248,7 +248,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestNodesSayWhatAndWhereTheyAre(t *testing.T) {
+func TestNodeKindsAndPlaces(t *testing.T) {
 	for _, node := range strictyaml.Parse("f.yaml", []byte("a: 1\nb: {c: 2}\n")).Documents() {
 		if !node.Has("a") || !node.Has("b") || node.Has("c") {
 			t.Error("it has other keys than a and b")

@@ -2,12 +2,12 @@ package costs
 
 import "strings"
 
-// shown returns a part of a request, or a method that was named by hand, as
+// redact returns a part of a request, or a method that was named by hand, as
 // far as it cannot hold a secret. What follows a mark that begins parameters,
 // plain or percent-encoded, is left away, whatever the parameters are called,
 // and so is what stands before an @. A long name that mixes letters and digits
 // may be a key, and is left away too.
-func shown(text string) string {
+func redact(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	lower, end := strings.ToLower(text), len(text)
 	for _, mark := range []string{";", "?", "#", "&", "=", "%3b", "%3f", "%23", "%26", "%3d", "%25", "@", "%40"} {
@@ -19,7 +19,7 @@ func shown(text string) string {
 	}
 	names := strings.Split(text[:end], "/")
 	for i, name := range names {
-		if mayBeKey(name) {
+		if maybeKey(name) {
 			names[i] = "…"
 		}
 	}
@@ -29,15 +29,15 @@ func shown(text string) string {
 	return strings.Join(names, "/")
 }
 
-// mayBeKey reports whether a name looks like a key or token: no method and no
+// maybeKey reports whether a name looks like a key or token: no method and no
 // part of a documented path has 20 characters with digits among letters, or 40 of any kind.
-func mayBeKey(name string) bool {
+func maybeKey(name string) bool {
 	letters := strings.ContainsFunc(name, func(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' })
 	return len(name) >= 40 || len(name) >= 20 && letters && strings.ContainsAny(name, "0123456789")
 }
 
-// shownVerb returns a verb, if it is one: a URL may have been given in its place.
-func shownVerb(verb string) string {
+// redactVerb returns a verb, if it is one: a URL may have been given in its place.
+func redactVerb(verb string) string {
 	if len(verb) > 16 || strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-") != "" {
 		return "…"
 	}

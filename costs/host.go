@@ -61,7 +61,7 @@ func canonicalName(scheme, host string) (string, bool) {
 	return canonicalHost(scheme, ascii+host[len(name):])
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -87,8 +87,8 @@ func withoutPort(host string) string {
 	return host[:colon]
 }
 
-// refuse returns the error for a request that has no sure price.
-func refuse(req *http.Request, reason string) *PriceError {
+// newPriceError returns the error for a request that has no sure price.
+func newPriceError(req *http.Request, reason string) *PriceError {
 	e := &PriceError{Verb: req.Method, Host: req.URL.Host, Reason: reason, kind: ErrNoRoute}
 	if req.URL.Opaque == "" {
 		e.Path = req.URL.EscapedPath()
@@ -102,8 +102,8 @@ func refuse(req *http.Request, reason string) *PriceError {
 	return e
 }
 
-func noCost(req *http.Request, method string) *PriceError {
-	e := refuse(req, "method "+shown(method)+" has no cost; add it to costs: in costs.yaml")
+func noCostError(req *http.Request, method string) *PriceError {
+	e := newPriceError(req, "method "+redact(method)+" has no cost; add it to costs: in costs.yaml")
 	e.Method, e.kind = method, ErrNoCost
 	return e
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestKeyBehindASemicolonIsPrinted: what is refused is named, without what may
+// TestRedactHidesKeysAfterASemicolon: what is refused is named, without what may
 // be a key, whatever stands before it and however it is spelt.
-func TestKeyBehindASemicolonIsPrinted(t *testing.T) {
+func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 	table := load(t)
 	const key = "AIzaSyD-s3cret_s3cret_s3cret_s3cret_s3c"
 	for _, address := range []string{
