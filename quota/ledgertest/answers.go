@@ -6,7 +6,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// grantSaysWhatIsLeft: a grant says what a refusal says, from the same step.
+// grantSaysWhatIsLeft: a grant reports what its windows hold.
 func grantSaysWhatIsLeft(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	day, search := charge("day", 100, quota.Sliding(24*time.Hour)), charge("search", 50, minute, methods("search"))
@@ -29,7 +29,7 @@ func grantSaysWhatIsLeft(w *world) {
 	forced.Force = true
 	w.held(w.batch(forced)[0], quota.Held{Used: 120, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
 	w.held(w.batch(request("list", 5))[0])
-	w.clock.Add(time.Hour) // the minute is empty, so its first return is of this call
+	w.clock.Add(time.Hour) // the minute is empty, so this call returns first
 	w.held(w.batch(request("search", 7, search))[0], quota.Held{Used: 7, FreesIn: time.Minute})
 }
 
@@ -46,7 +46,7 @@ func (w *world) held(answer quota.Answer, want ...quota.Held) {
 	}
 }
 
-// nextFreeAroundMidnight: what was spent within the margin counts into the next day.
+// nextFreeAroundMidnight: what is spent within the margin also counts the next day.
 func nextFreeAroundMidnight(w *world) {
 	calendar := charge("calendar", 100, quota.Daily(time.UTC))
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func nextFreeAroundMidnight(w *world) {
 	}
 }
 
-// noteOfManyCalls: one entry says how many units and calls others have spent.
+// noteOfManyCalls: one entry may count many units and calls.
 func noteOfManyCalls(w *world) {
 	day, calls := charge("day", 1000, minute), charge("calls", 300, minute, counted)
 	search := charge("search", 300, minute, counted, methods("search"))
@@ -88,7 +88,8 @@ func noteOfManyCalls(w *world) {
 	}
 }
 
-// entryKindIsStored: what an entry is does not hang on names that callers choose.
+// entryKindIsStored: the kind of an entry does not depend on names that callers
+// choose.
 func entryKindIsStored(w *world) {
 	day := charge("day", 1000, quota.Sliding(time.Hour))
 	enter := func(kind quota.EntryKind, units quota.Units) {
@@ -120,24 +121,18 @@ func entryKindIsStored(w *world) {
 	}
 }
 
-// cooldownIsADuration: the host's clock has no part in it.
+// cooldownIsADuration: the host's clock does not affect Cooldown.For.
 func cooldownIsADuration(w *world) {
 	day := charge("day", 10, minute)
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", For: 90 * time.Second, Until: noon.Add(-time.Hour), Reason: "wait"}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Budget: "day", For: 90 * time.Second, Until: noon.Add(-time.Hour), Reason: "wait"})
 	w.refuse(1, "day", 90*time.Second, 10, day)
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", For: time.Nanosecond, Reason: "shorter"}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Budget: "day", For: time.Nanosecond, Reason: "shorter"})
 	w.refuse(1, "day", 90*time.Second, 10, day)
 	w.clock.Add(90*time.Second - µs)
 	w.refuse(1, "day", µs, 10, day)
 	w.clock.Add(µs)
 	w.spend(1, day)
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, For: time.Nanosecond}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, For: time.Nanosecond})
 	if answer := w.batch(request("m", 1, day))[0]; answer.Err == nil {
 		w.Fatal("granted; want even a nanosecond's cooldown to hold for a microsecond")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// stampFarAhead: one wrong clock does not freeze a budget without a word.
+// stampFarAhead: answers report a wrong clock that freezes a budget.
 func stampFarAhead(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	day, calendar := charge("day", 10, quota.Sliding(24*time.Hour)), charge("calendar", 100, quota.Daily(pacific))
@@ -70,8 +70,8 @@ func counterFarAhead(w *world) {
 	w.spend(10, each)
 }
 
-// cooldownFarAhead: a cooldown of a minute that a wrong clock set for years is
-// repaired with the entries. One until an instant stands: an operator named it.
+// cooldownFarAhead: Restamp shortens a cooldown of a minute that a wrong clock set
+// for years. A cooldown until a time stays, because an operator set that time.
 func cooldownFarAhead(w *world) {
 	day, week, named := charge("day", 10, minute), charge("week", 10, minute), charge("named", 10, minute)
 	w.clock.Add(87_596 * time.Hour)
@@ -107,8 +107,8 @@ func cooldownFarAhead(w *world) {
 	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
 }
 
-// retryAtAfterAStepBack: a capped RetryAt would be refused again, so within
-// MaxStepBack it is exact, although later than now plus the window.
+// retryAtAfterAStepBack: within MaxStepBack, RetryAt is exact even if it is later
+// than now plus the window. With a bound, the call would be refused again.
 func retryAtAfterAStepBack(w *world) {
 	hourly := charge("hourly", 10, quota.Sliding(time.Hour))
 	w.spend(10, hourly)

@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// Work is what a benchmark repeats, by so many goroutines; 0 is one.
+// Work is what a benchmark repeats, in a number of goroutines; 0 is one.
 type Work struct {
 	Goroutines int
 	Do         func()
 }
 
-// Compare runs step b.N times, and as often a floor beside it: in rounds, one
-// after the other, so that what else the machine does meets both alike. It
-// reports the medians of the rounds: ns/op of step, ns/floor, xfloor (how many
-// times as long step takes as floor) and xrate (how many of it are done in the
-// time of one floor). Allocations are those of both together.
+// Compare runs step b.N times and floor as often, in alternate rounds, so that the
+// load of the machine affects both alike. It reports the medians of the rounds:
+// ns/op of step, ns/floor, xfloor (the time of step divided by that of floor) and
+// xrate (its inverse). Allocations are those of both.
 func Compare(b *testing.B, floor, step Work) {
 	b.Helper()
 	rounds := max(1, min(31, b.N/(10*max(1, step.Goroutines))))
@@ -39,7 +38,7 @@ func Compare(b *testing.B, floor, step Work) {
 	b.ReportMetric(1/ratio, "xrate")
 }
 
-// run does the work n times, and returns the nanoseconds that each took of the whole.
+// run does the work n times and returns the nanoseconds per repetition.
 func (w Work) run(n int) float64 {
 	began := time.Now()
 	var all sync.WaitGroup

@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// runFloors is what the contract says of floors and of entries that are no call.
+// runFloors tests the contract for floors and for entries that are not calls.
 func runFloors(t *testing.T, open Factory) {
-	each(t, open, []subtest{
+	runAll(t, open, []subtest{
 		{"NoCall", noCall},
 		{"FloorIsKept", floorIsKept},
 		{"FloorNeverFits", floorNeverFits},
@@ -32,10 +32,10 @@ func runFloors(t *testing.T, open Factory) {
 	t.Run("FloorsAgainstAModel", func(t *testing.T) { againstModel(t, open, withFloors) })
 }
 
-// floors are what a budget keeps, by region.
+// floors are the floors of a budget by region.
 type floors map[string]quota.Units
 
-// of returns c as calls of a region are charged to it.
+// of returns c with the floors that apply to the calls of a region.
 func (f floors) of(region string, c *quota.Charge) *quota.Charge {
 	keeps := *c
 	for _, other := range slices.Sorted(maps.Keys(f)) {
@@ -48,7 +48,7 @@ func (f floors) of(region string, c *quota.Charge) *quota.Charge {
 	return &keeps
 }
 
-// from is a request of a region, charged to budgets that keep floors.
+// from returns a request of a region, charged to budgets with floors.
 func (f floors) from(region string, units quota.Units, charges ...*quota.Charge) quota.Request {
 	r := request("m", units)
 	r.Caller.Region = region
@@ -58,7 +58,7 @@ func (f floors) from(region string, units quota.Units, charges ...*quota.Charge)
 	return r
 }
 
-// short expects a request to be refused, with so much kept for others.
+// short spends a request, which must be refused with these units kept.
 func (w *world) short(r quota.Request, after time.Duration, remaining, kept quota.Units) {
 	w.Helper()
 	if refused := w.refused(w.batch(r)[0], r.Charges[0].Budget, after, remaining); refused.Kept != kept {
@@ -93,7 +93,7 @@ func floorNeverFits(w *world) {
 	w.short(f.from("IN", 8, day), time.Minute, 4, 2)
 }
 
-// floorRetryAt waits for units that nobody's floor takes up when they return.
+// floorRetryAt waits for returning units that no floor keeps.
 func floorRetryAt(w *world) {
 	day, f := charge("day", 20, minute), floors{"IN": 4, "BR": 3}
 	for _, spent := range []struct {
@@ -155,7 +155,7 @@ func floorOfCalls(w *world) {
 	w.used(258, day)
 }
 
-// floorSettled: what is given back by a region belongs to its floor first.
+// floorSettled: units that a region returns go to its floor first.
 func floorSettled(w *world) {
 	day, f := charge("day", 10, minute), floors{"IN": 4}
 	india := w.grant(f.from("IN", 6, day))
@@ -178,7 +178,7 @@ func floorSettled(w *world) {
 	w.short(f.from("US", 1, day), 59*time.Second-time.Second, 0, 0)
 }
 
-// floorFirstSeenLater asks for floors when others have spent that know of none.
+// floorFirstSeenLater asks for floors after spends without any.
 func floorFirstSeenLater(w *world) {
 	day, f := charge("day", 10, minute), floors{"IN": 4}
 	w.grant(floors{}.from("IN", 1, day))
@@ -206,7 +206,7 @@ func floorMonthly(w *world) {
 	floorOnTheCalendar(w, quota.Monthly(pacific), time.Date(2027, 3, 1, 0, 0, 0, 0, pacific), time.Date(2027, 4, 1, 0, 0, 0, 0, pacific))
 }
 
-// floorOnTheCalendar spends around a boundary, and looks on to the next.
+// floorOnTheCalendar spends around one boundary and checks the next.
 func floorOnTheCalendar(w *world, window quota.Window, boundary, next time.Time) {
 	margin, length := quota.DefaultMargin, next.Sub(boundary)
 	c, f := charge("calendar", 10, window), floors{"IN": 4}
@@ -225,7 +225,7 @@ func floorOnTheCalendar(w *world, window quota.Window, boundary, next time.Time)
 	w.used(10, c)
 }
 
-// until makes floors end so long before a day does.
+// until sets how long before a day's end its floors end.
 func until(d time.Duration, r quota.Request) quota.Request {
 	for i, c := range r.Charges {
 		ends := *c
@@ -265,8 +265,8 @@ func floorUntil(w *world) {
 	w.grant(from("US", 7))
 }
 
-// floorUntilInTheMargin: when the day that ends keeps nothing any more, the
-// day that begins keeps all.
+// floorUntilInTheMargin: within the margin, the ending day keeps nothing and the
+// beginning day keeps all.
 func floorUntilInTheMargin(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	midnight, margin := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific), quota.DefaultMargin
@@ -293,8 +293,8 @@ func floorUntilInTheMargin(w *world) {
 	w.used(10, day)
 }
 
-// floorUntilBesideOthers: when another budget or a cooldown lets a call go
-// again, floors that have ended may hold once more.
+// floorUntilBesideOthers: once another budget or a cooldown admits a call, floors
+// that have ended may apply again.
 func floorUntilBesideOthers(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	midnight, f := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific), floors{"IN": 4}
@@ -305,9 +305,7 @@ func floorUntilBesideOthers(w *world) {
 	r.Charges = append([]*quota.Charge{hour}, r.Charges...)
 	w.short(r, 22*time.Hour+50*time.Minute-quota.DefaultMargin, 6, 0)
 
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", Until: midnight}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Budget: "day", Until: midnight})
 	w.short(until(2*time.Hour, f.from("US", 6, day)), 50*time.Minute, 7, 0) // within the margin it fits both days
 	w.short(until(2*time.Hour, f.from("US", 7, day)), 22*time.Hour+50*time.Minute-quota.DefaultMargin, 7, 0)
 }
@@ -315,9 +313,7 @@ func floorUntilBesideOthers(w *world) {
 func floorAndCooldown(w *world) {
 	day, f := charge("day", 10, minute), floors{"IN": 4}
 	w.grant(f.from("US", 5, day))
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", Until: noon.Add(time.Second)}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Budget: "day", Until: noon.Add(time.Second)})
 	w.short(f.from("US", 1, day), time.Second, 1, 4)
 	w.short(f.from("IN", 1, day), time.Second, 5, 0)
 	w.short(f.from("US", 2, day), time.Minute, 1, 4) // the later of both

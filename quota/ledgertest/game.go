@@ -13,12 +13,11 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// againstModel plays random spends, settles, refunds, cooldowns and clock
-// steps on a ledger and on the model, which must agree in every answer: who is
-// granted, with which stamp, which Retry-After, and what every window holds.
-// With floors there are regions, budgets that keep some, and entries that are no call.
-// Games of estimates alone are on logs that keep no entries.
-func againstModel(t *testing.T, open Factory, of game) {
+// againstModel plays random spends, settles, refunds, cooldowns and clock steps on
+// a ledger and on the model. They must agree in every answer: grants and refusals,
+// stamps, RetryAt, and what every window holds. With floors there are regions, and
+// entries that are not calls. Games of estimates use logs without entries.
+func againstModel(t *testing.T, open Factory, kind game) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +28,7 @@ func againstModel(t *testing.T, open Factory, of game) {
 		clock := &Clock{now: time.Date(2027, 11, 6, 12, 0, 0, 0, time.UTC)}
 		p := &play{T: rt, ctx: t.Context(), Ledger: open(t, clock.Now), clock: clock, account: fmt.Sprint("model-", n),
 			model: &model{cooldowns: map[string]time.Time{}}, regions: []string{""}, history: 96 * time.Hour}
-		if of == withFloors {
+		if kind == withFloors {
 			p.regions = []string{"US", "IN", "BR"}
 		}
 		defer p.Close()
@@ -42,7 +41,7 @@ func againstModel(t *testing.T, open Factory, of game) {
 			charge("calls", limit("calls"), quota.Sliding(10*time.Minute), counted),
 			charge("estimate", limit("estimate"), quota.Counter(10*time.Minute), methods("search", "list")),
 		}
-		if of == estimates {
+		if kind == estimates {
 			p.history = 0
 			p.charges = []*quota.Charge{
 				charge("minute", limit("minute"), quota.Counter(time.Minute)),
@@ -54,7 +53,7 @@ func againstModel(t *testing.T, open Factory, of game) {
 			}
 			p.model.calls = append(p.model.calls, call{at: clock.Now(), method: "before", units: 1, calls: 1})
 		}
-		p.keep()
+		p.drawFloors()
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			p.step()
 		}
@@ -62,7 +61,7 @@ func againstModel(t *testing.T, open Factory, of game) {
 	})
 }
 
-// game is what is played.
+// game is a kind of game.
 type game uint8
 
 const (
@@ -81,9 +80,9 @@ type play struct {
 	model    *model
 	charges  []*quota.Charge
 	regions  []string
-	floors   []floors // of each charge; nil without
+	floors   []floors // one for each of charges; nil without floors
 	receipts []quota.Receipt
-	latest   time.Time // that the clock ever showed
+	latest   time.Time // the latest time of the clock
 	history  time.Duration
 }
 
@@ -94,8 +93,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// keep draws how much of each budget is kept for all regions but the first.
-func (p *play) keep() {
+// drawFloors draws the floors of each budget for all regions but the first.
+func (p *play) drawFloors() {
 	p.floors = make([]floors, len(p.charges))
 	for i, c := range p.charges {
 		if c.Window.Estimate() || len(p.regions) == 1 {
@@ -124,18 +123,19 @@ func (p *play) step() {
 	default:
 		p.spend(rapid.IntRange(1, 4).Draw(p.T, "requests"))
 	case 0, 1:
-		// Back by less than two minutes in all: beyond that a ledger may have dropped what the windows then hold.
+		// Step back by less than two minutes: beyond that, a ledger may have dropped
+		// what the windows would hold.
 		p.latest = later(p.latest, p.clock.Now())
 		advance := time.Duration(rapid.Int64Range(-90e6, 4*3600e6).Draw(p.T, "advance")) * µs
 		p.clock.Set(later(p.clock.Now().Add(advance), p.latest.Add(-119*time.Second)))
 	case 2:
 		p.clock.Add([]time.Duration{µs, time.Second, time.Minute, time.Minute - µs, 10 * time.Minute, time.Hour, 24 * time.Hour}[rapid.IntRange(0, 6).Draw(p.T, "jump")])
 	case 3:
-		p.correct()
+		p.settle()
 	case 10:
-		p.keep()
+		p.drawFloors()
 	case 11, 12:
-		p.turn()
+		p.moveToBoundary()
 	case 4:
 		budget := p.charges[rapid.IntRange(0, len(p.charges)-1).Draw(p.T, "cool")].Budget
 		until := p.clock.Now().Add(time.Duration(rapid.IntRange(-5, 30).Draw(p.T, "minutes")) * time.Minute)
@@ -149,11 +149,11 @@ func (p *play) step() {
 	p.compare()
 }
 
-// turn moves the clock on to where a calendar window changes, or just before.
-func (p *play) turn() {
+// moveToBoundary moves the clock to where a calendar window changes, or just before.
+func (p *play) moveToBoundary() {
 	i := slices.IndexFunc(p.charges, func(c *quota.Charge) bool { return c.Window.Kind() == quota.KindDaily })
 	day := p.charges[i].Window.Day(p.clock.Now())
-	at := rapid.SampledFrom([]time.Time{day.Next.Add(-p.charges[i].FloorUntil), day.Next, day.Opens}).Draw(p.T, "turn")
+	at := rapid.SampledFrom([]time.Time{day.Next.Add(-p.charges[i].FloorUntil), day.Next, day.Opens}).Draw(p.T, "boundary")
 	if rapid.Bool().Draw(p.T, "before") {
 		at = at.Add(-µs)
 	}
@@ -167,7 +167,7 @@ func (p *play) spend(n int) {
 		caller := quota.Caller{Region: rapid.SampledFrom(p.regions).Draw(p.T, "region")}
 		subset := rapid.IntRange(0, 1<<len(p.charges)-1).Draw(p.T, "charges")
 		if p.history == 0 {
-			subset = -1 // or a counter that was not asked for a day begins at zero
+			subset = -1 // a counter that is not asked for a day begins at zero
 		}
 		method := rapid.SampledFrom([]string{"search", "list", "other"}).Draw(p.T, "method")
 		for i, c := range p.charges {
@@ -177,7 +177,7 @@ func (p *play) spend(n int) {
 		}
 		r := request(method, quota.Units(rapid.IntRange(1, 12).Draw(p.T, "units")), charges...)
 		r.Caller = caller
-		if len(p.regions) > 1 && rapid.IntRange(0, 15).Draw(p.T, "no call") == 0 {
+		if len(p.regions) > 1 && rapid.IntRange(0, 15).Draw(p.T, "note") == 0 {
 			r.Force, r.Kind, r.Calls = true, quota.EntryNote, quota.Units(rapid.IntRange(0, 5).Draw(p.T, "calls"))
 		}
 		if r.Check(p.account) == nil {
@@ -208,8 +208,8 @@ func (p *play) spend(n int) {
 	}
 }
 
-// held compares what a grant says of its charges with the model, right after
-// the model granted it too. Later requests of the same batch are not in yet.
+// held compares the Held of a grant with the model, right after the model has
+// granted it and before the later requests of the batch.
 func (p *play) held(r *quota.Request, held []quota.Held, now, stamp time.Time) {
 	if len(held) != len(r.Charges) {
 		p.Fatalf("%d charges held of %d", len(held), len(r.Charges))
@@ -227,7 +227,7 @@ func (p *play) held(r *quota.Request, held []quota.Held, now, stamp time.Time) {
 	}
 }
 
-func (p *play) correct() {
+func (p *play) settle() {
 	if len(p.receipts) == 0 {
 		return
 	}
@@ -243,7 +243,7 @@ func (p *play) correct() {
 	}
 	for i := range p.model.calls {
 		if p.model.calls[i].id == receipt.ID {
-			if want := p.model.correct(i, units, calls, p.clock.Now()); !errors.Is(err, want) {
+			if want := p.model.settle(i, units, calls, p.clock.Now()); !errors.Is(err, want) {
 				p.Fatalf("settle to %d: %v; the model: %v", units, err, want)
 			}
 			if err == nil {
@@ -254,7 +254,7 @@ func (p *play) correct() {
 	}
 }
 
-// compare holds every window's sum against the model's.
+// compare compares what every window holds with the model.
 func (p *play) compare() {
 	charges := slices.Clone(p.charges)
 	for i, c := range p.charges {

@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Operation is what one of several concurrent clients of a ledger asked, what
-// it was answered, and when. Processes hand theirs on as JSON.
+// Operation is one operation of one of several concurrent clients of a ledger,
+// with its result and times. Processes exchange operations as JSON.
 type Operation struct {
 	Client       int
 	Call, Return int64 // nanoseconds since the epoch, by the host's clock
@@ -26,13 +26,13 @@ type Operation struct {
 	Remaining    quota.Units // as a refusal says
 }
 
-// shared is the one budget of a history: small, so that most of the spends
-// meet it when it is nearly spent.
+// shared is the budget of a history. It is small, so that it is nearly spent most
+// of the time.
 var shared = charge("shared", 60, quota.Sliding(24*time.Hour))
 
-// Play spends, settles and refunds on a fresh ledger n times as one of several clients,
-// goroutines or processes of one host, and returns what it saw. Put together, the
-// histories of all are for CheckHistory.
+// Play spends, settles and refunds n times as one of several clients of a fresh
+// ledger. The clients are goroutines or processes of one host. It returns its
+// operations; those of all clients together are the input of CheckHistory.
 func Play(ctx context.Context, l quota.Ledger, client, n int) ([]Operation, error) {
 	type held struct {
 		receipt quota.Receipt
@@ -84,10 +84,9 @@ func Play(ctx context.Context, l quota.Ledger, client, n int) ([]Operation, erro
 	return history, nil
 }
 
-// CheckHistory holds the histories of all clients against one budget that
-// answers one after the other: there must be an order of all operations, in
-// keeping with when each was called and returned, in which a spend is granted when
-// its units fit and refused when they do not, with the right remainder.
+// CheckHistory checks that the operations of all clients are linearizable: there is
+// an order of them, consistent with their times, in which each spend is granted if
+// its units fit and refused with the right remainder if they do not.
 func CheckHistory(t testing.TB, history []Operation) {
 	t.Helper()
 	granted, refused := 0, 0
@@ -115,7 +114,7 @@ func linearizable(history []Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(budgetModel(), operations, time.Minute)
 }
 
-// budgetModel is the one budget: its state is what is used.
+// budgetModel models the budget; its state is the used units.
 func budgetModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return quota.Units(0) },

@@ -6,7 +6,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// TestModelOfAHistory: what CheckHistory takes for right and for wrong.
+// TestModelOfAHistory tests histories that CheckHistory accepts and rejects.
 func TestModelOfAHistory(t *testing.T) {
 	for _, history := range []struct {
 		name string

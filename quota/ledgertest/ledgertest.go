@@ -1,5 +1,5 @@
-// Package ledgertest is the contract of quota.Ledger as a test suite. Whoever
-// writes a ledger runs it from a test of their own:
+// Package ledgertest tests implementations of quota.Ledger against its contract.
+// A ledger's own test runs it:
 //
 //	func TestContract(t *testing.T) {
 //		ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Factory opens an empty ledger that reads the given clock, and closes it when
-// the test ends.
+// Factory opens an empty ledger that uses the given clock, and closes it when the
+// test ends.
 type Factory func(t testing.TB, now func() time.Time) quota.Ledger
 
 // spends returns the subtests about batches and their answers.
@@ -33,7 +33,7 @@ func spends() []subtest {
 		{"CostsOutOfRange", costsOutOfRange},
 		{"NeverFits", neverFits},
 		{"Force", force},
-		{"AccountsAndKeysApart", accountsAndKeysApart},
+		{"AccountsAndKeysAreSeparate", accountsAndKeysApart},
 		{"AwkwardNames", awkwardNames},
 		{"BatchInOrder", batchInOrder},
 		{"BatchResent", batchResent},
@@ -41,7 +41,7 @@ func spends() []subtest {
 	}
 }
 
-// windows returns the subtests about what a window holds, how long, and when it frees.
+// windows returns the subtests about what windows hold and when it returns.
 func windows() []subtest {
 	return []subtest{
 		{"SlidingEdge", slidingEdge},
@@ -61,8 +61,8 @@ func windows() []subtest {
 		{"CounterBesideAWindow", counterBesideAWindow},
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},
-		{"StampFarAheadIsSaidAndRestamped", stampFarAhead},
-		{"CounterFarAheadIsSaidAndRestamped", counterFarAhead},
+		{"StampFarAheadIsReportedAndRestamped", stampFarAhead},
+		{"CounterFarAheadIsReportedAndRestamped", counterFarAhead},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
 		{"KeysListed", keysListed},
@@ -81,7 +81,8 @@ func windows() []subtest {
 	}
 }
 
-// changes returns the subtests about budgets, clocks and entries that change, and about listings.
+// changes returns the subtests about changed budgets, clocks and entries, and about
+// listings.
 func changes() []subtest {
 	return []subtest{
 		{"LimitChanged", limitChanged},
@@ -116,24 +117,23 @@ func changes() []subtest {
 	}
 }
 
-// Run holds the ledgers that open makes to the contract, each subtest on a
-// fresh one.
+// Run runs the contract as subtests, each on a ledger of its own from open.
 func Run(t *testing.T, open Factory) {
-	each(t, open, spends())
-	each(t, open, windows())
-	each(t, open, changes())
+	runAll(t, open, spends())
+	runAll(t, open, windows())
+	runAll(t, open, changes())
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })
 	t.Run("EstimatesAgainstAModel", func(t *testing.T) { againstModel(t, open, estimates) })
 	runFloors(t, open)
 }
 
-// subtest is one of a suite, on a ledger of its own.
+// subtest is one subtest of the contract.
 type subtest struct {
 	name string
 	run  func(*world)
 }
 
-func each(t *testing.T, open Factory, subtests []subtest) {
+func runAll(t *testing.T, open Factory, subtests []subtest) {
 	for _, sub := range subtests {
 		t.Run(sub.name, func(t *testing.T) {
 			sub.run(newWorld(t, open))
@@ -141,8 +141,9 @@ func each(t *testing.T, open Factory, subtests []subtest) {
 	}
 }
 
-// Clock is a clock that a test sets, and must set before it is read: its zero
-// value stands at the zero time.Time, in the year 1, which no ledger counts from.
+// Clock is a clock that a test sets. Set it before a ledger reads it: the zero
+// Clock shows the zero time.Time, from which ledgers cannot count. It is safe for
+// concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -155,7 +156,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Set moves the clock to an instant, forward or back.
+// Set sets the clock to t, forward or back.
 func (c *Clock) Set(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +166,7 @@ func (c *Clock) Set(t time.Time) {
 // Add moves the clock by d.
 func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
 
-// world is one fresh ledger and its clock.
+// world is a fresh ledger and its clock.
 type world struct {
 	*testing.T
 	quota.Ledger
@@ -174,7 +175,7 @@ type world struct {
 	history time.Duration // of the batches
 }
 
-// noon is when the tests begin: a plain day, far from any midnight in use.
+// noon is when the tests begin, far from the midnight of every zone in use.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func newWorld(t *testing.T, open Factory) *world {
@@ -184,7 +185,8 @@ func newWorld(t *testing.T, open Factory) *world {
 
 const account = "my-project"
 
-// charge is a budget over everything in units, changed by the given functions.
+// charge returns a charge that covers all calls and counts units, unless change
+// changes its coverage.
 func charge(name string, limit quota.Units, window quota.Window, change ...func(*quota.Coverage)) *quota.Charge {
 	var coverage quota.Coverage
 	for _, f := range change {
@@ -203,7 +205,7 @@ func request(method string, units quota.Units, charges ...*quota.Charge) quota.R
 	return quota.Request{Method: method, Units: units, Charges: charges}
 }
 
-// batch sends requests in one batch without an id.
+// batch spends requests in one batch without an id.
 func (w *world) batch(requests ...quota.Request) []quota.Answer {
 	w.Helper()
 	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, History: w.history, Requests: requests})
@@ -216,7 +218,7 @@ func (w *world) batch(requests ...quota.Request) []quota.Answer {
 	return answers
 }
 
-// spend expects one call to be granted.
+// spend spends one call, which must be granted.
 func (w *world) spend(units quota.Units, charges ...*quota.Charge) quota.Receipt {
 	w.Helper()
 	return w.grant(request("m", units, charges...))
@@ -231,8 +233,8 @@ func (w *world) grant(r quota.Request) quota.Receipt {
 	return answer.Receipt
 }
 
-// refuse expects one call to be refused, by a budget, until so long from now,
-// with so much remaining.
+// refuse spends one call, which a budget must refuse with this RetryAfter and these
+// units remaining.
 func (w *world) refuse(units quota.Units, budget string, after time.Duration, remaining quota.Units, charges ...*quota.Charge) {
 	w.Helper()
 	w.refused(w.batch(request("m", units, charges...))[0], budget, after, remaining)
@@ -254,7 +256,7 @@ func (w *world) refused(answer quota.Answer, budget string, after time.Duration,
 	return refused
 }
 
-// used expects what each charge's window holds.
+// used checks what each charge's window holds.
 func (w *world) used(want quota.Units, charges ...*quota.Charge) {
 	w.Helper()
 	standings, err := w.Standings(w.ctx, account, "", charges)

@@ -13,7 +13,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// fatal is what testing.TB and rapid.T have in common here.
+// fatal is the part of testing.TB and rapid.T that is used here.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)
@@ -22,8 +22,8 @@ type fatal interface {
 
 var _ fatal = testing.TB(nil)
 
-// checkListings compares what a query lists newest first, and what it adds up
-// to, with what it lists oldest first.
+// checkListings compares the entries of a query newest first, and its sums, with
+// its entries oldest first.
 func checkListings(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) {
 	t.Helper()
 	query.Newest = false
@@ -63,7 +63,7 @@ func list(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) (all 
 	return all
 }
 
-// fold adds entries up that are sorted by their stamps.
+// fold adds up entries that are sorted by stamp.
 func fold(entries []quota.Entry, perClient bool) map[quota.Sum]bool {
 	groups := map[quota.Sum]quota.Sum{} // by what the entries have in common
 	for _, e := range entries {
@@ -89,7 +89,7 @@ func fold(entries []quota.Entry, perClient bool) map[quota.Sum]bool {
 	return all
 }
 
-// fill spends n calls of several labels, clients and costs, some milliseconds apart.
+// fill spends n calls of several labels, clients and costs, milliseconds apart.
 func (w *world) fill(n int, charges ...*quota.Charge) (receipts []quota.Receipt) {
 	w.Helper()
 	clients := []uint64{quota.NewClient(), quota.NewClient(), quota.NewClient()}
@@ -119,7 +119,7 @@ func (w *world) fill(n int, charges ...*quota.Charge) (receipts []quota.Receipt)
 	return receipts
 }
 
-// entriesNewestFirst: pages are read from the tail, and none is missed between them.
+// entriesNewestFirst: no entry is missed between pages.
 func entriesNewestFirst(w *world) {
 	receipts := w.fill(1501)
 	place := func(i int) time.Time { return receipts[i].At }
@@ -154,7 +154,7 @@ func entriesNewestFirst(w *world) {
 	}
 }
 
-// sumsOfALongLog: a ledger may add up parts of a long log beforehand.
+// sumsOfALongLog: a ledger may have added up parts of a long log in advance.
 func sumsOfALongLog(w *world) {
 	receipts := w.fill(15_000, charge("hour", 1e9, quota.Sliding(time.Hour)))
 	queries := []quota.Query{{}, {Since: receipts[3].At}, {Since: receipts[9000].At, Until: receipts[9500].At}}
@@ -170,7 +170,8 @@ func sumsOfALongLog(w *world) {
 	}
 }
 
-// sumsFollowEveryChange: a settle, a refund, an addition, a restamp and a trim show at once.
+// sumsFollowEveryChange: sums show settles, refunds, additions, restamps and trims
+// at once.
 func sumsFollowEveryChange(w *world) {
 	short, query := charge("short", 1e9, minute), quota.Query{Account: account}
 	w.clock.Add(time.Hour)
@@ -202,7 +203,7 @@ func sumsFollowEveryChange(w *world) {
 	checkListings(w, w.ctx, w, query)
 }
 
-// sumsWithoutEntries: a log that is asked counters alone has nothing to add up.
+// sumsWithoutEntries: a log that is only asked counter windows has no sums.
 func sumsWithoutEntries(w *world) {
 	w.spend(3, charge("each", 1000, quota.Counter(time.Minute)))
 	for _, name := range []string{account, "unknown"} {
@@ -212,7 +213,7 @@ func sumsWithoutEntries(w *world) {
 	}
 }
 
-// sumsOfKeyedLogs: each key has sums of its own.
+// sumsOfKeyedLogs: each key has its own sums.
 func sumsOfKeyedLogs(w *world) {
 	day := charge("day", 1000, quota.Sliding(24*time.Hour))
 	w.spend(1, day)

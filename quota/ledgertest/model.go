@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// model is a ledger so naive that it is plainly right: it keeps every call for
-// ever and adds them up for each question.
+// model is a ledger that is simple enough to be obviously correct: it keeps every
+// call and adds them up for each question.
 type model struct {
 	calls     []call
 	cooldowns map[string]time.Time
@@ -32,7 +32,7 @@ func (m *model) used(charge *quota.Charge, now time.Time) quota.Units {
 	return m.sum(charge.Coverage, window(charge, now))
 }
 
-// window returns what of the log a charge's window shows.
+// window returns a function that reports whether a charge's window contains a time.
 func window(charge *quota.Charge, now time.Time) func(at time.Time) bool {
 	if charge.Window.Kind() == quota.KindDaily {
 		return since(charge.Window.Day(now).Since)
@@ -44,7 +44,7 @@ func since(t time.Time) func(at time.Time) bool {
 	return func(at time.Time) bool { return !at.Before(t) }
 }
 
-// kept adds up what nobody has used of a charge's floors.
+// kept adds up what is not used of a charge's floors.
 func (m *model) kept(charge *quota.Charge, in func(time.Time) bool) (sum quota.Units) {
 	for _, floor := range charge.Floors {
 		sum += max(0, floor.Units-m.sum(floor.Coverage, in))
@@ -52,7 +52,7 @@ func (m *model) kept(charge *quota.Charge, in func(time.Time) bool) (sum quota.U
 	return sum
 }
 
-// keptNow is what floors keep at an instant, as a request is held to it.
+// keptNow returns what floors keep at an instant, as a grant reports it.
 func (m *model) keptNow(charge *quota.Charge, now time.Time) quota.Units {
 	if charge.FloorUntil > 0 {
 		day := charge.Window.Day(now)
@@ -81,8 +81,8 @@ func (m *model) sum(coverage *quota.Coverage, in func(time.Time) bool) (sum quot
 	return sum
 }
 
-// estimate is the two-counter estimate. Stamps may lie ahead of a clock that
-// has stepped back; the counters then stay where the newest stamp put them.
+// estimate is the two-counter estimate. If the clock has stepped back, the present
+// period is that of the newest stamp.
 func (m *model) estimate(charge *quota.Charge, now time.Time) quota.Units {
 	length := charge.Window.Length()
 	newest := now
@@ -118,9 +118,9 @@ func (m *model) fits(charge *quota.Charge, units quota.Units, now time.Time) boo
 	return m.used(charge, now)+m.kept(charge, window(charge, now)) <= left
 }
 
-// retryAt searches for the first microsecond at which all charges fit. What is
-// used, and what is kept beside it, only falls while nobody spends; but floors
-// that end with a day are back with the next.
+// retryAt searches for the first microsecond at which all charges fit. While
+// nothing is spent, used and kept units only fall, except that floors that end
+// with a day return with the next.
 func (m *model) retryAt(r *quota.Request, now time.Time) time.Time {
 	const far = 60 * time.Hour
 	all := func(charges []*quota.Charge, at time.Time) bool {
@@ -154,7 +154,7 @@ func (m *model) retryAt(r *quota.Request, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// spend decides one request and records it when it is granted.
+// spend decides one request and records it if it is granted.
 func (m *model) spend(r *quota.Request, now time.Time, id quota.ID) (stamp, retryAt time.Time) {
 	if at := m.retryAt(r, now); !r.Force && !at.Equal(now) {
 		return time.Time{}, at
@@ -167,8 +167,8 @@ func (m *model) spend(r *quota.Request, now time.Time, id quota.ID) (stamp, retr
 	return stamp, time.Time{}
 }
 
-// correct settles or refunds the i-th call, as Ledger.Settle says.
-func (m *model) correct(i int, units, calls quota.Units, now time.Time) error {
+// settle settles or refunds the i-th call, like Ledger.Settle.
+func (m *model) settle(i int, units, calls quota.Units, now time.Time) error {
 	c := &m.calls[i]
 	if len(m.calls)-1-i <= quota.MaxSettle {
 		c.units, c.calls = units, calls

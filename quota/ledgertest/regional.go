@@ -16,7 +16,7 @@ type Regional struct {
 	Units, Calls quota.Units
 }
 
-// The budgets of PlayFloors, of which four regions have floors: of units in one,
+// The budgets of PlayFloors. Four regions have a floor in each: of units in one
 // and of calls in the other.
 var (
 	unitsShared = charge("units", 400, quota.Sliding(24*time.Hour))
@@ -25,9 +25,9 @@ var (
 	eight       = [8]string{"IN", "BR", "DE", "FR", "US", "GB", "CA", "AU"}
 )
 
-// PlayFloors spends as one of eight regions, goroutines or processes, on a
-// fresh ledger until nothing is left for it. It fails when a region is refused
-// that has not used its floor. What all of them return is for CheckFloors.
+// PlayFloors spends on a fresh ledger as one of eight regions, which are goroutines
+// or processes, until nothing is left for it. It fails if the region is refused
+// before it has used its floor. The results of all are the input of CheckFloors.
 func PlayFloors(ctx context.Context, l quota.Ledger, client int) (Regional, error) {
 	mine := Regional{Region: eight[client]}
 	floor := keptApart[mine.Region]
@@ -52,7 +52,7 @@ func PlayFloors(ctx context.Context, l quota.Ledger, client int) (Regional, erro
 	return mine, nil
 }
 
-// CheckFloors holds what all eight were granted to the limits and the floors.
+// CheckFloors checks the grants of all eight regions against limits and floors.
 func CheckFloors(t testing.TB, l quota.Ledger, all []Regional) {
 	t.Helper()
 	var sum Regional

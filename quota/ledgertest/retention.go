@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// counterKeepsNoLog: a log that is asked counters alone keeps no entries, with a
-// key and without.
+// counterKeepsNoLog: a log that is only asked counter windows keeps no entries,
+// with a key and without.
 func counterKeepsNoLog(w *world) {
 	each := charge("each", 1000, quota.Counter(time.Minute))
 	search := charge("search", 300, quota.Counter(time.Hour), methods("search"), counted)
@@ -36,7 +36,7 @@ func counterKeepsNoLog(w *world) {
 	w.used(100, search)
 }
 
-// counterStatesItsError: what an even spread takes for gone is said.
+// counterStatesItsError: Standing.Over bounds the error of an estimate.
 func counterStatesItsError(w *world) {
 	each := charge("each", 100, quota.Counter(time.Minute))
 	w.clock.Add(59 * time.Second)
@@ -48,7 +48,7 @@ func counterStatesItsError(w *world) {
 	}
 }
 
-// counterSettles: without an entry the receipt says what was counted.
+// counterSettles: without an entry, the receipt says what was counted.
 func counterSettles(w *world) {
 	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
 	first, second := w.spend(40, each, calls), w.spend(30, each, calls)
@@ -72,7 +72,7 @@ func counterSettles(w *world) {
 	w.used(0, each)
 }
 
-// counterBesideAWindow: beside an exact window there are entries, and both agree.
+// counterBesideAWindow: a counter agrees with the entries of an exact window.
 func counterBesideAWindow(w *world) {
 	each, day := charge("each", 100, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(time.Hour))
 	r := w.spend(40, each, day)
@@ -85,8 +85,7 @@ func counterBesideAWindow(w *world) {
 	}
 }
 
-// retentionFollowsTheWindows: a log keeps what its windows can see, and the
-// slack that Retention states.
+// retentionFollowsTheWindows: a log keeps its entries for as long as Retention says.
 func retentionFollowsTheWindows(w *world) {
 	second := charge("second", 1000, quota.Sliding(time.Second))
 	for range 30 {
@@ -108,7 +107,7 @@ func retentionFollowsTheWindows(w *world) {
 	}
 }
 
-// retentionShrinks: a window that nobody asks any more keeps nothing.
+// retentionShrinks: a window that is no longer in use keeps nothing.
 func retentionShrinks(w *world) {
 	month, short := charge("month", 1000, quota.Sliding(30*24*time.Hour)), charge("short", 1000, minute)
 	w.spend(1, month, short)
@@ -124,7 +123,7 @@ func retentionShrinks(w *world) {
 	}
 }
 
-// keys are listed, those of logs without entries too.
+// keysListed: Keys includes logs without entries.
 func keysListed(w *world) {
 	day, each := charge("day", 10, minute), charge("each", 10, quota.Counter(time.Minute))
 	var want []string
@@ -165,7 +164,7 @@ func keysListed(w *world) {
 	}
 }
 
-// manyLiveKeys: a log that is in use is not taken for idle, however many there are.
+// manyLiveKeys: logs in use are not dropped as idle, however many there are.
 func manyLiveKeys(w *world) {
 	hour := charge("hour", 1, quota.Sliding(time.Hour))
 	const live = 1500
@@ -185,7 +184,7 @@ func manyLiveKeys(w *world) {
 	}
 }
 
-// entriesBeyondRetention: what waits to be dropped is not shown.
+// entriesBeyondRetention: entries that have not been dropped yet are not listed.
 func entriesBeyondRetention(w *world) {
 	short := charge("short", 10_000, minute)
 	for range 700 {
@@ -199,7 +198,7 @@ func entriesBeyondRetention(w *world) {
 	checkListings(w, w.ctx, w, quota.Query{Account: account})
 }
 
-// cancelledListing: who is not told everything is told so.
+// cancelledListing: an incomplete listing ends with an error.
 func cancelledListing(w *world) {
 	for range 3 {
 		w.spend(1, charge("day", 10, minute))
@@ -232,7 +231,7 @@ func cancelledListing(w *world) {
 	}
 }
 
-// settleUnknown: a receipt that no entry answers to changes nothing.
+// settleUnknown: settling a receipt without an entry is a no-op.
 func settleUnknown(w *world) {
 	day := charge("day", 100, minute)
 	r := w.spend(40, day)
@@ -262,7 +261,7 @@ func cancelledSpend(w *world) {
 	w.used(0, day)
 }
 
-// entriesOfManyPages: nothing falls between two pages.
+// entriesOfManyPages: no entry is missed between pages.
 func entriesOfManyPages(w *world) {
 	const n = 1501
 	requests := make([]quota.Request, n)
@@ -281,7 +280,7 @@ func entriesOfManyPages(w *world) {
 	}
 }
 
-// manyClientsResent: one client's batch is not forgotten for another's.
+// manyClientsResent: the ledger remembers the last batch of each client.
 func manyClientsResent(w *world) {
 	day := charge("day", 1000, minute)
 	batches := make([]*quota.Batch, 40)
@@ -298,7 +297,7 @@ func manyClientsResent(w *world) {
 	}
 }
 
-// grantKeyed expects one call of a key to be granted.
+// grantKeyed spends one call of a key, which must be granted.
 func (w *world) grantKeyed(key string, r quota.Request) {
 	w.Helper()
 	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, History: w.history, Requests: []quota.Request{r}})

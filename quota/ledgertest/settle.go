@@ -127,7 +127,7 @@ func refund(w *world) {
 	w.spend(10, day, calls)
 }
 
-// cooldownFar: no time overflows, and what a ledger says can be written as JSON.
+// cooldownFar: no time overflows, and all times can be encoded as JSON.
 func cooldownFar(w *world) {
 	far := map[string]time.Time{
 		"300-years": w.clock.Now().AddDate(300, 0, 0), "last-second": time.Unix(quota.MaxUnix, 0), "year-10000": time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC),
@@ -138,9 +138,7 @@ func cooldownFar(w *world) {
 		cooldowns = append(cooldowns, quota.Cooldown{Account: account, Budget: budget, Until: until})
 	}
 	for _, c := range cooldowns {
-		if err := w.SetCooldown(w.ctx, c); err != nil {
-			w.Fatal(err)
-		}
+		w.cool(c)
 		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, charge(c.Budget, 10, minute))}})
 		if err != nil {
 			w.Fatal(err)
@@ -157,17 +155,13 @@ func cooldown(w *world) {
 	day, search := charge("day", 10, minute), charge("search", 10, minute, methods("search"))
 	w.spend(9, day)
 	until := w.clock.Now().Add(time.Hour)
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "search", Until: until, Reason: "quotaExceeded"}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Budget: "search", Until: until, Reason: "quotaExceeded"})
 	w.spend(1, day) // another budget's calls go on
 	refused := w.refused(w.batch(request("search", 1, day, search))[0], "search", time.Hour, 10)
 	if refused.Reason != quota.ReasonCooldown || refused.Detail != "quotaExceeded" {
 		w.Fatalf("refused for %q, %q; want the cooldown and its reason", refused.Reason, refused.Detail)
 	}
-	if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Until: until.Add(time.Hour), Reason: "all of it"}); err != nil {
-		w.Fatal(err)
-	}
+	w.cool(quota.Cooldown{Account: account, Until: until.Add(time.Hour), Reason: "all of it"})
 	w.refused(w.batch(request("list", 1))[0], "", 2*time.Hour, 0)
 	if err := w.ClearCooldown(w.ctx, account, ""); err != nil {
 		w.Fatal(err)
@@ -183,9 +177,7 @@ func cooldownNeverShortened(w *world) {
 	begin := w.clock.Now()
 	for _, hours := range []time.Duration{2, 1, 3, 2} {
 		reason := fmt.Sprint(int(hours))
-		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: "day", Until: begin.Add(hours * time.Hour), Reason: reason}); err != nil {
-			w.Fatal(err)
-		}
+		w.cool(quota.Cooldown{Account: account, Budget: "day", Until: begin.Add(hours * time.Hour), Reason: reason})
 	}
 	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
 	if err != nil {
@@ -206,9 +198,7 @@ func cooldownLongReason(w *world) {
 	for budget, word := range map[string]string{"day": "é", "": "日", "other": "x"} { // of 2, 3 and 1 bytes
 		reason := strings.Repeat(word, 300)
 		c := quota.Cooldown{Account: account, Budget: budget, Until: noon.Add(time.Hour), Reason: reason}
-		if err := w.SetCooldown(w.ctx, c); err != nil {
-			w.Fatal(err)
-		}
+		w.cool(c)
 		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{charge(budget, 10, minute)})
 		if err != nil {
 			w.Fatal(err)
@@ -226,7 +216,7 @@ func cooldownLongReason(w *world) {
 	}
 }
 
-// cooldownHoldsKeys: keys have logs of their own, and the account's upstream all the same.
+// cooldownHoldsKeys: a cooldown of an account applies to all its keys.
 func cooldownHoldsKeys(w *world) {
 	day := charge("day", 10, minute)
 	keyed := func(key string) quota.Answer {
@@ -240,9 +230,7 @@ func cooldownHoldsKeys(w *world) {
 		w.Fatal(err)
 	}
 	for _, budget := range []string{"", "day"} {
-		if err := w.SetCooldown(w.ctx, quota.Cooldown{Account: account, Budget: budget, Until: w.clock.Now().Add(time.Hour), Reason: "stop"}); err != nil {
-			w.Fatal(err)
-		}
+		w.cool(quota.Cooldown{Account: account, Budget: budget, Until: w.clock.Now().Add(time.Hour), Reason: "stop"})
 		for key, remaining := range map[string]quota.Units{"known": 9, "new": 10, "": 10} {
 			if budget == "" {
 				remaining = 0 // of no budget
@@ -308,7 +296,7 @@ func entries(w *world) {
 	}
 }
 
-// entriesBetween: Since and Until hold to the nanosecond, stamps are whole microseconds.
+// entriesBetween: Since and Until are exact to the nanosecond.
 func entriesBetween(w *world) {
 	first := w.spend(1).At
 	w.clock.Add(µs)

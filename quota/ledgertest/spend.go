@@ -40,7 +40,7 @@ func refusalWritesNothing(w *world) {
 }
 
 func everyCoverageCounts(w *world) {
-	// A process that knows nothing of the search budget spends on it all the same.
+	// A process that does not know the search budget still spends it.
 	all, search := charge("all", 100, minute), charge("search", 5, minute, methods("search"))
 	w.grant(request("search", 1, all, search))
 	w.grant(request("search", 3, all))
@@ -125,7 +125,7 @@ func force(w *world) {
 	w.used(15, day)
 }
 
-// noCall enters notes and corrections: their units count, and no call.
+// noCall records notes and corrections, which count units but no calls.
 func noCall(w *world) {
 	day, search := charge("day", 20, minute), charge("search", 20, minute, methods("search"))
 	calls := charge("calls", 3, minute, counted)
@@ -292,8 +292,8 @@ func batchResentRefusal(w *world) {
 	w.used(8, day)
 }
 
-// concurrentSpends asks for 320 units by list and 3200 by search, of which the
-// budgets allow 500 in all and 300 for searches. Calls of one unit fill what is left.
+// concurrentSpends spends 320 units by list and 3200 by search on budgets of 500 in
+// all and 300 for searches. Calls of one unit use what is left.
 func concurrentSpends(w *world) {
 	day, search := charge("day", 500, minute), charge("search", 300, minute, methods("search"))
 	var mu sync.Mutex

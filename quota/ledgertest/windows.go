@@ -141,8 +141,8 @@ func dailyLengths(w *world) {
 	}
 }
 
-// dailyWithoutMidnight takes days whose midnight is skipped or shown twice
-// through their last hours, where a naive boundary lies in the past.
+// dailyWithoutMidnight tests the last hours of days whose midnight is skipped or
+// repeated, where a naive boundary lies in the past.
 func dailyWithoutMidnight(w *world) {
 	for _, day := range []struct {
 		zone string

@@ -6,10 +6,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Sums adds up what belongs to one quota.Sum. Its zero value is empty.
+// Sums adds up partial sums by group. The zero Sums is empty.
 type Sums struct{ groups map[group]*quota.Sum }
 
-// group is what the entries of one sum have in common.
+// group identifies the entries of one sum.
 type group struct {
 	kind   quota.EntryKind
 	method string
@@ -49,7 +49,7 @@ func (s *Sums) Yield(yield func(quota.Sum, error) bool) {
 	}
 }
 
-// SumEntries implements quota.Ledger's Sums by adding up what its Entries yields.
+// SumEntries implements quota.Ledger's Sums by adding up its Entries.
 func SumEntries(entries iter.Seq2[quota.Entry, error], perClient bool) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums Sums
