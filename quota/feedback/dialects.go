@@ -171,13 +171,15 @@ func generic() []limitHeaders {
 func (r *reader) classify(res *response) {
 	p, ok := r.findPhrase(res)
 	if ok {
-		res.class, res.word, res.daily = p.class, p.text, p.daily
+		res.class, res.daily = p.class, p.daily
+		res.word = p.text
 		if !res.hasWait && p.wait > 0 {
 			res.wait, res.hasWait = p.wait, true
 		}
 	}
 	l, spent := res.spentLimit()
-	stops := res.status == http.StatusTooManyRequests || res.status == http.StatusForbidden && (spent || res.hasWait)
+	forbids := res.status == http.StatusForbidden && (spent || res.hasWait)
+	stops := res.status == http.StatusTooManyRequests || forbids
 	isLong := spent && (l.daily || l.reset > maxMinuteWait)
 	switch {
 	case res.class != Fine:
@@ -254,7 +256,8 @@ func shopifyThrottle(res *response) {
 	for _, cost := range lookup(res.json, "extensions.cost") {
 		status, _ := field[map[string]any](cost, "throttleStatus")
 		l := unknownLimit("graphql")
-		l.max, l.left, l.leaky = quantity(status, "maximumAvailable"), quantity(status, "currentlyAvailable"), true
+		l.max, l.left = quantity(status, "maximumAvailable"), quantity(status, "currentlyAvailable")
+		l.leaky = true
 		if rate, ok := number(status["restoreRate"]); ok && rate > 0 && l.left >= 0 {
 			needed := max(1, quantity(cost, "requestedQueryCost"))
 			l.reset = seconds(float64(needed-l.left) / rate)

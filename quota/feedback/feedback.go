@@ -155,11 +155,11 @@ func (r *reader) settle(v *quota.Verdict, res *response) {
 		v.Settled, v.Units = true, min(max(res.cost, 1), quota.MaxUnits)
 		v.Undocumented = res.undocumented || res.status >= http.StatusBadRequest
 	}
-	if res.status != http.StatusNotModified || r.NotModified == nil {
-		return
-	}
-	if units := r.NotModified(res.call); units >= 0 && units < res.call.Units {
-		v.Settled, v.Undocumented, v.Units = true, false, units
+	if res.status == http.StatusNotModified && r.NotModified != nil {
+		if units := r.NotModified(res.call); units >= 0 && units < res.call.Units {
+			v.Settled, v.Units = true, units
+			v.Undocumented = false
+		}
 	}
 }
 
@@ -241,12 +241,10 @@ func (r *reader) stop(v *quota.Verdict, res *response) {
 	v.For = max(min(wait, r.maxCooldown(res.call.Account)), minWait)
 }
 
-// untilDayEnds returns how long it is until the upstream's next day has begun.
 func (r *reader) untilDayEnds(res *response) time.Duration {
 	return r.Resets.Day(res.now).Opens.Sub(res.now)
 }
 
-// knowsDay reports whether the end of the upstream's day is known.
 func (r *reader) knowsDay() bool { return r.Resets.Kind() == quota.KindDaily }
 
 // applyLimits acts on the limits in a response that does not say to stop. Of
@@ -265,7 +263,8 @@ func (r *reader) applyLimits(v *quota.Verdict, res *response) {
 		case malformed:
 		case l.left == 0:
 			r.stopAtLimit(v, res, l, budget)
-		case budget != nil && sameQuota(budget, l) && (v.LeftOf == "" || l.left < v.Left):
+		case budget == nil || !sameQuota(budget, l):
+		case v.LeftOf == "" || l.left < v.Left:
 			v.LeftOf, v.Left = budget.Name, l.left
 		}
 	}

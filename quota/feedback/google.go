@@ -84,12 +84,11 @@ func (e *apiError) says(words ...string) bool {
 
 // word returns the upstream's word for what is wrong, or "".
 func (e *apiError) word() string {
-	for _, list := range [][]string{e.reasons, e.details} {
-		if len(list) > 0 {
-			return list[0]
-		}
+	reasons := slices.Concat(e.reasons, e.details)
+	if len(reasons) == 0 {
+		return ""
 	}
-	return ""
+	return reasons[0]
 }
 
 // text returns the upstream's word for what is wrong, or else the status,

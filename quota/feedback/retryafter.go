@@ -66,7 +66,6 @@ func single(header http.Header, name string) string {
 	return strings.Trim(values[0], " \t")
 }
 
-// digits parses a number of ASCII digits, without a sign.
 func digits(text string) (int64, bool) {
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {

@@ -72,7 +72,7 @@ func floorIsKept(w *world) {
 	w.short(f.from("US", 2, day), time.Minute, 1, 6)
 	w.short(f.from("", 2, day), time.Minute, 1, 6)
 	w.grant(f.from("IN", 4, day)) // its own
-	w.grant(f.from("IN", 1, day)) // and the last that is nobody's
+	w.grant(f.from("IN", 1, day)) // the last unit that no floor keeps
 	w.short(f.from("IN", 1, day), time.Minute, 0, 2)
 	w.short(f.from("US", 1, day), time.Minute, 0, 2)
 	w.grant(f.from("BR", 2, day))

@@ -203,7 +203,7 @@ func cooldownLongReason(w *world) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		want := reason[:200/len(word)*len(word)]
+		want := reason[:quota.MaxReason/len(word)*len(word)]
 		if got := standings[0].Cooldown; got == nil || got.Reason != want {
 			w.Fatalf("of 300 times %q is kept %+v; want the first %d bytes", word, got, len(want))
 		}

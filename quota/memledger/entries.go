@@ -166,7 +166,8 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 	for _, c := range info.counters {
 		c.Adjust(stamp, amount(c.coverage, int64(units), int64(calls))-amount(c.coverage, int64(e.units), int64(e.calls)))
 	}
-	e.units, e.calls, e.kind = uint32(units), uint32(calls), quota.EntryCall
+	e.units, e.calls = uint32(units), uint32(calls)
+	e.kind = quota.EntryCall
 	if calls == 0 {
 		e.kind = quota.EntryRefunded
 	}

@@ -111,9 +111,9 @@ func TestCountersOfAnExactLogKeepEntries(t *testing.T) {
 	}
 }
 
-// TestUnaskedCounterStays: one that nobody asks goes, once nothing that it
+// TestUnaskedCounterIsDropped: an unused counter is dropped, once nothing that it
 // counted matters.
-func TestUnaskedCounterStays(t *testing.T) {
+func TestUnaskedCounterIsDropped(t *testing.T) {
 	l, clock := timed(t)
 	once, each := charge("once", 1000, quota.Counter(time.Minute), "videos.list"), charge("each", 1000, quota.Counter(time.Hour))
 	spend(t, l, 1, once, each)

@@ -69,7 +69,8 @@ func (t *tx) load(name logName) *log {
 	g.all, g.history = &list{coverage: quota.NewCoverage(quota.Coverage{}), kind: "entry"}, &list{key: historyKey}
 	g.lists = map[string]*list{"": g.all}
 	if row := t.queryRow("log", name.account, name.key); row != nil {
-		g.id, g.horizon, g.all.newest = integer(row[0]), integer(row[1]), record{integer(row[3]), integer(row[4])}
+		g.id, g.horizon = integer(row[0]), integer(row[1])
+		g.all.newest = record{integer(row[3]), integer(row[4])}
 		g.newest, g.all.id = max(integer(row[2]), g.all.newest.stamp), g.id
 		t.query("lists", func(row []driver.Value) { t.loadList(g, row) }, g.id)
 		t.query("counters", func(row []driver.Value) { t.loadCounter(g, row) }, g.id)

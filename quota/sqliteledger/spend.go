@@ -32,7 +32,11 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
 	log, judge := &txLog{t, g}, t.judge(g.name)
 	last := t.lastBatchOf(g, batch)
-	held := make([]quota.Held, 0, countCharges(batch))
+	charges := 0
+	for i := range batch.Requests {
+		charges += len(batch.Requests[i].Charges)
+	}
+	held := make([]quota.Held, 0, charges)
 	granted := false
 	t.recordHistory(g, batch.History)
 	for i := range batch.Requests {
@@ -66,13 +70,6 @@ func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
 	t.save(g)
 }
 
-func countCharges(batch *quota.Batch) (n int) {
-	for i := range batch.Requests {
-		n += len(batch.Requests[i].Charges)
-	}
-	return n
-}
-
 // errNotCached means that a question cannot be answered from the cache.
 var errNotCached = errors.New("not in memory")
 
@@ -90,7 +87,9 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 	if g == nil || !g.refusing || l.conn == nil {
 		return false
 	}
-	if last, cached := g.clients[batch.Client]; !l.combiner.Names(batch) && (!cached || last != nil && last.seq == batch.Seq) {
+	last, cached := g.clients[batch.Client]
+	mayBeGranted := !cached || last != nil && last.seq == batch.Seq
+	if mayBeGranted && !l.combiner.Names(batch) {
 		return false
 	}
 	l.conn.reset()
