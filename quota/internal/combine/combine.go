@@ -41,10 +41,10 @@ type logName struct{ account, key string }
 
 // queue holds the callers that wait for one log. It exists while a batch of the
 // log is in flight.
-type queue struct{ waiting []*caller }
+type queue struct{ waiting []*waiter }
 
-// caller is one Spend that shares a batch.
-type caller struct {
+// waiter is a call of Spend that shares a batch.
+type waiter struct {
 	requests []quota.Request
 	history  time.Duration
 	answers  []quota.Answer
@@ -72,7 +72,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := logName{batch.Account, batch.Key}
-	me := &caller{requests: batch.Requests, history: batch.History, ready: make(chan struct{}, 1)}
+	me := &waiter{requests: batch.Requests, history: batch.History, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -89,7 +89,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 
 // start sends a batch and those that gather meanwhile. If the caller's context may
 // end, it does so in the background, because others wait for the batch too.
-func (c *Combiner) start(ctx context.Context, name logName, me *caller) {
+func (c *Combiner) start(ctx context.Context, name logName, me *waiter) {
 	if ctx.Done() != nil {
 		go c.drain(name, me)
 		return
@@ -102,14 +102,14 @@ func (c *Combiner) start(ctx context.Context, name logName, me *caller) {
 
 // drain sends batches until no caller waits. One goroutine sends them all, because
 // SQLite needs a deep stack, which a new goroutine takes long to grow.
-func (c *Combiner) drain(name logName, first *caller) {
+func (c *Combiner) drain(name logName, first *waiter) {
 	for ; first != nil; first = c.next(name) {
 		c.lead(name, first)
 	}
 }
 
 // enter reports whether me must send a batch now. Otherwise it queues me.
-func (c *Combiner) enter(name logName, me *caller) bool {
+func (c *Combiner) enter(name logName, me *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[name]; q != nil {
@@ -121,9 +121,9 @@ func (c *Combiner) enter(name logName, me *caller) bool {
 	return true
 }
 
-// withdraw removes a caller from the queue and reports whether it was there: it is
-// not if its batch is in flight or if it leads.
-func (c *Combiner) withdraw(name logName, me *caller) bool {
+// withdraw removes a caller from the queue. It reports false if the caller leads or
+// its batch is in flight.
+func (c *Combiner) withdraw(name logName, me *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[name]
@@ -131,12 +131,12 @@ func (c *Combiner) withdraw(name logName, me *caller) bool {
 		return false
 	}
 	before := len(q.waiting)
-	q.waiting = slices.DeleteFunc(q.waiting, func(other *caller) bool { return other == me })
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *waiter) bool { return other == me })
 	return len(q.waiting) < before
 }
 
 // abandon refunds a caller whose context ended while its batch was in flight.
-func (c *Combiner) abandon(me *caller) {
+func (c *Combiner) abandon(me *waiter) {
 	select {
 	case <-me.ready:
 		c.refundAll(me)
@@ -148,15 +148,15 @@ func (c *Combiner) abandon(me *caller) {
 // lead sends one batch: me's own requests and those of the callers that wait. It
 // first lets callers return that were just answered: otherwise the callers would
 // split into two groups that take turns.
-func (c *Combiner) lead(name logName, me *caller) {
+func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
-	callers := c.gather(name, me)
+	waiters := c.gather(name, me)
 	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Requests: me.requests}
-	if len(callers) > 1 {
+	if len(waiters) > 1 {
 		batch.Requests = nil
-		for _, caller := range callers {
-			batch.Requests = append(batch.Requests, caller.requests...)
-			batch.History = max(batch.History, caller.history)
+		for _, waiter := range waiters {
+			batch.Requests = append(batch.Requests, waiter.requests...)
+			batch.History = max(batch.History, waiter.history)
 		}
 	}
 	n := uint64(len(batch.Requests))
@@ -165,13 +165,13 @@ func (c *Combiner) lead(name logName, me *caller) {
 	if err == nil && len(answers) != len(batch.Requests) {
 		err = quota.ErrInDoubt
 	}
-	for _, caller := range callers {
-		caller.err = err
+	for _, waiter := range waiters {
+		waiter.err = err
 		if err == nil {
-			n := len(caller.requests)
-			caller.answers, answers = answers[:n:n], answers[n:]
+			n := len(waiter.requests)
+			waiter.answers, answers = answers[:n:n], answers[n:]
 		}
-		caller.ready <- struct{}{}
+		waiter.ready <- struct{}{}
 	}
 }
 
@@ -181,38 +181,38 @@ var errLate = fmt.Errorf("%w: the calls before this one took too long", quota.Er
 
 // gather removes the callers of the next batch from the queue. Callers that have
 // waited too long get errLate.
-func (c *Combiner) gather(name logName, me *caller) []*caller {
+func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[name]
-	callers, requests := []*caller{me}, len(me.requests)
+	waiters, requests := []*waiter{me}, len(me.requests)
 	taken := 0
-	for _, caller := range q.waiting {
-		if !c.expire(caller) {
-			if requests += len(caller.requests); requests > MaxBatch {
+	for _, waiter := range q.waiting {
+		if !c.expire(waiter) {
+			if requests += len(waiter.requests); requests > MaxBatch {
 				break
 			}
-			callers = append(callers, caller)
+			waiters = append(waiters, waiter)
 		}
 		taken++
 	}
 	q.waiting = q.waiting[taken:]
-	return callers
+	return waiters
 }
 
 // expire reports whether a caller has waited for as long as a batch may take. If
 // so, it answers the caller with errLate.
-func (c *Combiner) expire(caller *caller) bool {
-	if time.Since(caller.since) <= c.timeout {
+func (c *Combiner) expire(waiter *waiter) bool {
+	if time.Since(waiter.since) <= c.timeout {
 		return false
 	}
-	caller.err = errLate
-	caller.ready <- struct{}{}
+	waiter.err = errLate
+	waiter.ready <- struct{}{}
 	return true
 }
 
 // next removes and returns the first caller that waits, or removes the queue.
-func (c *Combiner) next(name logName) *caller {
+func (c *Combiner) next(name logName) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[name]
@@ -233,7 +233,7 @@ func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 	return c.core(ctx, batch)
 }
 
-func (c *Combiner) refundAll(me *caller) {
+func (c *Combiner) refundAll(me *waiter) {
 	for i, answer := range me.answers {
 		if answer.Err == nil {
 			r := &me.requests[i]
