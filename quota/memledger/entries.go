@@ -46,7 +46,7 @@ func (g *log) add(name label, e entry, now int64) int64 {
 	if !g.keepsEntries() {
 		for _, c := range g.counters {
 			if c.coverage.Covers(name.method, name.caller) {
-				c.Add(stamp, amount(c.coverage, int64(e.units), int64(e.calls)))
+				c.Add(stamp, decide.Amount(c.coverage, int64(e.units), int64(e.calls)))
 			}
 		}
 		return stamp
@@ -57,11 +57,11 @@ func (g *log) add(name label, e entry, now int64) int64 {
 	g.all.add(stamp, int64(e.units))
 	info.entries++
 	for _, l := range info.lists {
-		l.add(stamp, amount(l.coverage, int64(e.units), int64(e.calls)))
+		l.add(stamp, decide.Amount(l.coverage, int64(e.units), int64(e.calls)))
 		l.trim(now, l.use.Horizon())
 	}
 	for _, c := range info.counters {
-		c.Add(stamp, amount(c.coverage, int64(e.units), int64(e.calls)))
+		c.Add(stamp, decide.Amount(c.coverage, int64(e.units), int64(e.calls)))
 	}
 	g.latest = e.label
 	return stamp
@@ -161,10 +161,10 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 	info := g.upToDate(e.label)
 	g.all.adjust(stamp, more)
 	for _, l := range info.lists {
-		l.adjust(stamp, amount(l.coverage, int64(units), int64(calls))-amount(l.coverage, int64(e.units), int64(e.calls)))
+		l.adjust(stamp, decide.Amount(l.coverage, int64(units), int64(calls))-decide.Amount(l.coverage, int64(e.units), int64(e.calls)))
 	}
 	for _, c := range info.counters {
-		c.Adjust(stamp, amount(c.coverage, int64(units), int64(calls))-amount(c.coverage, int64(e.units), int64(e.calls)))
+		c.Adjust(stamp, decide.Amount(c.coverage, int64(units), int64(calls))-decide.Amount(c.coverage, int64(e.units), int64(e.calls)))
 	}
 	e.units, e.calls = uint32(units), uint32(calls)
 	e.kind = quota.EntryCall
@@ -187,7 +187,7 @@ func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
 	}
 	for _, c := range g.counters {
 		if c.coverage.Covers(was.Method, was.Caller) {
-			c.Adjust(receipt.At.UnixMicro(), amount(c.coverage, units, calls)-amount(c.coverage, int64(was.Units), wasCalls))
+			c.Adjust(receipt.At.UnixMicro(), decide.Amount(c.coverage, units, calls)-decide.Amount(c.coverage, int64(was.Units), wasCalls))
 		}
 	}
 }

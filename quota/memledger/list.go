@@ -65,14 +65,6 @@ type counter struct {
 	asked    int64 // when it was last used
 }
 
-// amount returns how much units and calls count for under a coverage.
-func amount(c *quota.Coverage, units, calls int64) int64 {
-	if c.Measure == quota.Calls {
-		return calls
-	}
-	return units
-}
-
 // view is a list for one window. It remembers the place at which the window
 // begins, which moves little from one question to the next.
 type view struct {

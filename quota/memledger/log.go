@@ -136,7 +136,7 @@ func (g *log) eachAmount(coverage *quota.Coverage, add func(stamp, amount int64)
 	for i := g.entries.head; i < g.entries.tail; i++ {
 		e := g.entries.at(i)
 		if label := g.labels[e.label]; coverage.Covers(label.method, label.caller) {
-			add(g.all.records.at(i).stamp, amount(coverage, int64(e.units), int64(e.calls)))
+			add(g.all.records.at(i).stamp, decide.Amount(coverage, int64(e.units), int64(e.calls)))
 		}
 	}
 }

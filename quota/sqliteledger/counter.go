@@ -109,7 +109,7 @@ func (t *tx) saveCounter(g *log, c *counter) {
 func (g *log) addToCounters(stamp int64, e *entry) (counted bool) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(e.method, e.caller) {
-			c.Add(stamp, amount(c.coverage, e.units, e.calls))
+			c.Add(stamp, decide.Amount(c.coverage, e.units, e.calls))
 			c.changed, counted = true, true
 		}
 	}
@@ -121,7 +121,7 @@ func (g *log) addToCounters(stamp int64, e *entry) (counted bool) {
 func (g *log) adjustCounters(stamp int64, before, now *entry) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(now.method, now.caller) {
-			c.Adjust(stamp, amount(c.coverage, now.units, now.calls)-amount(c.coverage, before.units, before.calls))
+			c.Adjust(stamp, decide.Amount(c.coverage, now.units, now.calls)-decide.Amount(c.coverage, before.units, before.calls))
 			c.changed = true
 		}
 	}

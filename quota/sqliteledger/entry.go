@@ -37,7 +37,7 @@ func (t *tx) add(g *log, e *entry) int64 {
 	t.entries = append(t.entries, g.id, stamp, g.all.newest.total, e.units, e.calls, label, int64(e.id.Client), int64(e.id.Seq), int64(e.kind))
 	for _, l := range g.lists {
 		if l != g.all && l.coverage.Covers(e.method, e.caller) {
-			l.push(record{stamp, l.newest.total + amount(l.coverage, e.units, e.calls)})
+			l.push(record{stamp, l.newest.total + decide.Amount(l.coverage, e.units, e.calls)})
 			t.records = append(t.records, l.id, stamp, l.newest.total)
 		}
 	}

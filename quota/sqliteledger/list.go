@@ -62,14 +62,6 @@ func (l *list) dropCache() {
 // record is a stamp and the running total at it.
 type record struct{ stamp, total int64 }
 
-// amount returns how much units and calls count for under a coverage.
-func amount(c *quota.Coverage, units, calls int64) int64 {
-	if c.Measure == quota.Calls {
-		return calls
-	}
-	return units
-}
-
 // view is a list in a transaction. It reads the tables by their keys, at a cost
 // that does not depend on the length of the log, and usually finds the records in
 // a cached segment.

@@ -67,7 +67,7 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
 	t.exec("entry-settle", g.id, stamp, now.units, now.calls, int64(now.kind))
 	for _, l := range g.lists {
 		if l.coverage.Covers(now.method, now.caller) {
-			t.adjust(l, stamp, amount(l.coverage, now.units, now.calls)-amount(l.coverage, before.units, before.calls))
+			t.adjust(l, stamp, decide.Amount(l.coverage, now.units, now.calls)-decide.Amount(l.coverage, before.units, before.calls))
 		}
 	}
 	g.adjustCounters(stamp, &before, &now)

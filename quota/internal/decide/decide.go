@@ -27,6 +27,14 @@ type List interface {
 	Reach(total int64) int64
 }
 
+// Amount returns how much units and calls count for under a coverage.
+func Amount(c *quota.Coverage, units, calls int64) int64 {
+	if c.Measure == quota.Calls {
+		return calls
+	}
+	return units
+}
+
 // Question is one charge at one instant.
 type Question struct {
 	Now    int64
