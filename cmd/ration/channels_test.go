@@ -89,8 +89,8 @@ func TestAKilledRunLosesNoChannel(t *testing.T) {
 	killed.Process.Kill()
 	killed.Wait()
 	for _, region := range []string{"GB", "US"} {
-		if out, err := s.command("run", region).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", region, err, out)
+		if code, out, text := s.run(t, nil, "run", region); code != exitDone {
+			t.Fatalf("%s: exit code %d: %s%s", region, code, out, text)
 		}
 	}
 	asked := s.channelCalls()

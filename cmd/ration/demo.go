@@ -40,7 +40,7 @@ It needs no key, no configuration and no network.
 }
 
 func (a *app) demo(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "ration-demo-")
+	dir, err := os.MkdirTemp(a.getenv("TMPDIR"), "ration-demo-")
 	if err != nil {
 		return err
 	}

@@ -15,19 +15,13 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// runIn runs a ration process in a folder, with variables added to its
+// runIn runs a command line in a folder, with variables added to its
 // environment, and returns its exit code and what it printed.
 func runIn(t *testing.T, s *stand, dir string, env []string, args ...string) (code int, out string) {
 	t.Helper()
-	cmd := s.command(args...)
-	cmd.Dir, cmd.Env = dir, append(cmd.Env, env...)
-	text, err := cmd.CombinedOutput()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode(), string(text)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return 0, string(text)
+	t.Chdir(dir)
+	code, out, text := s.run(t, env, args...)
+	return code, out + text
 }
 
 // TestStrangersConfigGetsTheRedisPassword: wherever costs.yaml is found, one
@@ -87,7 +81,8 @@ func TestStrangersConfigGetsTheRedisPassword(t *testing.T) {
 		t.Errorf("%d connections to the server that a stranger named", len(connected))
 	}
 	if os.Getuid() == 0 { // the one setting that trusts the owner
-		if code, out := runIn(t, s, empty, []string{"RATION_TRUST_OWNER=4321"}, "costs"); code != 0 {
+		t.Setenv("RATION_TRUST_OWNER", "4321")
+		if code, out := runIn(t, s, empty, nil, "costs"); code != 0 {
 			t.Errorf("of a trusted owner: exit %d, %s", code, out)
 		}
 	}

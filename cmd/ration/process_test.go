@@ -66,19 +66,24 @@ func (s *stand) write(t *testing.T, name, content string) {
 func (s *stand) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Args = append([]string{"ration"}, args...)
-	cmd.Env = append(os.Environ(), asRation+"=1", "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir, "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k", "RATION_LEDGER=")
+	cmd.Env = append(s.environ(), asRation+"=1")
 	return cmd
+}
+
+// environ is the environment of the stand's command lines.
+func (s *stand) environ() []string {
+	return append(os.Environ(), "RATION_CONFIG="+s.dir, "RATION_STATE="+s.dir, "RATION_ENDPOINT="+s.url, "YOUTUBE_API_KEY=k", "RATION_LEDGER=")
 }
 
 // used asks ration status what the first budget holds.
 func (s *stand) used(t *testing.T) int64 {
 	t.Helper()
-	out, err := s.command("status", "--json").Output()
-	if err != nil {
-		t.Fatal(err)
+	code, out, text := s.run(t, nil, "status", "--json")
+	if code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
 	}
 	var report struct{ Budgets []struct{ Used int64 } }
-	if err := json.Unmarshal(out, &report); err != nil {
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
 	return report.Budgets[0].Used
@@ -171,8 +176,8 @@ func TestSignals(t *testing.T) {
 				t.Fatalf("the ledger holds %d units, the upstream counted %d", used, s.upstream.Total())
 			}
 			before := s.upstream.Total()
-			if out, err := s.command("run").CombinedOutput(); err != nil {
-				t.Fatalf("the next run: %v: %s", err, out)
+			if code, out, text := s.run(t, nil, "run"); code != exitDone {
+				t.Fatalf("the next run: exit code %d: %s%s", code, out, text)
 			}
 			again := s.upstream.Total() - (4 - before) - before // pages that were fetched twice
 			if lost := c.signal == syscall.SIGKILL; again > 1 || again == 1 && !lost {
@@ -197,8 +202,8 @@ func TestStatusEqualsTheUpstream(t *testing.T) {
 		names = data.Regions()
 	}
 	s := newStand(t, options, "{name: all, limit: 9500, window: 24h}", "[trending, {search: {queries: [music]}}, channels, categories]", names...)
-	if out, err := s.command("run").CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%v: %s", err, out)
+	if code, out, text := s.run(t, nil, "run"); code != exitDone || out+text != "" {
+		t.Fatalf("exit code %d: %s%s", code, out, text)
 	}
 	used := s.used(t)
 	t.Logf("%d regions: ration status %d units, the upstream counted %d", len(names), used, s.upstream.Total())

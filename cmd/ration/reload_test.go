@@ -67,11 +67,11 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	run := func(ledger string) string {
 		t.Helper()
-		out, err := s.command("run", "-q", "--again", "--ledger", ledger).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+		code, out, text := s.run(t, nil, "run", "-q", "--again", "--ledger", ledger)
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, text)
 		}
-		return string(out)
+		return out + text
 	}
 	one, two := "sqlite:"+filepath.Join(s.dir, "one.db"), "sqlite:"+filepath.Join(s.dir, "two.db")
 	for i, c := range []struct {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -67,7 +69,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 filepath.Join(root, "cmd", "ration", "testdata", "script"), // absolute, for the working directory changes
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -87,7 +89,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"clock":    setClock,
-			"exits":    exits,
+			"exits":    new(workingDirectory).exits,
 			"upstream": startUpstream,
 			"fail":     failUpstream,
 			"total":    upstreamTotal,
@@ -96,24 +98,45 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command that must end with an exit code: exits 75 ration run
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	got := 0
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
+// exits runs a command that must end with an exit code: exits 75 ration run.
+// Ration runs inside the test, any other program as a process.
+func (d *workingDirectory) exits(ts *testscript.TestScript, _ bool, args []string) {
+	var got int
+	var texts []string
+	if args[1] == "ration" {
+		got, texts = d.ration(ts, args[2:])
+	} else {
+		err := ts.Exec(args[1], args[2:]...)
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			got = exit.ExitCode()
+		} else if err != nil {
+			ts.Fatalf("%v", err)
+		}
+		texts = []string{ts.ReadFile("stdout"), ts.ReadFile("stderr")}
 	}
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("exit code %d; want %s", got, args[0])
 	}
-	for _, file := range []string{"stdout", "stderr"} {
-		text := ts.ReadFile(file)
-		if strings.Contains(text, "AIzaSECRET") {
-			ts.Fatalf("the API key is on %s: %s", file, text)
+	for i, name := range []string{"stdout", "stderr"} {
+		if strings.Contains(texts[i], "AIzaSECRET") {
+			ts.Fatalf("the API key is on %s: %s", name, texts[i])
 		}
 	}
+}
+
+// ration runs a command line of a script, and returns its exit code and what it
+// printed on stdout and stderr.
+func (d *workingDirectory) ration(ts *testscript.TestScript, args []string) (code int, texts []string) {
+	var stdout, stderr bytes.Buffer
+	c := &commandLine{stdout: io.MultiWriter(ts.Stdout(), &stdout), stderr: io.MultiWriter(ts.Stderr(), &stderr), getenv: ts.Getenv}
+	if shift := ts.Getenv(shiftEnv); shift != "" {
+		var err error
+		c.shift, err = time.ParseDuration(shift)
+		ts.Check(err)
+	}
+	code, err := d.in(ts.MkAbs("."), func() int { return c.run(args...) })
+	ts.Check(err)
+	return code, []string{stdout.String(), stderr.String()}
 }
 
 // setClock sets the clock of the ration processes and local YouTubes that are

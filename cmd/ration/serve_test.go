@@ -237,8 +237,8 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 	if calls := len(s.upstream.Arrivals()); calls != 4 || s.upstream.Total() != 4 {
 		t.Errorf("%d calls reached the upstream, which counted %d units; want the chart's four pages", calls, s.upstream.Total())
 	}
-	if out, err := s.command("why").CombinedOutput(); err != nil || !strings.Contains(string(out), "all has 0 of 2 units left") {
-		t.Errorf("ration why after it: %v: %s", err, out)
+	if code, out, text := s.run(t, nil, "why"); code != exitDone || !strings.Contains(out, "all has 0 of 2 units left") {
+		t.Errorf("ration why after it: exit code %d: %s%s", code, out, text)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestServeTellsLevels(t *testing.T) {
 		if want == "" && told != nil || want != "" && (len(told) != 1 || told[0][1] != want) {
 			t.Errorf("told %q; want %q once:\n%s", told, want, d.text())
 		}
-		s.command("spend", "videos.list").Run()
+		s.run(t, nil, "spend", "videos.list")
 	}
 }
 
@@ -262,8 +262,8 @@ func TestServeTellsLevels(t *testing.T) {
 func TestServeInACooldown(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded", Times: 1})
-	if out, err := s.command("run").CombinedOutput(); exitCode(err) != exitStopped {
-		t.Fatalf("%v: %s", err, out)
+	if code, out, text := s.run(t, nil, "run"); code != exitStopped {
+		t.Fatalf("exit code %d: %s%s", code, out, text)
 	}
 	before := len(s.upstream.Arrivals())
 	d := s.serve(t, nil)

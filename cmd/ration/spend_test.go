@@ -19,24 +19,24 @@ func TestUsedOfARefusal(t *testing.T) {
 		{[]string{"--units", "5"}, -1},
 		{[]string{"--units", "5"}, 110},
 	} {
-		out, err := s.command(append([]string{"spend", "videos.list", "--json"}, c.args...)...).Output()
+		code, out, text := s.run(t, nil, append([]string{"spend", "videos.list", "--json"}, c.args...)...)
 		if c.used < 0 {
-			if err != nil {
-				t.Fatalf("%v: %v", c.args, err)
+			if code != exitDone {
+				t.Fatalf("%v: exit code %d: %s", c.args, code, text)
 			}
 			continue
 		}
 		var told struct{ Used, Remaining int64 }
-		if err := json.Unmarshal(out, &told); err != nil || told.Used != c.used {
+		if err := json.Unmarshal([]byte(out), &told); err != nil || told.Used != c.used {
 			t.Errorf("%v: %v, it says %s; want %d used", c.args, err, out, c.used)
 		}
 	}
-	if out, err := s.command("ledger", "reconcile", "all", "--used", "118").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if code, _, text := s.run(t, nil, "ledger", "reconcile", "all", "--used", "118"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
 	}
-	out, _ := s.command("spend", "videos.list", "--json").Output()
+	_, out, _ := s.run(t, nil, "spend", "videos.list", "--json")
 	var told struct{ Used, Remaining int64 }
-	if err := json.Unmarshal(out, &told); err != nil || told.Used != 118 || told.Remaining != 0 {
+	if err := json.Unmarshal([]byte(out), &told); err != nil || told.Used != 118 || told.Remaining != 0 {
 		t.Errorf("%v, it says %s; want 118 used and 0 remaining", err, out)
 	}
 }

@@ -41,8 +41,8 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 	}
 	s := newStand(t, nil, "{name: youtube, limit: 9500, window: 24h}, {name: youtube-day, limit: 9500, window: {day: America/Los_Angeles}}, "+
 		"{name: youtube-search, limit: 700, window: 24h, methods: [search.list]}", "[trending, {search: {queries: [music]}}, channels, categories]", eight...)
-	if out, err := s.command("run").CombinedOutput(); exitCode(err) != exitStopped {
-		t.Fatalf("the run ends with %v: %s; want it stopped by the budget of searches", err, out)
+	if code, out, text := s.run(t, nil, "run"); code != exitStopped {
+		t.Fatalf("the run ends with %d: %s%s; want it stopped by the budget of searches", code, out, text)
 	}
 	numbers := regexp.MustCompile(`[+#]?[0-9][0-9.:TZ-]*`)
 	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
@@ -52,14 +52,14 @@ func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
 		{"plan", "--fresh"}, {"plan", "--fresh", "-v", "--at", "2035-05-05T05:05:05Z"}, {"ledger", "info"}, {"cooldown", "list"}, {"doctor"},
 		{"search", "music"}, {"run", "-v"},
 	} {
-		unlimited, _ := s.command(args...).Output()
+		_, unlimited, _ := s.run(t, nil, args...)
 		for _, columns := range []uint16{60, 80, 200} {
 			printed, _ := onTerminal(t, columns, s.command(args...))
 			if printed == "" {
 				t.Errorf("%v prints nothing on %d columns", args, columns)
 			}
 			whole := numbers.FindAllString(printed, -1)
-			for _, number := range numbers.FindAllString(ahead.ReplaceAllString(string(unlimited), ""), -1) {
+			for _, number := range numbers.FindAllString(ahead.ReplaceAllString(unlimited, ""), -1) {
 				if args[0] != "plan" && args[0] != "run" && !slices.Contains(whole, number) {
 					t.Errorf("%v: %s is not there in one piece on %d columns:\n%s", args, number, columns, printed)
 					break
