@@ -11,12 +11,17 @@ import (
 // before, and a shifted one as many.
 func TestCronSpecs(t *testing.T) {
 	from := time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC)
+	counts := map[string]int{}
 	count := func(spec string) (n int) {
+		if n, known := counts[spec]; known {
+			return n
+		}
+		defer func() { counts[spec] = n }()
 		schedule, err := jobs.ParseSchedule(spec, time.UTC)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := schedule.Next(from.Add(-1)); at.Before(from.AddDate(0, 0, 70)); at = schedule.Next(at) {
+		for at := schedule.Next(from.Add(-1)); at.Before(from.AddDate(0, 0, 35)); at = schedule.Next(at) {
 			n++
 		}
 		return n

@@ -3,6 +3,8 @@ package plan_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,10 +18,25 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// drawFewer makes rapid draw fewer examples in a test, unless the command line
+// says how many or RATION_SOAK is set. The test must not be parallel.
+func drawFewer(t *testing.T, checks string) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	if f.Value.String() != f.DefValue || os.Getenv("RATION_SOAK") != "" {
+		return
+	}
+	if err := flag.Set(f.Name, checks); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = flag.Set(f.Name, f.DefValue) })
+}
+
 // TestSuggestions checks suggestions: the YAML parses to the schedule that they
 // report, it fits, every region keeps a tick, and no single change can be
 // reverted.
 func TestSuggestions(t *testing.T) {
+	drawFewer(t, "25") // each searches a month of schedules: a hundred take half a minute with -race
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawMonth(t)
@@ -79,7 +96,7 @@ func TestSuggestions(t *testing.T) {
 			}
 		}
 	})
-	if found == 0 {
+	if found == 0 && !testing.Short() { // which draws five
 		t.Error("nothing was suggested; draw other schedules")
 	}
 }

@@ -253,27 +253,31 @@ func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 
 // TestUnreachableIsDownNotInDoubt: where nothing was sent nothing is in doubt, whatever the error.
 func TestUnreachableIsDownNotInDoubt(t *testing.T) {
+	t.Parallel()
 	for _, url := range []string{"redis://nowhere.invalid", "redis://127.0.0.1:1", "unix:///nowhere/at/all.sock",
 		"redis+cluster://nowhere.invalid:6379", "redis+sentinel://nowhere.invalid/main"} {
-		l := fresh(t, url, nil)
-		_, spent := spend(t, l, "m", 1, day)
-		_, looked := l.Standings(t.Context(), account, "", []*quota.Charge{day})
-		_, restamped := l.Restamp(t.Context(), account, "")
-		settled := l.Settle(t.Context(), quota.Receipt{Account: account, ID: quota.ID{Client: 1, Seq: 1}, At: noonUTC()}, 1)
-		cooled := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, For: time.Minute})
-		var listed, keyed error
-		for _, err := range l.Entries(t.Context(), quota.Query{Account: account}) {
-			listed = err
-		}
-		for _, err := range l.Keys(t.Context(), account) {
-			keyed = err
-		}
-		for what, err := range map[string]error{"spend": spent, "standings": looked, "restamp": restamped, "settle": settled,
-			"cooldown": cooled, "entries": listed, "keys": keyed} {
-			if !errors.Is(err, quota.ErrLedgerDown) || errors.Is(err, quota.ErrInDoubt) {
-				t.Errorf("%s: %s: %v; want ErrLedgerDown", url, what, err)
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			l := fresh(t, url, nil)
+			_, spent := spend(t, l, "m", 1, day)
+			_, looked := l.Standings(t.Context(), account, "", []*quota.Charge{day})
+			_, restamped := l.Restamp(t.Context(), account, "")
+			settled := l.Settle(t.Context(), quota.Receipt{Account: account, ID: quota.ID{Client: 1, Seq: 1}, At: noonUTC()}, 1)
+			cooled := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, For: time.Minute})
+			var listed, keyed error
+			for _, err := range l.Entries(t.Context(), quota.Query{Account: account}) {
+				listed = err
 			}
-		}
+			for _, err := range l.Keys(t.Context(), account) {
+				keyed = err
+			}
+			for what, err := range map[string]error{"spend": spent, "standings": looked, "restamp": restamped, "settle": settled,
+				"cooldown": cooled, "entries": listed, "keys": keyed} {
+				if !errors.Is(err, quota.ErrLedgerDown) || errors.Is(err, quota.ErrInDoubt) {
+					t.Errorf("%s: %s: %v; want ErrLedgerDown", url, what, err)
+				}
+			}
+		})
 	}
 }
 
