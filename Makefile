@@ -1,16 +1,25 @@
 # make test is the whole suite; make help lists the rest.
 GO ?= go
 
-.PHONY: help build test deps check bench soak fuzz generate
+# Not in go.mod: its hundred linters would be a hundred requirements.
+GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# The race detector watches our code and all it calls but SQLite, whose C is
+# translated to Go: there it takes six times as long and finds nothing of ours.
+RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
+
+.PHONY: help build test test-short deps check lint bench soak fuzz generate
 
 help:
-	@echo "make build     build ./ration"
-	@echo "make test      every test, with -race and a real redis-server"
-	@echo "make check     gofmt, go vet, staticcheck, govulncheck, go mod verify and tidy"
-	@echo "make bench     benchmarks beside their floors"
-	@echo "make soak      the property and process tests at length"
-	@echo "make fuzz      each fuzz test for half a minute"
-	@echo "make generate  the routes, from the discovery document"
+	@echo "make build       build ./ration"
+	@echo "make test        every test, with -race and a real redis-server"
+	@echo "make test-short  what is quick of it, without -race"
+	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, docs/bench"
+	@echo "make lint        golangci-lint, as .golangci.yml configures it"
+	@echo "make bench       benchmarks beside their floors"
+	@echo "make soak        the property and process tests at length"
+	@echo "make fuzz        each fuzz test for half a minute"
+	@echo "make generate    the routes, from the discovery document"
 
 build:
 	$(GO) build -o ration ./cmd/ration
@@ -18,9 +27,12 @@ build:
 # The tests start redis-server themselves, on a free port. Without one, go test
 # alone says so and skips those tests; here that is a failure.
 # Each process of a race build waits a second when it ends, by default; the
-# command line's tests start hundreds.
+# command line's tests start dozens.
 test: deps
-	GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test -race -timeout 20m ./...
+	GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(RACE) -timeout 20m ./...
+
+test-short: deps
+	RATION_REQUIRE_REDIS=1 $(GO) test -short ./...
 
 deps:
 	@command -v redis-server >/dev/null 2>&1 || { \
@@ -38,6 +50,9 @@ check:
 	$(GO) vet ./...
 	GOOS=windows $(GO) build ./...
 	$(GO) tool staticcheck ./...
+	@# luacheck is Debian's package lua-check.
+	@if command -v luacheck >/dev/null 2>&1; then luacheck -q quota/redisledger/lua; else echo "luacheck is missing; going on without it"; fi
+	cd docs/bench && $(GO) vet ./...
 	$(GO) mod verify
 	@# -e: one version that a test of modernc.org/sqlite names is not on every proxy.
 	@diff=$$($(GO) mod tidy -e -diff 2>/dev/null); [ -z "$$diff" ] || { echo "run go mod tidy -e:"; echo "$$diff"; exit 1; } >&2
@@ -45,11 +60,14 @@ check:
 	  $(GO) tool govulncheck ./... 2>&1 | grep -qE "fetching vulnerabilities|no such host|dial tcp|Forbidden|connection refused|i/o timeout" \
 	  && echo "govulncheck: its database cannot be reached from here; going on without it"; }
 
+lint:
+	$(GO) run $(GOLANGCI) run ./...
+
 bench:
 	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./jobs/... ./cmd/ration
 
 soak: deps
-	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test -race -count=5 -timeout 60m ./quota/...
+	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
 	RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run AgainstAModel -rapid.checks=5000
 
 fuzz:

@@ -86,8 +86,8 @@ func (d *document) readRoutes(n strictyaml.Node) {
 
 func parsePattern(text, method string) (*pattern, error) {
 	p := &pattern{text: text, method: method}
-	rest, found := text, false
-	if p.verb, rest, found = strings.Cut(text, " "); !found {
+	verb, rest, found := strings.Cut(text, " ")
+	if p.verb = verb; !found {
 		p.verb, rest = "", text
 	} else if !isUpper(p.verb) {
 		return nil, fmt.Errorf("%q is not a verb: write it in capital letters before the path, such as GET /v1/items, or leave it out for all", p.verb)

@@ -27,7 +27,8 @@ func matchExpr(text string) (string, error) {
 		if rest == "" {
 			break
 		}
-		part, phrase := rest, false
+		var part string
+		var phrase bool
 		if rest[0] == '"' {
 			part, rest, phrase = strings.Cut(rest[1:], `"`)
 			if !phrase { // no closing quote: plain words follow
