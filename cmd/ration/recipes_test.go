@@ -1,0 +1,129 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// TestRecipes follows each recipe of CONTRIBUTING.md in a copy of the tree: it
+// writes the files, makes the changes and runs the commands.
+func TestRecipes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and tests other packages for half a minute")
+	}
+	t.Parallel()
+	page := mustRead(t, filepath.Join("..", "..", "CONTRIBUTING.md"))
+	recipes := strings.Split(page, "\n## Add ")[1:]
+	if len(recipes) != 3 {
+		t.Errorf("%d recipes; want 3", len(recipes))
+	}
+	for _, recipe := range recipes {
+		title, text, _ := strings.Cut(recipe, "\n")
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			tree := copyTree(t)
+			commands := 0
+			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text, -1) {
+				language, name, text := block[1], block[2], block[3]
+				switch {
+				case language == "diff":
+					applyDiff(t, filepath.Join(tree, name), text)
+				case name != "":
+					writeFile(t, filepath.Join(tree, name), text)
+				case language == "sh":
+					runLines(t, tree, text)
+					commands++
+				}
+			}
+			if commands == 0 {
+				t.Error("it runs nothing")
+			}
+		})
+	}
+}
+
+// copyTree copies the module without what no recipe needs, and returns the
+// copy's root.
+func copyTree(t *testing.T) string {
+	t.Helper()
+	root, tree := filepath.Join("..", ".."), t.TempDir()
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		switch hidden := strings.HasPrefix(entry.Name(), ".") && path != root; {
+		case err != nil:
+			return err
+		case entry.IsDir() && (hidden || name == filepath.Join("docs", "bench")):
+			return filepath.SkipDir
+		case entry.Type().IsRegular():
+			writeFile(t, filepath.Join(tree, name), mustRead(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyDiff replaces the lines of a diff that begin with - by those that begin
+// with +. The first and the last may be parts of lines.
+func applyDiff(t *testing.T, path, diff string) {
+	t.Helper()
+	var before, after []string
+	for line := range strings.Lines(diff) {
+		line = strings.TrimSuffix(line, "\n")
+		if text, removed := strings.CutPrefix(line, "-"); removed {
+			before = append(before, text)
+		} else {
+			after = append(after, strings.TrimPrefix(line, "+"))
+		}
+	}
+	text, old := mustRead(t, path), strings.Join(before, "\n")
+	if strings.Count(text, old) != 1 {
+		t.Fatalf("%s has %d times %q; want it once", path, strings.Count(text, old), old)
+	}
+	writeFile(t, path, strings.Replace(text, old, strings.Join(after, "\n"), 1))
+}
+
+// runLines runs commands in the tree, each of which must succeed.
+func runLines(t *testing.T, tree, commands string) {
+	t.Helper()
+	for line := range strings.Lines(commands) {
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOFLAGS="+asBuilt())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("$ %s%v\n%s", line, err, out)
+		}
+	}
+}
+
+// asBuilt returns the flag that makes builds share what this test was built
+// from.
+func asBuilt() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, setting := range info.Settings {
+		if setting.Key == "-race" && setting.Value == "true" {
+			return "-race"
+		}
+	}
+	return ""
+}
