@@ -15,6 +15,9 @@ import (
 // regions are fetched one after the other, and starts it again when calls have
 // gone out without it: both say it once each, off a terminal and with -q.
 func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits ten seconds for a ledger that is down")
+	}
 	for _, command := range []string{"run", "serve"} {
 		t.Run(command, func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", eight...)

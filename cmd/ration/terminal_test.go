@@ -36,6 +36,9 @@ func skipsTerminals() bool { return runtime.GOOS == "windows" }
 // table on terminals of several widths. No line is wider, and every number and
 // time of the unlimited output is there in one piece.
 func TestTablesWrapInTheMiddleOfWordsAt80Columns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts 42 processes on terminals")
+	}
 	if skipsTerminals() {
 		return
 	}
