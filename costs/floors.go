@@ -9,7 +9,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// readFloor reads {IN: 500}: what is kept of a budget for regions.
+// readFloor reads {IN: 500}: the units of a budget that are reserved for regions.
 func readFloor(n strictyaml.Node, e *budgetEntry) {
 	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
 	entries := 0
@@ -38,7 +38,7 @@ func (d *document) finishBudgets() {
 	}
 }
 
-// checkComplete reports what a preset leaves for its user to write.
+// checkComplete reports keys of a budget that the preset leaves to the user.
 func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	for _, key := range []string{"limit", "window"} {
 		ask := d.findAsk("budgets." + b.Name + "." + key)
@@ -49,7 +49,7 @@ func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// The longest floor_until that leaves the floors some time, with the widest of margins.
+// The longest floor_until with which floors have an effect, whatever the margin.
 const (
 	maxUntilDay   = 22*time.Hour + 15*time.Minute
 	maxUntilMonth = 27 * 24 * time.Hour
@@ -85,8 +85,8 @@ func (d *document) checkFloors(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// reservedForOthers returns what the floors of b keep, as long as they hold, from
-// the caller that they keep the least from.
+// reservedForOthers returns the least that the floors of b reserve for other
+// regions, whichever region calls.
 func reservedForOthers(b *quota.Budget) quota.Units {
 	sum, most := quota.Units(0), quota.Units(0)
 	for _, units := range b.Floor {

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// canonicalHost returns a host as tables keep it: in lower case, without a
-// final dot or the scheme's own port (either own port if the scheme is
-// empty). It is not ok when some client would make another host of it:
-// net/http cuts a Host header at a slash or space, and maps letters such as
-// U+FF59 to ASCII.
+// canonicalHost returns a host in lower case, without a final dot or the default
+// port of the scheme (of http and https if the scheme is ""). ok is false if a
+// client could take it for another host: net/http truncates a Host header at a
+// slash or space, and maps letters such as U+FF59 to ASCII.
 func canonicalHost(scheme, host string) (string, bool) {
 	plain := true
 	for i := 0; i < len(host); i++ {
@@ -50,8 +49,7 @@ func canonicalHost(scheme, host string) (string, bool) {
 	return name, true
 }
 
-// canonicalName is canonicalHost for an international name: it is what
-// net/http makes of it, by the same rules.
+// canonicalName is canonicalHost for an international name, by net/http's rules.
 func canonicalName(scheme, host string) (string, bool) {
 	name := withoutPort(host)
 	ascii, err := idna.Lookup.ToASCII(name)
@@ -87,7 +85,7 @@ func withoutPort(host string) string {
 	return host[:colon]
 }
 
-// newPriceError returns the error for a request that has no sure price.
+// newPriceError returns the error for a request without a certain price.
 func newPriceError(req *http.Request, reason string) *PriceError {
 	e := &PriceError{Verb: req.Method, Host: req.URL.Host, Reason: reason, kind: ErrNoRoute}
 	if req.URL.Opaque == "" {
@@ -108,7 +106,7 @@ func noCostError(req *http.Request, method string) *PriceError {
 	return e
 }
 
-// whyNoRoute says what keeps a path or verb from being one of the upstream's.
+// whyNoRoute returns why a path and verb are not a method of the upstream.
 func whyNoRoute(req *http.Request, routes []route) string {
 	if len(routes) > 0 {
 		var verbs []string

@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// readLedger checks the address of a ledger as far as this package knows it:
-// it has a scheme and no password, and a relative file is made relative to
-// costs.yaml. Its messages never show the address.
+// readLedger reads the address of a ledger. It must have a scheme and no password. A
+// relative path is resolved relative to costs.yaml. Messages do not include the
+// address.
 func (d *document) readLedger(n strictyaml.Node) {
 	d.ledgerAt = n
 	text := n.Text(anything)
@@ -40,8 +40,8 @@ func (d *document) readLedger(n strictyaml.Node) {
 	}
 }
 
-// hasPassword reports whether an address seems to hold a password, in its
-// userinfo or its query.
+// hasPassword reports whether an address seems to include a password, in its
+// userinfo or query.
 func hasPassword(address string) bool {
 	if _, after, found := strings.Cut(address, "//"); found {
 		if at := strings.LastIndexByte(after, '@'); at >= 0 && strings.Contains(after[:at], ":") {

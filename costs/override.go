@@ -10,19 +10,19 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// override is an entry of budgets: that goes over a preset's budget of its name.
+// override is an entry of budgets that overrides a preset's budget of its name.
 type override struct {
 	*document
 	at        strictyaml.Node
 	inherited quota.Budget
 	had       map[string]strictyaml.Node // the preset's keys
 	own       map[string]bool            // the entry's keys
-	now       *quota.Budget              // both together
+	now       *quota.Budget              // the result
 }
 
-// checkOverride reports an entry whose keys change what an inherited key
-// means: a limit is a number of something, over some time, of some calls, and
-// the four are only understood together.
+// checkOverride reports an entry whose keys change what an inherited key means. The
+// meaning of a limit depends on what is counted, over which window and of which
+// calls.
 func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget, had map[string]strictyaml.Node) {
 	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
 	for key := range e.at.keys {
@@ -34,8 +34,8 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 	}
 }
 
-// checkCount reports an amount that counts calls where the same line without
-// a preset counts units.
+// checkCount reports an amount of calls that would be one of units without the
+// preset.
 func (o *override) checkCount() bool {
 	if o.own["count"] || o.inherited.Measure != quota.Calls {
 		return true
@@ -49,7 +49,7 @@ func (o *override) checkCount() bool {
 	return true
 }
 
-// checkLimit reports a key that changes what the inherited limit is a limit of.
+// checkLimit reports a key that changes the meaning of the inherited limit.
 func (o *override) checkLimit() {
 	if o.own["limit"] || o.inherited.Limit == 0 {
 		return
@@ -73,8 +73,8 @@ func (o *override) formatInherited(key string) string {
 	return "all " + key
 }
 
-// checkWhole reports an entry that would be a whole budget by itself and would
-// cover other calls then, or keep nothing of it.
+// checkWhole reports an entry that would be a complete budget by itself, but with
+// another coverage or other floors.
 func (o *override) checkWhole() {
 	if !o.own["limit"] || !o.own["window"] {
 		return
@@ -90,7 +90,7 @@ func (o *override) checkWhole() {
 
 func (o *override) mistake(format string, args ...any) { o.at.Mistake(format, args...) }
 
-// describeSource names what is inherited from.
+// describeSource names the inherited budget.
 func (o *override) describeSource() string {
 	return fmt.Sprintf("preset %s, budget %q", o.Preset.Name, o.now.Name)
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// pattern is one line of routes: a verb, or any, and a path whose segments may
-// be parameters, and the method that requests of that form are.
+// pattern is a line of routes: a verb, or any, a path whose segments may be
+// parameters, and the method of the requests that match.
 type pattern struct {
-	text     string // as it is written
-	verb     string // empty: any
+	text     string // as in the file
+	verb     string // "" matches any
 	segments []segment
-	method   string // empty: the text of the segment that captures it
+	method   string // "" means the text of the capturing segment
 }
 
 type segment struct {
@@ -29,7 +29,7 @@ type segment struct {
 	capture bool // its text is the method's name
 }
 
-// The kinds are in the order in which the more exact goes first.
+// The kinds, the most exact first.
 type segmentKind uint8
 
 const (
@@ -44,8 +44,7 @@ var (
 	methodForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 )
 
-// readRoutes reads {"GET /v1/{path...}": read}: which requests are which method,
-// where no discovery document says so.
+// readRoutes reads routes such as {"GET /v1/{path...}": read}.
 func (d *document) readRoutes(n strictyaml.Node) {
 	d.routesAt = d.placeFor(n)
 	entries := 0
@@ -130,12 +129,12 @@ func parsePattern(text, method string) (*pattern, error) {
 	return p, nil
 }
 
-// compare orders patterns so that of two that take a request the more exact
-// goes first: part by part plain letters, then {name}, then {name...}; then
-// the one with a verb. 0 means that they take the same requests.
+// compare orders patterns by exactness: segment by segment, a literal comes before
+// {name}, and that before {name...}; then a pattern with a verb comes before one
+// without. 0 means that they match the same requests.
 func (p *pattern) compare(other *pattern) int {
 	for i := range max(len(p.segments), len(other.segments)) {
-		var a, b segment // one that is not there is the most exact
+		var a, b segment // a missing segment is the most exact
 		if i < len(p.segments) {
 			a = p.segments[i]
 		}
@@ -149,9 +148,8 @@ func (p *pattern) compare(other *pattern) int {
 	return -cmp.Compare(p.verb, other.verb) // none is the least
 }
 
-// matches reports whether a path, less its first slash, has the form of p, and
-// the text of the segment that names the method. Loosely, upper and lower
-// case are the same.
+// matches reports whether a path without its leading slash matches p, and returns
+// the text of the capturing segment. loose ignores case.
 func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 	more := path != ""
 	for _, s := range p.segments {
@@ -175,9 +173,9 @@ func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 	return name, !more
 }
 
-// findMethod returns the method that a request to a path is, and else why it is
-// none that is sure. It is sure when all readings of the path, from the
-// strictest server's to the most forgiving one's, lead to the same method.
+// findMethod returns the method of a request, or the reason why it is not certain.
+// It is certain if every way in which servers may read the path leads to the same
+// method.
 func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if !isUpper(verb) {
 		return "", "the verb is not in capital letters; write it as the upstream documents it"
@@ -205,7 +203,7 @@ func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	return name, ""
 }
 
-// isUpper reports whether a verb is written as HTTP has them.
+// isUpper reports whether a verb consists of capital letters.
 func isUpper(verb string) bool {
 	for i := range len(verb) {
 		if verb[i] < 'A' || verb[i] > 'Z' {
@@ -215,8 +213,8 @@ func isUpper(verb string) bool {
 	return verb != "" && len(verb) <= 20
 }
 
-// isMisspelt reports whether a method is one that has a cost, but for upper and
-// lower case.
+// isMisspelt reports whether a method with a cost has the same name in another
+// case.
 func (s *site) isMisspelt(name string) bool {
 	if _, ok := s.costs[name]; ok {
 		return false
@@ -229,9 +227,9 @@ func (s *site) isMisspelt(name string) bool {
 	return false
 }
 
-// findPattern returns the most exact pattern that takes a request. A HEAD costs
-// the upstream what its GET does, so a route for GET takes it unless there is one
-// for HEAD.
+// findPattern returns the most exact pattern that matches a request. Since a HEAD
+// costs as much as its GET, a route for GET matches it unless there is one for
+// HEAD.
 func (s *site) findPattern(verb, path string, loose bool) (found *pattern, name string) {
 	path, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -247,13 +245,13 @@ func (s *site) findPattern(verb, path string, loose bool) (found *pattern, name 
 	return nil, ""
 }
 
-// maxDecodings is how often a path may be decoded on its way.
+// maxDecodings is the most times that a path may be decoded.
 const maxDecodings = 4
 
-// sameReading reports whether same holds for what servers, proxies and caches
-// may make of a path: decoded as often as they like, with empty parts and
-// parameters behind semicolons removed, or as it is. A path that goes up, or
-// stays where it is, is nothing that anybody means.
+// sameReading reports whether same returns true for every reading of a path by
+// servers, proxies and caches: as it is, decoded any number of times, and with
+// empty segments and ;parameters removed. It returns false for paths with . or ..
+// segments.
 func sameReading(raw string, same func(string) bool) bool {
 	if isPlainPath(raw) {
 		return same(raw)
@@ -265,15 +263,15 @@ func sameReading(raw string, same func(string) bool) bool {
 		}
 		decoded, err := url.PathUnescape(reading)
 		if err != nil || decoded == reading {
-			return true // nobody can decode it further
+			return true // it cannot be decoded further
 		}
 		reading = decoded
 	}
 	return false
 }
 
-// isPlainPath reports whether there is but one way to read a path, upper and lower
-// case aside.
+// isPlainPath reports whether there is only one way to read a path, apart from
+// case.
 func isPlainPath(raw string) bool {
 	after := byte('/')
 	for i := 1; i < len(raw); i++ {
@@ -290,7 +288,7 @@ func isPlainPath(raw string) bool {
 	return true
 }
 
-// hasDotPart reports whether some server could read a part of a path as . or ..
+// hasDotPart reports whether a server could read a segment as . or ..
 func hasDotPart(reading string) bool {
 	for part := range strings.FieldsFuncSeq(reading, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part, _, _ = strings.Cut(part, ";")
@@ -303,7 +301,7 @@ func hasDotPart(reading string) bool {
 
 const blanks = " \t\r\n\x00"
 
-// cleanPath returns a path as the most forgiving server reads it.
+// cleanPath returns a path as the most lenient server reads it.
 func cleanPath(reading string) string {
 	reading = strings.ReplaceAll(reading, `\`, "/")
 	if end := strings.IndexAny(reading, "?#"); end >= 0 {

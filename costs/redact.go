@@ -2,11 +2,9 @@ package costs
 
 import "strings"
 
-// redact returns a part of a request, or a method that was named by hand, as
-// far as it cannot hold a secret. What follows a mark that begins parameters,
-// plain or percent-encoded, is left away, whatever the parameters are called,
-// and so is what stands before an @. A long name that mixes letters and digits
-// may be a key, and is left away too.
+// redact removes everything from a path or method that may be a secret: what
+// follows a delimiter of parameters, plain or percent-encoded, what comes before an
+// @, and long segments that mix letters and digits.
 func redact(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	lower, end := strings.ToLower(text), len(text)

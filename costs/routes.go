@@ -8,17 +8,17 @@ import (
 
 //go:generate go run ./internal/genroutes
 
-// api is what an upstream's discovery document says: which verb and path is
-// which method. The tables are generated, sorted by path and verb, and laid
-// out by the compiler, so that they cost nothing at start. They are read-only.
+// api holds the routes of an upstream's discovery document. The tables are
+// generated, sorted by path and verb, and read-only. They are composite literals
+// without code, so they cost nothing at start.
 type api struct {
-	name   string // as costs.yaml writes it: youtube/v3
+	name   string // as in costs.yaml, such as youtube/v3
 	routes []route
 }
 
 // route is one verb and path of a method.
 type route struct {
-	path   string // a prefix that ends in / when the last segment is a parameter
+	path   string // a prefix that ends in / if the last segment is a parameter
 	verb   string
 	method string
 	kind   routeKind
@@ -62,8 +62,8 @@ func (a *api) methods() []string {
 	return slices.Compact(names)
 }
 
-// routesFor returns the routes of a URL's path. A documented path without a
-// parameter is the same encoded and not, and needs no encoding to be found.
+// routesFor returns the routes of a URL's path. Documented paths without a parameter
+// need no escaping, so they are looked up unescaped first.
 func (a *api) routesFor(u *url.URL) []route {
 	if u.RawPath == "" && !strings.HasSuffix(u.Path, "/") {
 		if routes := a.find(u.Path); len(routes) > 0 {
@@ -73,9 +73,8 @@ func (a *api) routesFor(u *url.URL) []route {
 	return a.routesAt(u.EscapedPath())
 }
 
-// routesAt returns the routes of a path as it goes over the wire, one for each
-// verb. Only the path exactly as the API documents it is found: no other case,
-// slash, dot or encoded letter.
+// routesAt returns the routes of an escaped path, one for each verb. The path must
+// be exactly as documented, in case, slashes, dots and escapes.
 func (a *api) routesAt(path string) []route {
 	if strings.HasSuffix(path, "/") {
 		return nil
@@ -105,9 +104,9 @@ func (a *api) find(path string) []route {
 	return a.routes[low:high]
 }
 
-// plainParameter reports whether every server reads a segment as the same
-// value: one that no decoding or cleaning of the path makes into another path.
-// An encoded slash is legal: captions/abc%2Fd is the caption "abc/d".
+// plainParameter reports whether every server reads a segment as the same value,
+// however it decodes or cleans the path. An escaped slash is valid:
+// captions/abc%2Fd is the caption "abc/d".
 func plainParameter(segment string) bool {
 	value := segment
 	if strings.IndexByte(segment, '%') >= 0 {

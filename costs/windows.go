@@ -7,18 +7,18 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// windowSpec is what a window: or resets: says, key by key.
+// windowSpec holds the keys of window: or resets:.
 type windowSpec struct {
 	zone    *time.Location
 	month   bool
 	at      time.Duration
 	counter time.Duration
-	kinds   int  // how many of day, month and counter there are
-	timed   bool // at is there
+	kinds   int  // how many of day, month and counter are present
+	timed   bool // at is present
 }
 
-// readWindow reads 24h, {day: ZONE}, {month: ZONE} or {counter: 10m}. A
-// calendar window may have a time of day to begin at.
+// readWindow reads 24h, {day: ZONE}, {month: ZONE} or {counter: 10m}. Calendar
+// windows may have the time of day at which they begin.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() != strictyaml.Map {
 		*into = quota.Sliding(readLength(n))
@@ -88,7 +88,7 @@ func (d *document) readResets(n strictyaml.Node) {
 	d.setOrigin(n, "resets")
 }
 
-// maxMargin is quota's own bound.
+// maxMargin is the bound of package quota.
 const maxMargin = time.Hour
 
 func (d *document) readMargin(n strictyaml.Node) {
