@@ -18,9 +18,9 @@ import (
 func (a *app) cooldownCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "cooldown",
-		Short: "List cooldowns, lift one by hand, or set one",
-		Long: `A cooldown is the upstream's word to stop until an instant: of one budget, or
-of the whole account. All processes on the ledger keep to it.
+		Short: "List, lift or set cooldowns",
+		Long: `A cooldown is an order from the upstream to stop until a given time. It holds
+one budget or a whole account, in all processes that share the ledger.
 
 ` + exitCodes(),
 		Example: "  ration cooldown list\n  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
@@ -30,10 +30,11 @@ of the whole account. All processes on the ledger keep to it.
 func (a *app) cooldownListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "Show the cooldowns that hold",
-		Long: `List shows the cooldowns that hold: whose, until when, and what was said. One
-without a budget holds the whole account; a budget's own that ends before its
-account's is not seen. It never makes a ledger.
+		Short: "Show the cooldowns in force",
+		Long: `List shows the cooldowns in force: their account and budget, when they end, and
+the reason. One without a budget holds the whole account. A budget's own
+cooldown is not shown if it ends before its account's. List never creates a
+ledger.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown list\n  ration cooldown list --json | jq '.cooldowns[].until'",
@@ -122,10 +123,10 @@ func (a *app) cooldownClearCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clear BUDGET",
 		Short: "Lift a cooldown by hand",
-		Long: `Clear lifts the cooldown of a budget, or with --account alone (or - for BUDGET)
-that of a whole account, and leaves a line in the log. Use it when the upstream
-serves again before it said it would; if it does not, its next answer sets the
-cooldown again. With nothing to lift it says so and exits 0.
+		Long: `Clear lifts the cooldown of a budget, or of a whole account with --account alone
+(or - for BUDGET), and records that in the log. Use it when the upstream serves
+requests again before it said it would. If it does not, its next answer sets the
+cooldown again. If there is nothing to lift, clear says so and exits 0.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
@@ -134,7 +135,7 @@ cooldown again. With nothing to lift it says so and exits 0.
 			return a.cooldownClear(cmd.Context(), args, account)
 		},
 	}
-	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
+	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
 	return cmd
 }
 
@@ -224,11 +225,11 @@ func (a *app) cooldownSetCommand() *cobra.Command {
 	var length time.Duration
 	cmd := &cobra.Command{
 		Use:   "set BUDGET",
-		Short: "Stop a budget, or a whole account, until an instant",
-		Long: `Set stops the calls of a budget, or with --account alone (or - for BUDGET) of a
-whole account, in all processes on the ledger, and leaves a line in the log. A
-cooldown that holds longer is never shortened. --until reset is the upstream's
-next reset, as resets: of costs.yaml says.
+		Short: "Stop a budget or a whole account until a given time",
+		Long: `Set stops the calls of a budget, or of a whole account with --account alone (or
+- for BUDGET), in all processes that share the ledger, and records that in the
+log. It never shortens a cooldown. With --until reset it lasts until the
+upstream's next reset, which resets: in costs.yaml defines.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown set youtube --for 10m --reason 'the console is at 9,990'\n  ration cooldown set --account my-project --until 2026-11-21T08:00:00Z\n  ration cooldown set youtube --until reset",
@@ -248,10 +249,10 @@ next reset, as resets: of costs.yaml says.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole of it")
+	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
 	secondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
-	flags.StringVar(&until, "until", "", "until this `instant` (RFC 3339), or reset: the upstream's next reset")
-	flags.StringVar(&reason, "reason", "set by hand", "what others are told")
+	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339), or at the upstream's next reset: reset")
+	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd
 }
 

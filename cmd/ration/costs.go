@@ -19,10 +19,10 @@ func (a *app) costsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "costs [[VERB] URL | METHOD]",
 		Short: "Show the price list, or what a request would cost",
-		Long: `Costs shows what each method costs, which budgets pay for it, and where each
-line comes from: costs.yaml, or a preset and its source; with a URL, or the name
-of a method, what that call would cost. It asks no ledger and sends nothing. A
-request that would be refused exits 78.
+		Long: `Costs shows the cost of each method, the budgets that it is charged to, and the
+source of each line: costs.yaml, or a preset and the document behind it. Given a
+URL or the name of a method, it shows what that call would cost, and exits 78 if
+the request would be refused. It does not use the ledger and sends nothing.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",

@@ -26,11 +26,11 @@ var demoFiles embed.FS
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Watch eight regions share one budget, with nothing set up",
-		Long: `Demo starts a local YouTube on loopback and a ledger and catalogue in a fresh
-folder, and plays two acts: eight regions fetch within their budget; then the
-budget is too small, the run breaks cleanly, and the next one fetches the rest.
-It needs no key, no configuration and no network.
+		Short: "Watch eight regions share one budget; needs no setup",
+		Long: `Demo starts a local YouTube on a loopback port, with a ledger and a catalogue in
+a temporary folder, and plays two acts. In the first, eight regions fetch within
+their budget. In the second, the budget is too small: the run stops cleanly, and
+the next run fetches the rest. It needs no key, configuration or network.
 
 ` + exitCodes(),
 		Example: "  ration demo\n  ration demo -v",

@@ -26,11 +26,11 @@ func (a *app) doctorCommand() *cobra.Command {
 	var at, keyFile string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check configuration, ledger, clocks and Redis settings",
-		Long: `Doctor checks what the other commands rely on and says what to do about each
-thing that is wrong. It makes no call to the upstream, spends nothing and
-leaves nothing behind. Give it the --key-file that run gets. --at judges as of
-another instant, such as next year's.
+		Short: "Check the configuration, the ledger, clocks and Redis settings",
+		Long: `Doctor checks what the other commands rely on and says how to fix each problem.
+It does not call the upstream, spends nothing and leaves nothing behind. Pass
+the same --key-file as to run. With --at it checks as of another time, such as
+a date next year.
 
 ` + exitCodes(exitLedger, exitConfig) + `
 A warning does not change the exit code.`,
@@ -48,7 +48,7 @@ A warning does not change the exit code.`,
 		},
 	}
 	cmd.Flags().StringVar(&keyFile, "key-file", "", "`file` that holds the API key")
-	cmd.Flags().StringVar(&at, "at", "", "judge as of this `instant` (RFC 3339)")
+	cmd.Flags().StringVar(&at, "at", "", "check as of this `time` (RFC 3339)")
 	return cmd
 }
 

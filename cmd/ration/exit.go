@@ -26,13 +26,13 @@ const (
 	exitMisfit  = 3 // plan: it does not fit
 	exitUsage   = 64
 	exitLedger  = 69 // the ledger is down and the call was refused
-	exitStopped = 75 // a budget or a cooldown stopped it; go on later
+	exitStopped = 75 // a budget or a cooldown stopped it; resume later
 	exitConfig  = 78
 	exitSignal  = 128 // and the signal's number
 )
 
-// exitCodes is the part of a command's help about its exit codes. Every command
-// can be called wrongly, fail, and be interrupted; others are those it adds.
+// exitCodes returns the part of a command's help about its exit codes. The codes
+// for usage, signals and failures apply to every command; others are added to them.
 func exitCodes(others ...int) string {
 	lines := []string{"Exit codes:", "  0   done"}
 	if slices.Contains(others, exitMisfit) {
@@ -42,10 +42,10 @@ func exitCodes(others ...int) string {
 		code int
 		says string
 	}{
-		{exitMisfit, "  3   it does not fit, whether or not --suggest finds what does"},
-		{exitStopped, "  75  stopped by a budget or cooldown, go on later"},
+		{exitMisfit, "  3   it does not fit, even if --suggest finds a schedule that does"},
+		{exitStopped, "  75  stopped by a budget or cooldown; resume later"},
 		{exitLedger, "  69  the ledger is down"},
-		{exitConfig, "  78  configuration, a cost above its limit included"},
+		{exitConfig, "  78  configuration, or a cost above a limit"},
 	} {
 		if slices.Contains(others, line.code) {
 			lines = append(lines, line.says)

@@ -19,9 +19,9 @@ import (
 func (a *app) ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Look at the ledger, and correct it by the upstream's console",
-		Long: `The ledger holds what was spent. Info shows it, reconcile corrects it by what
-the upstream's console says.
+		Short: "Inspect, correct or repair the ledger",
+		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
+match the upstream's console, and restamp repairs it after its clock was wrong.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
@@ -55,12 +55,11 @@ func showable(s *spending, err error) bool {
 func (a *app) ledgerInfoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info",
-		Short: "Show which ledger this is, what it holds, and its drift",
-		Long: `Info says which ledger the configuration names, how large it is, and of each
-account how many entries it holds and since when. Drift is what was found to be
-missing and entered later, by reconcile or because the upstream's answers said
-so, and what was sent within the allowance while the ledger was down. It never
-makes a ledger.
+		Short: "Show which ledger is in use, what it holds, and its drift",
+		Long: `Info shows which ledger the configuration names, its size, and for each account
+the number of entries and the time of the oldest. Drift is what was recorded
+late: what reconcile or the upstream's answers found missing, and what was sent
+from the allowance while the ledger was down. Info never creates a ledger.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger info\n  ration ledger info --json",

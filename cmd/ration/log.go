@@ -31,12 +31,13 @@ func (a *app) logCommand() *cobra.Command {
 	var f logFlags
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Show the entries: who spent what, and when",
-		Long: `Log shows the recorded calls, oldest first; with --by it adds them up by run,
-job, region, lane or method, who spent most first. A run is what one process
-spent: the first part of an entry's id. --json prints one entry, or one sum, a
-line, and --csv the same for spreadsheets. A filter of - selects what is not
-attributed. It never makes a ledger, and says so when there is none yet.
+		Short: "Show the entries of the log: who spent what, and when",
+		Long: `Log shows the recorded calls, oldest first. With --by it adds them up by run,
+job, region, lane or method, largest total first. A run is what one process
+spent; its name is the first part of an entry's id. --json prints one entry or
+one total per line, and --csv the same for spreadsheets. A filter of - selects
+entries without that attribute. Log never creates a ledger, and says so if there
+is none yet.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --csv > spent.csv",
@@ -53,17 +54,17 @@ attributed. It never makes a ledger, and says so when there is none yet.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.since, "since", "", "only the entries of this long (24h, 7d), or since this `instant` (RFC 3339)")
-	flags.IntVar(&f.last, "last", 50, "only so many of the newest; 0 is all, as with --by and --csv")
-	flags.StringVar(&f.by, "by", "", "add up by `what`: run, job, region, lane or method")
-	flags.IntVar(&f.top, "top", 0, "with --by, only so many who spent most; 0 is all")
-	flags.BoolVar(&f.csv, "csv", false, "print CSV, with text that a spreadsheet would run made harmless by a '")
+	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
+	flags.IntVar(&f.last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
+	flags.StringVar(&f.by, "by", "", "add up by this `attribute`: run, job, region, lane or method")
+	flags.IntVar(&f.top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
+	flags.BoolVar(&f.csv, "csv", false, "print CSV; text that a spreadsheet would read as a formula is prefixed with '")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
-	flags.StringVar(&f.filter.Method, "method", "", "only this method's")
-	flags.StringVar(&f.filter.Region, "region", "", "only this region's")
-	flags.StringVar(&f.filter.Job, "job", "", "only this job's")
-	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's")
-	flags.StringVar(&f.filter.Run, "run", "", "only this run's")
+	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
+	flags.StringVar(&f.filter.Region, "region", "", "only this region's entries")
+	flags.StringVar(&f.filter.Job, "job", "", "only this job's entries")
+	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's entries")
+	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 	return cmd
 }
 

@@ -103,11 +103,11 @@ func (a *app) root() *cobra.Command {
 	version := false
 	root := &cobra.Command{
 		Use:   "ration",
-		Short: "Guard an upstream API quota that many jobs share",
+		Short: "Guard an upstream API quota that many processes share",
 		Long: `Ration makes every process that shares an upstream quota charge one ledger
-before each call, in the upstream's own units. What the budgets cannot pay is
-refused before the wire: a short wait is waited, a long one ends the run
-cleanly, and the next run goes on.`,
+before each call, in the upstream's own units. A call that the budgets cannot
+pay for is refused before it is sent. Ration waits out a short wait; a long one
+ends the run cleanly, and the next run resumes.`,
 		Example:       "  ration demo\n  ration run && ration status",
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noWords,
@@ -120,13 +120,13 @@ cleanly, and the next run goes on.`,
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the version, as the version command does")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configDir, "config", "", "`folder` of regions.yaml and costs.yaml (RATION_CONFIG; else ., else $XDG_CONFIG_HOME/ration)")
-	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE or redis://HOST:PORT/DB (RATION_LEDGER; else costs.yaml's, else a file in the state folder)")
-	flags.StringVar(&a.stateDir, "state", "", "`folder` of what ration keeps (RATION_STATE; else $STATE_DIRECTORY, $XDG_STATE_HOME/ration, ~/.local/state/ration)")
-	flags.StringVar(&a.endpoint, "endpoint", "", "`url` that gets the upstream's calls instead of it: a test server (RATION_ENDPOINT)")
-	flags.BoolVar(&a.json, "json", false, "print JSON for programs")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "say nothing of a run that a budget stopped")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "say more, on a terminal or not")
+	flags.StringVar(&a.configDir, "config", "", "`folder` of costs.yaml and regions.yaml (else RATION_CONFIG, ., $XDG_CONFIG_HOME/ration)")
+	flags.StringVar(&a.ledgerURL, "ledger", "", "`url` of the ledger: sqlite:FILE or redis://HOST:PORT/DB (else RATION_LEDGER, ledger: in costs.yaml, ration.db in the state folder)")
+	flags.StringVar(&a.stateDir, "state", "", "`folder` of ration's own files (else RATION_STATE, $STATE_DIRECTORY, $XDG_STATE_HOME/ration, ~/.local/state/ration)")
+	flags.StringVar(&a.endpoint, "endpoint", "", "`url` of a test server that receives the calls instead of the upstream (else RATION_ENDPOINT)")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing when a budget stops a run")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),

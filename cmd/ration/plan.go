@@ -28,20 +28,22 @@ func (a *app) planCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Play the coming days of the schedule against the budgets",
-		Long: `Plan plays every tick of regions.yaml over the coming days against the budgets
-of costs.yaml, with the guard and the ledger that run uses, on a clock of its
-own. It starts from what the ledger holds now, and writes nothing; --fresh
-starts from an empty one.
+		Short: "Simulate the coming days of the schedule against the budgets",
+		Long: `Plan simulates every tick of regions.yaml over the coming days against the
+budgets of costs.yaml, with the guard and the ledger code that run uses and a
+simulated clock. It starts from what the ledger holds now, or with --fresh from
+an empty ledger, and writes nothing.
 
-PEAK is the most that a budget's window holds when every start is on the dot,
-LATE the most when each start is late by itself, by up to --jitter; it fits when
-that is within every limit and nothing is refused. Both are of what the schedule
-asks for, all pages of a step, whether or not it is refused. A pass is spent at
-one instant and none of its calls waits; a refused step is dropped until the
-next tick. REFUSED are calls, with those that are dropped behind them. A pass
-that is under way now is not played on, and ticks before the start are not
-played again.
+PEAK is the most that a budget's window holds when every pass starts on time.
+LATE is the most it can hold when each pass starts up to --jitter late,
+independently of the others. The schedule fits if LATE is within every limit and
+no call is refused. Both count everything that the schedule requests, all pages
+of each step, refused or not.
+
+REFUSED counts the refused calls and those dropped with them. A pass spends its
+calls at the time of its tick, and no call waits. When a call is refused, the
+rest of its step is dropped until the next tick. Plan does not continue a pass
+that is in progress now, and does not repeat ticks before the start.
 
 ` + exitCodes(exitMisfit, exitLedger, exitConfig),
 		Example: "  ration plan\n  ration plan --fresh --days 30 --json\n  ration plan --suggest",
@@ -49,13 +51,13 @@ played again.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
-	flags.IntVar(&f.days, "days", 2, "how many days of 24 hours are played")
-	flags.StringVar(&f.from, "from", "", "play from this `instant` on (RFC 3339; else now); what comes between is not played")
-	flags.StringVar(&f.at, "at", "", "take this `instant` for now (RFC 3339)")
+	flags.IntVar(&f.days, "days", 2, "simulate this many `days` of 24 hours")
+	flags.StringVar(&f.from, "from", "", "start at this `time` (RFC 3339; default now); ticks before it are not simulated")
+	flags.StringVar(&f.at, "at", "", "use this `time` as now (RFC 3339)")
 	f.jitter = 5 * time.Minute
-	secondsVar(flags, &f.jitter, "jitter", "how late a start may be")
+	secondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
-	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with the smallest changes")
+	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with small changes")
 	return cmd
 }
 

@@ -19,10 +19,10 @@ import (
 func (a *app) presetsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "presets [NAME]",
-		Short: "Show the tables that ship, or one of them",
-		Long: `Presets shows the tables that costs.yaml can name with preset: what they are
-for, when their figures were read, and their variants; with a name, that one as
-it is written, with its sources and what they do not say.
+		Short: "List the presets that ship with ration, or print one",
+		Long: `Presets lists the tables that preset: in costs.yaml can name: what each is for,
+when its figures were read, and its variants. Given a name, it prints that table
+as it is written, with its sources and what they leave open.
 
 ` + exitCodes(),
 		Example: "  ration costs presets\n  ration costs presets youtube/2026-06",

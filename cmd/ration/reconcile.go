@@ -20,27 +20,25 @@ func (a *app) reconcileCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "reconcile BUDGET --used N | BUDGET=N…",
-		Short: "Raise budgets to what the upstream's console says it counted",
-		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used,
-and enters what is missing as a correction: not a call, in lane manual, job
-reconcile. It is an entry like any other, so every budget that covers it counts
-it, and it leaves their windows with time. status and ledger info show such
-drift.
+		Short: "Correct budgets to what the upstream's console counted",
+		Long: fmt.Sprintf(`Reconcile compares budgets with what the upstream's console says was used, and
+records what is missing as a correction (lane manual, job reconcile), which is
+not a call. Every budget that covers a correction counts it, and it leaves their
+windows with time, as other entries do. status and ledger info show such drift.
 
-Budgets that share calls, such as all units and those of searches, are best
-given together, in any order: each then holds its number, and no unit is
-entered twice. A correction that would change a budget that was reconciled
-before, within its present window, is refused until that budget's number is
-given too.
+Give budgets that share calls together, in any order, such as the one for all
+units and the one for searches. Each then holds its number, and no unit is
+recorded twice. If a budget was reconciled before in its current window, a
+correction that would change it is refused until its number is given too.
 
-A budget by the day of the upstream's own zone is what a console can be compared
-with; for a sliding window N is what was used in the trailing time.
+The number to compare is that of a budget with a day window in the upstream's
+own zone. For a sliding window, N is what was used in the trailing time.
 
 A console that shows less than the ledger is often only late, by minutes or
-more, so lowering needs --force, and so does a number above the limit, which is
-often a typo. Lowering takes units off the newest corrections and calls of the
-window, %d entries back at most, and says how far it came. Where calls are
-counted it takes whole calls off, with their units.
+more, and a number above the limit is often a typo. Both need --force. To lower
+a budget, reconcile takes units off the newest corrections and calls of its
+window, at most %d entries back, and says how far it got. From a budget that
+counts calls it takes off whole calls, with their units.
 
 `, quota.MaxSettle) + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
@@ -55,8 +53,8 @@ counted it takes whole calls off, with their units.
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&used, "used", 0, "what the upstream's console says was used in the budget's window")
-	flags.StringVar(&account, "account", "", "the budgets' account, where several have one of that name")
-	flags.BoolVar(&force, "force", false, "lower budgets too, and accept numbers above their limits")
+	flags.StringVar(&account, "account", "", "the budgets' account, if several accounts have a budget of that name")
+	flags.BoolVar(&force, "force", false, "allow lowering a budget, and numbers above its limit")
 	return cmd
 }
 

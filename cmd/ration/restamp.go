@@ -16,16 +16,16 @@ func (a *app) restampCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restamp",
 		Short: "Repair a log whose newest entries are stamped in the future",
-		Long: `When the ledger's clock was ahead for a moment, the entries of that moment are
-stamped in the future, and so are all that follow, since stamps never fall. They
-hold their budgets until the clock reaches them; status, doctor and refusals say
-so. Restamp gives each of them the present time, in their order; nothing is
-added or lost. Correct the clock first: the ledger's is the Redis server's, or
-this host's for a SQLite file.
+		Long: `When the ledger's clock is ahead for a moment, the entries of that moment are
+stamped in the future. So are all entries after them, because stamps never
+decrease. They count against their budgets until the clock catches up, and
+status, doctor and refusals say so. Restamp gives each of them the current time
+and keeps their order; it adds and removes nothing. Correct the clock first: it
+is the Redis server's, or this host's for a SQLite file.
 
-A cooldown that was set in that moment for a time ends no later than that long
-from now. One that was set until an instant stands. Those that still hold are
-listed, each with the command that lifts it.
+A cooldown that was set for a duration in that moment then ends at most that
+long from now. One that was set until a given time keeps that time. Restamp
+lists the cooldowns in force, each with the command that lifts it.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration ledger restamp\n  ration ledger restamp --account my-project --json",

@@ -29,17 +29,18 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [REGION…]",
 		Short: "Fetch what is missing of each region's current pass",
-		Long: `Run fetches what is missing of each region's current pass: the one of the
-latest tick of its schedule. A page that arrived is kept with its checkpoint;
-when a budget is spent the run ends cleanly, and the next one goes on there.
-It takes the API key from YOUTUBE_API_KEY or --key-file. While the ledger is
-down, when_ledger_down in costs.yaml says what may be sent.
+		Long: `Run fetches what is missing of each region's current pass, the one for the
+latest tick of its schedule. Each page is saved together with a checkpoint. When
+a budget is spent, the run ends cleanly and the next run resumes there. The API
+key comes from YOUTUBE_API_KEY or --key-file. While the ledger is down,
+when_ledger_down in costs.yaml decides what may be sent.
 
-Off a terminal it prints nothing when all is done, so that cron mails nothing,
-and one line otherwise; -q hides the line of a run that a budget stopped.
+Off a terminal a successful run prints nothing, so that cron sends no mail;
+otherwise it prints one line. -q also omits the line of a run that a budget
+stopped.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
-Of regions that end differently the first of 78, 69, 1, 75, 0 applies.`,
+If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
 		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.run(cmd.Context(), names, f)
@@ -47,8 +48,8 @@ Of regions that end differently the first of 78, 69, 1, 75, 0 applies.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
-	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
-	flags.BoolVar(&f.again, "again", false, "fetch finished passes once more")
+	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
+	flags.BoolVar(&f.again, "again", false, "fetch finished passes again")
 	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 	return cmd
 }

@@ -17,9 +17,9 @@ func (a *app) searchCommand() *cobra.Command {
 	var q catalog.Query
 	cmd := &cobra.Command{
 		Use:   "search QUERY…",
-		Short: "Search what was fetched; costs no units",
-		Long: `Search asks the local catalogue: titles, descriptions, channels and tags of
-what was fetched, best match first. It makes no call and costs no units.
+		Short: "Search the videos fetched so far; costs no units",
+		Long: `Search looks through the titles, descriptions, channels and tags of the videos
+in the local catalogue, best match first. It makes no call and costs no units.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 7d --json",
@@ -35,9 +35,9 @@ what was fetched, best match first. It makes no call and costs no units.
 			return a.search(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().StringVar(&q.Region, "region", "", "only what this region's passes met")
-	durationVar(cmd.Flags(), &q.MaxAge, "max-age", "only what was published so recently: 24h, 7d; 0 is any age")
-	cmd.Flags().IntVar(&q.Limit, "limit", 20, "how many hits at most")
+	cmd.Flags().StringVar(&q.Region, "region", "", "only videos found by this region's passes")
+	durationVar(cmd.Flags(), &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
+	cmd.Flags().IntVar(&q.Limit, "limit", 20, "return at most this many hits")
 	return cmd
 }
 

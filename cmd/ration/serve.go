@@ -33,33 +33,32 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Take each region's pass at the ticks of its schedule, as a daemon",
-		Long: `Serve takes the same passes as run, at the ticks of their schedules, and stays
-in the foreground. At the start it goes on with what is unfinished of each
-region's current tick; older ticks are not made up for. A pass that a budget or
-a cooldown holds goes on when the refusal says, without a call before. While
-the ledger is down it asks again and again, ever less often, and never exits.
+		Short: "Run each region's passes on schedule, as a daemon",
+		Long: `Serve runs the same passes as run, at the ticks of their schedules, and stays in
+the foreground. When it starts, it resumes the unfinished pass of each region's
+current tick and ignores older ticks. A pass that a budget or a cooldown stopped
+resumes at the time the refusal gave; serve makes no call for it before. While
+the ledger is down, serve retries at growing intervals and does not exit.
 
-It logs a line for each pass to stderr (-q: only what went wrong, -v: more,
---json: as JSON). SIGHUP has it read both files and the key again; it logs what
-changed. A broken file, and one that names another ledger, is reported and the
-old one stays in force: a restart moves to another ledger. SIGTERM and SIGINT
-end it: the pages in flight have --grace to arrive and are kept, then it exits
-with 0. Under systemd it speaks sd_notify, the watchdog included: see
-docs/running.md.
+It logs a line for each pass to stderr (-q: only problems, -v: more, --json: as
+JSON). On SIGHUP it reloads both files and the key, and logs what changed. If a
+file is invalid or names another ledger, serve reports that and keeps the old
+configuration; moving to another ledger takes a restart. On SIGTERM or SIGINT it
+waits up to --grace for pages in flight, saves them, and exits 0. Under systemd
+it uses sd_notify and the watchdog: see docs/running.md.
 
 ` + exitCodes(exitConfig) + `
-After its start it ends with 0, or not at all.`,
+Once started, it exits only with 0.`,
 		Example: "  ration serve --key-file /srv/ration/key\n  ration serve --jitter 5m --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
-	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "regions fetched at once")
+	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	f.jitter, f.grace = 30*time.Second, 10*time.Second
-	secondsVar(flags, &f.jitter, "jitter", "starts are late by less than this, each region's by its own; 0 is on the dot")
-	secondsVar(flags, &f.grace, "grace", "how long the pages in flight have to arrive when told to stop")
+	secondsVar(flags, &f.jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
+	secondsVar(flags, &f.grace, "grace", "how long to wait for pages in flight when stopping")
 	return cmd
 }
 

@@ -30,11 +30,11 @@ func (a *app) spendCommand() *cobra.Command {
 	var f spendFlags
 	cmd := &cobra.Command{
 		Use:   "spend METHOD",
-		Short: "Charge one call from a shell script: exit 0 go, 75 not now",
-		Long: `Spend charges one call to every budget that covers it. With exit code 0 the
-call may be made; with any other it must not be. It needs costs.yaml only, and
-waits no longer than --max-wait. While the ledger is down, when_ledger_down in
-costs.yaml says what may be sent.
+		Short: "Charge one call from a shell script: exit 0 means go, 75 not now",
+		Long: `Spend charges one call to every budget that covers it. If it exits with 0, make
+the call; otherwise do not. It waits no longer than --max-wait, and needs only
+costs.yaml. While the ledger is down, when_ledger_down in costs.yaml decides
+what may be sent.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig),
 		Example: `  ration spend search.list && curl "$SEARCH_URL"
@@ -49,12 +49,12 @@ costs.yaml says what may be sent.
 		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&f.units, "units", 0, "what the call costs, if not as costs.yaml says")
-	secondsVar(flags, &f.maxWait, "max-wait", "how long to wait for the units at most: 5, 30s, 2m")
+	flags.Int64Var(&f.units, "units", 0, "what the call costs, if not the cost in costs.yaml")
+	secondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
 	flags.StringVar(&f.caller.Lane, "lane", quota.LaneManual, "the lane of the call: cron, backfill, manual, or another that costs.yaml names")
-	flags.StringVar(&f.upstream, "upstream", "", "the upstream, where several know the method")
+	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
 }
 

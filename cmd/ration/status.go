@@ -22,13 +22,15 @@ func (a *app) statusCommand() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what is left, who spent it, and when more comes back",
-		Long: `Status shows of every budget its limit, what is used and what remains, by when
-units will have returned, who spent them, and cooldowns; and the ten fullest of
-an account's keyed logs. While the ledger is down it shows what is known and
-exits with 69. It never makes a ledger, and says so when there is none yet. --at
-looks ahead, to what a later time will find if nothing is spent until then;
-before the newest entry it shows what a clock that was set back would find.
+		Short: "Show what is left, who spent the rest, and when it returns",
+		Long: `Status shows the limit of each budget, what is used and what is left, who spent
+it, and when the units return. It also shows cooldowns, and the ten fullest keys
+of accounts with keyed calls. While the ledger is down, status shows what it
+knows and exits 69. It never creates a ledger, and says so if there is none yet.
+
+With --at after now it shows what that time will find if nothing more is spent.
+With --at before the newest entry it shows what a clock set back to that time
+would find.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration status\n  ration status --json",
@@ -44,7 +46,7 @@ before the newest entry it shows what a clock that was set back would find.
 			return a.status(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "show it as of this `instant` (RFC 3339)")
+	cmd.Flags().StringVar(&at, "at", "", "show the status as of this `time` (RFC 3339)")
 	return cmd
 }
 

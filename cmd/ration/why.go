@@ -19,10 +19,9 @@ func (a *app) whyCommand() *cobra.Command {
 		Use:   "why",
 		Short: "Explain the last refusal, and what would have helped",
 		Long: `Why explains the last refusal that ended a run or a spend with this state
-folder: which budget or cooldown it was, who had spent that budget's window at
-that instant, what would have had to be different, and whether the same call
-would be granted now. Refusals are in no ledger: the last one is kept in the
-state folder.
+folder: the budget or cooldown, who had spent that budget's window at the time,
+what would have had to be different, and whether the same call would be granted
+now. Ledgers do not record refusals; the state folder keeps the last one.
 
 ` + exitCodes(exitConfig),
 		Example: "  ration why\n  ration why --json",
