@@ -251,7 +251,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
 	secondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
-	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339), or at the upstream's next reset: reset")
+	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339); reset means the upstream's next reset")
 	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd
 }

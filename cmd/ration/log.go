@@ -32,7 +32,7 @@ func (a *app) logCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Show the entries of the log: who spent what, and when",
-		Long: `Log shows the recorded calls, oldest first. With --by it adds them up by run,
+		Long: `Log shows the recorded entries, oldest first. With --by it adds them up by run,
 job, region, lane or method, largest total first. A run is what one process
 spent; its name is the first part of an entry's id. --json prints one entry or
 one total per line, and --csv the same for spreadsheets. A filter of - selects

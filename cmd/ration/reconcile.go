@@ -31,8 +31,8 @@ units and the one for searches. Each then holds its number, and no unit is
 recorded twice. If a budget was reconciled before in its current window, a
 correction that would change it is refused until its number is given too.
 
-The number to compare is that of a budget with a day window in the upstream's
-own zone. For a sliding window, N is what was used in the trailing time.
+Compare a console with a budget whose window is the day in the upstream's own
+zone. For a sliding window, N is what was used in the trailing time.
 
 A console that shows less than the ledger is often only late, by minutes or
 more, and a number above the limit is often a typo. Both need --force. To lower

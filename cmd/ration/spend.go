@@ -49,7 +49,7 @@ what may be sent.
 		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&f.units, "units", 0, "what the call costs, if not the cost in costs.yaml")
+	flags.Int64Var(&f.units, "units", 0, "what the call costs (default: its cost in costs.yaml)")
 	secondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
