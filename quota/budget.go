@@ -10,44 +10,47 @@ import (
 	"time"
 )
 
-// Budget is a named limit over a window, on calls of one account: all of
-// them, or those that Methods, Except, Lanes and Regions name. A call is
-// charged to every budget that covers it, or to none. Budgets are plain
-// values; a changed limit or window holds at once over what is recorded.
+// Budget is a limit on the calls of one account over a window. It covers all
+// calls of the account, or those that Methods, Except, Lanes and Regions
+// select. A call is charged to every budget that covers it, or to none of them.
+//
+// Budgets are plain values. Limits and windows are not stored in the ledger, so
+// a change applies at once to what is already recorded.
 type Budget struct {
 	Account string
-	Name    string // unique within its account
+	Name    string // unique within the account
 	Limit   Units  // the most that Window may hold, 1 to MaxLimit
 	Window  Window
-	Measure Measure // ByUnits, or Calls
+	Measure Measure // what Limit counts: units or calls
 
-	Methods []string // covers these methods; empty: all
-	Except  []string // covers none of these
-	Lanes   []string // covers calls of these lanes; empty: all
-	Regions []string // covers calls of these regions; empty: all
+	Methods []string // methods covered; empty means all
+	Except  []string // methods not covered
+	Lanes   []string // lanes covered; empty means all
+	Regions []string // regions covered; empty means all
 
-	// Floor keeps some for regions, in what the budget counts: a call of a
-	// region is admitted only if it leaves every other region what that one has
-	// not used yet of its floor. The sum is at most Limit. There is no floor
-	// on a Counter window, which is an estimate.
+	// Floor reserves a part of Limit for each region, in what the budget
+	// counts. A call is admitted only if it leaves every other region the
+	// unused part of its floor. The floors add up to at most Limit. A budget
+	// with a Counter window has no floors.
 	Floor map[string]Units
-	// FloorUntil is for a window that follows the calendar: so long before its
-	// end, what is left goes to anyone. 0 keeps the floors to the end. A call too
-	// large for what the floors leave waits for that time.
+	// FloorUntil ends the floors of a calendar window this long before the
+	// window ends; from then on, any region may use what is left. 0 keeps the
+	// floors until the end. A call that is too large to fit beside the floors
+	// waits until they end.
 	FloorUntil time.Duration
 }
 
-// Coverage returns which calls b covers and how it measures them.
+// Coverage returns which calls b covers and how it counts them.
 func (b *Budget) Coverage() *Coverage {
 	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions})
 }
 
-// Coverages returns the coverage with which a Guard of these budgets charges
-// each of them. It is that of Budget.Coverage, without those notes of what other
-// clients of the upstream have spent (see Verdict.LeftOf) that do not count for
-// the budget. A note about one budget counts for the others of its account that
-// cover every call it may stand for, over a window that is more than half as
-// long. It would otherwise hold against a minute's budget what was spent all day.
+// Coverages returns, for each of the budgets, the coverage that a Guard of all
+// of them uses. It is Budget.Coverage, adjusted for notes about external usage
+// (see Verdict.LeftOf). A note about one budget counts for another budget of
+// the account only if that one covers every call the note may stand for and its
+// window is more than half as long. Otherwise a day's external usage would
+// exhaust a budget per minute.
 func Coverages(budgets []Budget) []*Coverage {
 	coverages := make([]*Coverage, len(budgets))
 	for i := range budgets {
@@ -183,8 +186,10 @@ func (b *Budget) coverageOf(region string) *Coverage {
 // maxName bounds the names of accounts, keys and budgets, in bytes.
 const maxName = 256
 
-// Coverage is which calls are counted, and by which measure. Budgets with
-// equal coverage share what a ledger keeps for it. It is read-only once made.
+// Coverage says which calls count, and whether their units or the calls
+// themselves are counted. Make one with NewCoverage; it must not be modified
+// afterwards. A ledger keeps one set of totals for all budgets of equal
+// coverage.
 type Coverage struct {
 	Measure Measure
 	Methods []string
@@ -195,7 +200,7 @@ type Coverage struct {
 	key string
 }
 
-// NewCoverage returns c with its lists sorted and its Key made.
+// NewCoverage returns a copy of c with sorted lists and a Key.
 func NewCoverage(c Coverage) *Coverage {
 	lists := []*[]string{&c.Methods, &c.Except, &c.Lanes, &c.Regions}
 	var key strings.Builder
@@ -218,17 +223,18 @@ func NewCoverage(c Coverage) *Coverage {
 	return &c
 }
 
-// Key returns a stable name of the coverage, equal for equal coverages. It is
-// empty for the units of all calls: the log itself.
+// Key returns a stable text that is equal for equal coverages. It is empty for
+// the coverage of all calls by units.
 func (c *Coverage) Key() string { return c.key }
 
-// Covers reports whether a call of this method and caller is counted.
+// Covers reports whether a call of a method by a caller counts.
 func (c *Coverage) Covers(method string, caller Caller) bool {
 	in := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
 	return in(c.Methods, method) && !slices.Contains(c.Except, method) && in(c.Lanes, caller.Lane) && in(c.Regions, caller.Region)
 }
 
-// Amount returns what one call of so many units counts for.
+// Amount returns how much a call that costs units counts: units, or 1 if the
+// coverage counts calls.
 func (c *Coverage) Amount(units Units) Units {
 	if c.Measure == Calls {
 		return 1

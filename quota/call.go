@@ -2,13 +2,13 @@ package quota
 
 import "context"
 
-// Units are what the upstream counts. One call costs at least 1 and at most
-// MaxUnits.
+// Units is an amount of quota, in the unit that the upstream counts. A call
+// costs 1 to MaxUnits.
 type Units int64
 
 // MaxUnits is the most that one call may cost, and MaxLimit the highest limit
-// of a budget. Every ledger keeps sums up to MaxLimit exactly, a Lua script's
-// floating-point numbers included.
+// of a budget. Sums up to MaxLimit are exact in every ledger, including those
+// that compute in floating point.
 const (
 	MaxUnits Units = 1<<31 - 1
 	MaxLimit Units = 1<<47 - 1
@@ -18,13 +18,13 @@ const (
 type Measure uint8
 
 const (
-	// ByUnits counts what the calls cost.
+	// ByUnits counts the units that calls cost.
 	ByUnits Measure = iota
-	// Calls counts every call as one, whatever it costs.
+	// Calls counts each call as 1, whatever it costs.
 	Calls
 )
 
-// String returns the word that follows a number: "units" or "calls".
+// String returns "units" or "calls".
 func (m Measure) String() string {
 	if m == Calls {
 		return "calls"
@@ -32,38 +32,39 @@ func (m Measure) String() string {
 	return "units"
 }
 
-// The lanes that ration itself uses. Programs may use others.
+// The lanes that command ration uses. Programs may use other names.
 const (
 	LaneCron     = "cron"     // scheduled work
-	LaneBackfill = "backfill" // past data, without hurry
-	LaneManual   = "manual"   // an operator
+	LaneBackfill = "backfill" // past data, not urgent
+	LaneManual   = "manual"   // started by an operator
 )
 
 // Caller says on whose behalf a call is made. The zero value is an
 // unattributed caller, shown as "-".
 type Caller struct {
-	Lane   string // what kind of work: LaneCron, LaneBackfill, LaneManual, or another
-	Job    string // the step's name
-	Region string
+	Lane   string // the kind of work: LaneCron, LaneBackfill, LaneManual or another name
+	Job    string // the name of the job or step
+	Region string // the region that the work is for
 }
 
-// Call is one request about to be made.
+// Call is one request that is about to be made to an upstream.
 type Call struct {
-	Account string // the upstream project whose quota it is; never a key
-	Key     string // gives the call a log of its own, a client's address for example; usually empty
-	Method  string // the upstream's name for the operation: search.list
-	Units   Units  // what it costs, 1 to MaxUnits
-	Caller  Caller // its empty fields are taken from the context, see WithCaller
+	Account string // the upstream project that owns the quota; a name, not an API key
+	Key     string // selects a log of its own, for example for each client address; usually empty
+	Method  string // the upstream's name for the operation, such as search.list
+	Units   Units  // the cost, 1 to MaxUnits
+	Caller  Caller // empty fields are taken from the context; see WithCaller
 }
 
 type callerKey struct{}
 
-// WithCaller returns a context whose calls are attributed to caller.
+// WithCaller returns a copy of ctx that attributes calls to caller.
 func WithCaller(ctx context.Context, caller Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, caller)
 }
 
-// CallerFrom returns the caller that WithCaller put into ctx, or the zero Caller.
+// CallerFrom returns the caller that WithCaller stored in ctx, or the zero
+// Caller if there is none.
 func CallerFrom(ctx context.Context) Caller {
 	caller, _ := ctx.Value(callerKey{}).(Caller)
 	return caller

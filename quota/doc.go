@@ -1,48 +1,62 @@
-// Package quota guards the quota of a metered upstream from the caller's side.
+// Package quota guards the quota of a metered upstream API from the caller's
+// side.
 //
-// A Guard charges each Call, in the upstream's own units, to every Budget that
-// covers it, in a Ledger that all processes on the same quota share. What the
-// budgets cannot pay is refused here, before the wire: the promise is that the
-// units admitted in a budget's own window never exceed its limit, over all
-// processes that share a healthy ledger; that a refused call never reaches the
-// upstream; and that a call that reached it is never missing from the ledger.
+// A [Guard] charges each [Call], in the upstream's own units, to every [Budget]
+// that covers it. Spends are recorded in a [Ledger], which all processes that
+// use the quota share. A call that a budget cannot pay for is refused before it
+// is sent. While the ledger is healthy, over all processes that share it:
 //
-// Most programs wrap their http.Client in a Transport and do nothing else:
+//   - the units admitted in a budget's window never exceed its limit;
+//   - a refused call never reaches the upstream;
+//   - a call that reached the upstream is never missing from the ledger.
 //
-//	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price, MaxWait: 30 * time.Second}}
+// Most programs wrap their http.Client in a [Transport] and need nothing else:
 //
-// This package imports the standard library only.
+//	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: price}}
+//
+// Package costs/client sets up all of this from a costs.yaml in one call.
 //
 // # For callers
 //
-//   - [NewGuard] takes a ledger and the [Budget] values of its accounts, over a
-//     [Window]: [Sliding], [Daily], [Monthly] or [Counter]. The ledgers are in
-//     memledger (one process), sqliteledger (one host) and redisledger (many).
-//     Package costs reads budgets and prices from a file.
-//   - A [Transport] charges the requests of a client. [Guard.Spend] and
-//     [Guard.Wait] charge a [Call] by hand and return a [Grant], to settle or
-//     refund. [WithCaller] attributes calls to a [Caller].
-//   - A [RefusedError] says which budget refused a call and when to come back, a
-//     [NeverFitsError] that waiting does not help. [Guard.Probe] asks without
-//     charging.
-//   - [Guard.Balances] returns the [Balance] of each budget, and
-//     [Guard.FullestKeys] those of keyed calls. Package usage adds who spent it.
-//   - [Guard.Cool] and [Guard.Uncool] set and lift a [Cooldown], [Guard.Note]
-//     records a [Note], [Guard.Restamp] repairs a log after the ledger's clock was
-//     wrong. Package reconcile corrects a log by the upstream's console.
-//   - A [Verdict] is what an upstream's answer says about its quota, for
-//     [Transport]; package feedback reads it.
+// Open a ledger: package memledger serves one process, sqliteledger one host,
+// redisledger many hosts. [NewGuard] takes the ledger and the budgets. Each
+// budget has a [Window]: [Sliding], [Daily], [Monthly] or [Counter].
+//
+// A Transport charges the requests of an http.Client. [Guard.Spend] and
+// [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
+// to the real cost or refunded. [WithCaller] attributes calls to a [Caller].
+//
+// A refused call returns a [RefusedError], which says which budget refused it
+// and when to try again. A call that costs more than a whole limit returns a
+// [NeverFitsError]. [Guard.Probe] checks a call without charging it.
+//
+// [Guard.Balances] returns the [Balance] of each budget; package usage breaks
+// it down by method, job, lane and region. [Guard.FullestKeys] does the same
+// for calls with a Key.
+//
+// A Transport with a Feedback function applies the [Verdict] that it reads from
+// each answer: the real cost, a cooldown, what the upstream says is left.
+// Package feedback has such functions for common APIs.
+//
+// To operate on a ledger, [Guard.Cool] and [Guard.Uncool] set and clear a
+// [Cooldown], [Guard.Note] records a [Note], and [Guard.Restamp] repairs a log
+// after the ledger's clock was wrong. Package reconcile corrects a log to match
+// the upstream's console.
 //
 // # For authors of ledgers
 //
-//   - [Ledger] is the contract, and package ledgertest its test.
-//   - [Ledger.Spend] takes a [Batch] of [Request] values and returns an [Answer]
-//     for each, with a [Receipt] and what is [Held]. A [Charge] is a budget as a
-//     ledger sees it, its [Coverage] says which calls count, a [Floor] what is
-//     kept of it. [NewClient] names the client of an [ID].
-//   - [Ledger.Standings] returns a [Standing] for each charge. A [Query] selects
-//     entries of a log: [Ledger.Entries] yields each [Entry], [Ledger.Sums] each
-//     [Sum] of them.
-//   - [Retention] and [MaxSettle] bound what a log keeps and rewrites. Ledgers
-//     that read a real clock are a [RealTimeLedger].
+// Callers can skip this part: a Guard uses these types on their behalf.
+//
+// [Ledger] is the contract, and package ledgertest its test suite.
+// [Ledger.Spend] decides a [Batch] of [Request] values and returns an [Answer]
+// to each, with a [Receipt] and what each window then holds ([Held]). A
+// [Charge] is a budget as a ledger sees it: its [Coverage] says which calls
+// count, and each [Floor] reserves a part of the limit. An [ID] identifies a
+// request; [NewClient] returns a client id for it.
+//
+// [Ledger.Standings] returns a [Standing] for each charge. [Ledger.Entries]
+// lists the [Entry] values that a [Query] selects, and [Ledger.Sums] adds them
+// up to [Sum] values. [Retention] and [MaxSettle] bound how long a log keeps
+// its entries and how many of them one change may rewrite. A ledger that can be
+// on a test's clock is a [RealTimeLedger].
 package quota

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// ID identifies one request: the client that made it, and a number that
-// the client gives once.
+// ID identifies one request to a ledger. A client uses each Seq once.
 type ID struct {
-	Client uint64
+	Client uint64 // from NewClient
 	Seq    uint64
 }
 
-// String returns the id as logs show it.
+// String returns the id as ration log shows it.
 func (id ID) String() string { return fmt.Sprintf("%012x-%d", id.Client, id.Seq) }
 
 // NewClient returns a random client id of 48 bits, never 0.
@@ -28,86 +27,88 @@ func NewClient() uint64 {
 	}
 }
 
-// Receipt identifies a recorded entry.
+// Receipt identifies an entry of a log.
 type Receipt struct {
 	Account string
 	Key     string
 	ID      ID
-	At      time.Time // the entry's stamp, unique in its log
+	At      time.Time // the entry's timestamp, unique in its log
 
-	// Recorded is what counts now, for Settle and Refund in a log that keeps no
-	// entries. Answers leave it nil; a Grant sets it.
+	// Recorded is what the entry counts for at present. A log without entries
+	// needs it for Settle and Refund. It is set by a Grant, and nil in an
+	// Answer.
 	Recorded *Recorded
 }
 
-// Recorded is what a ledger has counted for a call.
+// Recorded is what a call counts for in a log.
 type Recorded struct {
 	Method   string
 	Caller   Caller
-	Units    Units // 0 when Refunded
-	Refunded bool  // it counts no call either
+	Units    Units // 0 if Refunded
+	Refunded bool  // the call counts neither units nor as a call
 }
 
-// Standing is what one charge's window holds at one instant.
+// Standing is the state of one charge's window.
 type Standing struct {
-	At       time.Time // the ledger's clock
-	Since    time.Time // entries stamped at or after this count; zero for an estimate
-	Used     Units
-	Over     Units         // of an estimate: how much more than Used the trailing window may really hold
-	NextFree time.Time     // when the next units return; zero when nothing is used
-	Cooldown *Cooldown     // nil when none holds
-	Ahead    time.Duration // how far the log's newest stamp is ahead of At, when by more than MaxStepBack; else 0
+	At       time.Time     // the present time on the ledger's clock
+	Since    time.Time     // entries with this timestamp or a later one count; zero for a Counter window
+	Used     Units         // what the window holds
+	Over     Units         // for a Counter window, by how much Used may be too low
+	NextFree time.Time     // when the next units become free; zero if none are used
+	Cooldown *Cooldown     // the cooldown in force, or nil
+	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
 }
 
 // Query selects entries of one log.
 type Query struct {
 	Account string
 	Key     string
-	Since   time.Time // zero: from the oldest
-	Until   time.Time // zero: to the newest
+	Since   time.Time // the earliest timestamp, inclusive; zero selects from the oldest entry
+	Until   time.Time // the latest timestamp, exclusive; zero selects to the newest entry
 
-	Newest    bool // Entries yields the newest first; Sums does not read it
-	PerClient bool // Sums tells clients apart; Entries does not read it
+	Newest    bool // for Entries: yield the newest entry first
+	PerClient bool // for Sums: add up each client's entries separately
 }
 
-// Sum is what the entries of one kind, method and caller add up to, or with
-// Query.PerClient those that one client made.
+// Sum adds up the entries of one kind, method and caller and, with
+// Query.PerClient, of one client.
 type Sum struct {
 	Kind   EntryKind
 	Method string
 	Caller Caller
 	Client uint64 // as in ID; 0 without Query.PerClient
 
-	Entries int64
+	Entries int64 // the number of entries
 	Units   Units
 	Calls   Units
-	First   time.Time // the stamp of the oldest entry
-	Last    time.Time // the stamp of the newest entry
+	First   time.Time // the timestamp of the oldest entry
+	Last    time.Time // the timestamp of the newest entry
 }
 
 // Entry is one record of a log.
 type Entry struct {
-	At     time.Time
+	At     time.Time // the entry's timestamp, unique in its log
 	ID     ID
 	Kind   EntryKind
 	Method string
 	Caller Caller
 	Units  Units
-	Calls  Units // 1 for a call; 0 for a refunded call and an addition; what it says for a note or a correction
+	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
 }
 
 // EntryKind is what an entry records.
 type EntryKind uint8
 
+// The kinds of entry.
 const (
 	EntryCall       EntryKind = iota
-	EntryRefunded             // a call that was never sent
-	EntryAddition             // units added late to an earlier call, see Ledger.Settle
-	EntryNote                 // what the upstream or an operator says, such as the spends of others
-	EntryCorrection           // an operator's correction of what is used
+	EntryRefunded             // a call that was refunded because it was never sent
+	EntryAddition             // units added to an earlier call; see Ledger.Settle
+	EntryNote                 // a remark, or usage that the upstream reports; see Guard.Note
+	EntryCorrection           // an operator's correction; see Guard.Note
 )
 
-// String returns the word: call, refunded, addition, note or correction.
+// String returns call, refunded, addition, note or correction.
 func (k EntryKind) String() string {
 	switch k {
 	case EntryCall:
@@ -124,16 +125,18 @@ func (k EntryKind) String() string {
 	return fmt.Sprintf("EntryKind(%d)", uint8(k))
 }
 
-// Cooldown is the upstream's word to stop for a time.
+// Cooldown is a pause that the upstream or an operator has asked for. While it
+// is in force, all calls of its account or budget are refused.
 type Cooldown struct {
 	Account string
-	Budget  string // empty: the whole account
+	Budget  string // empty for the whole account
 
-	// For is how long it holds from the moment at which the ledger sets it, so
-	// that the host's clock has no part in it. It is read by SetCooldown alone,
-	// and only when it is above 0.
-	For   time.Duration
-	Until time.Time // on the ledger's clock, at most MaxUnix; read by SetCooldown when For is 0
+	// For is how long the cooldown lasts, from the time on the ledger's clock
+	// at which it is set. If it is 0 or less, Until applies instead. It is 0 in
+	// a cooldown that a ledger returns.
+	For time.Duration
+	// Until is when the cooldown ends, on the ledger's clock; at most MaxUnix.
+	Until time.Time
 
-	Reason string // what the upstream said; at most 200 bytes are kept
+	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
 }

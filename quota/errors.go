@@ -9,45 +9,46 @@ import (
 )
 
 var (
-	// ErrRefused is every *RefusedError: a budget is spent, or a cooldown
-	// holds. The call may be made later.
+	// ErrRefused matches every *RefusedError: a budget is spent, or a cooldown
+	// is in force. The same call may be admitted later.
 	ErrRefused = errors.New("quota: refused")
-	// ErrNeverFits is every *NeverFitsError: the call costs more than a whole
-	// limit. Waiting does not help; it is not an ErrRefused.
+	// ErrNeverFits matches every *NeverFitsError: the call costs more than a
+	// whole limit, so waiting does not help. It is not an ErrRefused.
 	ErrNeverFits = errors.New("quota: never fits")
 	// ErrInDoubt means that the ledger's answer was lost. The call counts as
-	// spent, and must not be made.
+	// spent and must not be made.
 	ErrInDoubt = errors.New("quota: in doubt: the ledger's answer was lost, the call counts as spent")
-	// ErrLedgerDown means that the ledger could not be asked. Nothing was spent.
+	// ErrLedgerDown means that the ledger could not be reached. Nothing was
+	// spent.
 	ErrLedgerDown = errors.New("quota: ledger down")
-	// ErrLedgerConfig means that the ledger refuses to serve until somebody
-	// mends its configuration: a wrong password, a file that is not a
-	// ledger, a folder without permission. It is not an ErrLedgerDown.
+	// ErrLedgerConfig means that the ledger cannot serve until its
+	// configuration is corrected: a wrong password, a file that is not a
+	// ledger, a missing permission. It is not an ErrLedgerDown.
 	ErrLedgerConfig = errors.New("quota: ledger misconfigured")
-	// ErrLedgerLost means that the ledger has forgotten spends that it once held.
+	// ErrLedgerLost means that the ledger no longer holds spends that it had
+	// recorded.
 	ErrLedgerLost = errors.New("quota: ledger lost entries")
-	// ErrUnguarded is returned by a pricer for a request to a host that it
-	// does not guard. Transport passes such a request through.
+	// ErrUnguarded is returned by Transport.Price for a request to a host that
+	// is not guarded. Transport sends such a request without charging it.
 	ErrUnguarded = errors.New("quota: not a guarded host")
-	// ErrPaid is returned by a pricer for a request that belongs to a call
-	// charged before: a further chunk of a resumable upload. Transport passes
-	// it through.
+	// ErrPaid is returned by Transport.Price for a request that belongs to a
+	// call that was already charged, such as a later chunk of a resumable
+	// upload. Transport sends such a request without charging it.
 	ErrPaid = errors.New("quota: charged with an earlier request")
 	// ErrRedirect means that a request was not sent because it follows a
-	// redirect to where it must not go: to a host that is not guarded, or from
-	// https to http.
+	// redirect to a host that is not guarded, or from https to http.
 	ErrRedirect = errors.New("quota: redirect refused")
-	// ErrGuardedTwice means that a request was not sent because Transports are
-	// chained so that it would be charged twice.
+	// ErrGuardedTwice means that a request was not sent because it passes two
+	// Transports that would both charge it.
 	ErrGuardedTwice = errors.New("quota: guarded twice")
-	// ErrBadCall means that a call cannot be charged as it is: no account, no
-	// units, too many, or a name that is too long.
+	// ErrBadCall means that a call is malformed: it has no account, a cost out
+	// of range, or a name that is too long.
 	ErrBadCall = errors.New("quota: bad call")
-	// ErrCorrecting is returned by Guard.Correct when another process corrects the
-	// same account. A moment later it is done.
+	// ErrCorrecting is returned by Guard.Correct while another process corrects
+	// the log of the same account. Try again a few seconds later.
 	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")
-	// ErrStays is returned by Grant.Settle and Grant.Refund when the units stay
-	// charged: too many calls were recorded since (see Ledger.Settle).
+	// ErrStays is returned by Grant.Settle and Grant.Refund if too many calls
+	// were recorded since to lower the charge. See MaxSettle.
 	ErrStays = errors.New("quota: too late to lower, the units stay charged")
 )
 
@@ -55,49 +56,50 @@ var (
 type Reason string
 
 const (
-	// ReasonSpent means that a budget cannot pay.
+	// ReasonSpent means that a budget has too little left.
 	ReasonSpent Reason = "spent"
-	// ReasonCooldown means that the upstream said stop.
+	// ReasonCooldown means that a cooldown is in force.
 	ReasonCooldown Reason = "cooldown"
-	// ReasonQueue means that a call of this process that came first waits for
-	// the same budget.
+	// ReasonQueue means that an earlier call of this process waits for the same
+	// budget; see Guard.Wait.
 	ReasonQueue Reason = "queue"
 )
 
-// RefusedError says which budget refused a call, how short it was and when to
-// come back. A refused call was not charged and must not be made. Of several
-// budgets it names the one that frees last.
+// RefusedError says why a call was refused and when to try again. If several
+// budgets refuse a call, it names the one with the latest RetryAt. A refused
+// call was not charged and must not be made.
 type RefusedError struct {
 	Account string
-	Key     string
-	Budget  string // empty: a cooldown of the whole account
+	Key     string // as in Call
+	Budget  string // empty for a cooldown of the whole account
 	Method  string
-	Units   Units  // what the call costs
-	Caller  Caller // on whose behalf it was
+	Units   Units // the cost of the call
+	Caller  Caller
 	Reason  Reason
-	Detail  string // what the upstream said, for a cooldown
+	Detail  string // the reason of a cooldown, as set with it
 
-	Measure   Measure
-	Limit     Units
-	Used      Units // what the window holds, which may exceed Limit; 0 for ReasonQueue and a cooldown of the account
-	Remaining Units // for this call, never negative: what is kept for others is not
-	Kept      Units // of the limit, for the floors of other regions
-	Needed    Units
+	Measure   Measure // what the numbers below count
+	Limit     Units   // the budget's limit; 0 for a cooldown of the account
+	Used      Units   // what the window holds, which may exceed Limit; 0 for ReasonQueue and a cooldown of the account
+	Remaining Units   // what this call could have used, without Kept; never negative
+	Kept      Units   // the part of Limit reserved by the floors of other regions
+	Needed    Units   // what the call would have used
 
-	// RetryAt is the first instant, on the ledger's clock, at which this call
-	// would be admitted if nobody else spent; others may, so it is a lower
-	// bound. RetryAfter is the same from the moment of the refusal.
-	// It is never later than now plus the budget's window, or a cooldown's end.
-	RetryAt    time.Time
+	// RetryAt is the earliest time, on the ledger's clock, at which the call
+	// could be admitted: exact if nothing else is spent, otherwise a lower
+	// bound. It is at most one window away, or the end of the cooldown.
+	RetryAt time.Time
+	// RetryAfter is how long RetryAt was away at the time of the refusal.
 	RetryAfter time.Duration
 
-	// Ahead is how far the newest entry of the log is stamped ahead of the
-	// ledger's clock, when by more than MaxStepBack, else 0: the clock was once
-	// wrong, and RetryAt does not hold until the log is restamped.
+	// Ahead is how far the timestamp of the log's newest entry is ahead of the
+	// ledger's clock, or 0 if that is at most MaxStepBack. If it is not 0, the
+	// clock was wrong at some time and RetryAt is not reliable; see
+	// Guard.Restamp.
 	Ahead time.Duration
 }
 
-// Error returns what Short does, and when to come back.
+// Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
 	switch {
@@ -113,8 +115,7 @@ func (e *RefusedError) Error() string {
 	return e.Short() + "; " + when
 }
 
-// Short names the budget, what is left and what is needed, or what else holds
-// the call: Error without the time at which to come back.
+// Short says why the call was refused, without the time at which to try again.
 func (e *RefusedError) Short() string {
 	switch e.Reason {
 	case ReasonCooldown:
@@ -137,21 +138,22 @@ func (e *RefusedError) Short() string {
 	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, kept, e.Method, e.Needed)
 }
 
-// Is reports that every RefusedError is ErrRefused.
+// Is reports whether target is ErrRefused.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// NeverFitsError says which limit a call exceeds all by itself.
+// NeverFitsError says that a call costs more than a budget's whole limit, so
+// that it can never be admitted.
 type NeverFitsError struct {
 	Account string
 	Budget  string
 	Method  string
-	Measure Measure
+	Measure Measure // what the numbers below count
 	Limit   Units
-	Kept    Units // of the limit, always, for the floors of other regions
-	Needed  Units
+	Kept    Units // the part of Limit always reserved by the floors of other regions
+	Needed  Units // what the call would use
 }
 
-// Error names the limit and the cost.
+// Error names the budget, its limit and the cost, and says what to change.
 func (e *NeverFitsError) Error() string {
 	if e.Kept > 0 {
 		return fmt.Sprintf("%s allows %d %s and keeps %d of them for other regions, %s needs %d and never fits; lower its cost or the floors, or raise the limit",
@@ -161,27 +163,26 @@ func (e *NeverFitsError) Error() string {
 		e.Budget, e.Limit, e.Measure, e.Method, e.Needed)
 }
 
-// Is reports that every NeverFitsError is ErrNeverFits.
+// Is reports whether target is ErrNeverFits.
 func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 
-// MaxUnix is the last instant that RFC 3339 and JSON can write, in seconds
-// since 1970: 9999-12-31T23:59:59Z. No cooldown ends later.
+// MaxUnix is the last second that RFC 3339 can represent, as Unix time:
+// 9999-12-31T23:59:59Z. No cooldown ends later.
 const MaxUnix = 253402300799
 
-// stamp writes a time in RFC 3339 and UTC, rounded up to a second, so that a
-// caller that comes back then is not early. MaxUnix is the latest it writes. Like
-// inWords it is what package human of costs does, which this package cannot
-// import.
+// stamp formats t as RFC 3339 in UTC, rounded up to a second, so that a caller
+// that retries then is not early. It is at most MaxUnix. stamp and inWords
+// repeat package costs/human, which this package cannot import.
 func stamp(t time.Time) string {
 	t = time.Unix(min(t.Add(time.Second-1).Unix(), MaxUnix), 0)
 	return t.UTC().Format(time.RFC3339)
 }
 
-// far is a duration that is not counted any more: the difference of two times is
-// never more than 292 years, however far apart they are.
+// far is the longest duration that inWords spells out. time.Time.Sub saturates
+// at 292 years, so a longer one may be wrong.
 const far = 290 * 365 * 24 * time.Hour
 
-// inWords writes a duration rounded up: 250ms, 12s, 3m5s, 3h12m.
+// inWords formats a duration rounded up: 250ms, 12s, 3m5s, 3h12m.
 func inWords(d time.Duration) string {
 	unit := time.Second
 	switch {
@@ -197,8 +198,8 @@ func inWords(d time.Duration) string {
 	return shortDuration((d + unit - 1).Truncate(unit))
 }
 
-// printable returns text from outside fit for a terminal: control characters
-// and direction marks escaped, at most 200 bytes.
+// printable returns at most 200 bytes of untrusted text with control characters
+// and direction marks escaped, so that it is safe on a terminal.
 func printable(s string) string {
 	if len(s) > 200 {
 		s = strings.ToValidUTF8(s[:200], "") + "…"

@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// Grant is an admitted spend. A nil Grant settles and refunds to nothing. Its
-// methods go through even when the caller's context is done, because what
-// they say is already true.
+// Grant is an admitted call. Settle and Refund correct what was charged for it.
+// They ignore the cancellation of their context, because the correction is due
+// even if the caller has given up. All methods are safe for concurrent use, and
+// no-ops on a nil Grant.
 type Grant struct {
 	guard *Guard
 	plan  *plan
@@ -22,7 +23,7 @@ type Grant struct {
 	settled  bool // to units
 }
 
-// ID returns the id of the entry, as logs show it, and "" for a nil Grant.
+// ID returns the id of the ledger entry, as ration log shows it.
 func (g *Grant) ID() string {
 	if g == nil {
 		return ""
@@ -38,10 +39,11 @@ func (g *Grant) recorded() Receipt {
 	return r
 }
 
-// Balances returns the budgets that the call was charged to, in the guard's
-// order, as they stood right after the grant: read in the step that granted it.
-// Cooldown and Floors are not set. It is empty for a nil Grant, for a call that
-// no budget covers, and for one that was granted without the ledger.
+// Balances returns the balances of the budgets that the call was charged to, in
+// the guard's order, as they were right after the grant. They need no further
+// request to the ledger. Cooldown and Floors are not set. The result is empty
+// for a call that no budget covers or that was granted while the ledger was
+// down.
 func (g *Grant) Balances() []Balance {
 	if g == nil || len(g.held) == 0 || len(g.held) != len(g.plan.charges) {
 		return nil
@@ -59,8 +61,8 @@ func (g *Grant) Balances() []Balance {
 	return balances
 }
 
-// Tightest returns the balance of the budget that had the least left after the
-// grant, and false when Balances is empty.
+// Tightest returns the balance with the least Remaining among Balances, and
+// false if there are none.
 func (g *Grant) Tightest() (tightest Balance, ok bool) {
 	for _, b := range g.Balances() {
 		if !ok || b.Remaining < tightest.Remaining {
@@ -70,9 +72,9 @@ func (g *Grant) Tightest() (tightest Balance, ok bool) {
 	return tightest, ok
 }
 
-// Settle corrects the entry to what the call really cost, 0 to MaxUnits; the
-// last Settle or Refund holds. More than the limits allow is recorded all the
-// same. ErrStays says that it came too late to lower.
+// Settle changes the charge to what the call really cost, 0 to MaxUnits, even
+// if that exceeds a limit. The last Settle or Refund applies. Settle returns
+// ErrStays if it is too late to lower the charge.
 func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g == nil {
 		return nil
@@ -93,8 +95,9 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	return opError("settle", err)
 }
 
-// Refund gives the units of a call back that was never sent. A call that may
-// have reached the upstream must not be refunded.
+// Refund returns the units of a call that was never sent. A call that may have
+// reached the upstream must not be refunded. Refund returns ErrStays if it is
+// too late.
 func (g *Grant) Refund(ctx context.Context) error {
 	if g == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // Guard charges calls to the budgets that cover them. It is safe for
-// concurrent use, and many Guards, in one process or in many, may share a
+// concurrent use. Any number of Guards, in any number of processes, may share a
 // ledger.
 type Guard struct {
 	ledger   Ledger
@@ -59,23 +59,24 @@ type plan struct {
 type planKey struct{ account, method, lane, region string }
 
 // MaxCoverages is how many different coverages the budgets of one account may
-// have, one for each floor included: a ledger keeps a list for each.
+// have. Each floor has a coverage of its own.
 const MaxCoverages = 64
 
 // maxPlans bounds the remembered plans: methods and regions may come from
 // outside.
 const maxPlans = 1024
 
-// Options are for NewGuard; nil is the default.
+// Options are the options of NewGuard. The zero value is the default.
 type Options struct {
-	// History is, by account, how long the ledger keeps entries at least, so
-	// that they can be listed: 0 to MaxHistory. 0 keeps them for as long as a
-	// budget's window needs them, see Ledger.
+	// History is the least time for which the ledger keeps the entries of each
+	// account, so that they can be listed: 0 to MaxHistory. With 0 the ledger
+	// keeps them only for as long as a budget's window needs them.
 	History map[string]time.Duration
 }
 
-// NewGuard returns a guard that charges calls to budgets in ledger. It
-// reports every mistake in the budgets at once.
+// NewGuard returns a Guard that charges calls to budgets and records them in
+// ledger. A nil *Options is the default. The error lists every mistake in the
+// budgets and options.
 func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
@@ -129,33 +130,34 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	return g, nil
 }
 
-// Spend charges call to every budget that covers it, or to none, and never
-// waits. A call that no budget covers is granted and recorded. The error is a
-// *RefusedError (errors.Is ErrRefused), a *NeverFitsError, ErrBadCall,
-// ErrLedgerDown, ErrLedgerConfig, ErrInDoubt, or the context's; with
-// an error the call must not be made.
+// Spend charges call to every budget that covers it, and returns at once. A
+// call that no budget covers is granted and recorded.
+//
+// If Spend returns an error, the call must not be made. The error is a
+// *RefusedError, a *NeverFitsError, the context's error, or wraps ErrBadCall,
+// ErrLedgerDown, ErrLedgerConfig, ErrLedgerLost or ErrInDoubt.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	return g.spend(ctx, &call, g.plan(&call), manner{})
 }
 
-// record charges a call that has been sent without being charged before, whatever
-// the budgets say.
+// record charges a call that has been sent without being charged before,
+// whatever the budgets say.
 func (g *Guard) record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), manner{force: true})
 }
 
-// Note is an adjustment of an account's log that is not a call.
+// Note is an adjustment of an account's log that is not a call: a remark, usage
+// by programs that do not share the ledger, or a correction.
 type Note struct {
 	Call            // Units may be 0
-	Calls Units     // counted by budgets that count calls, 0 to MaxUnits
-	Kind  EntryKind // EntryNote or EntryCorrection; the zero value is EntryNote
+	Calls Units     // what budgets that count calls add, 0 to MaxUnits
+	Kind  EntryKind // EntryNote or EntryCorrection; the zero value means EntryNote
 }
 
-// Note records an adjustment: a remark (no units, no calls), what others have
-// spent, or a correction. Every budget that covers it counts it. It is never
-// refused, and cannot be settled or refunded.
+// Note records an adjustment that is not a call. It counts for every budget
+// that covers it. It is never refused, and cannot be settled or refunded.
 func (g *Guard) Note(ctx context.Context, note Note) error {
 	note.Caller = note.Caller.or(CallerFrom(ctx))
 	_, err := g.spend(context.WithoutCancel(ctx), &note.Call, g.plan(&note.Call), note.manner())
@@ -212,8 +214,8 @@ func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*
 	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
 }
 
-// refusedFor returns a ledger's answer to a call; a refusal then says whose call
-// it was.
+// refusedFor returns a ledger's answer to a call; a refusal then says whose
+// call it was.
 func refusedFor(call *Call, err error) error {
 	no, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -254,8 +256,9 @@ func (g *Guard) plan(call *Call) *plan {
 	return made
 }
 
-// Retention returns how long the ledger keeps an account's entries for what the
-// guard asks of it, and 0 when it asks counters alone, which need no entries.
+// Retention returns how long the ledger keeps an account's entries to serve
+// this guard. It is 0 if all budgets of the account have Counter windows, which
+// need no entries, and there is no Options.History.
 func (g *Guard) Retention(account string) time.Duration {
 	longest := g.history[account]
 	exact := longest > 0
@@ -269,7 +272,7 @@ func (g *Guard) Retention(account string) time.Duration {
 	return Retention(longest)
 }
 
-// Ledger returns the ledger that the guard charges.
+// Ledger returns the ledger that was passed to NewGuard.
 func (g *Guard) Ledger() Ledger { return g.ledger }
 
 // Covering returns the budgets that call would be charged to.
@@ -283,14 +286,15 @@ func (g *Guard) Covering(call Call) []Budget {
 	return covering
 }
 
-// Cool sets a cooldown that all processes on the ledger share.
+// Cool sets a cooldown, which refuses calls in all processes that share the
+// ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.forget()
 	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
-// Uncool lifts a cooldown before its time: of a budget, or with an empty name
-// of the whole account.
+// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
+// account.
 func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
 	defer g.refusals.forget()
 	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))

@@ -7,124 +7,131 @@ import (
 	"time"
 )
 
-// Ledger records spends and admits them. Every process that shares a quota
-// must use the same one. Implementations are safe for concurrent use; the
-// suite in package ledgertest holds each of them to what follows.
+// Ledger records spends and decides whether to admit them. All processes that
+// use a quota must share one ledger. Implementations are safe for concurrent
+// use. Package ledgertest tests what follows.
 //
-// A ledger keeps one log of all calls for each account, and for each
-// (account, key) of a keyed call. A budget is a question asked of that log:
-// which calls, since when, at most how many. Limits, windows and coverages
-// travel with each request, so nothing about them need be set up, and a
-// change holds at once over what is recorded. Every entry counts for every
-// budget that covers it, whether or not the process that spent it knew of that
-// budget. A coverage not seen before is answered from the log.
+// A ledger keeps one log for each account, and one for each account and key of
+// keyed calls. A budget is a query on such a log: which calls count, since
+// when, and how much they may add up to. Each request carries the limits,
+// windows and coverages that apply to it. A ledger therefore needs no setup,
+// and a change applies at once to what is already recorded. Every entry counts
+// for every budget that covers it, even for budgets that the spending process
+// did not know. The totals of a new coverage are computed from the log.
 //
 // A Counter window is answered from two counts and the start of their period,
-// whatever the number of calls. A log that has only ever been asked Counter
-// windows, and no History, keeps no entries: nothing but those counts. A
-// coverage it has not seen before then starts at zero, and so does a window of
-// another kind, from which on the log keeps entries. Such a log settles by
-// what Receipt.Recorded says. It cannot look up an answer that was
-// lost: a spend whose answer was lost is ErrInDoubt, and so is a lower Settle.
+// whatever the number of calls. A log that has only ever served Counter
+// windows, without Batch.History, keeps these counts and no entries. In such a
+// log:
 //
-// A log keeps its entries for as long as the longest window in use can see
-// them, or for Batch.History if that is longer, plus an eighth and at least two
-// minutes (see Retention). A window is in use until no request has asked it for
-// twice its horizon and for a day.
+//   - a new coverage starts at zero;
+//   - the first window of another kind starts at zero too, and from then on the
+//     log keeps entries;
+//   - Settle and Refund rely on Receipt.Recorded;
+//   - a lost answer cannot be looked up, so the Spend, or the Settle to a lower
+//     cost, returns ErrInDoubt.
 //
-// The ledger's own clock is the authority. Stamps are whole microseconds and
-// strictly increasing within a log: when the clock has not moved, or has
-// stepped back, an entry is stamped one microsecond after the newest. A clock
-// that steps back by up to MaxStepBack frees nothing early. Entries stamped
-// further ahead of the clock than that count in every window until the clock
-// reaches them; answers then say how far ahead the newest is (Ahead), and
-// Restamp repairs it. No RetryAt is then later than now plus the longest window
-// of the request's charges, or the end of a cooldown; while no stamp is further
-// ahead than MaxStepBack it is exact, and may be later by that much.
+// A log keeps an entry for as long as the longest window in use can see it, or
+// for Batch.History if that is longer, and then for the slack that Retention
+// adds. A window is in use until no request has named it for a day and for
+// twice its Horizon.
 //
-// Errors of every method: ErrLedgerDown when nothing was done, ErrInDoubt when
-// that is not known, ErrLedgerConfig when somebody must mend something,
-// the context's own error when it ended first and nothing was done.
+// The ledger's own clock decides; the clocks of its clients do not matter.
+// Timestamps are whole microseconds and strictly increasing within a log: if
+// the clock has not advanced, or has stepped back, a new entry is one
+// microsecond later than the newest one. A clock that steps back by up to
+// MaxStepBack frees no units early. Entries whose timestamps are further ahead
+// count in every window until the clock reaches them. Answers then report how
+// far ahead the newest one is (Ahead), and Restamp repairs the log.
+//
+// RetryAt in a refusal is never later than the longest window of the request's
+// charges from now, or the end of a cooldown. It is exact unless timestamps are
+// ahead of the clock; if they are, by up to MaxStepBack, it may be late by as
+// much.
+//
+// All methods return an error that wraps ErrLedgerDown if nothing was done,
+// ErrInDoubt if that is not known, or ErrLedgerConfig if the configuration must
+// be corrected first. They return the context's error if the context ended
+// before anything was done.
 type Ledger interface {
-	// Spend decides the requests of one batch, in order, in one atomic step;
-	// each sees those admitted before it. A request is admitted when every
-	// one of its charges fits and no cooldown holds it; then one entry is
-	// recorded. Otherwise nothing of it is written. There is one Answer a
-	// request: its Err is nil (granted), a *RefusedError, a *NeverFitsError,
-	// or an ErrBadCall.
+	// Spend decides the requests of a batch in order, in one atomic step; each
+	// request sees those admitted before it. A request is admitted if all of
+	// its charges fit and no cooldown is in force, and is then recorded as one
+	// entry. A refused request writes nothing. Spend returns one Answer for
+	// each request. Its Err is nil if the request was granted, or else a
+	// *RefusedError, a *NeverFitsError or an ErrBadCall. An error returned
+	// instead of answers applies to the whole batch.
 	//
-	// A batch with an id that was granted before (Batch.Client is not 0) is
-	// answered as it was then and not charged again; its refusals are decided
-	// afresh. The ledger remembers the last batch of each client, for ten
-	// minutes at least. A client sends its batches in the order of their Seq;
-	// how an older one is answered is not laid down.
-	//
-	// An error instead of answers concerns the whole batch.
+	// Spend is idempotent for a batch with a Client: requests that were granted
+	// before get the same answers and are not charged again, and refused ones
+	// are decided anew. The ledger remembers the last batch of each client for
+	// at least ten minutes. A client sends its batches in the order of Seq; the
+	// answer to an older batch is unspecified.
 	Spend(ctx context.Context, batch *Batch) ([]Answer, error)
 
-	// Settle changes the entry of a grant to what the call really cost, which may be
-	// more than the limits allow. An entry that has left the log is left alone.
-	// Beyond MaxSettle newer entries a lower cost is declined with ErrStays,
-	// and of a higher one the difference becomes a new entry; a late retry may
-	// add the difference twice. A log without entries changes its counts by the
-	// difference to Receipt.Recorded.
+	// Settle changes the entry of a grant to what the call really cost, even if
+	// that exceeds a limit. It is a no-op if the entry is no longer in the log.
+	// If more than MaxSettle entries are newer, Settle returns ErrStays for a
+	// lower cost and records the difference to a higher cost as a new entry; a
+	// late retry may then add the difference twice. A log without entries
+	// changes its counts by the difference to Receipt.Recorded.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
-	// Refund takes the entry of a call that was never sent out of all that counts:
-	// no units, no call. It is declined with ErrStays as Settle is.
+	// Refund makes the entry of a call that was never sent count neither units
+	// nor as a call. It returns ErrStays if more than MaxSettle entries are
+	// newer.
 	Refund(ctx context.Context, receipt Receipt) error
 
-	// Standings answers, for each charge, what its window holds now. It
-	// writes nothing and creates nothing.
+	// Standings returns the state of each charge's window, all at one time. It
+	// writes nothing.
 	Standings(ctx context.Context, account, key string, charges []*Charge) ([]Standing, error)
 
-	// Entries yields the entries of one log that were stamped at or after
-	// Since and before Until, oldest first, or newest first with Newest. It
-	// reads them in pages, so that a long log never stops the spending; the
-	// first n cost what reading n costs, whatever the length of the log. An
-	// error ends it.
+	// Entries yields the entries that query selects, in the order of their
+	// timestamps. It reads them in pages, so that a long log never delays
+	// spends; the cost of the first n entries does not depend on the length of
+	// the log. It stops after yielding an error.
 	Entries(ctx context.Context, query Query) iter.Seq2[Entry, error]
 
-	// Sums yields what the entries that Entries would yield add up to: one Sum
-	// for each kind, method and caller among them, and with PerClient for each
-	// client too, in no order. A log that keeps no entries has none. It reads
-	// in pages as Entries does, so entries that are added or settled meanwhile
-	// may be missed, and holds no more in memory than the sums and a page. It
-	// yields every sum, or an error alone.
+	// Sums adds up the entries that query selects and yields each Sum, in no
+	// particular order. A log without entries has no sums. Like Entries it
+	// reads in pages, so it may miss entries that are added or settled
+	// meanwhile. Memory holds the sums and one page. Sums yields either all
+	// sums or only an error.
 	Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 
-	// SetCooldown stops a budget, or with an empty Budget the account, for a
-	// time counted from the ledger's now (For), or until a time on its clock
-	// (Until). A later end replaces an earlier one, never the reverse.
+	// SetCooldown sets a cooldown. If one is already in force, the later end
+	// applies.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
-	// ClearCooldown lifts what SetCooldown set.
+	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of
+	// the account. It is a no-op if there is none.
 	ClearCooldown(ctx context.Context, account, budget string) error
 
-	// Keys yields the keys that have a log in an account, in no order. Keys
-	// added or dropped meanwhile may be missed. An error ends it.
+	// Keys yields the keys of an account that have a log, in no particular
+	// order. It may miss keys that are added or removed meanwhile. It stops
+	// after yielding an error.
 	Keys(ctx context.Context, account string) iter.Seq2[string, error]
 
-	// Restamp gives every entry of one log that is stamped ahead of the
-	// ledger's clock a stamp that is not, or is ahead by no more microseconds
-	// than there are such entries, and returns how many it changed. Their order
-	// stays. A receipt of a restamped entry no longer finds it, so that its
-	// Settle is a no-op. With an empty key it also shortens the account's
-	// cooldowns: one that was set for a time (Cooldown.For) ends no later than
-	// that long from now. It is idempotent.
+	// Restamp gives each entry of a log that is ahead of the ledger's clock a
+	// new timestamp, and returns how many entries it changed. The new
+	// timestamps are not ahead, or by no more microseconds than there are such
+	// entries, and keep the entries in order. Receipts of changed entries
+	// become invalid: Settle is a no-op for them. With an empty key, Restamp
+	// also shortens the account's cooldowns that were set with Cooldown.For, so
+	// that none ends later than For from now. It is idempotent.
 	Restamp(ctx context.Context, account, key string) (int, error)
 
-	// Close releases what the ledger holds. Calls in flight may fail.
+	// Close releases the resources of the ledger. Calls in flight may fail.
 	Close() error
 }
 
-// RealTimeLedger is a Ledger that knows whether its clock is real. A Guard
-// remembers refusals for up to a second if its ledger is on real time. A
-// decorator implements it by calling the function RealTime on the ledger that
-// it wraps.
+// RealTimeLedger is a Ledger that knows whether it is on real time or on a
+// test's clock. A Guard caches refusals, for up to a second, only if its ledger
+// is on real time. A decorator implements RealTimeLedger by calling the
+// function RealTime with the ledger that it wraps.
 type RealTimeLedger interface {
 	Ledger
-	// RealTime reports whether the ledger reads a real clock, not a test's.
+	// RealTime reports whether the ledger's clock is real.
 	RealTime() bool
 }
 
@@ -134,36 +141,35 @@ func RealTime(l Ledger) bool {
 	return ok && real.RealTime()
 }
 
-// MaxStepBack is how far the ledger's clock may step back without freeing
-// anything early, and how far stamps may be ahead of it without a word.
+// MaxStepBack is how far a ledger's clock may step back without freeing units
+// early. Timestamps that are ahead of the clock by no more are not reported.
 const MaxStepBack = 2 * time.Minute
 
-// Retention returns how long a log keeps an entry that matters to a window for
-// horizon: an eighth longer, and at least MaxStepBack.
+// Retention returns how long a log keeps an entry that a window can see for
+// horizon: longer by an eighth of it, and by MaxStepBack at least.
 func Retention(horizon time.Duration) time.Duration {
 	return horizon + max(horizon/8, MaxStepBack)
 }
 
-// MaxSettle is how many entries may be newer than one that is settled or
-// refunded in place: running totals behind it are rewritten, and a ledger that
-// others wait for bounds that work.
+// MaxSettle is the most entries that may be newer than one that is settled or
+// refunded. It bounds the running totals that a ledger must rewrite while other
+// spends wait.
 const MaxSettle = 256
 
-// Batch is one or more requests on one log, decided in one step.
+// Batch is a list of requests on one log, decided in one step.
 type Batch struct {
 	Account string
 	Key     string
 
-	// Client and Seq identify the batch: request i has the id (Client, Seq+i).
-	// A Client of 0 leaves the naming to the ledger; such a batch must not
-	// be sent twice. Client ids come from NewClient; the Seq of a later batch is greater
-	// than the ids of all before it.
+	// Client and Seq identify the requests: request i has the ID {Client,
+	// Seq+i}. Client comes from NewClient, and Seq is greater than that of any
+	// earlier request of the client. If Client is 0, the ledger chooses the
+	// ids, and the batch must not be sent twice.
 	Client uint64
 	Seq    uint64
 
-	// History is how long the log keeps its entries at least, whatever the
-	// windows, so that they can be listed. 0 asks for no more than the windows
-	// need; it is at most MaxHistory.
+	// History is the least time for which the log keeps its entries, so that
+	// they can be listed: 0 to MaxHistory. 0 keeps them as the windows need.
 	History time.Duration
 
 	Requests []Request
@@ -172,26 +178,26 @@ type Batch struct {
 // MaxHistory is the longest Batch.History.
 const MaxHistory = 400 * 24 * time.Hour
 
-// Request is one call as a ledger sees it.
+// Request is one call, note or correction as a ledger sees it.
 type Request struct {
 	Method  string
 	Units   Units
 	Caller  Caller
-	Charges []*Charge // shared and read-only; none: granted, and recorded
+	Charges []*Charge // shared between requests and read-only; if empty, the request is granted and recorded
 
-	// Force records a call that has happened already, whatever limits and
-	// cooldowns say. A forced request may cost 0 units.
+	// Force records the request whatever limits and cooldowns say, for example
+	// because the call was already made. A forced request may cost 0 units.
 	Force bool
 
-	// Kind is EntryCall, EntryNote or EntryCorrection; the latter two must be
-	// forced. Their entry counts Units, and Calls calls (0 to MaxUnits), and
-	// their receipt is not for Settle. Calls is not read for an EntryCall, which
-	// counts one.
-	Kind  EntryKind
+	// Kind is EntryCall, EntryNote or EntryCorrection. A note or a correction
+	// must be forced, and its receipt must not be settled.
+	Kind EntryKind
+	// Calls is how many calls a note or a correction counts as, 0 to MaxUnits.
+	// It is ignored for an EntryCall, which counts as one.
 	Calls Units
 }
 
-// Count returns how many calls the request counts.
+// Count returns how many calls the request counts as.
 func (r *Request) Count() Units {
 	if r.Kind == EntryCall {
 		return 1
@@ -199,33 +205,34 @@ func (r *Request) Count() Units {
 	return r.Calls
 }
 
-// Charge is a budget as a ledger sees it: a question about the log.
+// Charge is a budget as a ledger sees it: a query on the log, with a limit.
 type Charge struct {
-	Budget   string // its name, for refusals and cooldowns
+	Budget   string // the budget's name, for refusals and cooldowns
 	Coverage *Coverage
 	Limit    Units
 	Window   Window
 
-	// Floors is what is kept for others: the amount must fit into
-	// Limit less what each coverage, a part of the charge's, has not used yet of
-	// its floor in the same window. NewGuard makes them from a Budget's, without
-	// the floor of the caller's own region. A counter window has none.
+	// Floors reserve parts of Limit: the request must leave the part of each
+	// floor that its coverage has not used yet in the window. For a budget with
+	// floors, a Guard lists those of all regions but the caller's own. A
+	// Counter window has none.
 	Floors []Floor
-	// FloorUntil is, on a calendar window, how long before Day.Next the floors
-	// of the day end, in whole microseconds; 0 keeps them to the end. Within
-	// the margins around a boundary a call must then fit the day that ends
-	// without its floors, and the day that begins with all of its own.
+	// FloorUntil ends the floors of a calendar window this long before
+	// Day.Next, in whole microseconds; 0 keeps them until the end. Within the
+	// margins around a boundary, a request must fit the ending window without
+	// floors and the next window with all of its floors.
 	FloorUntil time.Duration
 }
 
-// Floor is what is kept for the calls of a coverage, in what the charge counts.
+// Floor reserves a part of a limit for the calls of a coverage, which is part
+// of the charge's.
 type Floor struct {
 	Coverage *Coverage
-	Units    Units // 1 to the limit
+	Units    Units // in what the charge counts, 1 to its Limit
 }
 
-// always returns what of the limit is kept even when nothing is used: what
-// others use of their floors leaves no more for the rest.
+// always returns the part of the limit that calls outside the floors can never
+// use: units of a floor are either reserved or used.
 func (c *Charge) always() (kept Units) {
 	if c.FloorUntil == 0 {
 		for _, floor := range c.Floors {
@@ -235,26 +242,23 @@ func (c *Charge) always() (kept Units) {
 	return kept
 }
 
-// Answer is the decision on one request: a Receipt when Err is nil, and how
-// each of its charges stands after it, in their order.
+// Answer is the decision on one request. If Err is nil, the request was granted
+// and Receipt identifies its entry.
 type Answer struct {
 	Receipt Receipt
-	Held    []Held
+	Held    []Held // one for each charge, in order; may be empty for a repeated batch or without a ledger
 	Err     error
 }
 
-// Held is what the window of one charge holds right after a grant, read in the
-// step that granted it. A batch that was decided before (see Spend), or was
-// granted without the ledger, may have none.
+// Held is what the window of one charge holds right after a grant.
 type Held struct {
 	Used    Units
-	Kept    Units         // of the limit, for floors of other regions
-	FreesIn time.Duration // from Receipt.At until the next units return; 0 when nothing is used
+	Kept    Units         // the part of the limit reserved by floors of other regions
+	FreesIn time.Duration // from Receipt.At until the next units become free; 0 if none are used
 }
 
-// Check returns an ErrBadCall for a request that no ledger may record, a
-// *NeverFitsError for one that costs more than a limit, and nil otherwise.
-// Ledgers call it for each request before they decide.
+// Check returns an ErrBadCall if the request is malformed, or a *NeverFitsError
+// if it costs more than a limit. Ledgers call it before they decide a request.
 func (r *Request) Check(account string) error {
 	least := Units(1)
 	if r.Force {
@@ -281,18 +285,18 @@ func (r *Request) Check(account string) error {
 	return nil
 }
 
-// MaxLabel bounds a method, lane, job or region, in bytes.
+// MaxLabel is the most bytes in a method, lane, job or region.
 const MaxLabel = 128
 
-// MaxReason bounds the reason of a cooldown, in bytes. Ledgers truncate longer
-// ones.
+// MaxReason is the most bytes in the reason of a cooldown. Ledgers truncate
+// longer ones.
 const MaxReason = 200
 
-// MaxClockSkew is the largest difference between the clocks of a ledger and its
-// hosts that needs no warning.
+// MaxClockSkew is the largest difference between the clocks of a ledger and a
+// host for which doctor gives no warning.
 const MaxClockSkew = time.Minute
 
-// Check returns an ErrBadCall for a batch whose log cannot be named.
+// Check returns an ErrBadCall if the account, key or history is malformed.
 func (b *Batch) Check() error {
 	if b.Account == "" {
 		return fmt.Errorf("%w: no account; name the upstream project whose quota it is", ErrBadCall)
@@ -306,7 +310,7 @@ func (b *Batch) Check() error {
 	return nil
 }
 
-// opError adds the operation to an error, once.
+// opError adds the operation to an error. It returns nil for nil.
 func opError(op string, err error) error {
 	if err == nil {
 		return nil

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// WindowKind is one of the ways in which a budget forgets what was spent.
+// WindowKind is a kind of Window.
 type WindowKind uint8
 
-// The kinds of window. The zero WindowKind is no window.
+// The kinds of window. The zero WindowKind is invalid.
 const (
 	KindSliding WindowKind = iota + 1
-	KindDaily
+	KindDaily              // calendar windows: Daily and Monthly
 	KindCounter
 )
 
-// DefaultMargin is how far the upstream's clock and the ledger's may be apart
-// around the boundary of a day before a call could count into the wrong one.
+// DefaultMargin is the margin of a calendar window: the largest difference
+// between the clocks of the upstream and the ledger that is harmless at the
+// boundary of a day or month.
 const DefaultMargin = 30 * time.Second
 
 // The longest and shortest calendar windows, without their margins: clocks are
@@ -29,8 +30,9 @@ const (
 	minMonth = 28*24*time.Hour - 90*time.Minute
 )
 
-// Window says over which time a budget counts. Make one with Sliding, Daily,
-// Monthly or Counter; the zero Window is invalid. Windows are comparable.
+// Window is the time over which a budget counts. Make one with Sliding, Daily,
+// Monthly or Counter; the zero Window is invalid. Windows can be compared
+// with ==.
 type Window struct {
 	kind   WindowKind
 	length time.Duration
@@ -40,66 +42,72 @@ type Window struct {
 	month  bool
 }
 
-// Sliding is the trailing length, exact: an entry leaves the window when its
-// age is length. Lengths are whole microseconds, from 1 ms on.
+// Sliding returns the window of the trailing length. It is exact: an entry
+// counts until its age is length. The length is 1 ms to 400 days, in whole
+// microseconds.
 func Sliding(length time.Duration) Window {
 	return Window{kind: KindSliding, length: length}
 }
 
-// Daily is the calendar day of zone, 23, 24 or 25 hours long: what was spent
-// since local midnight, or since the time of day of At. Within DefaultMargin,
-// or the margin of WithMargin, of the boundary a call must fit both days, so
-// that clocks that differ by less cannot overspend either; a spent day opens
-// again a margin after the boundary.
+// Daily returns the window of the calendar day in zone, which may be 23, 24 or
+// 25 hours long. It begins at midnight, or at the time of day set with At.
+//
+// Within a margin before and after the boundary, a call counts for both days
+// and must fit both. Neither day can then be overspent while the clocks of
+// upstream and ledger differ by less than the margin. A spent day admits calls
+// again one margin after the boundary. The margin is DefaultMargin, or that of
+// WithMargin.
 func Daily(zone *time.Location) Window {
 	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin}
 }
 
-// Monthly is the calendar month of zone, with margins as Daily has them.
+// Monthly returns the window of the calendar month in zone, with the margins of
+// Daily.
 func Monthly(zone *time.Location) Window {
 	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin, month: true}
 }
 
-// At returns a calendar window that begins at a time of day instead of
-// midnight: 0 to 24 hours, in whole minutes.
+// At returns the calendar window w, beginning at a time of day instead of
+// midnight: at least 0 and less than 24 hours, in whole minutes.
 func (w Window) At(timeOfDay time.Duration) Window {
 	w.at = timeOfDay
 	return w
 }
 
-// WithMargin returns a calendar window with another margin, 0 to 1 hour, in
+// WithMargin returns the calendar window w with another margin: 0 to 1 hour, in
 // whole microseconds.
 func (w Window) WithMargin(margin time.Duration) Window {
 	w.margin = margin
 	return w
 }
 
-// Counter estimates the trailing length from two counts: that of the present
-// period, and that of the period before, weighted by how much of it the length
-// still covers. Periods are aligned to the Unix epoch. It takes a few bytes
-// however many calls there are (see Ledger for when there is no log at all).
+// Counter returns a window that estimates the trailing length from two counts:
+// that of the current period, and that of the previous period in proportion to
+// its overlap with the trailing length. Periods are aligned to the Unix epoch.
+// The counts take a few bytes, whatever the number of calls. The length is 1 ms
+// to 400 days, in whole microseconds.
 //
-// The estimate assumes that the calls of the period before were spread evenly.
-// It is wrong by at most what that period held: at a fraction f of the present
-// period a trailing window may really hold (1+f) times the limit, so always
-// less than twice the limit, and calls may be refused that an exact window
-// would admit. Standing.Over is the part by which it may be too low at present.
-// The other windows are exact.
+// The estimate assumes that calls were spread evenly over the previous period.
+// Its error is at most the count of that period. At a fraction f of the current
+// period the trailing length may really hold up to 1+f times the limit, always
+// less than twice the limit. The estimate may also refuse calls that an exact
+// window would admit. Balance.Over is the error that is possible at present.
 func Counter(length time.Duration) Window {
 	return Window{kind: KindCounter, length: length}
 }
 
-// Kind returns what kind of window w is.
+// Kind returns the kind of window.
 func (w Window) Kind() WindowKind { return w.kind }
 
-// Length returns the length of a sliding or counter window, and 0 for a daily one.
+// Length returns the length of a Sliding or Counter window, and 0 for a
+// calendar window.
 func (w Window) Length() time.Duration { return w.length }
 
-// Estimate reports whether what w counts is an estimate.
+// Estimate reports whether w is a Counter window, whose contents are estimated.
 func (w Window) Estimate() bool { return w.kind == KindCounter }
 
-// Horizon returns how long an entry can matter to w. A ledger keeps its
-// entries at least so long.
+// Horizon returns how old an entry can be and still count. A ledger keeps its
+// entries for at least that long.
 func (w Window) Horizon() time.Duration {
 	switch w.kind {
 	case KindDaily:
@@ -113,8 +121,8 @@ func (w Window) Horizon() time.Duration {
 	return w.length
 }
 
-// since returns from when on entries count at an instant, and the zero time for
-// an estimate.
+// since returns the time from which entries count at a given time, or the zero
+// time for an estimate.
 func (w Window) since(at time.Time) time.Time {
 	switch w.kind {
 	case KindSliding:
@@ -125,7 +133,7 @@ func (w Window) since(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// shortest returns how long a calendar window lasts at least between its margins.
+// shortest returns the least time between the margins of a calendar window.
 func (w Window) shortest() time.Duration {
 	if w.month {
 		return minMonth - 2*w.margin
@@ -133,7 +141,7 @@ func (w Window) shortest() time.Duration {
 	return minDay - 2*w.margin
 }
 
-// String returns the window as costs.yaml writes it: 24h,
+// String returns the window as it is written in costs.yaml: 24h,
 // {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}.
 func (w Window) String() string {
 	switch w.kind {
@@ -176,20 +184,20 @@ func (w Window) check() error {
 	return nil
 }
 
-// Day is a calendar window around one instant: a day, or a month. Calls
-// stamped at or after Since count; from Opens on the window is the next one's,
-// which counts from Next, and so on to Reopens. Since and Next lie a margin
-// before their boundaries and Opens and Reopens a margin after, so that a call
-// near a boundary counts into both.
+// Day describes the calendar day or month that a window covers at a given time,
+// and the next one. Start, Opens and Reopens are one margin after a boundary,
+// Since and Next one margin before it, so a call between them counts for both
+// sides of the boundary.
 type Day struct {
-	Start   time.Time // the window has been this one since then
-	Since   time.Time // what counts now
-	Opens   time.Time // the instant at which the next one takes over
-	Next    time.Time // what counts from Opens on
-	Reopens time.Time // the instant at which the one after that takes over
+	Start   time.Time // when this day began to be the current one
+	Since   time.Time // entries with this timestamp or a later one count for this day
+	Opens   time.Time // when the next day becomes the current one
+	Next    time.Time // entries with this timestamp or a later one count for the next day
+	Reopens time.Time // when the day after the next becomes the current one
 }
 
-// Day returns the calendar window that holds at now: Start <= now < Opens.
+// Day returns the day or month that a calendar window covers at now, so that
+// Start <= now < Opens. It panics for windows of other kinds.
 func (w Window) Day(now time.Time) Day {
 	offset := 0
 	for now.Before(w.boundary(now, offset).Add(w.margin)) {
@@ -208,15 +216,14 @@ func (w Window) Day(now time.Time) Day {
 	}
 }
 
-// between reports whether what is entered at an instant counts into two
-// calendar windows.
+// between reports whether an entry made at a given time counts for two days.
 func (w Window) between(at time.Time) bool {
 	return w.kind == KindDaily && !at.Before(w.Day(at).Next)
 }
 
-// boundary returns the beginning of the calendar window offset windows after
-// the one of now's local date: the first instant at which the zone's clocks
-// show the time of day, or have passed it when they skip it.
+// boundary returns when a calendar window begins: the one offset windows after
+// that of now's local date. It is the first time at which the zone's clocks
+// show the time of day or, if they skip it, a later one.
 func (w Window) boundary(now time.Time, offset int) time.Time {
 	year, month, day := now.In(w.zone).Date()
 	if w.month {
@@ -244,13 +251,13 @@ func (w Window) boundary(now time.Time, offset int) time.Time {
 	return t
 }
 
-// localOffset returns by how much a zone's clocks are ahead of UTC at t.
+// localOffset returns the offset from UTC of t's zone at t.
 func localOffset(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
 }
 
-// shortDuration writes d as people do: 24h, 1m30s, not 24h0m0s.
+// shortDuration formats d without zero parts: 24h rather than 24h0m0s.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
