@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// Balance is what one budget holds at one time of the ledger's clock.
+// Balance is the state of one budget.
 type Balance struct {
 	Budget    Budget
-	Coverage  *Coverage // of the entries that count; see Coverages
-	At        time.Time
-	Since     time.Time // entries stamped at or after this count; zero for an estimate
-	Used      Units     // may exceed the limit, after a call that cost more than its price
-	Over      Units     // of an estimate: how much more than Used the trailing window may really hold
-	Remaining Units     // never negative; part of it may be kept for Floors
-	NextFree  time.Time // when the next units return; zero when nothing is used
-	Cooldown  *Cooldown // nil when none holds
-	Floors    []FloorBalance
-	Ahead     time.Duration // how far the newest entry is stamped ahead of At, when by more than MaxStepBack; see Guard.Restamp
+	Coverage  *Coverage      // which entries count; see Coverages
+	At        time.Time      // the present time on the ledger's clock
+	Since     time.Time      // entries with this timestamp or a later one count; zero for a Counter window
+	Used      Units          // may exceed the limit if a call cost more than its price
+	Over      Units          // for a Counter window, by how much Used may be too low
+	Remaining Units          // never negative; a part may be reserved by Floors
+	NextFree  time.Time      // when the next units become free; zero if none are used
+	Cooldown  *Cooldown      // the cooldown in force, or nil
+	Floors    []FloorBalance // sorted by region
+	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack; see Guard.Restamp
 }
 
-// FloorBalance is how much a region has used of its floor, sorted by region.
+// FloorBalance is the state of one region's floor.
 type FloorBalance struct {
 	Region string
 	Floor  Units
-	Used   Units // may be more than the floor
-	Kept   Units // for calls of the region alone; 0 once the floors of the day have ended
+	Used   Units // by calls of the region; may exceed Floor
+	Kept   Units // the part of Remaining reserved for the region; 0 after Budget.FloorUntil
 }
 
-// Balances returns the balance of every budget, in the order they were given.
-// Budgets of one account are read at one time. Calls with a Key have logs
-// of their own, which it leaves out.
+// Balances returns the balances of all budgets, in the order in which they were
+// passed to NewGuard. The budgets of one account are read at one time. Calls
+// with a Key are not included; see FullestKeys.
 func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 	balances := make([]Balance, len(g.budgets))
 	for account, budgets := range g.accounts {
@@ -99,10 +99,10 @@ func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
 	return balances
 }
 
-// Probe returns nil if call would be granted now, and else what Spend would
-// return. It charges nothing and does not wait. Where several budgets refuse the
-// call it names the first; RetryAt and RetryAfter of a spent budget say when the
-// first units return, which may be too few.
+// Probe checks whether call would be granted now, without charging it. It
+// returns nil or the error that Spend would return, with two differences: if
+// several budgets refuse the call, the *RefusedError names the first, and its
+// RetryAt is when the next units become free, which may be too few.
 func (g *Guard) Probe(ctx context.Context, call Call) error {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	charges := g.plan(&call).charges
@@ -145,9 +145,9 @@ func (c *Charge) refuse(call *Call, s *chargeState) error {
 	return r
 }
 
-// Now returns the time on the ledger's clock, and how far the newest entry of
-// the account is stamped ahead of it, when by more than MaxStepBack, else 0; see
-// Restamp.
+// Now returns the time on the ledger's clock. ahead is how far the newest
+// timestamp in the account's log is ahead of it, or 0 if that is at most
+// MaxStepBack; see Restamp.
 func (g *Guard) Now(ctx context.Context, account string) (now time.Time, ahead time.Duration, err error) {
 	standings, err := g.heldBy(ctx, account, "")
 	if err != nil {
@@ -156,9 +156,10 @@ func (g *Guard) Now(ctx context.Context, account string) (now time.Time, ahead t
 	return standings[0].At, standings[0].Ahead, nil
 }
 
-// Cooldowns returns the cooldowns that hold at the time now of the ledger's
-// clock: the account's own first, then those of its budgets in the guard's
-// order. A budget's that ends before its account's is left out.
+// Cooldowns returns the cooldowns of an account that are in force, and the time
+// on the ledger's clock. The first is that of the whole account, if any; those
+// of its budgets follow in the guard's order, except those that end before that
+// of the account.
 func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
 	names := []string{""}
 	for _, b := range g.accounts[account] {

@@ -9,16 +9,15 @@ import (
 // reportedLane attributes what an upstream says that others have spent.
 const reportedLane = "upstream"
 
-// Correct runs correction while no other process on the ledger corrects the
-// account's log, so that what two of them find missing is entered once. It is for
-// packages such as reconcile, which look at a log before they change it. If
-// another process is correcting the log, it returns ErrCorrecting without running
-// correction. A correction must end within 10 seconds: if its process dies, others
-// wait that long.
-//
-// Processes claim the right in a reserved keyed log, which no budget covers; the
-// oldest claim that is not refunded holds.
+// Correct calls correction while it holds a lock on corrections of the
+// account's log. It is for packages such as reconcile, which read a log before
+// they change it: without the lock, two processes could both record what they
+// find missing. If another process holds the lock, Correct returns
+// ErrCorrecting at once. correction must return within 10 seconds, after which
+// the lock expires.
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
+	// The lock is an entry in a reserved keyed log, which no budget covers. The
+	// oldest entry that is neither refunded nor expired holds it.
 	claim := Request{Method: "claim", Caller: Caller{Lane: reportedLane}, Units: 1, Force: true,
 		Charges: []*Charge{{Budget: "claim", Coverage: NewCoverage(Coverage{}), Limit: 1, Window: Sliding(claimTime)}}}
 	answers, err := g.ledger.Spend(ctx, &Batch{Account: account, Key: claimKey, Requests: []Request{claim}})

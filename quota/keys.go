@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// KeyBalance is what the budgets of an account hold for one key.
+// KeyBalance is the state of an account's budgets for the calls of one key.
 type KeyBalance struct {
 	Key      string
-	Balances []Balance // of the account's budgets, in the guard's order
+	Balances []Balance // one for each budget of the account, in the guard's order; without Floors
 }
 
-// share returns how full the fullest budget is: used per limit.
+// share returns Used divided by the limit for the fullest budget.
 func (k *KeyBalance) share() (share float64) {
 	for _, b := range k.Balances {
 		share = max(share, float64(b.Used)/float64(b.Budget.Limit))
@@ -21,12 +21,13 @@ func (k *KeyBalance) share() (share float64) {
 	return share
 }
 
-// MaxKeys is how many keyed logs FullestKeys reads.
+// MaxKeys is the most keys that FullestKeys reads.
 const MaxKeys = 10_000
 
-// FullestKeys returns the n keys of an account with the fullest budget, fullest
-// first, and how many keys it read. It reads the first MaxKeys that the ledger
-// lists; all reports that there were no more.
+// FullestKeys returns the n keys of an account that have used the largest part
+// of a limit, largest first. read is how many keys it compared: at most
+// MaxKeys, in the order in which the ledger lists them. all reports whether
+// these were all keys of the account.
 func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest []KeyBalance, read int, all bool, err error) {
 	budgets := g.accounts[account]
 	charges := make([]*Charge, len(budgets))
@@ -59,9 +60,10 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 	return fullest, read, true, nil
 }
 
-// Restamp repairs an account's log and those of its keys after the ledger's
-// clock was wrong: entries stamped ahead of the clock are stamped anew. It
-// returns how many there were. Correct the clock first.
+// Restamp repairs the logs of an account after the ledger's clock was ahead:
+// entries with timestamps ahead of the clock get new ones. It includes the logs
+// of the account's keys, and returns how many entries it changed. The clock
+// must be right again before Restamp is called.
 func (g *Guard) Restamp(ctx context.Context, account string) (changed int, err error) {
 	defer g.refusals.forget()
 	changed, err = g.ledger.Restamp(ctx, account, "")

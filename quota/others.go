@@ -40,9 +40,9 @@ type reported struct {
 	left Units
 }
 
-// note makes sure, in the background, that the ledger believes at most v.Left to
-// be left. Within a minute it looks again only when what is left has changed by
-// a hundredth of the limit.
+// note makes sure, in the background, that the ledger believes at most v.Left
+// to be left. Within a minute it looks again only when what is left has changed
+// by a hundredth of the limit.
 func (o *otherSpenders) note(ctx context.Context, t *Transport, call Call, v Verdict) {
 	charge := t.Guard.named(call.Account, v.LeftOf)
 	if charge == nil || call.Key != "" || v.Left < 0 || v.Left >= charge.Limit || charge.Window.Estimate() || !charge.Coverage.Covers(othersMethod(v.LeftOf), Caller{Lane: reportedLane}) {
@@ -96,10 +96,11 @@ func (o *otherSpenders) enter(t *Transport, b *reportedLeft, charge *Charge, sai
 	}
 }
 
-// Drain waits until ctx ends, or until what the answers so far say that others
-// have spent is entered into the ledger: Transports do that in the background. A
-// process that ends without it may lose the last of that, until the next answer
-// says it again. Call it before the ledger is closed. The Guard may be used on.
+// Drain waits until the external usage that upstreams have reported so far (see
+// Verdict.LeftOf) is recorded in the ledger, or until ctx ends. Transports
+// record it in the background. Call Drain before closing the ledger; otherwise
+// the latest report is lost until an upstream repeats it. The Guard can still
+// be used afterwards.
 func (g *Guard) Drain(ctx context.Context) error {
 	g.others.mu.Lock()
 	idle := g.others.idle
@@ -115,8 +116,9 @@ func (g *Guard) Drain(ctx context.Context) error {
 	}
 }
 
-// CloseIdleConnections drains the Guard, for at most 5 seconds, and closes the
-// idle connections of Base. http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections calls Drain on the Guard, for at most 5 seconds, and
+// then closes the idle connections of Base. http.Client.CloseIdleConnections
+// calls it.
 func (t *Transport) CloseIdleConnections() {
 	if !t.closing.CompareAndSwap(false, true) {
 		return // its Base leads back to it
@@ -173,9 +175,10 @@ func (g *Guard) atMost(ctx context.Context, account string, charge *Charge, left
 	return done, err
 }
 
-// moreThan returns by how much more than left the ledger believes to be left. It
-// is below 0 around the boundary of a calendar window that would count the note: it
-// would count into both days, and the upstream may speak of the one that ends.
+// moreThan returns by how much more than left the ledger believes to be left.
+// It is below 0 around the boundary of a calendar window that would count the
+// note: it would count into both days, and the upstream may speak of the one
+// that ends.
 func (g *Guard) moreThan(ctx context.Context, note *Call, charge *Charge, left Units) (Units, error) {
 	standings, err := g.ledger.Standings(ctx, note.Account, "", []*Charge{charge})
 	if err != nil {

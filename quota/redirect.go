@@ -63,8 +63,8 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 	return &safe, nil
 }
 
-// Confidential reports whether credentials may be sent to a URL: over https, or
-// to a loopback address.
+// Confidential reports whether credentials may be sent to a URL: its scheme is
+// https, or its host is a loopback address.
 func Confidential(u *url.URL) bool {
 	if u.Scheme == "https" {
 		return true

@@ -12,51 +12,62 @@ import (
 )
 
 // Transport is an http.RoundTripper that charges every request before it is
-// sent. A request that the budgets cannot pay never reaches Base: RoundTrip
-// returns a *RefusedError, which errors.AsType finds through http.Client. It is
-// safe for concurrent use; do not copy it, and do not change its fields once it
-// is used.
+// sent. If a budget cannot pay for a request, RoundTrip does not send it and
+// returns a *RefusedError, which errors.AsType finds in the error of
+// http.Client. A Transport is safe for concurrent use. It must not be copied,
+// and its fields must not be changed, after the first use.
 //
-// Each hop of a redirect is a request of its own, charged like the first. A
-// redirect from a guarded host to one that is not, or from https to http, is
-// refused with ErrRedirect. To another guarded host go only headers that carry
-// no credentials. Loopback addresses count as https.
+// Each redirect that http.Client follows is a request of its own and is charged
+// like the first. A redirect from a guarded host to a host that is not guarded,
+// or from https to http, is refused with ErrRedirect. A redirect to another
+// guarded host is followed without headers that could carry credentials.
+// Loopback addresses are as good as https.
 type Transport struct {
-	Guard *Guard                            // nil refuses every request
-	Price func(*http.Request) (Call, error) // nil refuses every request; ErrUnguarded and ErrPaid pass it through
-	Base  http.RoundTripper                 // nil is http.DefaultTransport; see RoundTrip for refunds
+	Guard *Guard // required; without it every request is refused
 
-	// MaxWait is the longest wait of one request for its units. 0 never
-	// waits. A longer wait is a refusal, at once. When a cooldown has ended, one
-	// request of all processes on the ledger asks the upstream again; the wait
-	// for its answer, at most 10 seconds, counts as well.
+	// Price returns the call that a request makes. If its error wraps
+	// ErrUnguarded or ErrPaid, the request is sent without a charge; any other
+	// error refuses the request. nil refuses every request. It must be safe for
+	// concurrent use and must not modify the request.
+	Price func(*http.Request) (Call, error)
+
+	// Base sends the requests. nil means http.DefaultTransport. See RoundTrip
+	// for how its type affects refunds.
+	Base http.RoundTripper
+
+	// MaxWait is the longest time that one request waits for its units. A
+	// request that would have to wait longer is refused at once. 0 never waits.
+	// After a cooldown, one request of all processes that share the ledger
+	// tries the upstream first; MaxWait includes the wait for its answer, which
+	// takes at most 10 seconds.
 	MaxWait time.Duration
-	// MaxTotalWait is an approximate upper bound of the waits of all requests
-	// together: requests in flight at the same time may each take what is left
-	// of it. 0 sets no bound.
+	// MaxTotalWait limits the time that all requests together wait. It is
+	// approximate: each of several concurrent requests may use what is left. 0
+	// means no limit.
 	MaxTotalWait time.Duration
 
-	// Retries is how often a request is sent again when its answer is transient,
-	// as Feedback says. Each attempt is charged and waits like the first. When
-	// the budgets or MaxWait do not allow it, the last answer is returned. Only
-	// requests without a body and with a repeatable verb (GET, HEAD, OPTIONS,
-	// TRACE) are retried. A Transport makes at most ten retries, and one more for
-	// every ten requests, so that a failing upstream cannot drain the quota. 0
-	// never retries.
+	// Retries is the most times that a request is sent again after an answer
+	// that Feedback calls transient. 0 never retries. Each attempt is charged
+	// and waits like the first. If it cannot be charged within MaxWait,
+	// RoundTrip returns the last answer. Only GET, HEAD, OPTIONS and TRACE
+	// requests without a body are retried. So that a failing upstream cannot
+	// drain the quota, a Transport makes at most ten retries plus one for every
+	// ten requests.
 	Retries int
 
-	// Feedback reads from an answer what it says about the quota. It may read the
-	// body if it puts an equal one back. nil reads nothing.
+	// Feedback returns what an answer says about the quota. It may read the
+	// body if it replaces it by an equal one. nil ignores answers.
 	Feedback func(Call, *http.Response) Verdict
-	// Report is called with what RoundTrip cannot return: a settle, a refund, a
-	// cooldown or a note that did not reach the ledger, and, once a process and
-	// budget or method, a *LimitError or *CostError about an answer. It may be
-	// called from another goroutine. nil drops it.
+	// Report is called with errors that RoundTrip cannot return: a settle, a
+	// refund, a cooldown or a note that failed, and a *LimitError or
+	// *CostError, once for each budget or method. It may be called from another
+	// goroutine. nil drops them.
 	Report func(Call, error)
-	// Charged is called whenever the amount charged for a call changes, with the
-	// caller from its context: 1 call and its price when it is granted, the
-	// difference when it is settled, -1 and its price when it is refunded. nil
-	// disables the callback.
+	// Charged is called whenever the amount charged for a call changes: with 1
+	// and its price when it is granted, with 0 and the difference when it is
+	// settled, and with -1 and the negative price when it is refunded.
+	// Call.Caller includes the caller from the request's context. nil disables
+	// the callback.
 	Charged func(call Call, calls int, units Units)
 
 	stops   stopList
@@ -71,24 +82,24 @@ var (
 	errNoResponse = errors.New("quota: the transport's Base returned neither an answer nor an error; its RoundTrip must return one of them")
 )
 
-// RoundTrip charges req and sends it. It closes the request's body whenever it
-// returns an error, and returns no response with one.
+// RoundTrip charges req and sends it.
 //
-// The units come back only on proof that nothing was sent: the caller's context
-// had ended before, or net/http's own transport asked for a connection and got
-// none. A Base that is not an *http.Transport proves this with a method
-// Unwrap() http.RoundTripper, by which it promises that every request goes to
-// what Unwrap returns, once, and nowhere else; the error must then be the one
-// with which connecting failed. After any other error the units stay charged.
+// After an error, the units are refunded only if the request was provably not
+// sent: its context ended before it was sent, or Base is an *http.Transport
+// that asked for a connection and got none. After any other error the units
+// stay charged. A Base that wraps an *http.Transport can have a method Unwrap()
+// http.RoundTripper. With it, Base promises that it sends every request once,
+// through what Unwrap returns; the units are then refunded if the error is the
+// one with which connecting failed.
 //
-// When net/http sends a request again by itself, because a reused connection
-// died, the further attempt is charged before it is sent. If it is refused,
-// RoundTrip returns the refusal.
+// If net/http resends a request by itself because a reused connection died, the
+// second attempt is charged before it is sent. If that is refused, RoundTrip
+// returns the refusal.
 //
-// One request is charged to one account once. A Transport whose Base leads to
-// another Transport that prices the same request for the same account, or back
-// to itself, returns ErrGuardedTwice; Transports of different accounts may be
-// chained.
+// A request is charged to an account at most once. RoundTrip returns
+// ErrGuardedTwice if Base leads back to this Transport, or to another one that
+// charges the same request to the same account. Transports of different
+// accounts may be chained.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Guard == nil || t.Price == nil {
 		return refuse(req, errNoGuard)

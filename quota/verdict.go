@@ -9,60 +9,61 @@ import (
 )
 
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
-// is: nothing.
+// says nothing.
 type Verdict struct {
-	// Settled means that the call really cost Units. More than the lowest limit
-	// that covers the call is taken as that limit. Undocumented means that no
-	// documentation of the upstream defines the cost: it is then taken only
-	// between the call's price and MaxRaise times that.
+	// Settled says that the call really cost Units; the grant is settled to it,
+	// but to no more than the lowest limit that covers the call. Undocumented
+	// says that the upstream does not document this cost; the grant is then
+	// settled to no less than the price and no more than MaxRaise times the
+	// price.
 	Settled      bool
 	Undocumented bool
 	Units        Units
 
-	// For, when above 0, is how long to stop: a cooldown that all processes
-	// share. It is a duration so that the host's clock has no part in it. A stop
-	// of up to 10 minutes that follows one that was waited out, by this process
-	// or another, lasts twice as long, and so on, up to 10 minutes.
+	// For is how long the upstream wants callers to pause; above 0, it sets a
+	// cooldown. A cooldown that follows one that was waited out lasts twice as
+	// long as the one before, up to 10 minutes; one that is longer by itself is
+	// not changed.
 	For    time.Duration
-	Budget string // of this budget; empty: of the whole account
-	Reason string // in the upstream's words; the caller is added
+	Budget string // the budget to cool down; empty for the whole account
+	Reason string // the upstream's reason; the caller is appended
 
-	// LeftOf, when not empty, is a budget of which the upstream says that only
-	// Left is left. When the ledger believes that more is, something else has
-	// spent the difference, and it is entered as a note, in the background. More
-	// than the ledger believes is ignored, and so is a budget whose window is an
-	// estimate, or that is for some lanes or regions only.
+	// LeftOf names a budget of which the upstream has only Left left. If the
+	// ledger holds less usage than that implies, the difference is recorded as
+	// a note, in the background: it is external usage, by programs that do not
+	// share the ledger. LeftOf is ignored for budgets with Counter windows and
+	// for budgets of some lanes or regions.
 	LeftOf string
 	Left   Units
 
-	// LimitOf, when not empty, is a budget of which the upstream says that its
-	// own limit is Limit, too far from the budget's to be compared. It is
-	// reported once, as a *LimitError.
+	// LimitOf names a budget for which the upstream has a Limit that is too
+	// different from the budget's to compare what is left. It is reported as a
+	// *LimitError, once.
 	LimitOf string
 	Limit   Units
 
-	// Never means that no wait lifts what Reason says: a limit of 0. It is
-	// neither cooled nor retried.
+	// Never says that waiting does not help, because the upstream's limit is 0.
+	// The answer sets no cooldown and is not retried.
 	Never bool
 
-	Transient bool          // the same request may succeed a moment later
-	After     time.Duration // how long that is; 0 leaves it to the transport
+	Transient bool          // the same request may succeed if it is retried
+	After     time.Duration // how long to wait before a retry; 0 leaves it to the Transport
 }
 
-// MaxRaise is how many times its price a call may be settled to by a cost that
+// MaxRaise is how many times the price of a call may be charged for a cost that
 // the upstream does not document.
 const MaxRaise = 10
 
-// LimitError says that an upstream's own limit differs so much from a budget's
-// that one of them is probably not what it seems. It is for Transport.Report.
+// LimitError says that the upstream's limit differs so much from a budget's
+// that one of them is probably wrong. It is passed to Transport.Report.
 type LimitError struct {
 	Account  string
 	Budget   string
-	Limit    Units // the budget's
-	Upstream Units
+	Limit    Units // the budget's limit
+	Upstream Units // the upstream's limit
 }
 
-// Error names both limits and what to do.
+// Error names both limits and says what to do.
 func (e *LimitError) Error() string {
 	if e.Upstream < e.Limit {
 		return fmt.Sprintf("budget %q allows %d, but the upstream says that a limit is %d; if it is the same limit, check that the calls carry the right credentials, or lower the budget's to %d",
@@ -72,17 +73,18 @@ func (e *LimitError) Error() string {
 		e.Budget, e.Limit, e.Upstream, (e.Upstream+1)/2)
 }
 
-// CostError says that a call was not settled to the cost that the upstream's
-// answer gave, because that is out of bounds. It is for Transport.Report.
+// CostError says that the cost in an upstream's answer is out of bounds (see
+// Verdict.Settled), so that another amount was charged. It is passed to
+// Transport.Report.
 type CostError struct {
 	Account string
 	Method  string
-	Price   Units
-	Cost    Units // as the answer says
-	Charged Units
+	Price   Units // the price of the call
+	Cost    Units // the cost in the answer
+	Charged Units // what was charged
 }
 
-// Error names the cost, the price and what to do.
+// Error names the cost and the price and says what to do.
 func (e *CostError) Error() string {
 	return fmt.Sprintf("the upstream says that a call of %s costs %d instead of %d; %d were charged; correct the price if the upstream is right",
 		e.Method, e.Cost, e.Price, e.Charged)
@@ -90,8 +92,8 @@ func (e *CostError) Error() string {
 
 // apply does what the verdict on an answer asks for. A retry of a call that the
 // upstream stopped waits for the cooldown: without one, because it did not
-// reach the ledger, nothing is transient. probe is nil when the request was not one; sent is when
-// it was sent.
+// reach the ledger, nothing is transient. probe is nil when the request was not
+// one; sent is when it was sent.
 func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, probe *probe, sent time.Time) {
 	if v.Settled {
 		t.settle(ctx, call, grant, v)
@@ -153,7 +155,8 @@ func (g *Guard) firstTime(account, what string) bool {
 	return !known
 }
 
-// sourced adds to a cooldown's reason who asked: 403 quotaExceeded (cron/trending IN).
+// sourced adds to a cooldown's reason who asked: 403 quotaExceeded
+// (cron/trending IN).
 func sourced(reason string, c Caller) string {
 	if c == (Caller{}) {
 		return reason

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Wait charges call as Spend does, and when it is refused waits for its units
-// to return, at most so long in all. It is refused at once when the wait
-// would be longer, or would outlast the context's deadline. With a limit of 0
-// or less it never waits.
+// Wait charges call like Spend. If the call is refused, Wait waits until it can
+// be granted, for at most limit. If that would take longer, or longer than the
+// context's deadline allows, Wait returns the refusal at once. If limit is 0 or
+// less, Wait never waits.
 //
-// Calls of one process that Wait for the same budget are served in the order
-// in which they came, so that small calls cannot starve a large one; those of
-// a region with a floor have a line of their own, so that no other region's wait
-// keeps them from it. Other
-// processes, and Spend, may take what a waiting call hoped for; it then waits
-// again, within the same limit.
+// Calls of one process that wait for the same budget are served in order of
+// arrival, so that small calls cannot starve a large one. Calls of a region
+// with a floor have a queue of their own. Calls of Spend and of other processes
+// do not queue: they may take the units that a call is waiting for, which then
+// waits again, within the same limit.
 func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
 	return g.wait(ctx, call, limit, probing{})
 }
@@ -156,7 +155,8 @@ func (l *line) hold(w *waiter, refused *RefusedError) {
 	w.moved = make(chan struct{})
 }
 
-// aheadOf is a waiter that came first and waits for a budget that a later call needs.
+// aheadOf is a waiter that came first and waits for a budget that a later call
+// needs.
 type aheadOf struct {
 	budget  string
 	limit   Units
