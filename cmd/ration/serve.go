@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -72,12 +73,12 @@ func (f *serveFlags) check() error {
 	return checkParallel(f.parallel)
 }
 
-// daemon is what serve keeps while its configuration changes.
-type daemon struct {
+// service is what serve keeps while its configuration changes.
+type service struct {
 	*app
 	flags   serveFlags
 	log     *slog.Logger // says nothing of any key read so far
-	systemd *notifier
+	systemd systemdNotifier
 	hup     chan os.Signal
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
 
@@ -93,14 +94,14 @@ func (a *app) serve(ctx context.Context, flags serveFlags) error {
 	if err := flags.check(); err != nil {
 		return err
 	}
-	s := &daemon{app: a, flags: flags, hup: make(chan os.Signal, 1)}
+	s := &service{app: a, flags: flags, hup: make(chan os.Signal, 1)}
 	signal.Notify(s.hup, syscall.SIGHUP)
 	defer signal.Stop(s.hup)
 	work, err := s.load(ctx)
 	if exit, _ := code(err); err != nil && exit != exitLedger {
 		return err // of the configuration, or it was told to end already
 	}
-	if s.systemd, err = a.notifier(); err != nil {
+	if err := s.systemd.notify("STATUS=starting"); err != nil {
 		s.log.Warn("systemd is not told", "reason", err.Error())
 	}
 	clock := scheduler.New(&scheduler.Options{Jitter: flags.jitter, Parallel: flags.parallel})
@@ -110,9 +111,9 @@ func (a *app) serve(ctx context.Context, flags serveFlags) error {
 		clock.Serve(ctx, work)
 	}()
 	// The place for a listener with a status page: beside the clock, ended before served.
-	s.systemd.tell("READY=1", status(work))
+	s.systemd.notify("READY=1", status(work))
 	s.wait(ctx, clock)
-	s.systemd.tell("STOPPING=1", "STATUS=waiting for the pages in flight")
+	s.systemd.notify("STOPPING=1", "STATUS=waiting for the pages in flight")
 	s.log.Info("stopping: the pages in flight may arrive", "reason", whyStopped(ctx), "grace", flags.grace)
 	<-served
 	s.log.Info("stopped")
@@ -136,7 +137,7 @@ func whyStopped(ctx context.Context) string {
 }
 
 // wait does what serve is asked for until ctx ends.
-func (s *daemon) wait(ctx context.Context, clock *scheduler.Scheduler) {
+func (s *service) wait(ctx context.Context, clock *scheduler.Scheduler) {
 	watchdog, stop := s.systemd.watchdog()
 	defer stop()
 	for {
@@ -147,7 +148,7 @@ func (s *daemon) wait(ctx context.Context, clock *scheduler.Scheduler) {
 			s.reload(ctx, clock)
 		case <-watchdog:
 			if clock.Alive(ctx) {
-				s.systemd.tell("WATCHDOG=1")
+				s.systemd.notify("WATCHDOG=1")
 			}
 		case <-ctx.Done():
 			return
@@ -156,15 +157,15 @@ func (s *daemon) wait(ctx context.Context, clock *scheduler.Scheduler) {
 }
 
 // reload gives the clock what the files say now, or says why they do not do.
-func (s *daemon) reload(ctx context.Context, clock *scheduler.Scheduler) {
-	s.systemd.tell("RELOADING=1", monotonic())
+func (s *service) reload(ctx context.Context, clock *scheduler.Scheduler) {
+	s.systemd.notify("RELOADING=1", daemon.SdNotifyMonotonicUsec())
 	work, err := s.load(ctx)
 	if err != nil {
-		s.systemd.tell("READY=1", "STATUS=the configuration could not be loaded again, the old one stays in force; see the log")
+		s.systemd.notify("READY=1", "STATUS=the configuration could not be loaded again, the old one stays in force; see the log")
 		return
 	}
 	clock.Replace(work)
-	s.systemd.tell("READY=1", status(work))
+	s.systemd.notify("READY=1", status(work))
 }
 
 func status(work *scheduler.Work) string {
@@ -174,12 +175,12 @@ func status(work *scheduler.Work) string {
 // load reads the files and the key, opens all that passes need, and says what
 // is wrong with them. If that is the ledger's being down, it is tried again later,
 // and until then there is nothing to do.
-func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
+func (s *service) load(ctx context.Context) (*scheduler.Work, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.retry = nil
 	first := s.log == nil
-	report := &reportLog{daemon: s}
+	report := &reportLog{service: s}
 	s.reportTo = report.report
 	config, f, later, err := s.openAll(ctx)
 	s.log = s.logger()
@@ -192,7 +193,7 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 		log := s.log
 		s.logChanges(later)
 		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
-		p := &passes{daemon: s, fetching: f, log: log}
+		p := &passes{service: s, fetching: f, log: log}
 		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.fetcher.Catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
 	}
 	if first && exit != exitLedger {
@@ -210,7 +211,7 @@ func (s *daemon) load(ctx context.Context) (*scheduler.Work, error) {
 // reportLog logs what the client of one configuration reports. It is safe for
 // concurrent use.
 type reportLog struct {
-	daemon *daemon
+	service *service
 	log    *slog.Logger
 	from   *fetching
 
@@ -245,12 +246,12 @@ func (r *reportLog) reportOutage(outage *client.OutageError) {
 	}
 	text := r.from.outageText(outage)
 	r.log.Warn(message, "reason", text)
-	r.daemon.systemd.tell("STATUS=" + text)
+	r.service.systemd.notify("STATUS=" + text)
 }
 
 // openAll reads the files and opens what they name. It does not move to another
 // ledger than the one in force.
-func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedConfig, error) {
+func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedConfig, error) {
 	table, err := s.prices()
 	if err != nil {
 		return nil, nil, nil, err
@@ -277,7 +278,7 @@ func (s *daemon) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedC
 }
 
 // logChanges says what a reload changed, a line each.
-func (s *daemon) logChanges(later *servedConfig) {
+func (s *service) logChanges(later *servedConfig) {
 	if s.inForce != nil {
 		lines := s.inForce.changes(later)
 		for _, line := range lines {
@@ -314,7 +315,7 @@ func (a *app) logger() *slog.Logger {
 
 // passes takes the passes of one configuration.
 type passes struct {
-	*daemon
+	*service
 	*fetching
 	log *slog.Logger
 }
