@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -58,19 +59,19 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 	}
 	t := r.table(headings...)
 	for _, s := range shown {
-		row := []any{safe(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
+		row := []any{human.Name(s.Name), s.Units, s.Calls, percent(s.Share), r.clock(s.First), r.clock(s.Last)}
 		if several {
-			row = append(row, safe(s.Account))
+			row = append(row, human.Name(s.Account))
 		}
-		t.row(row...)
+		t.Row(row...)
 	}
-	t.print()
+	t.Print()
 	var rest quota.Units
 	for _, s := range all[len(shown):] {
 		rest += s.Units
 	}
 	if left := len(all) - len(shown); left > 0 {
-		fmt.Fprintf(r.stderr, "%s spent %s; --top 0 shows all\n", counted(left, "other"), counted(rest, "unit"))
+		fmt.Fprintf(r.stderr, "%s spent %s; --top 0 shows all\n", human.Count(left, "other"), human.Count(rest, "unit"))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -112,7 +113,7 @@ func (a *app) regionsIn(table *costs.Table, lane string) (*jobs.Config, error) {
 		caller.Lane = lane
 		err := table.CheckFetched(method, caller)
 		if errors.Is(err, costs.ErrNoBudget) && lane != jobs.Lane {
-			return fmt.Errorf("%w (in lane %s)", err, safe(lane))
+			return fmt.Errorf("%w (in lane %s)", err, human.Name(lane))
 		}
 		return err
 	})

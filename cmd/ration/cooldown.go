@@ -84,11 +84,11 @@ func (a *app) cooldownList(ctx context.Context) error {
 	for _, c := range found {
 		budget := "(all)"
 		if c.Budget != nil {
-			budget = safe(*c.Budget)
+			budget = human.Name(*c.Budget)
 		}
-		t.row(safe(c.Account), budget, human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)))
+		t.Row(human.Name(c.Account), budget, human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)))
 	}
-	t.print()
+	t.Print()
 	return nil
 }
 
@@ -175,7 +175,7 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 	}
 	name := whose(account, budget)
 	if out.Lifted {
-		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, human.Time(*out.Until), human.Duration(out.Until.Sub(at)), safe(dash(*out.Reason)))
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, human.Time(*out.Until), human.Duration(out.Until.Sub(at)), human.Name(dash(*out.Reason)))
 	} else {
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
@@ -186,12 +186,12 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 // printStill says which cooldowns hold all the same, and how to lift each.
 func (a *app) printStill(still []cooled, at time.Time) {
 	for _, c := range still {
-		name, command := "account "+safe(c.Account), "--account "+c.Account
+		name, command := "account "+human.Name(c.Account), "--account "+c.Account
 		if c.Budget != nil {
-			name, command = safe(*c.Budget), *c.Budget
+			name, command = human.Name(*c.Budget), *c.Budget
 		}
 		fmt.Fprintf(a.stdout, "still in cooldown: %s until %s (in %s): %s; ration cooldown clear %s lifts that\n",
-			name, human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)), command)
+			name, human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)), command)
 	}
 }
 
@@ -296,7 +296,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if a.json {
 		return a.writeJSON(newCooled(c, at))
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), human.Time(c.Until), human.Duration(c.Until.Sub(at)), safe(dash(c.Reason)))
+	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)))
 	return nil
 }
 
@@ -309,7 +309,7 @@ func resolveUntil(ctx context.Context, s *spending, table *costs.Table, cooldown
 	}
 	if cooldown.Until.IsZero() {
 		if cooldown.Until = table.NextReset(cooldown.Account, at); cooldown.Until.IsZero() {
-			return &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", safe(cooldown.Account))}
+			return &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", human.Name(cooldown.Account))}
 		}
 	}
 	if !cooldown.Until.After(at) {

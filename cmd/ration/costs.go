@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
@@ -36,7 +37,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 			case 0:
 				return a.priceList(table)
 			case 1:
-				if !strings.ContainsAny(args[0], "/:.") && meantName(args[0], []string{"presets"}) != "" {
+				if !strings.ContainsAny(args[0], "/:.") && terminal.Nearest(args[0], []string{"presets"}) != "" {
 					return unknownCommand(cmd, args[0])
 				}
 				if !strings.ContainsAny(args[0], "/:") {
@@ -241,28 +242,28 @@ func (a *app) priceList(table *costs.Table) error {
 	}
 	t := a.table("from", "account", "method", "units", "budgets")
 	for _, m := range l.Methods {
-		t.row(m.from, safe(m.Account), safe(m.Method), m.Units, safe(strings.Join(m.Budgets, ", ")))
+		t.Row(m.from, human.Name(m.Account), human.Name(m.Method), m.Units, human.Name(strings.Join(m.Budgets, ", ")))
 	}
-	t.print()
+	t.Print()
 	fmt.Fprintln(a.stdout)
 	t = a.table("from", "account", "budget", "limit", "counts", "window", "covers")
 	for i := range l.Budgets {
 		b := &l.Budgets[i]
-		t.row(b.from, safe(b.Account), safe(b.Name), b.Limit, b.Measure, b.Window, b.covers())
+		t.Row(b.from, human.Name(b.Account), human.Name(b.Name), b.Limit, b.Measure, b.Window, b.covers())
 	}
-	t.print()
+	t.Print()
 	fmt.Fprintln(a.stdout)
 	t = a.table("from", "account", "line", "says")
 	for _, s := range l.Settings {
-		t.row(s.from, safe(s.Account), s.Line, safe(s.Value))
+		t.Row(s.from, human.Name(s.Account), s.Line, human.Name(s.Value))
 	}
 	for _, r := range l.Down {
-		t.row(r.from, safe(r.Account), "when_ledger_down", safe(r.says))
+		t.Row(r.from, human.Name(r.Account), "when_ledger_down", human.Name(r.says))
 	}
 	for _, r := range l.Routes {
-		t.row(r.from, safe(r.Account), r.Route, r.Method)
+		t.Row(r.from, human.Name(r.Account), r.Route, r.Method)
 	}
-	t.print()
+	t.Print()
 	a.sources(l.Presets)
 	return nil
 }
@@ -289,7 +290,7 @@ func (b *limited) covers() string {
 	var parts []string
 	add := func(before string, words []string) {
 		if len(words) > 0 {
-			parts = append(parts, before+safe(strings.Join(words, ", ")))
+			parts = append(parts, before+human.Name(strings.Join(words, ", ")))
 		}
 	}
 	add("", b.Methods)
@@ -323,10 +324,10 @@ func (a *app) sources(presets []inUse) {
 			variant = *p.Variant
 		}
 		for _, s := range p.Sources {
-			t.row(p.Name, variant, s.Lines, s.Read, s.Document)
+			t.Row(p.Name, variant, s.Lines, s.Read, s.Document)
 		}
 	}
-	t.print()
+	t.Print()
 }
 
 func (a *app) price(found costs.Explanation) error {
@@ -354,7 +355,7 @@ func (a *app) price(found costs.Explanation) error {
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, counted(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
+		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
 	}
 	return nil
 }

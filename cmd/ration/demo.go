@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 	"github.com/ration-dev/ration/quota"
@@ -80,9 +81,9 @@ func (a *app) enough(ctx context.Context, dir, address string, upstream *youtube
 		return err
 	}
 	if int64(held) != upstream.Total() {
-		return fmt.Errorf("the upstream counted %s, the ledger holds %d; please report this", counted(upstream.Total(), "unit"), held)
+		return fmt.Errorf("the upstream counted %s, the ledger holds %d; please report this", human.Count(upstream.Total(), "unit"), held)
 	}
-	a.say("\nThe upstream counted %s; the ledger holds the same.", counted(upstream.Total(), "unit"))
+	a.say("\nThe upstream counted %s; the ledger holds the same.", human.Count(upstream.Total(), "unit"))
 	return nil
 }
 
@@ -99,7 +100,7 @@ func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *yout
 		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again", err)
 	}
 	first := len(upstream.Arrivals()) - before
-	a.say("\n%s came. When units are back, the next run goes on:\n", counted(first, "page"))
+	a.say("\n%s came. When units are back, the next run goes on:\n", human.Count(first, "page"))
 	for errors.Is(err, quota.ErrRefused) { // a slow machine may need a third run
 		if err := until(ctx, jobs.RetryAt(err)); err != nil {
 			return err
@@ -115,11 +116,11 @@ func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *yout
 		pages[arrival.Region+" "+arrival.Query.Get("pageToken")] = true
 	}
 	if len(pages) != len(arrivals) {
-		return fmt.Errorf("%s took %s; please report this", counted(len(pages), "page"), counted(len(arrivals), "call"))
+		return fmt.Errorf("%s took %s; please report this", human.Count(len(pages), "page"), human.Count(len(arrivals), "call"))
 	}
 	missing := len(arrivals) - first
-	a.say("\nThe next run fetched the %s that %s missing: %s, %s, none twice.", counted(missing, "page"), were(missing),
-		counted(len(pages), "page"), counted(len(arrivals), "call"))
+	a.say("\nThe next run fetched the %s that %s missing: %s, %s, none twice.", human.Count(missing, "page"), human.Was(missing),
+		human.Count(len(pages), "page"), human.Count(len(arrivals), "call"))
 	return nil
 }
 

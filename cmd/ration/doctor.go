@@ -124,11 +124,11 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	for _, u := range table.Upstreams() {
 		priced += len(u.Costs)
 	}
-	c.found(fine, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), counted(len(table.Budgets()), "budget"), counted(priced, "method"))
+	c.found(fine, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
 	a.examinePresets(c, table)
 	fetches := a.examineRegions(c, table)
 	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" && fetches {
-		c.found(remark, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", safe(endpointHost(endpoint)))
+		c.found(remark, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
 	}
 	a.examineKey(c, keyFile, fetches)
 	a.examineState(c)
@@ -151,7 +151,7 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	if units, err := s.unrecorded(); err != nil {
 		c.failed(err)
 	} else if units > 0 {
-		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", counted(units, "unit"), were(units))
+		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", human.Count(units, "unit"), human.Was(units))
 	}
 }
 
@@ -173,7 +173,7 @@ func (a *app) wholePath(name string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
 	}
-	return safe(path)
+	return human.Name(path)
 }
 
 // examineRegions reports whether there is a regions.yaml: who only spends needs none.
@@ -195,7 +195,7 @@ func (a *app) examineRegions(c *checkup, table *costs.Table) bool {
 	for _, region := range config.Regions {
 		regions = append(regions, region.Name)
 	}
-	c.found(fine, "", "regions.yaml: %s: %s", a.wholePath("regions.yaml"), counted(len(config.Regions), "region"))
+	c.found(fine, "", "regions.yaml: %s: %s", a.wholePath("regions.yaml"), human.Count(len(config.Regions), "region"))
 	examineCoverage(c, table.Budgets(), regions)
 	return true
 }
@@ -213,7 +213,7 @@ func (a *app) examineKey(c *checkup, file string, fetches bool) {
 	case key == "":
 		c.found(warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
 	case file != "":
-		c.found(fine, "", "key file %s", safe(file))
+		c.found(fine, "", "key file %s", human.Name(file))
 	}
 }
 
@@ -284,7 +284,7 @@ func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accoun
 			c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
 		} else if ahead > 0 {
 			c.found(warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
-				safe(account), human.Duration(ahead))
+				human.Name(account), human.Duration(ahead))
 		}
 	}
 	found, err := s.Inspect(ctx)

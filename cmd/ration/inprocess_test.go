@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 )
 
 // commandLine is a ration command line that runs inside the test, with streams,
@@ -22,7 +24,7 @@ type commandLine struct {
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
-	a := &app{stdout: &visibleWriter{out: c.stdout}, stderr: &visibleWriter{out: c.stderr}, getenv: c.getenv, now: time.Now,
+	a := &app{stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), getenv: c.getenv, now: time.Now,
 		columns: func() int { return 0 }}
 	if c.shift != 0 {
 		a.now, a.fixed = func() time.Time { return time.Now().Add(c.shift) }, true

@@ -73,10 +73,10 @@ func (a *app) keyedTable(r *statusReport) {
 		if k.NextFreeAt != nil {
 			next = fmt.Sprintf("%s (in %s)", a.clock(roundUp(*k.NextFreeAt)), human.Duration(k.NextFreeAt.Sub(r.At)))
 		}
-		t.row(safe(k.Key), safe(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
+		t.Row(human.Name(k.Key), human.Name(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
 	}
-	t.print()
+	t.Print()
 	for _, account := range r.MoreKeys {
-		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", safe(account), quota.MaxKeys)
+		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", human.Name(account), quota.MaxKeys)
 	}
 }

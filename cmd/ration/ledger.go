@@ -174,20 +174,20 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		fmt.Fprintln(a.stdout)
 		t := a.table("account", "keeps", "entries", "calls", "units", "oldest", "newest")
 		for _, l := range r.Accounts {
-			t.row(safe(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(orZero(l.Oldest)), a.clock(orZero(l.Newest)))
+			t.Row(human.Name(l.Account), keepsText(l.Keeps), l.Entries, l.Calls, l.Units, a.clock(orZero(l.Oldest)), a.clock(orZero(l.Newest)))
 		}
-		t.print()
+		t.Print()
 	}
 	var drift []string
 	for _, l := range r.Accounts {
 		for _, found := range []string{missed{l.ReconciledUnits, l.ReportedUnits}.told("units"), missed{l.ReconciledCalls, l.ReportedCalls}.told("calls")} {
 			if found != "" {
-				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", safe(l.Account), found))
+				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", human.Name(l.Account), found))
 			}
 		}
 	}
 	if r.Unrecorded > 0 {
-		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", counted(r.Unrecorded, "unit"), were(r.Unrecorded)))
+		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", human.Count(r.Unrecorded, "unit"), human.Was(r.Unrecorded)))
 	}
 	if len(drift) == 0 {
 		drift = []string{"none known"}

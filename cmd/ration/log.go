@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -75,7 +77,7 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 	case f.last < 0 || f.top < 0:
 		return since, &usageError{errors.New("--last and --top: give 0 or more")}
 	case f.by != "" && !slices.Contains(attributions, f.by):
-		return since, &usageError{fmt.Errorf("--by %q: %s", f.by, advice(f.by, attributions))}
+		return since, &usageError{fmt.Errorf("--by %q: %s", f.by, terminal.Advice(f.by, attributions))}
 	case f.top > 0 && f.by == "":
 		return since, &usageError{errors.New("--top is for sums; say of what with --by")}
 	case f.csv && a.json:
@@ -123,7 +125,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return err
 	}
 	if known := accounts(table); f.account != "" && !slices.Contains(known, f.account) {
-		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, advice(f.account, known))}
+		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, terminal.Advice(f.account, known))}
 	}
 	source := &usage.Source{Accounts: accounts(table), Since: since, Filter: f.filter}
 	if f.account != "" {
@@ -238,9 +240,9 @@ func (r *logReport) lineWriter() lineWriter {
 	}
 	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
 	return lineWriter{func(e logged) error {
-		t.row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, safe(e.Method), e.Units, safe(e.Lane), safe(e.Job), safe(e.Region), e.note)
+		t.Row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.note)
 		return nil
-	}, func() error { t.print(); return nil }}
+	}, func() error { t.Print(); return nil }}
 }
 
 // cells returns an entry as CSV.

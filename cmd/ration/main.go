@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -47,7 +48,7 @@ type app struct {
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	return &app{stdout: &visibleWriter{out: os.Stdout}, stderr: &visibleWriter{out: os.Stderr}, getenv: os.Getenv, now: time.Now,
+	return &app{stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), getenv: os.Getenv, now: time.Now,
 		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), columns: terminalColumns}
 }
 
@@ -64,7 +65,7 @@ func (a *app) main(args []string) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
 	for _, out := range []io.Writer{a.stdout, a.stderr} {
-		if w, ok := out.(*visibleWriter); ok {
+		if w, ok := out.(*terminal.Writer); ok {
 			defer w.Flush()
 		}
 	}

@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -38,7 +40,7 @@ func accounts(table *costs.Table) []string { return table.Accounts() }
 func chosen(table *costs.Table, args []string, account string) (string, string, error) {
 	known := accounts(table)
 	if account != "" && !slices.Contains(known, account) {
-		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, advice(account, known))}
+		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, terminal.Advice(account, known))}
 	}
 	if len(args) == 0 && account == "" {
 		return "", "", &usageError{errors.New("name a budget, or with --account a whole account")}
@@ -68,7 +70,7 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; %s", name, advice(name, names))}
+		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; %s", name, terminal.Advice(name, names))}
 	case len(found) > 1:
 		return quota.Budget{}, &usageError{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
 	}
@@ -96,7 +98,7 @@ func jobOf(what, budget string) string {
 // whose names a budget, or with an empty one the account.
 func whose(account, budget string) string {
 	if budget == "" {
-		return "account " + safe(account)
+		return "account " + human.Name(account)
 	}
-	return safe(budget)
+	return human.Name(budget)
 }

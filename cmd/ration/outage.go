@@ -65,7 +65,7 @@ func (s ledgerState) String() string {
 		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
 	}
 	if s.Granted > 0 {
-		text += fmt.Sprintf("; %s went out without it, and no budget shows them", counted(s.Granted, "unit"))
+		text += fmt.Sprintf("; %s went out without it, and no budget shows them", human.Count(s.Granted, "unit"))
 	}
 	return text
 }
@@ -102,7 +102,7 @@ func (a *app) reportOutage(err error) {
 // outageText is an outage with what all processes of this host have sent.
 func (s *spending) outageText(outage *client.OutageError) string {
 	if all, err := s.unrecorded(); err == nil && all > 0 && outage.Down {
-		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, counted(all, "unit"))
+		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
 	}
 	return outage.Error()
 }

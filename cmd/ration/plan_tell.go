@@ -26,9 +26,9 @@ func (a *app) planTables(p *planning) error {
 	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", human.Time(r.From), human.Time(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
 	for _, b := range r.Budgets {
-		t.row(b.Budget.Name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
+		t.Row(b.Budget.Name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
 	}
-	t.print()
+	t.Print()
 	fmt.Fprintln(a.stdout)
 	t = a.table("region", "ticks", "calls", "units", "refused", "first refused", "local time")
 	for _, region := range r.Regions {
@@ -36,16 +36,16 @@ func (a *app) planTables(p *planning) error {
 		if f := region.First; f != nil {
 			at, local = a.clock(f.At), dated(f.Local, a.now(), "Mon 01-02 15:04 MST")
 		}
-		t.row(region.Region, region.Ticks, region.Planned, region.Units, region.Refused, at, local)
+		t.Row(region.Region, region.Ticks, region.Planned, region.Units, region.Refused, at, local)
 	}
-	t.print()
+	t.Print()
 	if a.verbose {
 		fmt.Fprintln(a.stdout)
 		t = a.table("tick", "region", "calls", "units", "refused")
 		for _, played := range r.Plays {
-			t.row(a.clock(played.At), played.Region, played.Calls, played.Units, played.Refused)
+			t.Row(a.clock(played.At), played.Region, played.Calls, played.Units, played.Refused)
 		}
-		t.print()
+		t.Print()
 	}
 	picture := plan.Picture{Width: a.width() - 1, Year: a.now().UTC().Year(), Highlight: a.red}
 	if err := r.Draw(a.stdout, &picture); err != nil {
@@ -70,9 +70,9 @@ func (a *app) planNotes(p *planning) {
 	if len(r.AtWorst) > 0 {
 		var names []string
 		for _, name := range r.AtWorst {
-			names = append(names, safe(name))
+			names = append(names, human.Name(name))
 		}
-		say("planned at their worst, all pages: %s; %s, and at least %d", strings.Join(names, ", "), counted(r.Units, "unit"), r.Least)
+		say("planned at their worst, all pages: %s; %s, and at least %d", strings.Join(names, ", "), human.Count(r.Units, "unit"), r.Least)
 	}
 	for _, region := range r.Regions {
 		if region.Ticks == 0 {
@@ -80,10 +80,10 @@ func (a *app) planNotes(p *planning) {
 		}
 	}
 	for _, c := range p.in.State.Cooldowns {
-		say("%s is in cooldown until %s", safe(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
+		say("%s is in cooldown until %s", human.Name(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
 	}
 	if p.unrecorded > 0 {
-		say("not counted: %s sent within the allowance while the ledger was down", counted(p.unrecorded, "unit"))
+		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.unrecorded, "unit"))
 	}
 	say("%s", verdict(p))
 	s := p.suggestion
@@ -103,12 +103,12 @@ func (a *app) planNotes(p *planning) {
 func verdict(p *planning) string {
 	r := p.report
 	if r.Fits {
-		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", counted(r.Ticks, "tick"), counted(r.Calls, "call"), counted(r.Units, "unit"), human.Duration(p.in.Jitter))
+		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", human.Count(r.Ticks, "tick"), human.Count(r.Calls, "call"), human.Count(r.Units, "unit"), human.Duration(p.in.Jitter))
 	}
 	if f := r.First; f != nil {
 		reason, _, _ := strings.Cut(f.Err.Error(), "; more at")
 		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
-			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, safe(f.Step), reason, starving(r))
+			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, human.Name(f.Step), reason, starving(r))
 	}
 	i := slices.IndexFunc(r.Budgets, func(b plan.BudgetReport) bool { return b.Over })
 	b, more := r.Budgets[i], ""
@@ -131,11 +131,11 @@ func starving(r *plan.Report) string {
 	}
 	switch {
 	case len(names) == 1:
-		return fmt.Sprintf("%s starves, with %d of %s refused from %s on", worst.Region, worst.Refused, counted(worst.Planned, "call"), worst.First.Local.Format("Mon 15:04 MST"))
+		return fmt.Sprintf("%s starves, with %d of %s refused from %s on", worst.Region, worst.Refused, human.Count(worst.Planned, "call"), worst.First.Local.Format("Mon 15:04 MST"))
 	case !sameCalls:
 		return fmt.Sprintf("%s starve, each with %.0f %% of its calls refused", strings.Join(names, ", "), 100*float64(worst.Refused)/float64(worst.Planned))
 	case len(names) == len(r.Regions):
-		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, counted(worst.Planned, "call"))
+		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, human.Count(worst.Planned, "call"))
 	}
-	return fmt.Sprintf("%s starve, each with %d of %s refused", strings.Join(names, ", "), worst.Refused, counted(worst.Planned, "call"))
+	return fmt.Sprintf("%s starve, each with %d of %s refused", strings.Join(names, ", "), worst.Refused, human.Count(worst.Planned, "call"))
 }

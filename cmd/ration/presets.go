@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -39,7 +41,7 @@ as it is written, with its sources and what they leave open.
 				}
 				names = append(names, presets[i].Name)
 			}
-			return &usageError{fmt.Errorf("no preset %q; %s", args[0], advice(args[0], names))}
+			return &usageError{fmt.Errorf("no preset %q; %s", args[0], terminal.Advice(args[0], names))}
 		},
 	}
 }
@@ -106,9 +108,9 @@ func (a *app) presetList(presets []costs.Preset) error {
 		for _, v := range p.Variants {
 			variants = append(variants, v.Name)
 		}
-		t.row(p.Name, p.Date, dash(presets[i].SupersededBy), dash(strings.Join(variants, ", ")), p.About)
+		t.Row(p.Name, p.Date, dash(presets[i].SupersededBy), dash(strings.Join(variants, ", ")), p.About)
 	}
-	t.print()
+	t.Print()
 	return nil
 }
 
@@ -153,14 +155,14 @@ func examineCoverage(c *checkup, budgets []quota.Budget, regions []string) {
 	for _, b := range budgets {
 		for _, lane := range b.Lanes {
 			if near := strictyaml.Nearest(lane, lanes()); near != "" && !slices.Contains(lanes(), lane) {
-				c.found(warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", safe(b.Name), safe(lane), near)
+				c.found(warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", human.Name(b.Name), human.Name(lane), near)
 			}
 		}
 		named := slices.AppendSeq(slices.Clone(b.Regions), maps.Keys(b.Floor))
 		slices.Sort(named)
 		for _, region := range slices.Compact(named) {
 			if !slices.Contains(regions, region) {
-				c.found(warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", safe(b.Name), region)
+				c.found(warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", human.Name(b.Name), region)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/progress"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 )
 
@@ -43,8 +45,8 @@ func (a *app) bars(regions []jobs.Region) *bars {
 		for _, step := range region.Steps {
 			pages += int64(step.Pages)
 		}
-		tracker := &progress.Tracker{Message: visible(region.Name), Total: pages, Units: progress.Units{
-			Formatter: func(pages int64) string { return counted(pages, "page") }}}
+		tracker := &progress.Tracker{Message: terminal.Escape(region.Name), Total: pages, Units: progress.Units{
+			Formatter: func(pages int64) string { return human.Count(pages, "page") }}}
 		b.trackers[region.Name] = tracker
 		b.writer.AppendTracker(tracker)
 	}
@@ -64,13 +66,13 @@ func (b *bars) update(p jobs.Progress) {
 	tracker.SetValue(int64(p.Pages))
 	switch {
 	case p.Done && p.Outcome == jobs.Failed:
-		tracker.UpdateMessage(visible(p.Region))
+		tracker.UpdateMessage(terminal.Escape(p.Region))
 		tracker.MarkAsErrored()
 	case p.Done:
-		tracker.UpdateMessage(visible(p.Region + " " + string(p.Outcome)))
+		tracker.UpdateMessage(terminal.Escape(p.Region + " " + string(p.Outcome)))
 		tracker.MarkAsDone()
 	case p.Step != "":
-		tracker.UpdateMessage(visible(p.Region + " " + p.Step))
+		tracker.UpdateMessage(terminal.Escape(p.Region + " " + p.Step))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/reconcile"
 )
@@ -70,14 +71,14 @@ func parseReadings(args []string, used int64, given bool) ([]reconcile.Reading, 
 	for _, arg := range args {
 		cut := strings.LastIndexByte(arg, '=')
 		if cut < 0 {
-			return nil, &usageError{fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for each of several budgets", safe(arg), safe(arg))}
+			return nil, &usageError{fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for each of several budgets", human.Name(arg), human.Name(arg))}
 		}
 		n, err := strconv.ParseInt(arg[cut+1:], 10, 64)
 		if err != nil || n < 0 || quota.Units(n) > quota.MaxLimit {
-			return nil, &usageError{fmt.Errorf("%s: write BUDGET=N, with N from 0 to %d", safe(arg), quota.MaxLimit)}
+			return nil, &usageError{fmt.Errorf("%s: write BUDGET=N, with N from 0 to %d", human.Name(arg), quota.MaxLimit)}
 		}
 		if slices.ContainsFunc(readings, func(r reconcile.Reading) bool { return r.Budget == arg[:cut] }) {
-			return nil, &usageError{fmt.Errorf("%s is given twice; give each budget once", safe(arg[:cut]))}
+			return nil, &usageError{fmt.Errorf("%s is given twice; give each budget once", human.Name(arg[:cut]))}
 		}
 		readings = append(readings, reconcile.Reading{Budget: arg[:cut], Used: quota.Units(n)})
 	}
@@ -108,7 +109,7 @@ func accountOf(table *costs.Table, readings []reconcile.Reading, flag string) (a
 			return "", err
 		}
 		if i > 0 && budget.Account != account {
-			return "", &usageError{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", safe(readings[0].Budget), safe(r.Budget))}
+			return "", &usageError{fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", human.Name(readings[0].Budget), human.Name(r.Budget))}
 		}
 		account = budget.Account
 	}
@@ -160,15 +161,15 @@ func (c *correction) told() string {
 	case c.Entered > 0:
 		also := ""
 		if len(c.Also) > 0 {
-			also = "; they count for " + safe(strings.Join(c.Also, ", ")) + " too"
+			also = "; they count for " + human.Name(strings.Join(c.Also, ", ")) + " too"
 		}
-		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", safe(c.Budget), c.Before, c.Measure, c.Entered, left, also)
+		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", human.Name(c.Budget), c.Before, c.Measure, c.Entered, left, also)
 	case c.Lowered > 0 && c.Lowered < c.Before-c.target:
-		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", safe(c.Budget), c.Before, c.Measure, c.Lowered, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", human.Name(c.Budget), c.Before, c.Measure, c.Lowered, quota.MaxSettle, left)
 	case c.Lowered > 0:
-		return fmt.Sprintf("%s had %d %s: %d were taken off%s", safe(c.Budget), c.Before, c.Measure, c.Lowered, left)
+		return fmt.Sprintf("%s had %d %s: %d were taken off%s", human.Name(c.Budget), c.Before, c.Measure, c.Lowered, left)
 	case c.target < c.Before:
-		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", safe(c.Budget), c.Before, c.Measure, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", human.Name(c.Budget), c.Before, c.Measure, quota.MaxSettle, left)
 	}
-	return fmt.Sprintf("%s agrees: %d %s%s", safe(c.Budget), c.Before, c.Measure, left)
+	return fmt.Sprintf("%s agrees: %d %s%s", human.Name(c.Budget), c.Before, c.Measure, left)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -43,7 +44,7 @@ func newServedConfig(ledger string, table *costs.Table, config *jobs.Config, key
 	for _, u := range table.Upstreams() {
 		in := ""
 		if several {
-			in = " of " + safe(u.Account)
+			in = " of " + human.Name(u.Account)
 		}
 		s.addUpstream(&u, in)
 		for i := range u.Budgets {
@@ -57,7 +58,7 @@ func newServedConfig(ledger string, table *costs.Table, config *jobs.Config, key
 		s.set("region "+region.Name, "timezone", region.Schedule.Zone())
 		var steps []string
 		for _, step := range region.Steps {
-			steps = append(steps, fmt.Sprintf("%s %d", safe(step.Name()), step.Pages))
+			steps = append(steps, fmt.Sprintf("%s %d", human.Name(step.Name()), step.Pages))
 		}
 		s.set("region "+region.Name, "fetch", strings.Join(steps, ", "))
 	}
@@ -65,7 +66,7 @@ func newServedConfig(ledger string, table *costs.Table, config *jobs.Config, key
 }
 
 func (s *servedConfig) addUpstream(u *costs.Upstream, in string) {
-	subject := "upstream " + safe(u.Name)
+	subject := "upstream " + human.Name(u.Name)
 	s.set(subject, "account", u.Account)
 	s.set(subject, "api", u.API)
 	s.set(subject, "hosts", strings.Join(u.Hosts, " "))
@@ -87,23 +88,23 @@ func (s *servedConfig) addUpstream(u *costs.Upstream, in string) {
 		s.set(subject, "preset", u.Preset.Name+" "+u.Variant)
 	}
 	for _, route := range u.Routes {
-		s.set("route "+safe(route.Pattern)+in, "method", route.Method)
+		s.set("route "+human.Name(route.Pattern)+in, "method", route.Method)
 	}
 	for _, cost := range u.Costs {
-		s.set("cost of "+safe(cost.Method)+in, "units", cost.Units)
+		s.set("cost of "+human.Name(cost.Method)+in, "units", cost.Units)
 	}
 	for i := range u.Batches {
-		s.set("batches of "+safe(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
+		s.set("batches of "+human.Name(u.Batches[i].Method)+in, "calls", u.Batches[i].String())
 	}
 	var rules []string
 	for i := range u.Down {
 		rules = append(rules, u.Down[i].String())
 	}
-	s.set("when_ledger_down"+in, "rules", safe(strings.Join(rules, "; ")))
+	s.set("when_ledger_down"+in, "rules", human.Name(strings.Join(rules, "; ")))
 }
 
 func (s *servedConfig) addBudget(b *quota.Budget, in string) {
-	subject := "budget " + safe(b.Name) + in
+	subject := "budget " + human.Name(b.Name) + in
 	s.set(subject, "limit", b.Limit)
 	s.set(subject, "window", b.Window)
 	s.set(subject, "count", b.Measure)
@@ -113,7 +114,7 @@ func (s *servedConfig) addBudget(b *quota.Budget, in string) {
 	s.set(subject, "regions", b.Regions)
 	var floors []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
-		floors = append(floors, fmt.Sprintf("%s %d", safe(region), b.Floor[region]))
+		floors = append(floors, fmt.Sprintf("%s %d", human.Name(region), b.Floor[region]))
 	}
 	s.set(subject, "floor", strings.Join(floors, ", "))
 	if b.FloorUntil > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 )
 
 func (a *app) restampCommand() *cobra.Command {
@@ -75,7 +76,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 		}{done, still})
 	}
 	for _, d := range done {
-		fmt.Fprintf(a.stdout, "%s: %s restamped\n", safe(d.Account), counted(d.Entries, "entry"))
+		fmt.Fprintf(a.stdout, "%s: %s restamped\n", human.Name(d.Account), human.Count(d.Entries, "entry"))
 	}
 	a.printStill(still, at)
 	return nil

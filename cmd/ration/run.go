@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
@@ -118,7 +119,7 @@ func checkLane(table *costs.Table, lane string) error {
 		}
 	}
 	if !slices.Contains(known, lane) {
-		return &usageError{fmt.Errorf("--lane %q: %s", lane, advice(lane, known))}
+		return &usageError{fmt.Errorf("--lane %q: %s", lane, terminal.Advice(lane, known))}
 	}
 	return nil
 }
@@ -234,7 +235,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 			left = append(left, region.Region)
 		}
 	}
-	progress := fmt.Sprintf("%d of %s done (left: %s)", done, counted(len(report.Regions), "region"), strings.Join(left, " "))
+	progress := fmt.Sprintf("%d of %s done (left: %s)", done, human.Count(len(report.Regions), "region"), strings.Join(left, " "))
 	if exit, _ := code(err); exit != exitStopped {
 		if as[*signalError](err) {
 			return fmt.Sprintf("%s; %s; the next run goes on there", message(err), progress)
@@ -301,9 +302,9 @@ func note(err error) string {
 func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
-		t.row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
+		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
 	}
-	t.print()
+	t.Print()
 	if down := a.ledgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "\nledger  %s\n", down)
 	}

@@ -75,10 +75,10 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		for _, c := range h.Charts {
 			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
 		}
-		t.row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
+		t.Row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
 	if len(hits) > 0 {
-		t.print()
+		t.Print()
 	}
 	if len(hits) == 0 {
 		fmt.Fprintln(a.stderr, "nothing found")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 )
 
 // redactor keeps secrets out of what is printed, wherever they came from: an
@@ -46,7 +48,7 @@ func concealed(out io.Writer, text string) string {
 // hidden returns what a strings.Replacer replaces to hide a secret: the secret
 // as it is, and as JSON, Go's quotes, a URL or a visibleWriter write it.
 func hidden(secret string) (pairs []string) {
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], visible(secret)}
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], terminal.Escape(secret)}
 	if text, err := json.Marshal(secret); err == nil {
 		forms = append(forms, string(text[1:len(text)-1]))
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 )
 
 // TestKeyIsPrintedWithTheURL: an error may repeat a URL, in any spelling.
@@ -38,7 +40,7 @@ func TestSecretIsQuotedOnItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	a := &app{stdout: &visibleWriter{out: &out}, stderr: &out}
+	a := &app{stdout: terminal.NewWriter(&out), stderr: &out}
 	a.conceal(secret)
 	for _, form := range []string{secret, string(text), strconv.Quote(secret), url.QueryEscape(secret), url.PathEscape(secret)} {
 		out.Reset()

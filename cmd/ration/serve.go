@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/scheduler"
 	"github.com/ration-dev/ration/quota"
@@ -169,7 +170,7 @@ func (s *service) reload(ctx context.Context, clock *scheduler.Scheduler) {
 }
 
 func status(work *scheduler.Work) string {
-	return "STATUS=serving " + counted(len(work.Regions), "region")
+	return "STATUS=serving " + human.Count(len(work.Regions), "region")
 }
 
 // load reads the files and the key, opens all that passes need, and says what
@@ -212,8 +213,8 @@ func (s *service) load(ctx context.Context) (*scheduler.Work, error) {
 // concurrent use.
 type reportLog struct {
 	service *service
-	log    *slog.Logger
-	from   *fetching
+	log     *slog.Logger
+	from    *fetching
 
 	mu   sync.Mutex
 	told time.Time // when the outage began that was logged last

@@ -105,7 +105,7 @@ func (b *standing) floors() string {
 	var parts []string
 	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
 		f := b.Floors[region]
-		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", safe(region), f.Used, f.Floor, f.Kept))
+		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", human.Name(region), f.Used, f.Floor, f.Kept))
 	}
 	return strings.Join(parts, ", ")
 }

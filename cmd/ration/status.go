@@ -99,7 +99,7 @@ func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
 // unrecordedNote says what was sent while the ledger could not be asked.
 func (a *app) unrecordedNote() string {
 	if units := a.ledgerState().Unrecorded; units != nil && *units > 0 {
-		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", counted(*units, "unit"), were(*units))
+		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"), human.Was(*units))
 	}
 	return ""
 }
@@ -149,9 +149,9 @@ func (a *app) budgetTable(r *statusReport) {
 		if b.Over > 0 {
 			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
 		}
-		t.row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
+		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
 	}
-	t.print()
+	t.Print()
 }
 
 // statusRemarks says what holds beside the budgets.
@@ -177,14 +177,14 @@ func (a *app) statusRemarks(r *statusReport) {
 	}
 	if r.UnrecordedUnits > 0 {
 		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", counted(r.UnrecordedUnits, "unit"), were(r.UnrecordedUnits))
+		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
 	}
 }
 
 // aheadText says that a log's newest entry is stamped in the future.
 func aheadText(account string, ahead time.Duration) string {
 	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-		safe(account), human.Duration(ahead))
+		human.Name(account), human.Duration(ahead))
 }
 
 // spenderTable shows who spent the budgets.
@@ -197,14 +197,14 @@ func (a *app) spenderTable(r *statusReport) {
 	for _, b := range r.Budgets {
 		name := b.Name
 		b.rows(8, func(by, who string) {
-			t.row(name, by, who)
+			t.Row(name, by, who)
 			name = ""
 		})
 		if len(b.Floors) > 0 {
-			t.row(name, "floor", b.floors())
+			t.Row(name, "floor", b.floors())
 		}
 	}
-	t.print()
+	t.Print()
 }
 
 // drift says what of the budgets was missing once, and how that was found.
@@ -227,21 +227,13 @@ func ranked(sums map[string]quota.Units, most int) string {
 	rest := quota.Units(0)
 	for i, name := range names {
 		if i < most {
-			parts = append(parts, fmt.Sprintf("%s %d", safe(name), sums[name]))
+			parts = append(parts, fmt.Sprintf("%s %d", human.Name(name), sums[name]))
 		} else {
 			rest += sums[name]
 		}
 	}
 	if rest > 0 {
-		parts = append(parts, fmt.Sprintf("%s %d", counted(len(names)-most, "other"), rest))
+		parts = append(parts, fmt.Sprintf("%s %d", human.Count(len(names)-most, "other"), rest))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// safe returns a name from outside fit for a terminal.
-func safe(name string) string {
-	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` {
-		return quoted
-	}
-	return name
 }

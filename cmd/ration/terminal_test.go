@@ -92,33 +92,6 @@ func TestColumnsSetsTheWidth(t *testing.T) {
 	}
 }
 
-// TestNarrowTablesKeepTheirNumbers prints tables at every width from 1 on.
-func TestNarrowTablesKeepTheirNumbers(t *testing.T) {
-	for width := 1; width < 150; width++ {
-		var out strings.Builder
-		a := &app{stdout: &out, getenv: func(string) string { return "" }, columns: func() int { return width }}
-		table := a.table("budget", "used", "", "window", "next to return", "where", "")
-		table.row("youtube-search", 1234567890, "units", "{day: America/Los_Angeles}", "+844 11-22 08:00:30Z (in 23h5m), +5 2027-01-01 08:00:30Z", "https://developers.google.com/youtube/v3/determine_quota_cost", "")
-		table.row("日本語の予算", 5, "calls", "24h", "-", "", "no call")
-		table.row("", 0, "", "", "12.6 %", "search.list 800, videos.list 29, videoCategories.list 8", "")
-		table.print()
-		fields := strings.Fields(out.String())
-		for _, number := range []string{"1234567890", "+844", "11-22", "08:00:30Z", "2027-01-01", "12.6", "800,", "29,", "日本語の予算"} {
-			if !slices.Contains(fields, number) {
-				t.Errorf("%d columns: %s is broken:\n%s", width, number, out.String())
-			}
-		}
-		for line := range strings.Lines(out.String()) {
-			if strings.TrimSpace(line) == "" {
-				t.Errorf("%d columns: an empty line:\n%s", width, out.String())
-			}
-			if got := text.StringWidthWithoutEscSequences(strings.TrimRight(line, "\n")); got > max(width, 22) {
-				t.Errorf("%d columns: a line of %d: %q", width, got, line)
-			}
-		}
-	}
-}
-
 // TestStoppedIsShownAsFailInRed runs on a terminal, on a budget that stops it
 // and then on an upstream that fails.
 func TestStoppedIsShownAsFailInRed(t *testing.T) {

@@ -130,12 +130,12 @@ func (e *explanation) help(found *usage.Explanation) {
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent:
 		e.Limit = &found.LimitNeeded
-		helped("a limit of %s or more for %s", measured(*e.Limit, r.Measure), safe(*r.Budget))
+		helped("a limit of %s or more for %s", human.Amount(*e.Limit, r.Measure), human.Name(*r.Budget))
 		if found.Most.Units > 0 {
-			helped("%s less spent before; %s had %d", measured(e.Short, r.Measure), spender(&found.Most), found.Most.Units)
+			helped("%s less spent before; %s had %d", human.Amount(e.Short, r.Measure), spender(&found.Most), found.Most.Units)
 		}
 		if found.FloorsMattered {
-			helped("fewer than the %s that %s kept for the floors of other regions", measured(r.Kept, r.Measure), were(r.Kept))
+			helped("fewer than the %s that %s kept for the floors of other regions", human.Amount(r.Kept, r.Measure), human.Was(r.Kept))
 		}
 		later()
 	case quota.ReasonCooldown:
@@ -154,9 +154,9 @@ func (e *explanation) help(found *usage.Explanation) {
 // spender names who spent: search.list for GB.
 func spender(s *usage.Spender) string {
 	if s.Region == usage.Unattributed {
-		return safe(s.Method)
+		return human.Name(s.Method)
 	}
-	return safe(s.Method) + " for " + safe(s.Region)
+	return human.Name(s.Method) + " for " + human.Name(s.Region)
 }
 
 // now finds whether the same call would be granted, without spending it.
@@ -177,7 +177,7 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 	case ok && refused.Reason == quota.ReasonCooldown:
 		e.Now.Reason = new(fmt.Sprintf("%s is in cooldown until %s", whose(r.Account, refused.Budget), human.Time(refused.RetryAt)))
 	case ok:
-		e.Now.Reason = new(fmt.Sprintf("%s has %d of %s left, it needs %d", refused.Budget, refused.Remaining, measured(refused.Limit, refused.Measure.String()), refused.Needed))
+		e.Now.Reason = new(fmt.Sprintf("%s has %d of %s left, it needs %d", refused.Budget, refused.Remaining, human.Amount(refused.Limit, refused.Measure.String()), refused.Needed))
 	case errors.Is(err, quota.ErrNeverFits):
 		e.Now.Reason = new(err.Error())
 	case err != nil:
@@ -190,8 +190,8 @@ func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) 
 // whyText is why for people.
 func (a *app) whyText(e *explanation) {
 	r := e.Refusal
-	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", safe(r.Method), counted(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
-	a.paragraph("for      ", "region %s, job %s, lane %s", safe(r.Region), safe(r.Job), safe(r.Lane))
+	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
+	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
 	a.paragraph("because  ", "%s", r.Message)
 	if e.Window != nil && len(e.ByMethod) > 0 {
 		part := ""
@@ -202,10 +202,10 @@ func (a *app) whyText(e *explanation) {
 			part = " at most"
 		}
 		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s, its window of %s then: %s%s, by", safe(*r.Budget), *e.Window, measured(e.Held, r.Measure), part)
+		a.paragraph("", "%s, its window of %s then: %s%s, by", human.Name(*r.Budget), *e.Window, human.Amount(e.Held, r.Measure), part)
 		t := a.table("", "who had spent it")
-		e.rows(5, func(by, who string) { t.row(by, who) })
-		t.print()
+		e.rows(5, func(by, who string) { t.Row(by, who) })
+		t.Print()
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")
 	for _, what := range e.Helped {

@@ -37,3 +37,15 @@ func TestDurationNeverSaysEarlier(t *testing.T) {
 		}
 	}
 }
+
+// TestOneUnitIsSaidAsManyAre checks the plurals of all that is counted.
+func TestOneUnitIsSaidAsManyAre(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 unit": human.Count(1, "unit"), "0 units": human.Count(0, "unit"), "2 entries": human.Count(2, "entry"), "1 entry": human.Count(1, "entry"),
+		"1 call": human.Amount(1, "calls"), "20 units": human.Amount(20, "units"), "1 other": human.Count(1, "other"),
+	} {
+		if got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}

@@ -32,18 +32,6 @@ func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
 	})
 }
 
-// TestOneUnitIsSaidAsManyAre checks the plurals of all that is counted.
-func TestOneUnitIsSaidAsManyAre(t *testing.T) {
-	for want, got := range map[string]string{
-		"1 unit": counted(1, "unit"), "0 units": counted(0, "unit"), "2 entries": counted(2, "entry"), "1 entry": counted(1, "entry"),
-		"1 call": measured(1, "calls"), "20 units": measured(20, "units"), "1 other": counted(1, "other"),
-	} {
-		if got != want {
-			t.Errorf("%q; want %q", got, want)
-		}
-	}
-}
-
 func TestDurationsInHelpHaveNoZeroUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{5 * time.Minute: "5m", 30 * time.Second: "30s", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10 * time.Hour: "10h"} {
 		if got := brief(d); got != want {

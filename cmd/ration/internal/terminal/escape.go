@@ -1,4 +1,7 @@
-package main
+// Package terminal writes text for people: tables and paragraphs that fit the
+// width of a terminal, and names from outside with what a terminal would obey
+// escaped.
+package terminal
 
 import (
 	"fmt"
@@ -9,22 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// visibleWriter escapes what a terminal would obey, or would not show: titles,
-// names, status lines and refusals come from outside. It lies under everything
-// that is printed, so no message needs to think of it. Bytes that begin a
-// character wait for its rest in the next Write, or for Flush. It is safe for
-// concurrent use.
-//
-// Colours and progress bars do not pass through it; see bars.
-type visibleWriter struct {
+// Writer escapes control characters and characters that are not shown, because
+// titles, names, status lines and refusals come from outside. Bytes that begin a
+// character wait for the rest of it in the next Write, or for Flush. It is safe
+// for concurrent use.
+type Writer struct {
 	out io.Writer
 
 	mu      sync.Mutex
 	pending []byte // an incomplete character, of at most three bytes
 }
 
+// NewWriter returns a Writer that writes to out.
+func NewWriter(out io.Writer) *Writer { return &Writer{out: out} }
+
 // Write implements io.Writer.
-func (w *visibleWriter) Write(p []byte) (int, error) {
+func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := append(w.pending, p...)
@@ -38,29 +41,29 @@ func (w *visibleWriter) Write(p []byte) (int, error) {
 		}
 	}
 	w.pending = append([]byte(nil), text[end:]...)
-	if _, err := w.out.Write(appendVisible(nil, text[:end])); err != nil {
+	if _, err := w.out.Write(appendEscaped(nil, text[:end])); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
 // Flush writes what is left of a character that was never completed.
-func (w *visibleWriter) Flush() error {
+func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := appendVisible(nil, w.pending)
+	text := appendEscaped(nil, w.pending)
 	w.pending = nil
 	_, err := w.out.Write(text)
 	return err
 }
 
-// visible returns text as a visibleWriter writes it.
-func visible(text string) string { return string(appendVisible(nil, []byte(text))) }
+// Escape returns text as a Writer writes it.
+func Escape(text string) string { return string(appendEscaped(nil, []byte(text))) }
 
-// appendVisible appends text with what is obeyed or not shown as \u009b, and
+// appendEscaped appends text with what is obeyed or not shown as \u009b, and
 // bytes that are not UTF-8 as \x9b. A character is escaped as JSON does it, so a
 // JSON document, which has such characters in strings only, means the same afterwards.
-func appendVisible(out, text []byte) []byte {
+func appendEscaped(out, text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)
 		switch {

@@ -1,7 +1,6 @@
-package main
+package terminal
 
 import (
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -131,19 +130,20 @@ func wordEnds(s string) [][]int {
 	return ends
 }
 
-// paragraph prints a text behind a label. On a terminal its lines are wrapped
-// at words, those after the first below the first's text.
-func (a *app) paragraph(label, format string, args ...any) {
-	s := fmt.Sprintf(format, args...)
-	room := a.width() - len(label)
-	if a.width() == 0 || room < 20 {
-		io.WriteString(a.stdout, label+s+"\n")
+// WriteParagraph writes text behind a label. Lines of more than width columns
+// are broken between words, and those after the first are indented to the text
+// of the first. A width of 0, or one that leaves less than 20 columns for the
+// text, is no limit.
+func WriteParagraph(out io.Writer, width int, label, text string) {
+	room := width - len(label)
+	if width == 0 || room < 20 {
+		io.WriteString(out, label+text+"\n")
 		return
 	}
 	below := strings.Repeat(" ", len(label))
-	for line := range strings.SplitSeq(s, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		for _, part := range wrapWords(line, room) {
-			io.WriteString(a.stdout, strings.TrimRight(label+part, " ")+"\n")
+			io.WriteString(out, strings.TrimRight(label+part, " ")+"\n")
 			label = below
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"bytes"
@@ -24,12 +24,12 @@ func TestTerminalEscapesFromOutside(t *testing.T) {
 		"\xc2\x1b[31m":                          `\xc2\u001b[31m`,
 		"surrogate \xed\xa0\x80, long \xc0\x9b": `surrogate \xed\xa0\x80, long \xc0\x9b`,
 	} {
-		if got := visible(text); got != want {
-			t.Errorf("visible(%q) = %q; want %q", text, got, want)
+		if got := Escape(text); got != want {
+			t.Errorf("Escape(%q) = %q; want %q", text, got, want)
 		}
 		for cut := range len(text) + 1 {
 			var out bytes.Buffer
-			w := &visibleWriter{out: &out}
+			w := NewWriter(&out)
 			for _, part := range []string{text[:cut], "", text[cut:]} {
 				if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
 					t.Fatal(n, err)
@@ -51,20 +51,20 @@ func TestEscapedJSONMeansTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	if err := json.Unmarshal([]byte(visible(string(text))), &got); err != nil || got != want {
+	if err := json.Unmarshal([]byte(Escape(string(text))), &got); err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }
 
-func FuzzVisible(f *testing.F) {
+func FuzzEscape(f *testing.F) {
 	f.Add("\x1b[2J", "\u202e\x9b")
 	f.Fuzz(func(t *testing.T, one, two string) {
 		var out bytes.Buffer
-		w := &visibleWriter{out: &out}
+		w := NewWriter(&out)
 		w.Write([]byte(one))
 		w.Write([]byte(two))
 		w.Flush()
-		if out.String() != visible(one+two) || !utf8.ValidString(out.String()) || visible(out.String()) != out.String() {
+		if out.String() != Escape(one+two) || !utf8.ValidString(out.String()) || Escape(out.String()) != out.String() {
 			t.Errorf("%q and %q: %q", one, two, out.String())
 		}
 	})

@@ -10,52 +10,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs"
 )
-
-// advice says what to write instead of an unknown name: the known one that was
-// probably meant, else which there are.
-func advice(name string, known []string) string {
-	if meant := meantName(name, known); meant != "" {
-		return "write " + meant
-	}
-	switch len(known) {
-	case 0:
-		return "there are none"
-	case 1:
-		return "write " + known[0]
-	}
-	return "write one of " + strings.Join(known, ", ")
-}
-
-// meantName returns the known name that was probably meant, and "" when none
-// is near: one that is a few letters off, or the only one that begins so.
-func meantName(name string, known []string) string {
-	if len(name) < 3 { // nearly every short word is near
-		return ""
-	}
-	if near := strictyaml.Nearest(name, known); near != "" {
-		return near
-	}
-	meant := ""
-	for _, word := range known {
-		if strings.HasPrefix(strings.ToLower(word), strings.ToLower(name)) {
-			if meant != "" {
-				return ""
-			}
-			meant = word
-		}
-	}
-	return meant
-}
 
 // regionAdvice is advice for a region code, of which only few are near.
 func regionAdvice(name string, known []string) string {
 	if strings.EqualFold(name, "UK") && slices.Contains(known, "GB") {
 		return "write GB"
 	}
-	return advice(name, known)
+	return terminal.Advice(name, known)
 }
 
 // checkRegion refuses a region that is an unknown two-letter code, unless
@@ -79,7 +43,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		}
 	}
 	what := fmt.Sprintf("see %s --help", cmd.CommandPath())
-	if meant := meantName(word, names); meant != "" {
+	if meant := terminal.Nearest(word, names); meant != "" {
 		what = fmt.Sprintf("write %s %s, or %s", cmd.CommandPath(), meant, what)
 	}
 	return &usageError{fmt.Errorf("no command %q; %s", word, what)}
@@ -103,7 +67,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			flags.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
 		}
 		what := fmt.Sprintf("see %s --help", cmd.CommandPath())
-		if meant := meantName(name, slices.Sorted(maps.Keys(names))); meant != "" {
+		if meant := terminal.Nearest(name, slices.Sorted(maps.Keys(names))); meant != "" {
 			what = "write --" + meant
 		}
 		return &usageError{fmt.Errorf("unknown flag --%s; %s", name, what)}

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -6,86 +6,75 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// width returns how many columns a line on stdout may have: COLUMNS if it is
-// set, else the width of the terminal. 0 is no limit: stdout is not a terminal.
-func (a *app) width() int {
-	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	if a.columns == nil {
-		return 0
-	}
-	return a.columns()
-}
-
-// grid is a table for people: columns under headings in capitals, without
-// lines. Numbers are aligned right. print fits it to the width of the terminal.
-type grid struct {
+// Table is a table without lines: columns under headings in capitals. Columns
+// that have only numbers are aligned right.
+type Table struct {
 	out     io.Writer
 	width   int // 0: no limit
 	rows    [][]string
 	numbers []bool // by column: all its cells are numbers
 }
 
-func (a *app) table(headings ...string) *grid {
-	g := &grid{out: a.stdout, width: a.width(), numbers: slices.Repeat([]bool{true}, len(headings))}
+// NewTable returns an empty table that Print writes to out in at most width
+// columns of text. A width of 0 is no limit.
+func NewTable(out io.Writer, width int, headings ...string) *Table {
+	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings))}
 	head := make([]string, len(headings))
 	for i, heading := range headings {
 		head[i] = strings.ToUpper(heading)
 	}
-	g.rows = append(g.rows, head)
-	return g
+	t.rows = append(t.rows, head)
+	return t
 }
 
-// row adds a row of as many cells as the table has headings. Text is escaped
+// Row adds a row of as many cells as the table has headings. Text is escaped
 // here, not only when it is written, so that columns have the width of what is
 // shown.
-func (g *grid) row(cells ...any) {
+func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = visible(strings.NewReplacer("\n", "; ", "\t", " ").Replace(fmt.Sprint(cell)))
+		row[i] = Escape(strings.NewReplacer("\n", "; ", "\t", " ").Replace(fmt.Sprint(cell)))
 		_, err := strconv.ParseInt(row[i], 10, 64)
-		g.numbers[i] = g.numbers[i] && err == nil
+		t.numbers[i] = t.numbers[i] && err == nil
 	}
-	g.rows = append(g.rows, row)
+	t.rows = append(t.rows, row)
 }
 
-// print writes the table. One that is too wide for the terminal is narrowed in
+// Print writes the table. One that is too wide for the terminal is narrowed in
 // the way that takes the fewest lines: its widest texts are wrapped at words, or
 // its last columns move to a line below each row, or texts are wrapped within
 // words too, at punctuation. A number or a time is never broken.
-func (g *grid) print() {
-	natural := g.measure(text.StringWidthWithoutEscSequences)
-	if g.width == 0 || total(natural) <= g.width {
-		io.WriteString(g.out, g.render(natural, []int{len(natural)}))
+func (t *Table) Print() {
+	natural := t.measure(text.StringWidthWithoutEscSequences)
+	if t.width == 0 || total(natural) <= t.width {
+		io.WriteString(t.out, t.render(natural, []int{len(natural)}))
 		return
 	}
 	best := ""
 	consider := func(widths, lines []int) {
-		if s := g.render(widths, lines); best == "" || strings.Count(s, "\n") < strings.Count(best, "\n") {
+		if s := t.render(widths, lines); best == "" || strings.Count(s, "\n") < strings.Count(best, "\n") {
 			best = s
 		}
 	}
 	whole := []int{len(natural)}
-	if widths, ok := fit(natural, g.measure(longest(wordsOf)), g.width); ok {
+	if widths, ok := fit(natural, t.measure(longest(wordsOf)), t.width); ok {
 		consider(widths, whole)
 	}
-	consider(g.fold(natural))
-	if widths, ok := fit(natural, g.measure(longest(piecesOf)), g.width); ok {
+	consider(t.fold(natural))
+	if widths, ok := fit(natural, t.measure(longest(piecesOf)), t.width); ok {
 		consider(widths, whole)
 	}
-	io.WriteString(g.out, best)
+	io.WriteString(t.out, best)
 }
 
 // measure returns the largest measurement of each column's cells.
-func (g *grid) measure(of func(string) int) []int {
-	most := make([]int, len(g.numbers))
-	for _, row := range g.rows {
+func (t *Table) measure(of func(string) int) []int {
+	most := make([]int, len(t.numbers))
+	for _, row := range t.rows {
 		for i, cell := range row {
 			most[i] = max(most[i], of(cell))
 		}
@@ -131,11 +120,11 @@ const indent = 2
 
 // fold distributes the columns over several lines of a row. It returns their
 // widths, and of each line the index after its last column.
-func (g *grid) fold(natural []int) (widths, lines []int) {
-	words, pieces := g.measure(longest(wordsOf)), g.measure(longest(piecesOf))
+func (t *Table) fold(natural []int) (widths, lines []int) {
+	words, pieces := t.measure(longest(wordsOf)), t.measure(longest(piecesOf))
 	first := 0
 	for end := 1; end <= len(natural); end++ {
-		room := g.width - min(first, 1)*indent
+		room := t.width - min(first, 1)*indent
 		if end < len(natural) && total(natural[first:end+1]) <= room {
 			continue
 		}
@@ -150,19 +139,19 @@ func (g *grid) fold(natural []int) (widths, lines []int) {
 
 // render returns the table with columns of these widths; lines are as fold
 // returns them.
-func (g *grid) render(widths, lines []int) string {
+func (t *Table) render(widths, lines []int) string {
 	var out strings.Builder
-	for _, row := range g.rows {
+	for _, row := range t.rows {
 		first := 0
 		for n, end := range lines {
-			g.renderLine(&out, row[first:end], widths[first:end], g.numbers[first:end], min(n, 1)*indent)
+			t.renderLine(&out, row[first:end], widths[first:end], t.numbers[first:end], min(n, 1)*indent)
 			first = end
 		}
 	}
 	return out.String()
 }
 
-func (g *grid) renderLine(out *strings.Builder, cells []string, widths []int, numbers []bool, margin int) {
+func (t *Table) renderLine(out *strings.Builder, cells []string, widths []int, numbers []bool, margin int) {
 	wrapped, height := make([][]string, len(cells)), 0
 	for i, cell := range cells {
 		wrapped[i] = wrap(cell, widths[i])
@@ -187,31 +176,4 @@ func (g *grid) renderLine(out *strings.Builder, cells []string, widths []int, nu
 			out.WriteString(line + "\n")
 		}
 	}
-}
-
-// clock writes a time in a table: 11-20 12:00:00Z, with its year unless that is
-// this year.
-func (a *app) clock(t time.Time) string { return dated(t.UTC(), a.now(), tableTime) }
-
-// tableTime is the layout of times in tables; see dated.
-const tableTime = "01-02 15:04:05Z"
-
-// dated formats a time by a layout that has month and day, with the year before
-// them unless it is this year; the zero time is a dash.
-func dated(t, now time.Time, layout string) string {
-	if t.IsZero() {
-		return "-"
-	}
-	if t.Year() != now.In(t.Location()).Year() {
-		layout = strings.Replace(layout, "01-02", "2006-01-02", 1)
-	}
-	return t.Format(layout)
-}
-
-// dash is how tables and JSON show what is not attributed.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

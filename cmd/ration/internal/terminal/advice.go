@@ -1,0 +1,43 @@
+package terminal
+
+import (
+	"strings"
+
+	"github.com/ration-dev/ration/costs/strictyaml"
+)
+
+// Advice says what to write instead of an unknown name: the known one that was
+// probably meant, or else a list of those that are known.
+func Advice(name string, known []string) string {
+	if meant := Nearest(name, known); meant != "" {
+		return "write " + meant
+	}
+	switch len(known) {
+	case 0:
+		return "there are none"
+	case 1:
+		return "write " + known[0]
+	}
+	return "write one of " + strings.Join(known, ", ")
+}
+
+// Nearest returns the known name that was probably meant, or "" if there is none:
+// one that differs in a few letters, or the only one with name as a prefix.
+func Nearest(name string, known []string) string {
+	if len(name) < 3 { // nearly every short word is near
+		return ""
+	}
+	if near := strictyaml.Nearest(name, known); near != "" {
+		return near
+	}
+	meant := ""
+	for _, word := range known {
+		if strings.HasPrefix(strings.ToLower(word), strings.ToLower(name)) {
+			if meant != "" {
+				return ""
+			}
+			meant = word
+		}
+	}
+	return meant
+}

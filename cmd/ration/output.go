@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+)
+
+// width returns how many columns a line on stdout may have: COLUMNS if it is
+// set, else the width of the terminal. 0 is no limit: stdout is not a terminal.
+func (a *app) width() int {
+	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if a.columns == nil {
+		return 0
+	}
+	return a.columns()
+}
+
+// table returns a table on stdout that fits its width.
+func (a *app) table(headings ...string) *terminal.Table {
+	return terminal.NewTable(a.stdout, a.width(), headings...)
+}
+
+// paragraph prints a text behind a label, wrapped to the width of stdout.
+func (a *app) paragraph(label, format string, args ...any) {
+	terminal.WriteParagraph(a.stdout, a.width(), label, fmt.Sprintf(format, args...))
+}
+
+// clock writes a time in a table: 11-20 12:00:00Z, with its year unless that is
+// this year.
+func (a *app) clock(t time.Time) string { return dated(t.UTC(), a.now(), tableTime) }
+
+// tableTime is the layout of times in tables; see dated.
+const tableTime = "01-02 15:04:05Z"
+
+// dated formats a time by a layout that has month and day, with the year before
+// them unless it is this year; the zero time is a dash.
+func dated(t, now time.Time, layout string) string {
+	if t.IsZero() {
+		return "-"
+	}
+	if t.Year() != now.In(t.Location()).Year() {
+		layout = strings.Replace(layout, "01-02", "2006-01-02", 1)
+	}
+	return t.Format(layout)
+}
+
+// dash is how tables and JSON show what is not attributed.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,47 @@
+package human
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Count writes a number of things: 1 unit, 2 units, 1 entry, 2 entries. thing
+// is the singular of a regular English noun.
+func Count[N int | int64 | quota.Units](n N, thing string) string {
+	return fmt.Sprintf("%d %s", n, plural(n, thing))
+}
+
+// plural returns the noun for n things.
+func plural[N int | int64 | quota.Units](n N, thing string) string {
+	switch before, y := strings.CutSuffix(thing, "y"); {
+	case n == 1:
+		return thing
+	case y:
+		return before + "ies"
+	}
+	return thing + "s"
+}
+
+// Was is the verb for n things.
+func Was[N int | int64 | quota.Units](n N) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// Amount writes an amount in a budget's measure: 1 unit, 20 calls.
+func Amount(n quota.Units, measure string) string {
+	return Count(n, strings.TrimSuffix(measure, "s"))
+}
+
+// Name returns a name from outside, quoted if it has characters that a
+// terminal would obey or not show.
+func Name(name string) string {
+	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
