@@ -26,7 +26,7 @@ func (a *packed) text(bytes int64) string {
 func (a *packed) number(bytes int64) int64 { return value(a.text(bytes)) }
 
 // read reads the answers to the requests that were sent.
-func (p *plan) read(a *packed, answers []quota.Answer) bool {
+func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 	places, ahead := p.places, int64(0)
 	for len(places) > 0 {
 		code, n := a.number(1), a.number(4)
@@ -61,12 +61,12 @@ func (p *plan) read(a *packed, answers []quota.Answer) bool {
 		}
 		ahead = 0
 	}
-	p.hear(a)
+	p.keepEdges(a)
 	return !a.bad && a.rest == ""
 }
 
 // readGrants reads the grants of requests that are the same.
-func (p *plan) readGrants(a *packed, run []int, answers []quota.Answer, ahead int64, known bool) {
+func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ahead int64, known bool) {
 	stamp := a.number(7)
 	for i, place := range run {
 		answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
@@ -105,7 +105,7 @@ func (p *plan) readGrants(a *packed, run []int, answers []quota.Answer, ahead in
 // readStand reads how a charge's window stands after the first grant of a run, and returns a
 // function that says it after some more amount: what is used and kept, and
 // when the window frees, 0 for never.
-func (p *plan) readStand(a *packed, c *quota.Charge) func(more int64) (used, kept, free int64) {
+func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (used, kept, free int64) {
 	if c.Window.Estimate() {
 		counter := decide.Counter{Length: c.Window.Length().Microseconds(), Start: a.number(7), Present: a.number(7), Past: a.number(7)}
 		q := decide.Question{Now: p.now, Window: &c.Window}
@@ -124,7 +124,7 @@ func (p *plan) readStand(a *packed, c *quota.Charge) func(more int64) (used, kep
 }
 
 // refusal reads why requests were refused that are the same as this one.
-func (p *plan) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
+func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
 	n, used, at := a.number(2), a.number(7), a.number(7)
 	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
 		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}

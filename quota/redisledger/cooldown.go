@@ -37,7 +37,7 @@ func (l *Ledger) cool(ctx context.Context, account, budget string, long, until i
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	op := &operation{ledger: l, ctx: ctx}
+	op := &scriptRunner{ledger: l, ctx: ctx}
 	now, _ := l.clock(0)
 	real := int64(1)
 	if l.now != nil {
@@ -45,6 +45,6 @@ func (l *Ledger) cool(ctx context.Context, account, budget string, long, until i
 	}
 	arg := number(number(number(nil, long, 7), until, 7), real, 1)
 	n := l.names(account, "")
-	_, err := op.ask(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason, now})
+	_, err := op.run(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason, now})
 	return err
 }

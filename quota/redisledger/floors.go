@@ -52,7 +52,7 @@ func (e *ending) fit(at int64) decide.Fit {
 }
 
 // readEndings reads what the script says of such charges.
-func (p *plan) readEndings(a *packed, request *quota.Request) (all []ending) {
+func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []ending) {
 	for range a.number(2) {
 		n := a.number(2)
 		used, kept, usedNext, keptNext := a.number(7), a.number(7), a.number(7), a.number(7)
@@ -75,7 +75,7 @@ func (p *plan) readEndings(a *packed, request *quota.Request) (all []ending) {
 }
 
 // refusalBeside reads why requests were refused that have charges with floors.
-func (p *plan) refusalBeside(a *packed, request *quota.Request, ahead int64) quota.RefusedError {
+func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int64) quota.RefusedError {
 	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
 	endings := p.readEndings(a, request)

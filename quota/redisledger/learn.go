@@ -14,7 +14,7 @@ import (
 // told that it is still asked.
 type wants struct {
 	labels    []label
-	coverages [2][]asked
+	coverages [2][]demand
 	items     int  // that the whole batch asks, those that are known included
 	all       bool // that was asked since the store was told
 }
@@ -23,20 +23,20 @@ type wants struct {
 const mostItems = 128
 
 // missing returns what of a batch is not known.
-func (a *account) missing(p *plan) *wants {
+func (a *accountCache) missing(p *spendBatch) *wants {
 	if len(a.labels) > maxLabels {
 		clear(a.labels)
 	}
 	w, s := &wants{}, &a.scopes[p.scope]
-	labels, keys, all := map[label]bool{}, map[itemKey]asked{}, map[itemKey]bool{}
-	want := func(q asked) {
+	labels, keys, all := map[label]bool{}, map[itemKey]demand{}, map[itemKey]bool{}
+	want := func(q demand) {
 		all[q.key] = true
 		if have, ok := keys[q.key]; s.find(q) < 0 && (!ok || have.horizon < q.horizon) {
 			keys[q.key] = q
 		}
 	}
 	if p.batch.History > 0 {
-		want(listed(p.batch.History))
+		want(historyDemand(p.batch.History))
 	}
 	for _, place := range p.places {
 		r := &p.batch.Requests[place]
@@ -45,7 +45,7 @@ func (a *account) missing(p *plan) *wants {
 			w.labels = append(w.labels, l)
 		}
 		for _, c := range r.Charges {
-			for _, q := range asks(c) {
+			for _, q := range demandsOf(c) {
 				want(q)
 			}
 		}
@@ -58,13 +58,13 @@ func (a *account) missing(p *plan) *wants {
 }
 
 // due returns what is to be told to the store now and then, and nil when it is not time.
-func (a *account) due(at int64) *wants {
+func (a *accountCache) due(at int64) *wants {
 	if since := at - a.learned; since >= 0 && since < learnEvery {
 		return nil
 	}
 	w := &wants{all: true}
 	for i := range a.scopes {
-		for _, q := range a.scopes[i].asked {
+		for _, q := range a.scopes[i].demands {
 			w.coverages[i] = append(w.coverages[i], q)
 		}
 	}
@@ -73,7 +73,7 @@ func (a *account) due(at int64) *wants {
 
 // learn asks the store for its head, coverages and numbers of labels, and has
 // it take up those that are wanted. A nil w creates nothing.
-func (l *Ledger) learn(op *operation, name string, w *wants) error {
+func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
 	n := l.names(name, "")
 	now, _ := l.clock(0)
 	args := []any{now}
@@ -86,11 +86,11 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 			args = append(args, random(2)+l.pack())
 		}
 	}
-	reply, err := op.ask(&learnScript, []string{n.meta, n.log, n.cooldowns}, args)
+	reply, err := op.run(&learnScript, []string{n.meta, n.log, n.cooldowns}, args)
 	if err != nil {
 		return err
 	}
-	a := l.account(name)
+	a := l.cache(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.apply(reply, w); err != nil {
@@ -98,7 +98,7 @@ func (l *Ledger) learn(op *operation, name string, w *wants) error {
 	}
 	if w != nil && (w.all || a.learned == 0) {
 		a.learned = l.elapsed()
-		a.told()
+		a.clearDemands()
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func random(n int) string {
 }
 
 // apply takes in what learn.lua answered.
-func (a *account) apply(reply *reply, w *wants) error {
+func (a *accountCache) apply(reply *reply, w *wants) error {
 	head, packed := reply.text(), reply.text()
 	if reply.bad || (head != "" && len(head) != headBytes) {
 		return errGarbled
@@ -153,7 +153,7 @@ func (a *account) apply(reply *reply, w *wants) error {
 		a.labels[l] = &labelled{number: reply.number()}
 	}
 	if reply.bad {
-		a.use("", "", [2][]item{})
+		a.replace("", "", [2][]item{})
 		return errGarbled
 	}
 	return nil
@@ -206,7 +206,7 @@ func parseItems(packed string) (items [2][]item, err error) {
 }
 
 // renew replaces the coverages, and forgets the labels of another life of meta.
-func (a *account) renew(head string, items [2][]item) {
+func (a *accountCache) renew(head string, items [2][]item) {
 	life := head[:len(head)*lifeBytes/headBytes]
 	if life != a.life {
 		clear(a.labels)
@@ -215,5 +215,5 @@ func (a *account) renew(head string, items [2][]item) {
 	for l, have := range a.labels {
 		a.labels[l] = &labelled{number: have.number}
 	}
-	a.use(head, life, items)
+	a.replace(head, life, items)
 }

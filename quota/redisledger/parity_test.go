@@ -156,7 +156,7 @@ func TestProduct(t *testing.T) {
 		}
 		quotient, rest := product.QuoRem(product, big.NewInt(c), new(big.Int))
 		want := fmt.Sprintf("%s %t", quotient, rest.Sign() > 0)
-		script := redisledger.CommonLua + "local q, rest = product(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))\nreturn string.format('%.0f %s', q, tostring(rest))"
+		script := redisledger.CommonLua + "local q, rest = counters().product(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))\nreturn string.format('%.0f %s', q, tostring(rest))"
 		if got := do(t, client, "eval", script, 0, a, b, c); got != want {
 			t.Fatalf("%d*%d/%d is %s; want %s", a, b, c, got, want)
 		}

@@ -19,8 +19,8 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	op := &operation{ledger: l, ctx: within}
-	a := l.account(account)
+	op := &scriptRunner{ledger: l, ctx: within}
+	a := l.cache(account)
 	var told int64
 	for range maxRounds {
 		if a.unknown() {
@@ -30,7 +30,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		}
 		now, at := l.clock(told)
 		keys, args := a.question(l.names(account, key), key, charges, now, at)
-		reply, err := op.ask(&standingsScript, keys, args)
+		reply, err := op.run(&standingsScript, keys, args)
 		if err != nil {
 			return nil, ended(ctx, err)
 		}
@@ -60,7 +60,7 @@ func ended(ctx context.Context, err error) error {
 }
 
 // question packs charges as standings.lua takes them.
-func (a *account) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
+func (a *accountCache) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	of := &a.scopes[scopeOf(key)]
@@ -68,8 +68,8 @@ func (a *account) question(n names, key string, charges []*quota.Charge, now str
 	args := []any{a.head, now, a.horizonArg(scopeOf(key)), nil}
 	var packed []byte
 	for _, c := range charges {
-		def, q := "", ask(c.Coverage, c.Window)
-		if q.key != listed(0).key {
+		def, q := "", demandOf(c.Coverage, c.Window)
+		if q.key != historyDemand(0).key {
 			def = define(c.Coverage)
 		}
 		place := of.find(q)
@@ -77,7 +77,7 @@ func (a *account) question(n names, key string, charges []*quota.Charge, now str
 			of.mark(q)
 		}
 		args = append(args, def)
-		packed = packCharge(packed, a, c, []int64{s.number(place)}, 0, at)
+		packed = packCharge(packed, a, c, []int64{s.number(place)}, edge{}, at)
 	}
 	args[3] = packNames(packed, charges)
 	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args
@@ -160,11 +160,11 @@ func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, 
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	op, n := &operation{ledger: l, ctx: within}, l.names(query.Account, query.Key)
+	op, n := &scriptRunner{ledger: l, ctx: within}, l.names(query.Account, query.Key)
 	const latest = 1<<53 - 1
 	arg := number(number(nil, min(max(p.From, 0), latest), 7), min(max(p.Until, 0), latest), 7)
 	arg = append(number(arg, int64(p.Most), 4), what)
-	reply, err := l.inform(op, query.Account, func(a *account) (*script, []string, []any) {
+	reply, err := l.inform(op, query.Account, func(a *accountCache) (*script, []string, []any) {
 		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.horizonArg(scopeOf(query.Key)), string(arg)}
 	})
 	if err != nil {
@@ -209,8 +209,8 @@ func readRecord(packed string) (record, bool) {
 // inform runs a script that is told what this process knows of an account, and
 // answers first whether that is still so. The account is learned when it is
 // not; make is called with its lock held.
-func (l *Ledger) inform(op *operation, account string, make func(*account) (*script, []string, []any)) (*reply, error) {
-	a := l.account(account)
+func (l *Ledger) inform(op *scriptRunner, account string, make func(*accountCache) (*script, []string, []any)) (*reply, error) {
+	a := l.cache(account)
 	for range maxRounds {
 		if a.unknown() {
 			if err := l.learn(op, account, nil); err != nil {
@@ -221,7 +221,7 @@ func (l *Ledger) inform(op *operation, account string, make func(*account) (*scr
 		head := a.head
 		s, keys, args := make(a)
 		a.mu.Unlock()
-		reply, err := op.ask(s, keys, args)
+		reply, err := op.run(s, keys, args)
 		if err != nil {
 			return nil, err
 		}

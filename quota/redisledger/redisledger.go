@@ -49,7 +49,7 @@ type Ledger struct {
 	spends  *combine.Combiner
 
 	mu       sync.Mutex
-	accounts map[string]*account
+	accounts map[string]*accountCache
 }
 
 // Open returns a ledger on the servers that url names:
@@ -90,7 +90,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 	if c, ok := client.(*redis.ClusterClient); ok {
 		client = &clusterClient{c}
 	}
-	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, accounts: map[string]*account{}}
+	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, accounts: map[string]*accountCache{}}
 	if o != nil {
 		l.now = o.Now
 		if o.Prefix != "" {

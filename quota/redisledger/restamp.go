@@ -33,9 +33,9 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 func (l *Ledger) recool(ctx context.Context, account string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	op := &operation{ledger: l, ctx: ctx}
+	op := &scriptRunner{ledger: l, ctx: ctx}
 	now, _ := l.clock(0)
-	_, err := op.ask(&recoolScript, []string{l.names(account, "").cooldowns}, []any{now})
+	_, err := op.run(&recoolScript, []string{l.names(account, "").cooldowns}, []any{now})
 	return err
 }
 
@@ -47,9 +47,9 @@ func (l *Ledger) restamp(ctx context.Context, name, key string) (changed, more i
 	}
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	op, n := &operation{ledger: l, ctx: within}, l.names(name, key)
+	op, n := &scriptRunner{ledger: l, ctx: within}, l.names(name, key)
 	now, _ := l.clock(0)
-	reply, err := l.inform(op, name, func(a *account) (*script, []string, []any) {
+	reply, err := l.inform(op, name, func(a *accountCache) (*script, []string, []any) {
 		scope := scopeOf(key)
 		of, keeps := &a.scopes[scope], int64(0)
 		if of.keeps {

@@ -23,7 +23,7 @@ func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 // correction is a settle or refund as settle.lua takes it.
 type correction struct {
 	names
-	*account
+	*accountCache
 	receipt quota.Receipt
 	units   quota.Units
 	calls   int64
@@ -38,8 +38,8 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	op := &operation{ledger: l, ctx: ctx}
-	c := correction{names: l.names(receipt.Account, receipt.Key), account: l.account(receipt.Account), ledger: l, receipt: receipt,
+	op := &scriptRunner{ledger: l, ctx: ctx}
+	c := correction{names: l.names(receipt.Account, receipt.Key), accountCache: l.cache(receipt.Account), ledger: l, receipt: receipt,
 		units: units, calls: calls, scope: scopeOf(receipt.Key)}
 	for round := range maxRounds {
 		if round > 0 || c.unknown() {
@@ -67,7 +67,7 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 
 // send sends the correction until it is answered. It returns nil when there is
 // nothing to correct.
-func (c *correction) send(op *operation) (*reply, error) {
+func (c *correction) send(op *scriptRunner) (*reply, error) {
 	keys, args := c.make()
 	if keys == nil {
 		return nil, nil
@@ -98,7 +98,7 @@ func (c *correction) make() (keys []string, args []any) {
 	defer c.mu.Unlock()
 	of := &c.scopes[c.scope]
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
-	args = []any{c.account.head, now, c.horizonArg(c.scope), string(what)}
+	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
 	if c.once = false; of.keeps {
 		return keys, args
 	}

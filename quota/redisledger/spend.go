@@ -33,18 +33,14 @@ const (
 	runAhead // not an answer: the next one is of a log whose newest stamp is far ahead
 )
 
-// mode is how spend.lua knows a batch again, see there.
+// mode is how the store knows a batch again, see resent.lua.
 type mode byte
 
 const (
 	fresh mode = iota
 	named
 	resent
-	watched
-	again = 5
-
-	counting = 8  // more, when the log keeps no entries
-	longKey  = 16 // more, when the log's key has a name of its own
+	again
 )
 
 // maxRounds bounds how often one operation learns, or is told of another day.
@@ -85,7 +81,7 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return nil, fmt.Errorf("%w: a batch of %d requests; send at most %d at once", quota.ErrBadCall, len(batch.Requests), mostRequests)
 	}
 	answers := make([]quota.Answer, len(batch.Requests))
-	p := plan{batch: batch, account: l.account(batch.Account), scope: scopeOf(batch.Key), mode: as, places: make([]int, 0, len(batch.Requests))}
+	p := spendBatch{batch: batch, accountCache: l.cache(batch.Account), scope: scopeOf(batch.Key), mode: as, places: make([]int, 0, len(batch.Requests))}
 	for i := range batch.Requests {
 		if answers[i].Err = batch.Requests[i].Check(batch.Account); answers[i].Err == nil {
 			p.places = append(p.places, i)
@@ -94,8 +90,8 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 	if len(p.places) == 0 {
 		return answers, nil
 	}
-	p.names = p.account.namesOf(l, batch)
-	op := operation{ledger: l, ctx: ctx}
+	p.names = p.accountCache.namesOf(l, batch)
+	op := scriptRunner{ledger: l, ctx: ctx}
 	reply, err := l.decide(&op, &p)
 	if err != nil {
 		return nil, err
@@ -104,20 +100,20 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return nil, l.failed(errGarbled, unknown, true)
 	}
 	if batch.Key == "" {
-		p.account.tell(answers)
+		p.accountCache.noteNewest(answers)
 	}
 	return answers, nil
 }
 
 // decide sends the batch until the store and this process agree on what its
 // numbers mean, and on the day.
-func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
-	a := p.account
+func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
+	a := p.accountCache
 	var told int64
 	for rounds := 0; rounds < maxRounds; rounds++ {
 		p.time, p.now = l.clock(told)
 		p.at = l.elapsed()
-		w := p.make()
+		w := p.encode()
 		if w != nil {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
 				return nil, err
@@ -167,19 +163,17 @@ func (l *Ledger) decide(op *operation, p *plan) (*packed, error) {
 	return nil, l.failed(errForgets, down, op.doubt)
 }
 
-// packCharge packs one charge as new_charges in common.lua reads it, with the sources
-// of its coverage and, if they matter, of its floors, and the place where its window begins if that is known.
-func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, hint, now int64) []byte {
-	kind := byte(c.Window.Kind())
-	if len(sources) > 1 {
-		kind += 16
-	}
-	b = append(b, kind, byte(sources[0]))
+// packCharge packs one charge as read_charge in windows.lua reads it: with the sources of its
+// coverage and, if they matter, of its floors, and with what is known of where its window begins.
+func packCharge(b []byte, a *accountCache, c *quota.Charge, sources []int64, known edge, now int64) []byte {
+	b = append(b, byte(c.Window.Kind()), byte(sources[0]), byte(len(sources)-1))
 	length := c.Window.Length()
 	if c.Window.Kind() == quota.KindDaily {
 		length = c.Window.Horizon()
 	}
-	b = number(number(number(b, length.Microseconds(), 7), limitOf(c), 6), hint, 4)
+	b = number(number(b, length.Microseconds(), 7), limitOf(c), 6)
+	b = number(number(number(b, known.from, 7), known.first, 7), known.before, 6)
+	b = number(number(b, known.counts, 4), known.place, 4)
 	if c.Window.Kind() == quota.KindDaily {
 		day := a.day(c.Window, now)
 		for _, at := range []int64{day.Start, day.Since, day.Opens, day.Next, day.Reopens} {
@@ -187,7 +181,7 @@ func packCharge(b []byte, a *account, c *quota.Charge, sources []int64, hint, no
 		}
 	}
 	if len(sources) > 1 {
-		b = number(number(b, int64(len(c.Floors)), 1), max(0, c.FloorUntil.Microseconds()), 7)
+		b = number(b, max(0, c.FloorUntil.Microseconds()), 7)
 		for i, floor := range c.Floors {
 			b = number(number(b, sources[1+i], 1), int64(floor.Units), 6)
 		}

@@ -185,7 +185,7 @@ func (s *sumReader) command(line ...any) (*reply, error) {
 	}
 	within, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
-	op := &operation{ledger: s.ledger, ctx: within}
+	op := &scriptRunner{ledger: s.ledger, ctx: within}
 	for {
 		once, end := context.WithTimeout(within, patience/2)
 		value, err := s.ledger.send(once, line)

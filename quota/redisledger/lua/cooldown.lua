@@ -4,22 +4,22 @@
 
 local cool, budget = KEYS[1], ARGV[2]
 local length = string.char(LENGTH) .. budget
-local long, till, real = unpacked('>I7I7B', ARGV[1])
-if long > 0 then till = min(clock(ARGV[4]) + long, EXACT - 1) end
+local long, till, real = struct.unpack('>I7I7B', ARGV[1])
+if long > 0 then till = math.min(clock(ARGV[4]) + long, 2^53 - 1) end
 if till == 0 then
-  call('HDEL', cool, budget, length)
+  redis.call('HDEL', cool, budget, length)
   return 0
 end
-local have = call('HGET', cool, budget)
-if have and unpacked('>I7', have) >= till then return 0 end
-call('HSET', cool, budget, pack('>I7', till) .. ARGV[3])
-if long > 0 then call('HSET', cool, length, pack('>I7', long)) else call('HDEL', cool, length) end
-guard(KEYS[2], 0)
+local have = redis.call('HGET', cool, budget)
+if have and struct.unpack('>I7', have) >= till then return 0 end
+redis.call('HSET', cool, budget, struct.pack('>I7', till) .. ARGV[3])
+if long > 0 then redis.call('HSET', cool, length, struct.pack('>I7', long)) else redis.call('HDEL', cool, length) end
+accounts().guard(KEYS[2], 0)
 if real == 1 then
-  local life = call('PTTL', cool)
-  local ends = floor(till / 1000) + 300000
-  local time = call('TIME')
-  local now = time[1] * 1000 + floor(time[2] / 1000)
-  if life < 0 or now + life < ends then call('PEXPIRE', cool, string.format('%.0f', max(ends - now, 1))) end
+  local life = redis.call('PTTL', cool)
+  local ends = math.floor(till / 1000) + 300000
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if life < 0 or now + life < ends then redis.call('PEXPIRE', cool, string.format('%.0f', math.max(ends - now, 1))) end
 end
 return 0

@@ -7,24 +7,24 @@
 
 if head_of(KEYS[1]) ~= ARGV[1] then return {1} end
 local OLDEST, NEWEST, PLACE = 0, 1, 2
-local log = new_list(KEYS[2], (unpacked('>I7', ARGV[2])))
-local from, before, most, what = unpacked('>I7I7I4B', ARGV[3])
-from = max(from, log.stamp - keep(log.horizon) + 1, 1) -- what waits to be dropped is not shown
+local log = new_list(KEYS[2], (struct.unpack('>I7', ARGV[2])))
+local from, before, most, what = struct.unpack('>I7I7I4B', ARGV[3])
+from = math.max(from, log.stamp - lists().retention(log.horizon) + 1, 1) -- what waits to be dropped is not shown
 if log.stamp < from then return {0} end
 local first, last
 if what == NEWEST then
-  last = select(2, locate(log, before)) - 1
-  first = max(last - most + 1, 0)
+  last = select(2, lists().locate(log, before)) - 1
+  first = math.max(last - most + 1, 0)
 else
-  first = select(2, locate(log, from))
-  if unpacked('>I2', call('LINDEX', log.key, first), 18) == 0 then first = first + 1 end
+  first = select(2, lists().locate(log, from))
+  if struct.unpack('>I2', redis.call('LINDEX', log.key, first), 18) == 0 then first = first + 1 end
   last = first + most - 1
 end
-if what == PLACE then return {0, first, from, tonumber(call('HGET', KEYS[1], 'from') or '0')} end
-local labels, answer = new_labels(KEYS[1]), {0}
+if what == PLACE then return {0, first, from, tonumber(redis.call('HGET', KEYS[1], 'from') or '0')} end
+local labels, answer = coverages().new_labels(KEYS[1]), {0}
 if last < first then return answer end
-for _, record in ipairs(call('LRANGE', log.key, first, last)) do
-  local stamp, _, _, label = unpacked('>I7I6I4I2', record)
+for _, record in ipairs(redis.call('LRANGE', log.key, first, last)) do
+  local stamp, _, _, label = struct.unpack('>I7I6I4I2', record)
   if stamp >= from and stamp < before and label ~= 0 then
     answer[#answer + 1] = record
     answer[#answer + 1] = labels(label, stamp) or ''

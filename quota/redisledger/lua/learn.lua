@@ -10,9 +10,10 @@
 --           whenever the coverages or the next change, which is 1 when there are cooldowns
 --           or slots to look at; what clients know is good for one head
 --   version counts the heads of this life, so that none comes again
---   guard   until when it is 1 at least, see guard in common.lua
---   items   the coverages, see items_of in common.lua
+--   guard   until when it is 1 at least, see guard in accounts.lua
+--   items   the coverages, see items_of in accounts.lua
 --   labels  how many labels have a number; n<words> the number, l<number> the words
+--   logs    how often the account's log was begun
 --   from    records of the log stamped before carry numbers of an earlier life
 -- Numbers are random, not counted: after a failover that lost the newest, a client's
 -- number is one that nobody knows, not somebody else's.
@@ -24,39 +25,40 @@
 -- would read records as whole that have a tail, and log calls where no log is kept.
 
 local meta, log = KEYS[1], KEYS[2]
-local MOST, LABELS = 128, 65000
-local head, items = unpack(call('HMGET', meta, 'head', 'items'))
+local items_of, of_scope, FORMAT, DAY = accounts().items_of, accounts().of_scope, accounts().FORMAT, accounts().DAY
+local MOST, LABELS, OTHER = 128, 65000, 65535
+local head, items = unpack(redis.call('HMGET', meta, 'head', 'items'))
 if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or ''} end
-if #ARGV[2] ~= 12 then bad('head') end
+if #ARGV[2] ~= 12 then error('ration: bad argument: head') end
 local now = clock(ARGV[1])
 
 -- A meta that was lost knew how far back the log must reach; until all have asked again it goes
 -- on to reach as far as it does.
 local EVERYTHING = string.rep('\0', 17) -- defines the coverage of the log itself
 if not head then
-  local last, from = call('LINDEX', log, '-1'), 0
-  head, items = string.sub(ARGV[2], 1, 8) .. pack('>I3B', 0, call('EXISTS', KEYS[3])), FORMAT
+  local last, from = redis.call('LINDEX', log, '-1'), 0
+  head, items = string.sub(ARGV[2], 1, 8) .. struct.pack('>I3B', 0, redis.call('EXISTS', KEYS[3])), FORMAT
   if last then
-    local first, _, _, label = unpacked('>I7I6I4I2', call('LINDEX', log, '0'))
-    from = unpacked('>I7', last) + 1
-    local reach = min(max(now - first, 0), 34560000000000)
+    local first, _, _, label = struct.unpack('>I7I6I4I2', redis.call('LINDEX', log, '0'))
+    from = struct.unpack('>I7', last) + 1
+    local reach = math.min(math.max(now - first, 0), 34560000000000)
     if label > 0 and reach > 0 then
-      items = items .. pack('>c12BI7I7I7I7I4', string.rep('0', 12), 2, reach, now, reach, 0, #EVERYTHING) .. EVERYTHING
+      items = items .. struct.pack('>c12BI7I7I7I7I4', string.rep('0', 12), 2, reach, now, reach, 0, #EVERYTHING) .. EVERYTHING
     end
   end
-  call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from))
+  redis.call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from), 'logs', last and 1 or 0)
 end
 head = string.sub(head, 1, 12)
 if string.sub(items, 1, 23) == string.sub(FORMAT, 1, 23) and string.sub(items, 1, 24) ~= FORMAT then
   return {head, items} -- of a later release
 end
 
-local function in_use(item) return max(item.asked, item.before) end
+local function in_use(item) return math.max(item.asked, item.before) end
 
 -- turn_use begins another generation of an item when the present one is over, and ask notes
 -- that a horizon is asked, as decide.Use does.
 local function turn_use(item)
-  local length = max(2 * in_use(item), DAY)
+  local length = math.max(2 * in_use(item), DAY)
   if in_use(item) == 0 or now < item.since + length then return end
   if now >= item.since + 2 * length then item.asked = 0 end
   item.since, item.before, item.asked = now, item.asked, 0
@@ -72,7 +74,7 @@ end
 -- seen is what clients go by.
 local function seen(list)
   local parts = {}
-  for n, item in ipairs(list) do parts[n] = pack('>c12BI7', item.id, item.flags, item.horizon) end
+  for n, item in ipairs(list) do parts[n] = struct.pack('>c12BI7', item.id, item.flags, item.horizon) end
   return table.concat(parts)
 end
 
@@ -87,7 +89,7 @@ local before = seen(kept)
 local function add(want, scope)
   local many, longest, oldest = 0, 0, nil
   for n, item in ipairs(kept) do
-    if of_scope(item, scope) then many, longest = many + 1, max(longest, item.horizon) end
+    if of_scope(item, scope) then many, longest = many + 1, math.max(longest, item.horizon) end
   end
   if many >= MOST then
     for n, item in ipairs(kept) do
@@ -105,9 +107,9 @@ end
 local wants, where = {}, 1
 while where <= #ARGV[3] do
   local want = {before = 0, asked = 0, since = now}
-  want.id, want.flags, want.horizon, want.def, where = unpacked('>c12BI7I4c0', ARGV[3], where)
+  want.id, want.flags, want.horizon, want.def, where = struct.unpack('>c12BI7I4c0', ARGV[3], where)
   local scope, counter = want.flags >= 4 and 4 or 2, want.flags % 2 == 1
-  if want.flags ~= scope + (counter and 1 or 0) or want.horizon < 1 then bad('coverage') end
+  if want.flags ~= scope + (counter and 1 or 0) or want.horizon < 1 then error('ration: bad argument: coverage') end
   want.counter = counter
   local known = false
   for n = #kept, 1, -1 do
@@ -136,39 +138,39 @@ for n = #kept, 1, -1 do
   if in_use(item) == 0 then
     table.remove(kept, n)
   elseif not item.counter then
-    item.horizon = min(item.horizon, in_use(item))
+    item.horizon = math.min(item.horizon, in_use(item))
   end
 end
 for n, item in ipairs(kept) do
-  parts[n + 1] = pack('>c12BI7I7I7I7I4', item.id, item.flags, item.horizon, item.since, item.asked, item.before, #item.def) .. item.def
-  longest = max(longest, item.horizon)
+  parts[n + 1] = struct.pack('>c12BI7I7I7I7I4', item.id, item.flags, item.horizon, item.since, item.asked, item.before, #item.def) .. item.def
+  longest = math.max(longest, item.horizon)
 end
 local written = table.concat(parts)
-if written ~= items then call('HSET', meta, 'items', written) end
-if seen(kept) ~= before or string.sub(items, 1, 24) ~= FORMAT then head = turn(meta, string.byte(head, 12)) end
+if written ~= items then redis.call('HSET', meta, 'items', written) end
+if seen(kept) ~= before or string.sub(items, 1, 24) ~= FORMAT then head = accounts().turn(meta) end
 
 -- free returns a number that no label has, from a random one on, or the number of all others.
 local function free(random)
-  if tonumber(call('HGET', meta, 'labels') or '0') >= LABELS then return OTHER end
+  if tonumber(redis.call('HGET', meta, 'labels') or '0') >= LABELS then return OTHER end
   for try = 0, 63 do
     local number = (random + try) % (OTHER - 1) + 1
-    if call('HEXISTS', meta, 'l' .. number) == 0 then return number end
+    if redis.call('HEXISTS', meta, 'l' .. number) == 0 then return number end
   end
   return OTHER
 end
 
 local answer = {head, written}
 for n = 4, #ARGV do
-  local random, label = unpacked('>I2', ARGV[n]), string.sub(ARGV[n], 3)
-  local number = tonumber(call('HGET', meta, 'n' .. label) or '0')
+  local random, label = struct.unpack('>I2', ARGV[n]), string.sub(ARGV[n], 3)
+  local number = tonumber(redis.call('HGET', meta, 'n' .. label) or '0')
   if number == 0 then
     number = free(random)
     if number ~= OTHER then
-      call('HINCRBY', meta, 'labels', 1)
-      call('HSET', meta, 'n' .. label, number, 'l' .. number, label)
+      redis.call('HINCRBY', meta, 'labels', 1)
+      redis.call('HSET', meta, 'n' .. label, number, 'l' .. number, label)
     end
   end
   answer[#answer + 1] = number
 end
-if ARGV[1] == '' then extend(meta, longest) end
+if ARGV[1] == '' then accounts().outlive(meta, longest) end
 return answer

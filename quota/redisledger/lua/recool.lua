@@ -4,25 +4,25 @@
 
 local now, newest = clock(ARGV[1]), 0
 local till, length = {}, {}
-local all = call('HGETALL', KEYS[1])
+local all = redis.call('HGETALL', KEYS[1])
 for n = 1, #all, 2 do
   local budget = all[n]
   if string.byte(budget) == LENGTH then
-    length[string.sub(budget, 2)] = unpacked('>I7', all[n + 1])
+    length[string.sub(budget, 2)] = struct.unpack('>I7', all[n + 1])
   else
     till[budget] = all[n + 1]
   end
 end
 for budget, packed in pairs(till) do
-  local ends = unpacked('>I7', packed)
-  local latest = length[budget] and min(now + length[budget], EXACT - 1)
+  local ends = struct.unpack('>I7', packed)
+  local latest = length[budget] and math.min(now + length[budget], 2^53 - 1)
   if latest and ends > latest then
     ends = latest
-    call('HSET', KEYS[1], budget, pack('>I7', ends) .. string.sub(packed, 8))
+    redis.call('HSET', KEYS[1], budget, struct.pack('>I7', ends) .. string.sub(packed, 8))
   end
-  newest = max(newest, ends)
+  newest = math.max(newest, ends)
 end
-if call('PTTL', KEYS[1]) > 0 then
-  call('PEXPIRE', KEYS[1], string.format('%.0f', max(floor((newest - now) / 1000), 0) + 300000))
+if redis.call('PTTL', KEYS[1]) > 0 then
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(math.floor((newest - now) / 1000), 0) + 300000))
 end
 return 0

@@ -9,10 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// account is what a ledger knows of one account's meta. What it knows is good
-// for one head, which goes with each batch; when the store's is another one, it
-// is learned anew.
-type account struct {
+// accountCache is what a ledger knows of one account's meta. It is valid for one
+// head, which goes with each batch; if the store's head differs, the cache is
+// refreshed.
+type accountCache struct {
 	mu      sync.Mutex
 	head    string // empty: not known, or the store has none
 	life    string // the part of a head that labels are good for
@@ -21,13 +21,13 @@ type account struct {
 	labels  map[label]*labelled
 	days    map[quota.Window]decide.Day
 
-	unkeyed names                   // of the account's own log
-	hints   map[*quota.Charge]int64 // the place in its list at which a window of that log begins
-	newest  int64                   // stamp that a batch of this process has in that log, µs
+	unkeyed names                  // of the account's own log
+	edges   map[*quota.Charge]edge // where windows of that log begin
+	newest  int64                  // stamp that a batch of this process has in that log, µs
 }
 
-// The logs of an account have coverages in common: its own log has some, those
-// with a key have others.
+// An account has two scopes: its own log, and all logs that have a key. The logs of a
+// scope share coverages.
 const (
 	ownLog = iota
 	keyedLogs
@@ -41,7 +41,7 @@ func scopeOf(key string) int {
 	return keyedLogs
 }
 
-// flag is what scripts call the scope.
+// flag returns the scope's bit in an item's flags.
 func flag(scope int) byte { return 2 << scope }
 
 // scope is what the store keeps for the account's own log, or for each of those with a key.
@@ -49,13 +49,13 @@ type scope struct {
 	items   []item
 	places  map[itemKey]int // in items
 	shapes  map[shapeKey]*shape
-	horizon int64             // how long a log keeps its entries; if it keeps none, for how long its counters matter, µs
-	keeps   bool              // entries
-	asked   map[itemKey]asked // what was asked since the store was told; the longest horizon of each
-	round   int               // how often the store was told
+	horizon int64              // how long a log keeps its entries; if it keeps none, for how long its counters matter, µs
+	keeps   bool               // entries
+	demands map[itemKey]demand // what was asked since the store was told; the longest horizon of each
+	round   int                // how often the store was told
 }
 
-// item is a coverage that the store keeps a list or a counter for.
+// item is a coverage for which the store keeps a list or a counter.
 type item struct {
 	id       string
 	horizon  int64
@@ -68,7 +68,7 @@ type itemKey struct {
 	length   int64 // of a counter; 0 for a list
 }
 
-// labelled is a label's number, and which items of each scope count it.
+// labelled is a label's number, and the items of each scope that count it.
 type labelled struct {
 	number int64
 	feeds  [2][]int // nil until worked out
@@ -87,25 +87,25 @@ const (
 	learnEvery = int64(15 * time.Minute / time.Microsecond)
 )
 
-func (l *Ledger) account(name string) *account {
+func (l *Ledger) cache(name string) *accountCache {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[name]
 	if a == nil {
-		a = &account{labels: map[label]*labelled{}, days: map[quota.Window]decide.Day{}, unkeyed: l.names(name, "")}
-		a.use("", "", [2][]item{})
-		a.told()
+		a = &accountCache{labels: map[label]*labelled{}, days: map[quota.Window]decide.Day{}, unkeyed: l.names(name, "")}
+		a.replace("", "", [2][]item{})
+		a.clearDemands()
 		l.accounts[name] = a
 	}
 	return a
 }
 
-// use replaces what is known.
-func (a *account) use(head, life string, items [2][]item) {
-	a.head, a.life = head, life
+// replace sets the head and the items, and drops everything derived from them.
+func (a *accountCache) replace(head, life string, items [2][]item) {
+	a.head, a.life, a.edges = head, life, nil
 	for i := range a.scopes {
 		s := &a.scopes[i]
-		*s = scope{items: items[i], places: map[itemKey]int{}, shapes: map[shapeKey]*shape{}, keeps: true, asked: s.asked, round: s.round}
+		*s = scope{items: items[i], places: map[itemKey]int{}, shapes: map[shapeKey]*shape{}, keeps: true, demands: s.demands, round: s.round}
 		counters := int64(0)
 		for place, it := range s.items {
 			s.places[it.key] = place
@@ -123,15 +123,15 @@ func (a *account) use(head, life string, items [2][]item) {
 }
 
 // namesOf returns the keys of one of the account's logs.
-func (a *account) namesOf(l *Ledger, batch *quota.Batch) names {
+func (a *accountCache) namesOf(l *Ledger, batch *quota.Batch) names {
 	if batch.Key == "" {
 		return a.unkeyed
 	}
 	return l.names(batch.Account, batch.Key)
 }
 
-// tell notes the newest stamp that was granted.
-func (a *account) tell(answers []quota.Answer) {
+// noteNewest notes the newest timestamp that was granted.
+func (a *accountCache) noteNewest(answers []quota.Answer) {
 	for i := range slices.Backward(answers) {
 		if answers[i].Err == nil {
 			a.mu.Lock()
@@ -142,15 +142,15 @@ func (a *account) tell(answers []quota.Answer) {
 	}
 }
 
-// asked is a coverage that is asked, with what of its window matters to its item.
-type asked struct {
+// demand is a coverage that a charge needs an item for, and the item's least horizon.
+type demand struct {
 	coverage *quota.Coverage
 	key      itemKey
 	horizon  int64
 }
 
-func ask(coverage *quota.Coverage, window quota.Window) asked {
-	q := asked{coverage, itemKey{coverage: coverage.Key()}, window.Horizon().Microseconds()}
+func demandOf(coverage *quota.Coverage, window quota.Window) demand {
+	q := demand{coverage, itemKey{coverage: coverage.Key()}, window.Horizon().Microseconds()}
 	if window.Estimate() {
 		q.key.length = window.Length().Microseconds()
 	}
@@ -160,40 +160,40 @@ func ask(coverage *quota.Coverage, window quota.Window) asked {
 // everything is the coverage of a log itself.
 var everything = quota.NewCoverage(quota.Coverage{})
 
-// listed asks that entries stay for so long, whatever the windows.
-func listed(history time.Duration) asked {
-	return asked{everything, itemKey{coverage: everything.Key()}, history.Microseconds()}
+// historyDemand is the demand that entries are kept for so long, whatever the windows.
+func historyDemand(history time.Duration) demand {
+	return demand{everything, itemKey{coverage: everything.Key()}, history.Microseconds()}
 }
 
-// asks returns what a charge asks: its own coverage, and then those of its floors.
-func asks(c *quota.Charge) []asked {
-	all := make([]asked, 1, 1+len(c.Floors))
-	all[0] = ask(c.Coverage, c.Window)
+// demandsOf returns the demands of a charge: that of its own coverage, then those of its floors.
+func demandsOf(c *quota.Charge) []demand {
+	all := make([]demand, 1, 1+len(c.Floors))
+	all[0] = demandOf(c.Coverage, c.Window)
 	if !c.Window.Estimate() {
 		for _, floor := range c.Floors {
-			all = append(all, ask(floor.Coverage, c.Window))
+			all = append(all, demandOf(floor.Coverage, c.Window))
 		}
 	}
 	return all
 }
 
-// mark notes that q was asked.
-func (s *scope) mark(q asked) {
-	if have, ok := s.asked[q.key]; !ok || have.horizon < q.horizon {
-		s.asked[q.key] = q
+// mark notes that q is in use.
+func (s *scope) mark(q demand) {
+	if have, ok := s.demands[q.key]; !ok || have.horizon < q.horizon {
+		s.demands[q.key] = q
 	}
 }
 
-// told begins to note anew what is asked.
-func (a *account) told() {
+// clearDemands forgets which demands are in use.
+func (a *accountCache) clearDemands() {
 	for i := range a.scopes {
-		a.scopes[i].asked = map[itemKey]asked{}
+		a.scopes[i].demands = map[itemKey]demand{}
 		a.scopes[i].round++
 	}
 }
 
-// find returns the place of the item that answers, -1 when there is none.
-func (s *scope) find(q asked) int {
+// find returns the index of the item that serves q, or -1.
+func (s *scope) find(q demand) int {
 	if i, ok := s.places[q.key]; ok && s.items[i].horizon >= q.horizon {
 		return i
 	}
@@ -203,8 +203,8 @@ func (s *scope) find(q asked) int {
 // isLog reports whether the log itself is the item's list.
 func (i *item) isLog() bool { return i.key == itemKey{coverage: everything.Key()} }
 
-// feeds returns the items of a scope that count a label.
-func (a *account) feeds(scope int, l label) []int {
+// feeds returns the indexes of the items of a scope that count a label.
+func (a *accountCache) feeds(scope int, l label) []int {
 	have := a.labels[l]
 	if have.feeds[scope] == nil {
 		have.feeds[scope] = []int{}
@@ -219,7 +219,7 @@ func (a *account) feeds(scope int, l label) []int {
 }
 
 // day returns the day of a daily window that now lies in.
-func (a *account) day(w quota.Window, now int64) decide.Day {
+func (a *accountCache) day(w quota.Window, now int64) decide.Day {
 	day, ok := a.days[w]
 	if !ok || !day.Holds(now) {
 		day = decide.DayOf(w, now)
@@ -230,7 +230,7 @@ func (a *account) day(w quota.Window, now int64) decide.Day {
 
 // horizonArg returns the horizon of a scope as scripts take it. When nothing is
 // known of the account, nothing is too old.
-func (a *account) horizonArg(scope int) string {
+func (a *accountCache) horizonArg(scope int) string {
 	horizon := a.scopes[scope].horizon
 	if a.head == "" {
 		horizon = int64(2 * quota.MaxHistory / time.Microsecond)
@@ -247,18 +247,18 @@ func (s *scope) sourceKeys(n names) []string {
 	return keys
 }
 
-// unknown reports whether nothing is known of the account, or it was never learned.
-func (a *account) unknown() bool {
+// unknown reports whether the cache is empty.
+func (a *accountCache) unknown() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.head == ""
 }
 
-// forget makes what is known of a head be learned anew.
-func (a *account) forget(head string) {
+// forget empties the cache if it is still that of the given head.
+func (a *accountCache) forget(head string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.head == head {
-		a.use("", a.life, [2][]item{})
+		a.replace("", a.life, [2][]item{})
 	}
 }

@@ -1,0 +1,103 @@
+package redisledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestStaleEdges: a process that knows where a window begins notices every change, by another process,
+// that moves the totals before it.
+func TestStaleEdges(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	hour := charge("hour", 1000, quota.Sliding(time.Hour))
+	part := charge("part", 1000, quota.Sliding(time.Hour), "m")
+	var receipts []quota.Receipt
+	for name, change := range map[string]func(l *redisledger.Ledger, clock *ledgertest.Clock) (want quota.Units){
+		"settle before the window": func(l *redisledger.Ledger, _ *ledgertest.Clock) quota.Units {
+			if err := l.Settle(t.Context(), receipts[0], 3); err != nil {
+				t.Fatal(err)
+			}
+			return 5 + 1
+		},
+		"settle of its first call": func(l *redisledger.Ledger, _ *ledgertest.Clock) quota.Units {
+			if err := l.Settle(t.Context(), receipts[1], 2); err != nil {
+				t.Fatal(err)
+			}
+			return 2 + 1
+		},
+		"log deleted": func(l *redisledger.Ledger, _ *ledgertest.Clock) quota.Units {
+			log := redisledger.LogKey(l, account)
+			for _, key := range do(t, client, "keys", strings.ReplaceAll(log, "[", `\[`)+"*").([]any) {
+				do(t, client, "del", key)
+			}
+			mustSpend(t, l, "m", 7, hour, part)
+			return 7
+		},
+		"clock back and restamped": func(l *redisledger.Ledger, clock *ledgertest.Clock) quota.Units {
+			clock.Add(-80 * time.Minute)
+			if _, err := l.Restamp(t.Context(), account, ""); err != nil {
+				t.Fatal(err)
+			}
+			return 10 + 5 + 1
+		},
+	} {
+		clock := &ledgertest.Clock{}
+		clock.Set(noonUTC())
+		a := fresh(t, server.URL(), clock.Now)
+		mustSpend(t, a, "m", 1, charge("day", 1e6, quota.Sliding(24*time.Hour)), hour, part) // what the log keeps
+		receipts = []quota.Receipt{mustSpend(t, a, "m", 10, hour, part)}
+		clock.Add(30 * time.Minute)
+		receipts = append(receipts, mustSpend(t, a, "m", 5, hour, part))
+		clock.Add(40 * time.Minute)
+		mustSpend(t, a, "m", 1, hour, part) // is told where the windows begin
+		want := change(a, clock)
+		if name == "clock back and restamped" {
+			want++ // the first call is in the window again
+		}
+		batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 4, Charges: []*quota.Charge{hour, part}}}}
+		answers, err := a.Spend(t.Context(), batch)
+		if err != nil || answers[0].Err != nil {
+			t.Fatalf("%s: %v, %v", name, answers, err)
+		}
+		for i, held := range answers[0].Held {
+			if held.Used != want+4 {
+				t.Errorf("%s: window %d holds %d; want %d", name, i, held.Used, want+4)
+			}
+		}
+	}
+}
+
+// TestKnownEdgesSpareTheSearch: a decision that knows where its windows begin reads the newest record of each
+// list and nothing else of it.
+func TestKnownEdgesSpareTheSearch(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = given.Close() })
+	now := noonUTC()
+	l := redisledger.New(given, &redisledger.Options{Prefix: "edges", Now: func() time.Time { return now }})
+	hour, part := charge("hour", 1e6, quota.Sliding(time.Hour)), charge("part", 1e6, quota.Daily(time.UTC), "m")
+	for range 100 {
+		mustSpend(t, l, "m", 1, hour, part)
+		now = now.Add(time.Minute)
+	}
+	mustSpend(t, l, "m", 1, hour, part)
+	do(t, client, "config", "resetstat")
+	mustSpend(t, l, "m", 1, hour, part)
+	stats := do(t, client, "info", "commandstats").(string)
+	for command, want := range map[string]int{"lindex": 2, "lrange": 0, "llen": 0, "rpush": 2} {
+		if got := strings.Contains(stats, fmt.Sprintf("cmdstat_%s:calls=%d,", command, want)); got != (want > 0) || want == 0 && strings.Contains(stats, "cmdstat_"+command+":") {
+			t.Errorf("%s is not called %d times: %s", command, want, stats)
+		}
+	}
+}

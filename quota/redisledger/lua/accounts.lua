@@ -1,0 +1,106 @@
+-- Module accounts: what meta says of an account, which is its head, its coverages, and whether there are cooldowns.
+
+local FORMAT = 'ration ledger, version 2' -- what meta's items begin with
+local DAY = 86400000000
+
+-- turn gives meta a head that it has never had, so that nothing sent before can be decided any
+-- more and clients forget what they know. Its last byte says whether there are cooldowns or slots
+-- to look at.
+local function turn(meta, look)
+  local head = head_of(meta)
+  if head == '' then return head end
+  local version = redis.call('HINCRBY', meta, 'version', 1)
+  head = string.sub(head, 1, 8) .. struct.pack('>I3B', version % 2^24, look or string.byte(head, 12))
+  redis.call('HSET', meta, 'head', head)
+  return head
+end
+
+-- guard makes all clients know that there are cooldowns or slots to look at, until an instant at
+-- least.
+local function guard(meta, till)
+  local head, have = unpack(redis.call('HMGET', meta, 'head', 'guard'))
+  if not head then return end
+  if tonumber(have or '0') < till then redis.call('HSET', meta, 'guard', string.format('%.0f', till)) end
+  if string.byte(head, 12) == 0 then turn(meta, 1) end
+end
+
+-- unguard is the reverse, when nothing is left to look at.
+local function unguard(meta, cool, now)
+  local till = redis.call('HGET', meta, 'guard')
+  if now <= tonumber(till or '0') or redis.call('EXISTS', cool) == 1 then return end
+  turn(meta, 0)
+end
+
+-- outlive renews the life of meta, which must outlast all logs of its account.
+local function outlive(meta, horizon)
+  local life = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000
+  if redis.call('PTTL', meta) < life then redis.call('PEXPIRE', meta, string.format('%.0f', life)) end
+end
+
+-- read_names reads the names of so many budgets, behind the empty one, which stands for the account.
+local function read_names(packed, where, many)
+  local names = {[0] = ''}
+  for n = 1, many do names[n], where = struct.unpack('>I2c0', packed, where) end
+  return names, where
+end
+
+-- cooldowns returns those that hold now by name, until when and why, or nil when none does.
+local function cooldowns(key, names, now)
+  if redis.call('EXISTS', key) == 0 then return nil end
+  local found
+  for from = 0, #names, 1000 do
+    local last = math.min(from + 999, #names)
+    for n, packed in ipairs(redis.call('HMGET', key, unpack(names, from, last))) do
+      local till = packed and struct.unpack('>I7', packed)
+      if till and till > now then
+        found = found or {}
+        found[names[from + n - 1]] = {till = till, reason = string.sub(packed, 8)}
+      end
+    end
+  end
+  return found
+end
+
+-- items_of reads what meta says of coverages. Of each: an id, which is the end of its key; flags:
+-- 1 a counter, else a list, 2 of the account's own log, 4 of those with keys; the horizon; the
+-- generation in which it is used (see decide.Use in Go): when it began, and the longest horizons
+-- asked in it and in the one before; and the definition. The first release wrote no FORMAT, of
+-- flags only the first, and no generation.
+local function items_of(packed)
+  local items, where, first = {}, 25, string.sub(packed, 1, 24) ~= FORMAT
+  if first then where = 1 end
+  while where <= #packed do
+    local item = {}
+    if first then
+      item.id, item.flags, item.horizon, item.def, where = struct.unpack('>c12BI7I4c0', packed, where)
+      item.flags, item.since, item.asked, item.before = item.flags + 6, 0, item.horizon, 0
+    else
+      item.id, item.flags, item.horizon, item.since, item.asked, item.before, item.def, where = struct.unpack('>c12BI7I7I7I7I4c0', packed, where)
+    end
+    item.counter = item.flags % 2 == 1
+    items[#items + 1] = item
+  end
+  return items
+end
+
+-- of_scope reports whether an item is of a scope: 2 the account's own log, 4 those with keys.
+local function of_scope(item, scope) return item.flags % (2 * scope) >= scope end
+
+-- store_newest writes the newest stamp of a log that keeps no entries, and drops those that it kept.
+-- It reports whether lives are due to be renewed.
+local function store_newest(log, real)
+  local part = math.max(math.floor(log.horizon / 16), 1000000)
+  local renew, newest = math.floor(log.was / part) ~= math.floor(log.stamp / part), struct.pack('>I7I6I4I2I6I4', log.stamp, log.total, 2^31, 0, 0, 0)
+  if log.stored and struct.unpack('>I2', log.last, 18) == 0 then
+    redis.call('LSET', log.key, '0', newest)
+  else
+    if log.stored then redis.call('DEL', log.key) end
+    redis.call('RPUSH', log.key, newest)
+    renew = true
+  end
+  if renew and real then lists().extend(log.key, log.horizon) end
+  return renew
+end
+
+return {store_newest = store_newest, FORMAT = FORMAT, DAY = DAY, turn = turn, guard = guard, unguard = unguard, outlive = outlive, read_names = read_names, cooldowns = cooldowns,
+  items_of = items_of, of_scope = of_scope}

@@ -1,0 +1,133 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// scriptRunner runs the scripts of one call to the ledger, within one deadline.
+type scriptRunner struct {
+	ledger *Ledger
+	ctx    context.Context
+	doubt  bool // an answer was lost, so a script may have written
+	lost   int  // how many answers were lost
+	pause  time.Duration
+}
+
+// once is a command that go-redis must not retry: it would retry on a timeout, and
+// charge twice (measured on v9.23.0, in a cluster too).
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+	leastTry   = 100 * time.Millisecond // a shorter one would often end in doubt on a busy host
+	maxLost    = 5                      // answers of one operation
+)
+
+// run runs a script and returns its answer. It retries transient errors and lost
+// answers until the deadline, so the script must be idempotent.
+func (o *scriptRunner) run(s *script, keys []string, args []any) (*reply, error) {
+	for {
+		value, err := o.try(s, keys, args)
+		if err == nil {
+			return newReply(value), nil
+		}
+		if _, err = o.after(s, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// after decides what follows a failed try. It returns nil, after a pause, when the
+// script can be retried. It reports whether an answer was lost.
+func (o *scriptRunner) after(s *script, err error) (lost bool, _ error) {
+	found := judge(err)
+	lost = found == unknown
+	if lost {
+		o.lost++
+		o.doubt = o.doubt || s.writes
+	}
+	pause := max(o.pause, firstPause)
+	if found > busy || o.lost >= maxLost || !o.rest(pause) {
+		return lost, o.ledger.failed(err, found, o.doubt)
+	}
+	o.pause = min(2*pause, lastPause)
+	return lost, nil
+}
+
+// rest pauses and reports true, or false at once if no time would be left for another try.
+func (o *scriptRunner) rest(pause time.Duration) bool {
+	deadline, ok := o.ctx.Deadline()
+	if ok && time.Until(deadline) < pause+leastTry {
+		return false
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-o.ctx.Done():
+		return false
+	}
+}
+
+// try sends a script once. It may take half of the time that is left, which leaves
+// some for a retry.
+func (o *scriptRunner) try(s *script, keys []string, args []any) (any, error) {
+	ctx := o.ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(time.Until(deadline)/2, leastTry))
+		defer cancel()
+	}
+	line := make([]any, 3, 3+len(keys)+len(args))
+	line[0], line[1], line[2] = "evalsha", s.sha, len(keys)
+	for _, key := range keys {
+		line = append(line, key)
+	}
+	line = append(line, args...)
+	value, err := o.ledger.send(ctx, line)
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		whole := append([]any(nil), line...)
+		whole[0], whole[1] = "eval", s.text
+		value, err = o.ledger.send(ctx, whole)
+	}
+	return value, err
+}
+
+// errSilent means that a client given to New did not return before the deadline.
+var errSilent = errors.New("no answer in time")
+
+// send sends one command. A client given to New may ignore deadlines, so send
+// abandons it when the time is up.
+func (l *Ledger) send(ctx context.Context, line []any) (any, error) {
+	if l.own {
+		cmd := redis.NewCmd(ctx, line...)
+		err := l.client.Process(ctx, once{cmd})
+		return cmd.Val(), err
+	}
+	type result struct {
+		value any
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		cmd := redis.NewCmd(ctx, line...)
+		err := l.client.Process(ctx, once{cmd})
+		done <- result{cmd.Val(), err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		return nil, errSilent
+	}
+}

@@ -1,0 +1,76 @@
+package redisledger
+
+import (
+	"slices"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// shape is what the account cache knows of a request, whatever its units.
+type shape struct {
+	*labelled
+	feeds   []int
+	charges []*quota.Charge
+	demands [][]demand // of each charge: its own, and then those of its floors
+	items   [][]int    // that answer them
+	round   int        // of the scope, when it was last marked as asked
+}
+
+// shapeKey is the key of a shape in its scope. First is the address of the first element of the
+// caller's list of charges, which stays valid while the shape is cached.
+type shapeKey struct {
+	label
+	first **quota.Charge
+	n     int
+}
+
+// maxShapes is how many shapes a scope caches.
+const maxShapes = 4096
+
+// shape returns the shape of a request, or nil if something about it must be learned first.
+func (a *accountCache) shape(scope int, r *quota.Request) *shape {
+	of := &a.scopes[scope]
+	key := shapeKey{label: label{r.Method, r.Caller}, n: len(r.Charges)}
+	if key.n > 0 {
+		key.first = &r.Charges[0]
+	}
+	s := of.shapes[key]
+	if s == nil || !slices.Equal(s.charges, r.Charges) {
+		if s = a.newShape(scope, key.label, r.Charges); s == nil {
+			return nil
+		}
+		if len(of.shapes) >= maxShapes {
+			clear(of.shapes)
+		}
+		of.shapes[key] = s
+	}
+	if s.round != of.round {
+		s.round = of.round
+		for _, asks := range s.demands {
+			for _, q := range asks {
+				of.mark(q)
+			}
+		}
+	}
+	return s
+}
+
+func (a *accountCache) newShape(scope int, l label, charges []*quota.Charge) *shape {
+	known := a.labels[l]
+	if known == nil {
+		return nil
+	}
+	s := &shape{labelled: known, charges: slices.Clone(charges), demands: make([][]demand, len(charges)), items: make([][]int, len(charges))}
+	for i, c := range charges {
+		s.demands[i] = demandsOf(c)
+		for _, q := range s.demands[i] {
+			item := a.scopes[scope].find(q)
+			if item < 0 {
+				return nil
+			}
+			s.items[i] = append(s.items[i], item)
+		}
+	}
+	s.feeds = a.feeds(scope, l)
+	return s
+}

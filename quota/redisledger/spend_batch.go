@@ -1,0 +1,206 @@
+package redisledger
+
+import (
+	"slices"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// spendBatch is a batch on its way to spend.lua: what is known of it, and its keys and arguments.
+type spendBatch struct {
+	names
+	*accountCache
+	batch  *quota.Batch
+	scope  int   // of its log
+	places []int // of the requests to send
+	mode   mode
+	try    int64 // how often its answer was lost
+
+	time string // injected
+	now  int64  // a guess at the store's, then the store's, µs
+	at   int64  // this process' clock, µs
+
+	groups  []group
+	keeps   bool // the log keeps entries
+	head    string
+	keys    []string
+	args    []any
+	charges []*quota.Charge
+	numbers map[*quota.Charge]int // from 1 on, of charges; nil while there are few
+}
+
+// encode makes the keys and arguments. If the account cache lacks something, it
+// returns what must be learned first instead.
+func (p *spendBatch) encode() *wants {
+	a := p.accountCache
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.head == "" {
+		return a.missing(p)
+	}
+	if w := a.due(p.at); w != nil {
+		return w
+	}
+	if p.batch.History > 0 {
+		q := historyDemand(p.batch.History)
+		if a.scopes[p.scope].find(q) < 0 {
+			return a.missing(p)
+		}
+		a.scopes[p.scope].mark(q)
+	}
+	p.head, p.charges, p.numbers = a.head, p.charges[:0], nil
+	of := &a.scopes[p.scope]
+	p.keeps = of.keeps
+	s := sources{items: of.items, names: p.names}
+	var charges []byte
+	groups := p.groups[:0]
+	var last *group
+	for _, place := range p.places {
+		r := &p.batch.Requests[place]
+		if last == nil || !last.takes(r, place) {
+			known := a.shape(p.scope, r)
+			if known == nil {
+				return a.missing(p)
+			}
+			groups = append(groups, group{shape: known, request: r, place: place})
+			last = &groups[len(groups)-1]
+			for _, item := range known.feeds {
+				s.number(item)
+			}
+			for i, c := range known.charges {
+				if _, ok := p.numberOf(c); !ok {
+					charges = packCharge(charges, a, c, s.numbers(known.items[i]), p.edgeOf(c), p.now)
+				}
+			}
+		}
+		last.times++
+	}
+	p.groups = groups
+	b := p.packHead(make([]byte, 0, 256), len(s.keys))
+	if p.guarded() {
+		b = packNames(b, p.charges)
+	}
+	b = append(append(b, charges...), s.packed...)
+	for i := range groups {
+		b = p.packGroup(b, &groups[i], &s)
+	}
+	p.setArgs(b, &s)
+	return nil
+}
+
+// packHead appends the fixed fields that a batch begins with, as spend.lua reads them.
+func (p *spendBatch) packHead(b []byte, sources int) []byte {
+	b = append(b, p.head...)
+	b = append(b, byte(p.mode), flagOf(p.keeps), flagOf(p.scope == ownLog))
+	b = number(number(b, int64(p.batch.Client), 6), int64(p.batch.Seq), 7)
+	b = number(number(b, p.scopes[p.scope].horizon, 7), int64(sources), 1)
+	b = number(number(b, int64(len(p.charges)), 2), int64(len(p.groups)), 2)
+	if p.mode == resent || p.mode == again {
+		since := int64(0)
+		if p.batch.Key == "" {
+			since = max(0, p.newest-slack)
+		}
+		b = number(number(number(b, int64(len(p.batch.Requests)), 4), since, 7), p.try, 2)
+	}
+	return b
+}
+
+func flagOf(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// guarded reports whether the account may have cooldowns, or slots of batches that were retried.
+func (p *spendBatch) guarded() bool { return p.head[headBytes-1] != 0 }
+
+// lost turns the batch into a retry, the try-th, because its answer was lost.
+func (p *spendBatch) lost(try int64) {
+	p.try = try
+	switch p.mode {
+	case fresh:
+		p.mode = resent
+	case named:
+		p.mode = again
+	}
+}
+
+// setArgs sets the keys and arguments of an encoded batch.
+func (p *spendBatch) setArgs(b []byte, s *sources) {
+	p.keys = append(append(p.keys[:0], p.meta, p.log), s.keys...)
+	if p.mode != fresh || p.guarded() {
+		p.keys = append(p.keys, p.cooldowns, p.slot(p.batch.Client))
+	}
+	p.args = append(p.args[:0], b)
+	switch {
+	case p.named != "":
+		p.keys = append(p.keys, p.named)
+		p.args = append(p.args, p.time, p.batch.Key)
+	case p.time != "":
+		p.args = append(p.args, p.time)
+	}
+}
+
+// group is a run of consecutive, identical requests of one batch.
+type group struct {
+	*shape
+	request *quota.Request // the first
+	place   int            // of that in the batch
+	times   int
+}
+
+// takes reports whether a request continues the run.
+func (g *group) takes(r *quota.Request, place int) bool {
+	f := g.request
+	return place == g.place+g.times && g.times < 1<<16-1 && r.Units == f.Units && r.Force == f.Force &&
+		r.Kind == f.Kind && r.Calls == f.Calls && r.Method == f.Method && r.Caller == f.Caller && slices.Equal(r.Charges, f.Charges)
+}
+
+func (p *spendBatch) packGroup(b []byte, g *group, s *sources) []byte {
+	units := int64(g.request.Units)
+	if g.request.Force {
+		units |= 1 << 31
+	}
+	b = number(number(b, g.number, 2), units, 4)
+	place := int64(g.place)
+	if g.request.Kind != quota.EntryCall {
+		place |= 1 << 31
+	}
+	b = number(number(b, place, 4), int64(g.times), 2)
+	b = number(number(b, int64(len(g.feeds)), 1), int64(len(g.charges)), 2)
+	for _, item := range g.feeds {
+		b = number(b, s.number(item), 1)
+	}
+	for _, c := range g.charges {
+		n, _ := p.numberOf(c)
+		b = number(b, int64(n), 2)
+	}
+	if g.request.Kind != quota.EntryCall {
+		b = number(append(b, byte(g.request.Kind)), int64(g.request.Calls), 4)
+	}
+	return b
+}
+
+// numberOf returns the number of a charge in this batch, from 1, and whether it already had one.
+func (p *spendBatch) numberOf(c *quota.Charge) (int, bool) {
+	if p.numbers == nil {
+		if i := slices.Index(p.charges, c); i >= 0 {
+			return i + 1, true
+		}
+	} else if n, ok := p.numbers[c]; ok {
+		return n, true
+	}
+	p.charges = append(p.charges, c)
+	n := len(p.charges)
+	if n == 32 { // from here on a map finds them sooner
+		p.numbers = map[*quota.Charge]int{}
+		for i, c := range p.charges {
+			p.numbers[c] = i + 1
+		}
+	}
+	if p.numbers != nil {
+		p.numbers[c] = n
+	}
+	return n, false
+}
