@@ -33,6 +33,7 @@ const (
 	schemaVersion = 3
 	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
 	busyTimeout   = 30 * time.Second
+	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
 )
 
 //go:embed schema.sql
@@ -92,13 +93,18 @@ func open(path string, o *Options, create bool) (*Catalog, error) {
 	if o != nil && o.Retention != 0 {
 		c.retention = o.Retention
 	}
-	if err := c.connect(create); err != nil {
+	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(busyPause) {
+		err := c.connect(create)
+		if err == nil {
+			return c, nil
+		}
 		if c.db != nil {
 			c.db.Close()
 		}
-		return nil, c.wrap("open", err)
+		if !errors.Is(fileReason(err), ErrBusy) || time.Now().After(deadline) {
+			return nil, c.wrap("open", err)
+		}
 	}
-	return c, nil
 }
 
 // connect opens the file, after checking that it is a catalogue.
