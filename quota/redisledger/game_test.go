@@ -223,12 +223,19 @@ func (g *game) wrong(t *rapid.T) {
 
 func (g *game) restamp(t *rapid.T) {
 	key := rapid.SampledFrom(gameKeys).Draw(t, "key")
+	listed := false
+	for range g.ledgers[0].Entries(context.Background(), quota.Query{Account: account, Key: key}) {
+		listed = true
+	}
 	var changed [2]int
 	for i, l := range g.ledgers {
 		var err error
 		if changed[i], err = l.Restamp(context.Background(), account, key); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if g.noLog && listed { // the counters are no longer in use: a ledger may keep entries, or not
+		return
 	}
 	g.same("restamped", changed[0], changed[1])
 }
