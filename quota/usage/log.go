@@ -11,28 +11,28 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Filter selects entries. An empty field selects all; Unattributed selects what
-// is attributed to none.
+// Filter selects entries by name. An empty field selects all entries, and
+// Unattributed those whose name is empty. The zero Filter selects all.
 type Filter struct{ Method, Region, Job, Lane, Run string }
 
-// Dimensions are what entries are attributed to. A run is what one process spent:
-// the client of its entries' ids, as logs show it.
+// Dimensions returns the names by which entries can be added up. A run is one
+// process: the client of a quota.ID.
 func Dimensions() []string { return []string{"run", "job", "region", "lane", "method"} }
 
-// by returns what f asks of a dimension.
-func (f *Filter) by(dimension string) string {
+// field returns the filter's field for a dimension.
+func (f *Filter) field(dimension string) string {
 	return map[string]string{"run": f.Run, "job": f.Job, "region": f.Region, "lane": f.Lane, "method": f.Method}[dimension]
 }
 
-// selects reports whether an entry, or a sum of such entries, was asked for.
+// selects reports whether f selects the entries of a sum.
 func (f *Filter) selects(s *quota.Sum) bool {
 	matches := func(want, has string) bool { return want == "" || want == name(has) }
 	return matches(f.Method, s.Method) && matches(f.Region, s.Caller.Region) && matches(f.Job, s.Caller.Job) && matches(f.Lane, s.Caller.Lane) &&
 		(f.Run == "" || f.Run == Run(s.Client))
 }
 
-// of returns the name of a sum in a dimension.
-func of(dimension string, s *quota.Sum) string {
+// nameIn returns the name of a sum's entries in a dimension.
+func nameIn(dimension string, s *quota.Sum) string {
 	switch dimension {
 	case "run":
 		return Run(s.Client)
@@ -46,34 +46,33 @@ func of(dimension string, s *quota.Sum) string {
 	return name(s.Method)
 }
 
-// Run returns the name of a client's run, with which its ids begin.
+// Run returns the name of a client's run: the first part of its ids.
 func Run(client uint64) string {
 	run, _, _ := strings.Cut(quota.ID{Client: client}.String(), "-")
 	return run
 }
 
-// Source is the entries to read: those of some accounts on a ledger that were
-// stamped at or after Since and that Filter selects.
+// Source selects entries from the logs of some accounts.
 type Source struct {
 	Ledger   quota.Ledger
 	Accounts []string
-	Since    time.Time // zero: from the oldest
+	Since    time.Time // the earliest timestamp; zero selects from the oldest entry
 	Filter   Filter
 }
 
-// Line is an entry of an account's log.
+// Line is an entry and the account to whose log it belongs.
 type Line struct {
 	quota.Entry
 	Account string
 }
 
-// sum returns the line as a sum of one entry.
+// sum returns the Sum of this one entry.
 func (l *Line) sum() *quota.Sum {
 	return &quota.Sum{Kind: l.Kind, Method: l.Method, Caller: l.Caller, Client: l.ID.Client, Entries: 1, Units: l.Units, Calls: l.Calls, First: l.At, Last: l.At}
 }
 
-// Lines yields the entries of all accounts in the order of time, oldest first or
-// newest first. An error ends it.
+// Lines yields the selected entries of all accounts in the order of their
+// timestamps, oldest or newest first. It stops after yielding an error.
 func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		heads := make([]*head, 0, len(s.Accounts))
@@ -85,7 +84,7 @@ func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] 
 			h.advance(&s.Filter)
 		}
 		if newest {
-			slices.Reverse(heads) // so that reversing the lines gives those of the other order
+			slices.Reverse(heads) // entries at the same time come in reverse order too
 		}
 		for {
 			var first *head
@@ -102,7 +101,7 @@ func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] 
 	}
 }
 
-// head is the next line of an account.
+// head is the next selected line of one account.
 type head struct {
 	account string
 	next    func() (quota.Entry, error, bool)
@@ -111,7 +110,7 @@ type head struct {
 	done    bool
 }
 
-// advance goes to the next line that a filter selects.
+// advance moves to the next line that f selects.
 func (h *head) advance(f *Filter) {
 	for {
 		e, err, ok := h.next()
@@ -122,7 +121,7 @@ func (h *head) advance(f *Filter) {
 	}
 }
 
-// before reports whether a line, or an error, comes before another's.
+// before reports whether h's line comes before other's. Errors come first.
 func (h *head) before(other *head, newest bool) bool {
 	switch {
 	case h.err != nil || other.err != nil:
@@ -133,8 +132,8 @@ func (h *head) before(other *head, newest bool) bool {
 	return h.line.At.Before(other.line.At)
 }
 
-// Last returns the newest n lines, oldest first, and whether there are more. It
-// reads until it has them; if fewer than n match, all that match.
+// Last returns the newest n selected lines, oldest first, and reports whether
+// there are more. It reads no further back than it must.
 func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
 	matching, err := s.count(ctx)
 	if err != nil || matching == 0 {
@@ -155,8 +154,8 @@ func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err 
 	return lines, more, nil
 }
 
-// count returns how many entries the filter selects, or -1 when it would take too
-// long to know: sums by run are not to be had without reading the log.
+// count returns how many entries the filter selects, or -1 if that is too
+// expensive: sums by run require reading the whole log.
 func (s *Source) count(ctx context.Context) (n int64, err error) {
 	if s.Filter == (Filter{}) || s.Filter.Run != "" {
 		return -1, nil
@@ -174,19 +173,21 @@ func (s *Source) count(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// Total is what one name of a dimension spent in an account.
+// Total adds up the entries of an account that have the same name in a
+// dimension.
 type Total struct {
-	By      string
+	By      string // the dimension
 	Name    string
 	Account string
 	Units   quota.Units
 	Calls   quota.Units
-	Share   float64 // of the units that were selected in this account, 0 to 1
+	Share   float64 // of all selected units of the account, 0 to 1
 	First   time.Time
 	Last    time.Time
 }
 
-// Totals adds up by one of the Dimensions, who spent most first.
+// Totals adds up the selected entries by one of the Dimensions, largest units
+// first.
 func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
 	t := totals{by: by}
 	for _, account := range s.Accounts {
@@ -203,7 +204,7 @@ func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
 	return t.ranked(), nil
 }
 
-// TotalsOf adds up lines as Totals does.
+// TotalsOf adds up lines by one of the Dimensions, as Totals does.
 func TotalsOf(lines []Line, by string) []Total {
 	t := totals{by: by}
 	for i := range lines {
@@ -212,26 +213,27 @@ func TotalsOf(lines []Line, by string) []Total {
 	return t.ranked()
 }
 
-// totals adds up by a dimension.
+// totals collects sums into a Total for each account and name.
 type totals struct {
 	by    string
-	place map[[2]string]int // in all, by account and name
+	index map[[2]string]int // into all, by account and name
 	all   []Total
 }
 
 func (t *totals) add(account string, s *quota.Sum) {
-	key := [2]string{account, of(t.by, s)}
-	i, known := t.place[key]
+	key := [2]string{account, nameIn(t.by, s)}
+	i, known := t.index[key]
 	if !known {
-		if t.place == nil {
-			t.place = map[[2]string]int{}
+		if t.index == nil {
+			t.index = map[[2]string]int{}
 		}
 		i = len(t.all)
-		t.place[key] = i
+		t.index[key] = i
 		t.all = append(t.all, Total{By: t.by, Name: key[1], Account: account, First: s.First.UTC(), Last: s.Last.UTC()})
 	}
 	total := &t.all[i]
-	total.Units, total.Calls = total.Units+s.Units, total.Calls+s.Calls
+	total.Units += s.Units
+	total.Calls += s.Calls
 	if s.First.Before(total.First) {
 		total.First = s.First.UTC()
 	}
@@ -240,8 +242,8 @@ func (t *totals) add(account string, s *quota.Sum) {
 	}
 }
 
-// ranked returns the totals, who spent most first. Shares are of an account's
-// own units: those of another account are another upstream's.
+// ranked sets the shares and returns the totals, largest units first. A share
+// is of its own account, because another account may count other units.
 func (t *totals) ranked() []Total {
 	whole := map[string]quota.Units{}
 	for _, total := range t.all {
@@ -258,12 +260,12 @@ func (t *totals) ranked() []Total {
 	return t.all
 }
 
-// maxNames bounds Names.
+// maxNames is the most names that Names returns for a dimension.
 const maxNames = 50
 
-// Names returns the names in each dimension of the entries that the filter could
-// select from, in the order of their first entries, at most 50 each. It is empty
-// when there are no entries.
+// Names returns the names that occur in each dimension, whatever the Filter: at
+// most 50 for each, in the order of their first entries. Runs are told apart
+// only if the Filter has a Run. The map is empty if there are no entries.
 func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []quota.Sum
 	for _, account := range s.Accounts {
@@ -278,7 +280,8 @@ func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	names := map[string][]string{}
 	for i := range sums {
 		for _, dimension := range Dimensions() {
-			if n := of(dimension, &sums[i]); len(names[dimension]) < maxNames && !slices.Contains(names[dimension], n) {
+			n := nameIn(dimension, &sums[i])
+			if len(names[dimension]) < maxNames && !slices.Contains(names[dimension], n) {
 				names[dimension] = append(names[dimension], n)
 			}
 		}
@@ -286,12 +289,12 @@ func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	return names, nil
 }
 
-// Unknown returns the first dimension, in alphabetical order, of which the filter
-// asks for a name that is not among names.
-func (f *Filter) Unknown(names map[string][]string) (dimension, asked string, unknown bool) {
+// Unknown returns the first dimension, in alphabetical order, for which the
+// filter's name is not among names, with that name, and whether there is one.
+func (f *Filter) Unknown(names map[string][]string) (dimension, unknown string, found bool) {
 	for _, dimension := range slices.Sorted(slices.Values(Dimensions())) {
-		if asked := f.by(dimension); asked != "" && !slices.Contains(names[dimension], asked) {
-			return dimension, asked, true
+		if name := f.field(dimension); name != "" && !slices.Contains(names[dimension], name) {
+			return dimension, name, true
 		}
 	}
 	return "", "", false

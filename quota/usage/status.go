@@ -8,28 +8,28 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Standing is one budget's balance, with who spent it.
+// Standing is the state of a budget and who spent it.
 type Standing struct {
 	quota.Balance
 	Attribution
 	Drift
-	// Returns is when the next units return, soonest first, at most three times.
-	// An estimate, which frees its units little by little, has none.
+	// Returns lists when the next units become free, at most three times,
+	// soonest first. It is empty for a Counter window, which frees units
+	// gradually.
 	Returns []Return
 }
 
-// Return says that at At Units have returned, not counting those of the Return
-// before it.
+// Return says that Units more have become free by At than by the Return before.
 type Return struct {
 	At    time.Time
 	Units quota.Units
 }
 
-// maxReturns is how many returns are listed. Units that return within a minute of
-// each other are one.
+// maxReturns is the most returns that are listed. Units that become free within
+// a minute are one return.
 const maxReturns = 3
 
-// Status returns how every budget of a guard stands, in the guard's order.
+// Status returns the state of every budget of a guard, in the guard's order.
 func Status(ctx context.Context, guard *quota.Guard) ([]Standing, error) {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
@@ -58,8 +58,8 @@ func Status(ctx context.Context, guard *quota.Guard) ([]Standing, error) {
 	return standings, nil
 }
 
-// since is when the budget's window begins; for an estimate, the oldest that its
-// two counters can hold.
+// since returns the beginning of the budget's window. For a Counter window it
+// is the earliest time that the two counts can include.
 func (s *Standing) since() time.Time {
 	if s.Since.IsZero() {
 		return s.At.Add(-s.Budget.Window.Horizon())
@@ -67,28 +67,29 @@ func (s *Standing) since() time.Time {
 	return s.Since
 }
 
-// log is the log of an account.
+// log is the log of one account.
 type log struct {
 	ledger  quota.Ledger
 	account string
 }
 
-// attribute adds up the windows of budgets. It cuts the log at the times at
-// which one of them begins, so that it reads every part once.
+// attribute sets the Attribution, the Drift and, for calendar windows, the
+// Returns of budgets. It splits the log wherever a window begins, so that it
+// reads each part once.
 func (l *log) attribute(ctx context.Context, budgets []*Standing) error {
-	var cuts []time.Time
+	var splits []time.Time
 	for _, s := range budgets {
-		cuts = append(cuts, s.since())
+		splits = append(splits, s.since())
 		if s.Budget.Window.Kind() == quota.KindDaily {
-			cuts = append(cuts, s.Budget.Window.Day(s.At).Next)
+			splits = append(splits, s.Budget.Window.Day(s.At).Next)
 		}
 	}
-	slices.SortFunc(cuts, time.Time.Compare)
-	cuts = slices.CompactFunc(cuts, time.Time.Equal)
-	for i, from := range cuts {
+	slices.SortFunc(splits, time.Time.Compare)
+	splits = slices.CompactFunc(splits, time.Time.Equal)
+	for i, from := range splits {
 		part := quota.Query{Account: l.account, Since: from}
-		if i+1 < len(cuts) {
-			part.Until = cuts[i+1]
+		if i+1 < len(splits) {
+			part.Until = splits[i+1]
 		}
 		for sum, err := range l.ledger.Sums(ctx, part) {
 			if err != nil {
@@ -107,7 +108,7 @@ func (l *log) attribute(ctx context.Context, budgets []*Standing) error {
 	return nil
 }
 
-// add attributes a sum of entries, all on the same side of a calendar window's Next.
+// add adds a sum of entries, all on the same side of a calendar window's Next.
 func (s *Standing) add(sum *quota.Sum) {
 	n := amount(s.Coverage, sum)
 	if n == 0 {
@@ -120,7 +121,7 @@ func (s *Standing) add(sum *quota.Sum) {
 	}
 }
 
-// addReturn adds units that return at a time.
+// addReturn adds units that become free at a given time.
 func (s *Standing) addReturn(at time.Time, units quota.Units) {
 	i := slices.IndexFunc(s.Returns, func(r Return) bool { return r.At.Equal(at) })
 	if i < 0 {
@@ -130,19 +131,19 @@ func (s *Standing) addReturn(at time.Time, units quota.Units) {
 	s.Returns[i].Units += units
 }
 
-// maxGap is how many entries that a budget does not count are read before the
-// next one that it does is looked up in sums.
+// maxGap is how many entries in a row that do not count for a budget are read,
+// before sums are used to find the next one that does.
 const maxGap = 2000
 
-// findReturns reads the oldest entries of a sliding window until the next
-// returns are known.
+// findReturns sets the Returns of a sliding window. It reads the window's
+// oldest entries until all of its returns are known.
 func (l *log) findReturns(ctx context.Context, s *Standing) error {
-	r := returns{Standing: s}
+	r := returnFinder{Standing: s}
 	for _, units := range s.ByMethod {
-		r.left += units
+		r.unread += units
 	}
 	from := s.since()
-	for r.left > 0 {
+	for r.unread > 0 {
 		gap := 0
 		for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: from}) {
 			if err != nil {
@@ -172,8 +173,8 @@ func (l *log) findReturns(ctx context.Context, s *Standing) error {
 	return nil
 }
 
-// firstCounted returns the stamp of the first entry from a time on that counts
-// for a budget, and the zero time when there is none.
+// firstCounted returns the timestamp of the first entry at or after from that
+// counts for a budget, or the zero time if there is none.
 func (l *log) firstCounted(ctx context.Context, s *Standing, from time.Time) (first time.Time, err error) {
 	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: from}) {
 		if err != nil {
@@ -186,32 +187,33 @@ func (l *log) firstCounted(ctx context.Context, s *Standing, from time.Time) (fi
 	return first, nil
 }
 
-// returns finds the returns of a sliding window.
-type returns struct {
+// returnFinder finds the returns of a sliding window.
+type returnFinder struct {
 	*Standing
-	left  quota.Units // of what the window holds, not added yet
-	began time.Time   // when the first units of the last return come back
+	unread quota.Units // what the window holds beyond the entries read so far
+	began  time.Time   // when the first units of the last return become free
 }
 
-// add adds an entry, and reports whether all returns are known.
-func (r *returns) add(stamp time.Time, units quota.Units) (done bool) {
+// add adds the next entry and reports whether all returns are known.
+func (r *returnFinder) add(stamp time.Time, units quota.Units) (done bool) {
 	at := returnsAt(r.Budget.Window, stamp)
 	last := len(r.Returns) - 1
 	switch {
 	case last >= 0 && at.Sub(r.began) < time.Minute:
-		r.Returns[last].At = at // by then all of them are back
+		r.Returns[last].At = at // when all of its units are free
 		r.Returns[last].Units += units
 	case len(r.Returns) == maxReturns:
 		return true
 	default:
-		r.Returns, r.began = append(r.Returns, Return{at, units}), at
+		r.Returns = append(r.Returns, Return{at, units})
+		r.began = at
 	}
-	r.left -= units
-	return r.left <= 0
+	r.unread -= units
+	return r.unread <= 0
 }
 
-// returnsAt returns when a window other than an estimate no longer counts what
-// was stamped at a time.
+// returnsAt returns when an exact window no longer counts an entry with a given
+// timestamp.
 func returnsAt(window quota.Window, stamp time.Time) time.Time {
 	if window.Kind() == quota.KindSliding {
 		return stamp.Add(window.Length()).UTC()
@@ -220,5 +222,5 @@ func returnsAt(window quota.Window, stamp time.Time) time.Time {
 	if stamp.Before(day.Next) {
 		return day.Opens
 	}
-	return day.Reopens // within the margin of a boundary it counts into both
+	return day.Reopens // it counts for both days
 }

@@ -1,27 +1,24 @@
-// Package usage says who spent a quota, and why a call was refused: it adds up
-// what a ledger holds, for reports. It reads sums where it can, so that a look
-// costs little however long the log is.
+// Package usage reports who spent a quota and why a call was refused. Where it
+// can, it reads a ledger's sums instead of its entries, so that a report is
+// cheap however long the log is.
 package usage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
 
-// Unattributed is the name of what is attributed to no job, region or lane.
+// Unattributed stands for an empty job, region or lane in reports.
 const Unattributed = "-"
 
-// name returns a name, or Unattributed for an empty one.
-func name(s string) string {
-	if s == "" {
-		return Unattributed
-	}
-	return s
-}
+// name returns s, or Unattributed if s is empty.
+func name(s string) string { return cmp.Or(s, Unattributed) }
 
-// Attribution says by whom an amount was spent. Each map adds up to the whole.
+// Attribution breaks an amount down by method, region, lane and job. Each map
+// adds up to the whole amount.
 type Attribution struct {
 	ByMethod map[string]quota.Units
 	ByRegion map[string]quota.Units
@@ -29,7 +26,7 @@ type Attribution struct {
 	ByJob    map[string]quota.Units
 }
 
-// add attributes an amount.
+// add adds an amount to each of the maps.
 func (a *Attribution) add(method string, caller quota.Caller, amount quota.Units) {
 	for _, by := range []struct {
 		sums *map[string]quota.Units
@@ -42,10 +39,11 @@ func (a *Attribution) add(method string, caller quota.Caller, amount quota.Units
 	}
 }
 
-// Drift is what was found to be missing from a log, and entered later.
+// Drift is the part of an amount that was not charged by calls but recorded
+// later, because the log was found to hold too little.
 type Drift struct {
-	Corrected quota.Units // by an operator: quota.EntryCorrection
-	Reported  quota.Units // because the upstream's answers said so: quota.EntryNote
+	Corrected quota.Units // corrections by an operator (quota.EntryCorrection)
+	Reported  quota.Units // usage reported by the upstream (quota.EntryNote)
 }
 
 func (d *Drift) add(kind quota.EntryKind, amount quota.Units) {
@@ -57,7 +55,7 @@ func (d *Drift) add(kind quota.EntryKind, amount quota.Units) {
 	}
 }
 
-// amount returns what of a sum a coverage counts: units, or calls.
+// amount returns what a coverage counts of a sum: its units, its calls or 0.
 func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
 	switch {
 	case !c.Covers(s.Method, s.Caller):
@@ -68,25 +66,26 @@ func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
 	return s.Units
 }
 
-// Contents is what the log of an account holds.
+// Contents summarizes a log.
 type Contents struct {
 	Entries      int64
 	Units, Calls quota.Units
-	UnitDrift    Drift
-	CallDrift    Drift
-	Oldest       time.Time // zero when there is no entry
+	UnitDrift    Drift     // in units
+	CallDrift    Drift     // in calls
+	Oldest       time.Time // zero if there are no entries
 	Newest       time.Time
 }
 
-// Log returns what the log of an account holds. It does not include the logs of
-// its keys.
+// Log summarizes the log of an account, without the logs of its keys.
 func Log(ctx context.Context, ledger quota.Ledger, account string) (*Contents, error) {
 	c := &Contents{}
 	for s, err := range ledger.Sums(ctx, quota.Query{Account: account}) {
 		if err != nil {
 			return nil, err
 		}
-		c.Entries, c.Units, c.Calls = c.Entries+s.Entries, c.Units+s.Units, c.Calls+s.Calls
+		c.Entries += s.Entries
+		c.Units += s.Units
+		c.Calls += s.Calls
 		c.UnitDrift.add(s.Kind, s.Units)
 		c.CallDrift.add(s.Kind, s.Calls)
 		if c.Oldest.IsZero() || s.First.Before(c.Oldest) {

@@ -99,7 +99,8 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 }
 
 // TestStatusAddsUpToWhatIsUsed draws calls, and budgets whose windows begin at
-// different times: each is attributed whole, and no return is promised too early.
+// different times: each is attributed whole, and no return is promised too
+// early.
 func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		day := quota.Daily(time.UTC).At(11 * time.Hour).WithMargin(20 * time.Minute)
@@ -151,8 +152,8 @@ func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quo
 	}
 }
 
-// TestReturnsOfARareCallAreNotReadFor: to find when the few searches of a long log
-// return, status read all of it.
+// TestReturnsOfARareCallAreNotReadFor: to find when the few searches of a long
+// log return, status read all of it.
 func TestReturnsOfARareCallAreNotReadFor(t *testing.T) {
 	now := noon.Add(-23 * time.Hour)
 	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
@@ -216,7 +217,8 @@ func TestLinesOfSeveralAccountsAreInTheOrderOfTime(t *testing.T) {
 	})
 }
 
-// TestTotals adds up by what is asked, who spent most first, and keeps accounts apart.
+// TestTotals adds up by what is asked, who spent most first, and keeps accounts
+// apart.
 func TestTotals(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
 		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}

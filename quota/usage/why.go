@@ -8,31 +8,34 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Explanation says why a budget refused a call.
+// Explanation says why a budget refused a call: who had spent its window, and
+// what would have had to be different.
 type Explanation struct {
-	Window quota.Window // of the budget; invalid when the guard has no such budget
-	Since  time.Time    // when the window began at the refusal
-	Held   quota.Units  // what the ledger still holds of it; of an estimate, at most what counted
+	Window quota.Window // the budget's window; invalid if the guard has no such budget
+	Since  time.Time    // the beginning of the window at the time of the refusal
+	Held   quota.Units  // what the ledger still holds of the window; an upper bound for a Counter window
 	Attribution
-	Most Spender // who spent most of it; its Units are 0 when nothing is held
+	Most Spender // the largest spender; its Units are 0 if Held is
 
 	// Short is how many units or calls were missing, and LimitNeeded the limit
-	// with which the call would have fit. Both are 0 unless the budget was spent.
+	// that would have admitted the call. Both are 0 unless the reason of the
+	// refusal is quota.ReasonSpent.
 	Short       quota.Units
 	LimitNeeded quota.Units
-	// FloorsMattered reports whether the call would have fit without the floors
-	// of other regions.
+	// FloorsMattered reports whether the call would have been admitted without
+	// the floors of other regions.
 	FloorsMattered bool
 }
 
-// Spender is who spent how much: calls of one method for one region.
+// Spender is the calls of one method for one region, and what they spent.
 type Spender struct {
-	Method, Region string
+	Method, Region string // Unattributed if empty
 	Units          quota.Units
 }
 
-// Explain explains a refusal that was given at a time of the ledger's clock, from
-// what the ledger holds now. With a nil guard it knows the refusal alone.
+// Explain explains a refusal that was given at a time on the ledger's clock,
+// from what the ledger holds now. If guard is nil, only what follows from the
+// refusal itself is set: Short, LimitNeeded and FloorsMattered.
 func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedError, at time.Time) (*Explanation, error) {
 	e := &Explanation{}
 	if guard != nil {
@@ -53,7 +56,8 @@ func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedErro
 	return e, nil
 }
 
-// read adds up who had spent a budget's window at the time of the refusal.
+// read sets what e says about the window of a budget at the time of the
+// refusal.
 func (e *Explanation) read(ctx context.Context, ledger quota.Ledger, b *quota.Balance, refused *quota.RefusedError, at time.Time) error {
 	e.Window, e.Since = b.Budget.Window, at.Add(time.Microsecond-b.Budget.Window.Horizon())
 	if e.Window.Kind() == quota.KindDaily {
@@ -71,7 +75,7 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Ledger, b *quota.Ba
 		e.Held += n
 		e.add(sum.Method, sum.Caller, n)
 		region := sum.Caller.Region
-		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // less of a floor used is more kept
+		if b.Budget.Floor[region] == 0 || region == refused.Caller.Region { // had it not used its floor, more would be reserved
 			spent[Spender{Method: name(sum.Method), Region: name(region)}] += n
 		}
 	}
@@ -84,12 +88,13 @@ func (e *Explanation) read(ctx context.Context, ledger quota.Ledger, b *quota.Ba
 	return nil
 }
 
-// more reports whether s spent more than other, or comes first among equals.
+// more reports whether s spent more than other or, if they are equal, comes
+// first in alphabetical order.
 func (s *Spender) more(other *Spender) bool {
 	return cmp.Or(cmp.Compare(other.Units, s.Units), cmp.Compare(s.Method, other.Method), cmp.Compare(s.Region, other.Region)) < 0
 }
 
-// solve finds what would have had to be different.
+// solve sets what would have had to be different.
 func (e *Explanation) solve(refused *quota.RefusedError) {
 	if refused.Reason != quota.ReasonSpent {
 		return

@@ -22,8 +22,8 @@ func TestWhyOfAnEstimate(t *testing.T) {
 	}
 }
 
-// TestWhyNamesFloorsThatMatter checks that floors are named only for a call that
-// would fit without them.
+// TestWhyNamesFloorsThatMatter checks that floors are named only for a call
+// that would fit without them.
 func TestWhyNamesFloorsThatMatter(t *testing.T) {
 	for _, c := range []struct {
 		held quota.Units
