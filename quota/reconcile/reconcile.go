@@ -1,11 +1,12 @@
-// Package reconcile corrects an account's log by what the upstream's console
-// says was used. It is what ration ledger reconcile runs.
+// Package reconcile corrects an account's log to match the usage that the
+// upstream's console shows. Command ration ledger reconcile uses it.
 //
-// Budgets of one account overlap: a search counts for the budget of searches and
-// for that of all units. Budgets are therefore reconciled together, in one step,
-// so that no unit is entered twice. What is missing is entered as corrections
-// (quota.EntryCorrection), each attributed so that the budgets that lack it count
-// it. What is too much is taken off earlier corrections, and by force off calls.
+// Budgets of one account overlap: a search counts for the budget of searches
+// and for the budget of all units. Budgets are therefore reconciled together,
+// in one step, so that no unit is recorded twice. Missing usage is recorded as
+// corrections (quota.EntryCorrection), each attributed so that it counts for
+// the budgets that lack it. Excess usage is removed from earlier corrections
+// and, with force, from calls.
 package reconcile
 
 import (
@@ -18,66 +19,68 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Lane attributes corrections and the notes about them.
+// Lane is the lane of corrections and of the notes about them.
 const Lane = quota.LaneManual
 
-// Job is the job of a correction, and its method where a budget names none.
+// Job is the job of corrections, and their method if no budget names one.
 const Job = "reconcile"
 
 // markMethod is the method of the note that marks a budget as reconciled.
 const markMethod = "ledger.reconcile"
 
-// maxCalls is the most calls that are entered at once.
+// maxCalls is the most calls that are recorded at once.
 const maxCalls = 10_000
 
-// Reading is what an upstream's console says was used of a budget, in what the
-// budget counts: 0 to quota.MaxLimit.
+// Reading is the usage of a budget that the upstream's console shows.
 type Reading struct {
 	Budget string
-	Used   quota.Units
+	Used   quota.Units // in what the budget counts, 0 to quota.MaxLimit
 }
 
-// Result is what was done to one budget.
+// Result is what was changed for one budget.
 type Result struct {
-	Balance quota.Balance // after it
-	Target  quota.Units   // what the console says
-	Before  quota.Units   // what was used before
-	Entered quota.Units
-	Lowered quota.Units // less than Before-Target when older entries stay
-	Also    []string    // budgets without a reading that the corrections of its measure raised
+	Balance quota.Balance // after the change
+	Target  quota.Units   // the reading
+	Before  quota.Units   // the usage before
+	Entered quota.Units   // by how much the usage was raised
+	Lowered quota.Units   // by how much it was lowered; less than Before-Target if old entries could not be changed
+	Also    []string      // budgets without a reading whose usage was raised by corrections of the same measure
 }
 
-// RejectedError says why readings cannot be entered as they are: they contradict
-// each other or the log, or need force. Nothing was entered.
+// RejectedError says why readings were rejected: they contradict each other or
+// the log, or require force. Nothing was changed.
 type RejectedError struct{ reason string }
 
-// Error says what is wrong, and what to give instead.
+// Error says what is wrong and what to do.
 func (e *RejectedError) Error() string { return e.reason }
 
 func rejected(format string, args ...any) error {
 	return &RejectedError{fmt.Sprintf(format, args...)}
 }
 
-// BoundaryError means that a correction would count into two calendar windows,
-// of which the console shows one. Nothing was entered.
+// BoundaryError says that a budget is within the margin of a calendar boundary:
+// a correction would count for two days, but the console shows only one.
+// Nothing was changed.
 type BoundaryError struct {
 	Budget string
-	Until  time.Time // when the next window takes over
+	Until  time.Time // when the next day begins to be the current one
 }
 
-// Error names the budget and when to try again.
+// Error names the budget and says when to try again.
 func (e *BoundaryError) Error() string {
-	return fmt.Sprintf("%s begins anew, and what is entered now would count into both its windows; go on at %s", e.Budget, e.Until.Format(time.RFC3339Nano))
+	return fmt.Sprintf("%s is between two windows, and a correction would count for both; try again at %s", e.Budget, e.Until.Format(time.RFC3339Nano))
 }
 
-// Account brings the budgets of an account to their readings, or returns a
+// Account brings the budgets of an account to their readings. It returns a
 // *RejectedError, a *BoundaryError, quota.ErrCorrecting or the ledger's error.
-// Without force it lowers no budget, since consoles lag behind, and accepts no
-// reading above a limit. It takes units off the newest quota.MaxSettle entries,
-// as far as that comes. A correction that would change a budget that was
-// reconciled within its present window is rejected unless that has a reading too.
+//
+// Without force, Account rejects a reading that is lower than the ledger's
+// usage, because consoles lag behind, or above a limit. Usage is removed from
+// the newest quota.MaxSettle entries, and may stay too high if they do not
+// suffice. A correction that would change another budget that was reconciled
+// within its current window is rejected; give a reading for that budget too.
 func Account(ctx context.Context, guard *quota.Guard, account string, readings []Reading, force bool) ([]Result, error) {
-	balances, err := guard.Balances(ctx) // also because the claim of a correction could go out within an allowance
+	balances, err := guard.Balances(ctx) // fails if the ledger is down; Correct alone may be granted by an allowance
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		results[i] = Result{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
 	err = guard.Correct(ctx, account, func() error {
-		// Calls that are taken off take their units along, so units come last.
+		// Removing a call also removes its units, so units come last.
 		for _, measure := range []quota.Measure{quota.Calls, quota.ByUnits} {
 			if err := correct(ctx, guard, account, results, measure, force); err != nil {
 				return err
@@ -118,7 +121,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 	return results, nil
 }
 
-// correct brings the budgets of a measure to their readings, in one plan.
+// correct brings the budgets of one measure to their readings.
 func correct(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) error {
 	var named []*Result
 	for i := range results {
@@ -129,35 +132,39 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 	if len(named) == 0 {
 		return nil
 	}
-	books, err := open(ctx, guard, account, measure, named)
+	s, err := newSnapshot(ctx, guard, account, measure, named)
 	if err != nil {
 		return err
 	}
-	plan, err := books.plan(force)
-	if late := books.late(named); late != nil && !force && (err != nil || !plan.moves()) {
-		return late
+	changes, err := s.findChanges(force)
+	if excess := s.checkExcess(named); excess != nil && !force {
+		onlyMoves := err == nil && changes.onlyMove()
+		if !onlyMoves {
+			return excess
+		}
 	}
 	if err == nil {
-		err = books.permit(plan)
+		err = s.checkChanges(changes)
 	}
 	if err != nil {
 		return err
 	}
-	lowered, err := books.enter(ctx, plan)
+	lowered, err := s.apply(ctx, changes)
 	if err != nil {
 		return err
 	}
 	for _, r := range named {
 		name := r.Balance.Budget.Name
-		net := plan.net(books.place[name])
-		r.Entered, r.Lowered, r.Also = max(0, net), max(0, -net), books.raised(plan)
+		net := changes.net(s.index[name])
+		r.Entered, r.Lowered = max(0, net), max(0, -net)
+		r.Also = s.raised(changes)
 		if lowered {
-			if err := books.note(ctx, "ledger.lower", name); err != nil {
+			if err := s.addRemark(ctx, "ledger.lower", name); err != nil {
 				return err
 			}
 		}
 		if r.Before+net == r.Target {
-			if err := books.note(ctx, markMethod, name); err != nil {
+			if err := s.addRemark(ctx, markMethod, name); err != nil {
 				return err
 			}
 		}
@@ -165,38 +172,39 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 	return nil
 }
 
-// late returns an error about a console that shows less than the ledger.
-func (b *books) late(named []*Result) error {
+// checkExcess returns an error if the console shows less than the ledger.
+func (s *snapshot) checkExcess(named []*Result) error {
 	for _, r := range slices.Backward(named) {
 		if r.Target < r.Before {
 			budget := &r.Balance.Budget
-			return rejected("%s has %d of %d %s used, more than the %d of the console; consoles are late, and others may share its ledger: look again in some minutes, and lower it with --force if the calls were never made",
+			return rejected("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes, and lower it with --force if the calls were never made",
 				budget.Name, r.Before, budget.Limit, budget.Measure, r.Target)
 		}
 	}
 	return nil
 }
 
-// permit rejects a plan that would change budgets reconciled before, or count
-// into two windows. An earlier correction may be moved away from a budget that
-// was never reconciled: it counted there for want of a better place.
-func (b *books) permit(p *plan) error {
-	var also []string
-	for i := range b.balances {
-		if b.marked[i] && p.net(i) != 0 {
-			also = append(also, b.balances[i].Budget.Name)
+// checkChanges rejects changes that would affect a budget reconciled before, or
+// would count for two days. Moving an earlier correction away from a budget
+// that was never reconciled is fine: it counted there only for lack of a better
+// place.
+func (s *snapshot) checkChanges(c *changes) error {
+	var affected []string
+	for i := range s.balances {
+		if s.reconciled[i] && c.net(i) != 0 {
+			affected = append(affected, s.balances[i].Budget.Name)
 		}
 	}
-	if len(also) > 0 {
-		return rejected("this would change %s, reconciled before, so that units might be counted twice; give all of them what the console says now: ration ledger reconcile %s",
-			strings.Join(also, ", "), b.together(also))
+	if len(affected) > 0 {
+		return rejected("this would change %s, which was reconciled before, so that units might be counted twice; give the console's numbers for all of these budgets: ration ledger reconcile %s",
+			strings.Join(affected, ", "), s.arguments(affected))
 	}
-	for _, added := range p.added {
+	for _, added := range c.added {
 		for i, covered := range added.covers {
 			if !covered {
 				continue
 			}
-			if err := betweenWindows(&b.balances[i].Budget, b.balances[i].At); err != nil {
+			if err := checkBoundary(&s.balances[i].Budget, s.balances[i].At); err != nil {
 				return err
 			}
 		}
@@ -204,9 +212,9 @@ func (b *books) permit(p *plan) error {
 	return nil
 }
 
-// betweenWindows returns a *BoundaryError if what is entered at a time counts
-// into two calendar windows.
-func betweenWindows(b *quota.Budget, at time.Time) error {
+// checkBoundary returns a *BoundaryError if an entry made at a given time
+// counts for two days.
+func checkBoundary(b *quota.Budget, at time.Time) error {
 	if b.Window.Kind() != quota.KindDaily {
 		return nil
 	}

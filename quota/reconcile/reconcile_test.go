@@ -45,7 +45,8 @@ func newStand(t *testing.T, l quota.Ledger, budgets []quota.Budget) *stand {
 	return &stand{t, guard}
 }
 
-// reconcile gives the readings of several budgets at once, and returns the error.
+// reconcile gives the readings of several budgets at once, and returns the
+// error.
 func (s *stand) reconcile(force bool, readings map[string]quota.Units) error {
 	s.t.Helper()
 	var all []reconcile.Reading
@@ -109,7 +110,8 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledg
 // TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
 // them searches. Entered one after the other in the order of status, they were
 // 1,644. In whatever order they come, together or apart, every budget that was
-// taken holds its number afterwards, or the command is refused and changes nothing.
+// taken holds its number afterwards, or the command is refused and changes
+// nothing.
 func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	budgets := func() []quota.Budget {
 		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
@@ -233,8 +235,8 @@ func rejected(err error) bool {
 	return ok
 }
 
-// TestNothingIsEnteredBetweenDays: within the margins of a boundary a correction
-// would count into both days.
+// TestNothingIsEnteredBetweenDays: within the margins of a boundary a
+// correction would count into both days.
 func TestNothingIsEnteredBetweenDays(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window
@@ -258,7 +260,7 @@ func TestNothingIsEnteredBetweenDays(t *testing.T) {
 		s := newStand(t, ledger, []quota.Budget{{Name: "day", Window: c.window}})
 		err = s.reconcile(false, map[string]quota.Units{"day": 10})
 		boundary, between := errors.AsType[*reconcile.BoundaryError](err)
-		if c.until == "" && err != nil || c.until != "" && (!between || !strings.HasSuffix(boundary.Error(), "day begins anew, and what is entered now would count into both its windows; go on at "+c.until)) {
+		if c.until == "" && err != nil || c.until != "" && (!between || !strings.HasSuffix(boundary.Error(), "day is between two windows, and a correction would count for both; try again at "+c.until)) {
 			t.Errorf("%s at %s: %v; want until %q", c.window, c.at, err, c.until)
 		}
 		if want := map[bool]quota.Units{true: 10}[err == nil]; s.balances()[0].Used != want {

@@ -5,22 +5,23 @@ import (
 	"slices"
 )
 
-// program is a linear program: find the x of at least 0 that bring every row's
-// sum to its right side, at the least cost. Rows are added before columns. It is
-// exact: amounts may have 48 bits, and costs set them up to 36 bits apart.
+// program is a linear program: find variables of at least 0 that satisfy every
+// row, an equation, at the least cost. Rows are added before columns.
+// Arithmetic is exact, since amounts of 48 bits and costs of 36 bits exceed a
+// float64.
 type program struct {
 	right   []*big.Rat
 	columns [][]int64 // a column's coefficient in each row; short ones end in zeros
 	costs   []int64
 }
 
-// addRow adds an equation and returns its place.
+// addRow adds an equation and returns its index.
 func (p *program) addRow(right int64) int {
 	p.right = append(p.right, big.NewRat(right, 1))
 	return len(p.right) - 1
 }
 
-// addColumn adds a variable with a cost and returns its place.
+// addColumn adds a variable with a cost and returns its index.
 func (p *program) addColumn(cost int64, coefficients map[int]int64) int {
 	column := make([]int64, len(p.right))
 	for row, coefficient := range coefficients {
@@ -30,11 +31,11 @@ func (p *program) addColumn(cost int64, coefficients map[int]int64) int {
 	return len(p.columns) - 1
 }
 
-// maxBranches is how many variables solve rounds. Fractions are rare: they take
-// three budgets that overlap in pairs.
+// maxBranches is how many times solve may bound a variable. Fractions are rare:
+// it takes three budgets that overlap in pairs.
 const maxBranches = 12
 
-// solve returns the cheapest solution in whole numbers, and false when it finds
+// solve returns the cheapest solution in whole numbers, or false if it finds
 // none.
 func (p *program) solve() ([]int64, bool) {
 	solution, ok := p.branch(maxBranches)
@@ -51,8 +52,9 @@ func (p *program) solve() ([]int64, bool) {
 	return whole, true
 }
 
-// branch solves the program; where a variable is a fraction it bounds it by
-// the whole numbers below and above, and takes the cheaper solution.
+// branch solves the program by branch and bound: if a variable is a fraction,
+// it bounds it by the whole numbers below and above, and returns the cheaper
+// solution.
 func (p *program) branch(left int) ([]*big.Rat, bool) {
 	solution, ok := p.relax()
 	if !ok {
@@ -77,8 +79,8 @@ func (p *program) branch(left int) ([]*big.Rat, bool) {
 	return high[:len(p.columns)], true
 }
 
-// bounded returns the program with one more equation: x[j] plus slack times a
-// new variable is the bound.
+// bounded returns the program with one more equation: variable j plus slack
+// times a new variable is bound.
 func (p *program) bounded(j int, bound, slack int64) *program {
 	more := &program{right: slices.Clone(p.right), columns: slices.Clone(p.columns), costs: slices.Clone(p.costs)}
 	row := more.addRow(bound)
@@ -98,13 +100,14 @@ func (p *program) cost(solution []*big.Rat) *big.Rat {
 	return sum
 }
 
-// relax returns the cheapest solution, fractions included. It is the simplex
-// method on a dense tableau with Bland's rule, which always ends: there are as
-// many rows as budgets and kinds of corrections, which is few.
+// relax returns the cheapest solution, which may have fractions. It uses the
+// simplex method with Bland's rule, which always terminates, on a dense
+// tableau: there are only as many rows as budgets and stocks.
 func (p *program) relax() ([]*big.Rat, bool) {
 	rows, n := len(p.right), len(p.columns)
 	t := &tableau{basis: make([]int, rows)}
-	// Artificial variables, one a row, begin as the solution, at a cost that drives them out.
+	// The initial solution consists of artificial variables, one for each row,
+	// at a cost that drives them out.
 	penalty := int64(1)
 	for _, cost := range p.costs {
 		penalty += 1000 * max(cost, -cost)
@@ -153,12 +156,12 @@ func (p *program) relax() ([]*big.Rat, bool) {
 // tableau is the state of the simplex method.
 type tableau struct {
 	lines [][]*big.Rat // coefficients, and at the end the right side
-	basis []int        // the variable that each line gives
+	basis []int        // the basic variable of each line
 	costs []*big.Rat
 }
 
-// improve exchanges one variable of the basis for one that lowers the cost,
-// and reports whether there was one.
+// improve replaces one variable of the basis by one that lowers the cost, and
+// reports whether there was one.
 func (t *tableau) improve() bool {
 	for j := range t.costs {
 		reduced := new(big.Rat).Set(t.costs[j])
@@ -176,7 +179,7 @@ func (t *tableau) improve() bool {
 	return false
 }
 
-// leaving returns the line whose variable reaches 0 first when variable j
+// leaving returns the line whose variable is the first to reach 0 as variable j
 // grows, or -1 if none does.
 func (t *tableau) leaving(j int) int {
 	found, least := -1, new(big.Rat)
@@ -193,7 +196,7 @@ func (t *tableau) leaving(j int) int {
 	return found
 }
 
-// exchange makes variable j the one of a line.
+// exchange makes j the basic variable of the line pivot.
 func (t *tableau) exchange(pivot, j int) {
 	line := t.lines[pivot]
 	by := new(big.Rat).Inv(line[j])

@@ -1,0 +1,243 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// snapshot is the state of an account that a correction starts from: the
+// budgets of one measure and the newest entries. Budgets are known by their
+// index in balances.
+type snapshot struct {
+	guard      *quota.Guard
+	account    string
+	measure    quota.Measure
+	balances   []quota.Balance
+	index      map[string]int      // of each budget, by name
+	targets    map[int]quota.Units // the readings, by budget
+	reconciled map[int]bool        // budgets without a reading that were reconciled within their current window
+	entries    []quota.Entry       // those that may be changed, newest first
+}
+
+// newSnapshot reads the budgets and the log, and sets Before of the results.
+func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measure quota.Measure, named []*Result) (*snapshot, error) {
+	s := &snapshot{guard: guard, account: account, measure: measure, index: map[string]int{}, targets: map[int]quota.Units{}, reconciled: map[int]bool{}}
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, balance := range balances {
+		if balance.Budget.Account == account && balance.Budget.Measure == measure {
+			s.index[balance.Budget.Name] = len(s.balances)
+			s.balances = append(s.balances, balance)
+		}
+	}
+	for _, r := range named {
+		i := s.index[r.Balance.Budget.Name]
+		s.targets[i] = r.Target
+		r.Before = s.balances[i].Used
+	}
+	since := s.since(0)
+	for i := range s.balances {
+		if at := s.since(i); at.Before(since) {
+			since = at
+		}
+	}
+	query := quota.Query{Account: account, Since: since, Newest: true}
+	for e, err := range guard.Ledger().Entries(ctx, query) {
+		if err != nil {
+			return nil, err
+		}
+		s.entries = append(s.entries, e)
+		if len(s.entries) == quota.MaxSettle {
+			break
+		}
+	}
+	for sum, err := range guard.Ledger().Sums(ctx, query) {
+		if err != nil {
+			return nil, err
+		}
+		s.findMark(&sum)
+	}
+	return s, nil
+}
+
+// since returns the beginning of a budget's window.
+func (s *snapshot) since(i int) time.Time {
+	balance := &s.balances[i]
+	if balance.Since.IsZero() {
+		return balance.At.Add(-balance.Budget.Window.Horizon())
+	}
+	return balance.Since
+}
+
+// findMark sets reconciled for the budget that a sum of notes marks, if any.
+func (s *snapshot) findMark(sum *quota.Sum) {
+	if sum.Kind != quota.EntryNote || sum.Method != markMethod {
+		return
+	}
+	for i := range s.balances {
+		_, named := s.targets[i]
+		marked := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.since(i))
+		if marked && !named {
+			s.reconciled[i] = true
+		}
+	}
+}
+
+// addRemark records a remark about a budget.
+func (s *snapshot) addRemark(ctx context.Context, method, budget string) error {
+	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: s.account, Method: method, Caller: quota.Caller{Lane: Lane, Job: remarkJob(budget)}}})
+}
+
+// remarkJob returns the job of remarks about a budget.
+func remarkJob(budget string) string {
+	job := Job + ":" + budget
+	if len(job) > quota.MaxLabel {
+		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
+	}
+	return job
+}
+
+// budgetSet says for each budget of a snapshot whether it is in the set.
+type budgetSet []bool
+
+// key returns a text that is equal for equal sets.
+func (s budgetSet) key() string { return fmt.Sprint([]bool(s)) }
+
+// covering returns the budgets that count a call.
+func (s *snapshot) covering(method string, caller quota.Caller) budgetSet {
+	covers := make(budgetSet, len(s.balances))
+	for i := range covers {
+		covers[i] = s.balances[i].Coverage.Covers(method, caller)
+	}
+	return covers
+}
+
+// named returns those of the budgets that have a reading.
+func (s *snapshot) named(covers budgetSet) budgetSet {
+	named := make(budgetSet, len(covers))
+	for i := range s.targets {
+		named[i] = covers[i]
+	}
+	return named
+}
+
+// amount returns how much an entry counts.
+func (s *snapshot) amount(e *quota.Entry) quota.Units {
+	if s.measure == quota.Calls {
+		return e.Calls
+	}
+	return e.Units
+}
+
+// arguments returns the readings as command-line arguments, with N for further
+// budgets. Those with the least usage come first.
+func (s *snapshot) arguments(further []string) string {
+	type number struct {
+		used quota.Units
+		text string
+	}
+	var numbers []number
+	for i, used := range s.targets {
+		numbers = append(numbers, number{used, fmt.Sprintf("%s=%d", s.balances[i].Budget.Name, used)})
+	}
+	for _, name := range further {
+		numbers = append(numbers, number{s.balances[s.index[name]].Used, name + "=N"})
+	}
+	slices.SortFunc(numbers, func(x, y number) int { return cmp.Or(cmp.Compare(x.used, y.used), cmp.Compare(x.text, y.text)) })
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = n.text
+	}
+	return strings.Join(words, " ")
+}
+
+// raised returns the budgets without a reading whose usage the changes raise.
+func (s *snapshot) raised(c *changes) []string {
+	names := []string{}
+	for i := range s.balances {
+		if _, named := s.targets[i]; !named && c.net(i) > 0 {
+			names = append(names, s.balances[i].Budget.Name)
+		}
+	}
+	return names
+}
+
+// apply writes the changes to the ledger. It adds before it removes, so that
+// nothing is missing if it is interrupted, and reports whether it removed
+// anything. It clears the amount of removals that came too late.
+func (s *snapshot) apply(ctx context.Context, c *changes) (lowered bool, err error) {
+	for _, added := range c.added {
+		if err := s.add(ctx, added.call, added.amount); err != nil {
+			return false, err
+		}
+	}
+	for i := range c.removed {
+		r := &c.removed[i]
+		err := s.remove(ctx, &r.entry, r.amount)
+		if errors.Is(err, quota.ErrStays) {
+			r.amount = 0
+			continue
+		}
+		if err != nil {
+			return lowered, err
+		}
+		lowered = true
+	}
+	return lowered, nil
+}
+
+// add records an amount as corrections.
+func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units) error {
+	for entered := quota.Units(0); entered < amount; {
+		part := min(amount-entered, quota.MaxUnits)
+		note := quota.Note{Call: call, Kind: quota.EntryCorrection}
+		if s.measure == quota.Calls {
+			note.Calls = part
+		} else {
+			note.Units = part
+		}
+		if err := s.guard.Note(ctx, note); err != nil {
+			return fmt.Errorf("after %d of %d %s: %w", entered, amount, s.measure, err)
+		}
+		entered += part
+	}
+	return nil
+}
+
+// remove lowers one entry by an amount. Only a call can be settled; any other
+// entry is refunded and what remains of it recorded again.
+func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Units) error {
+	receipt := quota.Receipt{Account: s.account, ID: e.ID, At: e.At}
+	isCall := e.Kind == quota.EntryCall
+	if isCall && s.measure == quota.ByUnits {
+		return s.guard.Ledger().Settle(ctx, receipt, e.Units-amount)
+	}
+	if err := s.guard.Ledger().Refund(ctx, receipt); err != nil {
+		return err
+	}
+	if isCall { // the refund removed the whole call, with its units
+		return nil
+	}
+	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
+	if s.measure == quota.Calls {
+		rest.Calls -= amount
+	} else {
+		rest.Units -= amount
+	}
+	if rest.Units == 0 && rest.Calls == 0 {
+		return nil
+	}
+	if err := s.guard.Note(ctx, rest); err != nil {
+		return fmt.Errorf("%d units and %d calls too many were removed: %w", rest.Units, rest.Calls, err)
+	}
+	return nil
+}
