@@ -103,9 +103,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
 	switch {
-	case e.Reason == ReasonCooldown:
-		when = "go on at " + when
-	case e.Reason == ReasonQueue:
+	case e.Reason == ReasonCooldown || e.Reason == ReasonQueue:
 		when = "try again at " + when
 	case e.Ahead > 0:
 		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))

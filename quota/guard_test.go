@@ -141,7 +141,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = guard.Spend(ctx, call("videos.list", 1))
-	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; go on at 2026-11-22T05:55:13Z (in 24h)`; got != want {
+	if got, want := fmt.Sprint(err), `my-project is in cooldown (quota\x1b[2J exceeded), videos.list must wait; try again at 2026-11-22T05:55:13Z (in 24h)`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -22,7 +22,7 @@ func TestReasonsWithoutASuggestion(t *testing.T) {
 			"from an empty ledger the schedule fits as it is; only what the ledger holds now is in the way, with room again at 2026-11-20T01:30:00Z"},
 		"a cooldown": {"schedule: '0 1 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n", []quota.Budget{{Name: "all", Limit: 5, Window: day}},
 			plan.State{Cooldowns: []quota.Cooldown{{Account: "my-project", Until: from.Add(6 * time.Hour), Reason: "maintenance"}}},
-			"my-project is in cooldown (maintenance), videos.list must wait; go on at 2026-11-20T06:30:00Z (in 5h30m); plan --from then"},
+			"my-project is in cooldown (maintenance), videos.list must wait; try again at 2026-11-20T06:30:00Z (in 5h30m); plan --from then"},
 		"one pass": {"schedule: '0 1 * * *'\nfetch: [categories, {search: {queries: [a, b, c]}}]\nregions: {US: {fetch: [categories]}, IN: {}}\n",
 			[]quota.Budget{{Name: "first", Limit: 900, Window: day}, {Name: "searches", Limit: 250, Window: day, Methods: []string{"search.list"}}}, plan.State{},
 			"search:a of IN (search.list) never fits: one pass with one page a step needs 300 units of searches, whose limit is 250; fetch less there, or raise the limit"},
