@@ -12,12 +12,12 @@ import (
 // DownRule is a rule of when_ledger_down: how many units the calls that it covers
 // may spend while the ledger is down. An empty list covers all.
 type DownRule struct {
-	Methods []string
-	Lanes   []string
-	Jobs    []string
-	Regions []string
-	Allow   quota.Units // per account, host and trailing 24 hours; 0 refuses
-	Origin  Origin
+	Methods []string    `json:"methods"`
+	Lanes   []string    `json:"lanes"`
+	Jobs    []string    `json:"jobs"`
+	Regions []string    `json:"regions"`
+	Allow   quota.Units `json:"allow"` // per account, host and trailing 24 hours; 0 refuses
+	Origin  Origin      `json:"from"`
 }
 
 // Covers reports whether the rule applies to calls of method by caller.

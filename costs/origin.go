@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -19,10 +20,19 @@ type Origin struct {
 
 // Source is where the figures of a preset were read.
 type Source struct {
-	Lines    string    // the lines that it applies to: all, costs, budgets.NAME, …
-	Document string    // address of the document, and the part of it
-	Read     time.Time // the day on which it was read
+	Lines    string `json:"lines"`    // the lines that it applies to: all, costs, budgets.NAME, …
+	Document string `json:"document"` // address of the document, and the part of it
+	Read     Day    `json:"read"`     // the day on which it was read
 }
+
+// Day is midnight UTC of a day. It is printed as 2026-11-20, in JSON too.
+type Day struct{ time.Time }
+
+// String returns the day as 2026-11-20.
+func (d Day) String() string { return d.Format(time.DateOnly) }
+
+// MarshalJSON implements json.Marshaler.
+func (d Day) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
 // String returns the origin as in messages, such as costs.yaml:12 or preset
 // youtube/2026-06.
@@ -34,6 +44,27 @@ func (o Origin) String() string {
 		return fmt.Sprintf("%s:%d", o.File, o.Line)
 	}
 	return "default"
+}
+
+// MarshalJSON implements json.Marshaler. What the origin does not have is null.
+func (o Origin) MarshalJSON() ([]byte, error) {
+	var out struct {
+		File     *string `json:"file"`
+		Line     *int    `json:"line"`
+		Preset   *string `json:"preset"`
+		Document *string `json:"document"`
+		Read     *Day    `json:"read"`
+	}
+	if o.File != "" {
+		out.File, out.Line = &o.File, &o.Line
+	}
+	if o.Preset != "" {
+		out.Preset = &o.Preset
+	}
+	if o.Source != nil {
+		out.Document, out.Read = &o.Source.Document, &o.Source.Read
+	}
+	return json.Marshal(out)
 }
 
 // Origin returns the origin of a line, given by its keys: "hosts"; or "costs" and a

@@ -16,23 +16,29 @@ var presetFiles embed.FS
 // Preset is a built-in table: the costs of an upstream's methods, and its budgets,
 // as documented on a day.
 type Preset struct {
-	Name         string    // as in costs.yaml, such as youtube/2026-06
-	About        string    // what it is for
-	Date         time.Time // when its figures were last checked against the sources
-	SupersededBy string    // name of the preset that replaces it; "" if there is none
-	Sources      []Source
-	Variants     []Variant // sorted by name
-	Asks         []Ask     // lines that the user must add
-	Unknown      []string  // facts that the sources do not state
+	Name         string    `json:"name"`          // as in costs.yaml, such as youtube/2026-06
+	About        string    `json:"about"`         // what it is for
+	Date         Day       `json:"date"`          // when its figures were last checked against the sources
+	SupersededBy *string   `json:"superseded_by"` // name of the preset that replaces it; nil if there is none
+	Sources      []Source  `json:"sources"`
+	Variants     []Variant `json:"variants"` // sorted by name
+	Asks         []Ask     `json:"asks"`     // lines that the user must add
+	Unknown      []string  `json:"unknown"`  // facts that the sources do not state
 
 	text string
 }
 
 // Variant is a named change to a preset, such as a plan of the upstream.
-type Variant struct{ Name, About string }
+type Variant struct {
+	Name  string `json:"name"`
+	About string `json:"about"`
+}
 
 // Ask is a line that a preset's user must add, and what to write there.
-type Ask struct{ Line, Write string }
+type Ask struct {
+	Line  string `json:"line"`
+	Write string `json:"write"`
+}
 
 // YAML returns the preset's file.
 func (p *Preset) YAML() string { return p.text }
@@ -96,7 +102,7 @@ func (d *document) applyPreset(name string, variant strictyaml.Node) {
 		return
 	}
 	file := strictyaml.Parse("preset "+name, data)
-	d.Preset = &Preset{Name: name, text: string(data)}
+	d.Preset = &Preset{Name: name, Sources: []Source{}, Variants: []Variant{}, Asks: []Ask{}, Unknown: []string{}, text: string(data)}
 	d.reading = d.Preset
 	variants := map[string]strictyaml.Node{}
 	for _, node := range file.Documents() {
@@ -139,7 +145,7 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
 		{Key: "about", Missing: "about: what it is for", Read: text(&p.About)},
 		{Key: "date", Missing: "date: 2026-11-20, when its figures were read", Read: func(n strictyaml.Node) { p.Date = readDate(n) }},
-		{Key: "superseded_by", Read: text(&p.SupersededBy)},
+		{Key: "superseded_by", Read: func(n strictyaml.Node) { p.SupersededBy = new(n.Text(anything)) }},
 		{Key: "sources", Missing: "sources: {all: {document: …, read: 2026-11-20}}", Read: func(n strictyaml.Node) {
 			n.Entries(func(key, value strictyaml.Node) {
 				s := Source{Lines: key.Text(maxText)}
@@ -174,13 +180,13 @@ func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field 
 	}
 }
 
-func readDate(n strictyaml.Node) time.Time {
+func readDate(n strictyaml.Node) Day {
 	text := n.Text(maxText)
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil && text != "" {
 		n.Mistake("%q is not a date: write one such as 2026-11-20", text)
 	}
-	return day
+	return Day{day}
 }
 
 // findAsk returns what the user must write for a line that the preset leaves out,

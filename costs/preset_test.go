@@ -155,7 +155,7 @@ func TestPresetsNameTheirSources(t *testing.T) {
 		for _, line := range lines {
 			origin := u.Origin(line...)
 			own := origin.File == "costs.yaml" && origin.Line > 2 && origin.Preset == ""
-			preset := origin.Preset == u.Preset.Name && origin.Source != nil && origin.Source.Document != "" && !origin.Source.Read.IsZero() && !origin.Source.Read.After(u.Preset.Date)
+			preset := origin.Preset == u.Preset.Name && origin.Source != nil && origin.Source.Document != "" && !origin.Source.Read.IsZero() && !origin.Source.Read.After(u.Preset.Date.Time)
 			if !own && !preset {
 				t.Errorf("%s: %v is from %+v", u.Preset.Name, line, origin)
 			}
@@ -168,8 +168,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 		if p.Date.IsZero() || p.About == "" || len(p.Unknown) == 0 || !strings.Contains(p.YAML(), "version: 1") {
 			t.Errorf("%s lacks a date, what it is for, what is not known or its text: %+v", p.Name, p)
 		}
-		if p.SupersededBy != "" && !slices.ContainsFunc(presets, func(other costs.Preset) bool { return other.Name == p.SupersededBy }) {
-			t.Errorf("%s is superseded by %s, which there is not", p.Name, p.SupersededBy)
+		if p.SupersededBy != nil && !slices.ContainsFunc(presets, func(other costs.Preset) bool { return other.Name == *p.SupersededBy }) {
+			t.Errorf("%s is superseded by %s, which there is not", p.Name, *p.SupersededBy)
 		}
 		for _, v := range p.Variants {
 			if !used[p.Name+" "+v.Name] || v.About == "" {
@@ -364,9 +364,12 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 		t.Fatalf("it has %d of %d presets", len(sections), len(presets))
 	}
 	for i, p := range presets {
-		says := append([]string{p.Name + "\n", p.About, "Read " + p.Date.Format(time.DateOnly), p.SupersededBy}, p.Unknown...)
+		says := append([]string{p.Name + "\n", p.About, "Read " + p.Date.String()}, p.Unknown...)
+		if p.SupersededBy != nil {
+			says = append(says, *p.SupersededBy)
+		}
 		for _, s := range p.Sources {
-			says = append(says, "| `"+s.Lines+"` | "+s.Document+" | "+s.Read.Format(time.DateOnly)+" |")
+			says = append(says, "| `"+s.Lines+"` | "+s.Document+" | "+s.Read.String()+" |")
 		}
 		for _, v := range p.Variants {
 			says = append(says, "`"+v.Name+"` ("+v.About+")")

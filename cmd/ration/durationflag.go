@@ -1,12 +1,12 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/costs/human"
 )
 
 // durationFlag is a flag that takes a duration as costs.yaml does.
@@ -27,7 +27,7 @@ func (f durationFlag) String() string {
 	if f.value == nil || *f.value == 0 {
 		return "" // help shows no default
 	}
-	return brief(*f.value)
+	return human.Exactly(*f.value)
 }
 
 func (f durationFlag) Type() string { return "duration" }
@@ -41,15 +41,4 @@ func durationVar(flags *pflag.FlagSet, value *time.Duration, name string, usage 
 // What value holds is the default.
 func secondsVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
 	flags.Var(durationFlag{value, duration.ParseSeconds}, name, usage)
-}
-
-// brief writes a duration without its zero units: 5m, not 5m0s.
-func brief(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }

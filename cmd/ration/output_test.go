@@ -31,11 +31,3 @@ func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
 		}
 	})
 }
-
-func TestDurationsInHelpHaveNoZeroUnits(t *testing.T) {
-	for d, want := range map[time.Duration]string{5 * time.Minute: "5m", 30 * time.Second: "30s", 2 * time.Hour: "2h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 10 * time.Hour: "10h"} {
-		if got := brief(d); got != want {
-			t.Errorf("%s is written %s; want %s", d, got, want)
-		}
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,69 +45,20 @@ as it is written, with its sources and what they leave open.
 	}
 }
 
-// preset is a preset for programs.
-type preset struct {
-	Name         string          `json:"name"`
-	About        string          `json:"about"`
-	Date         string          `json:"date"`
-	SupersededBy *string         `json:"superseded_by"`
-	Sources      []presetSource  `json:"sources"`
-	Variants     []presetVariant `json:"variants"`
-	Asks         []presetAsk     `json:"asks"`
-	Unknown      []string        `json:"unknown"`
-}
-
-type (
-	presetSource struct {
-		Lines    string `json:"lines"`
-		Document string `json:"document"`
-		Read     string `json:"read"`
-	}
-	presetVariant struct {
-		Name  string `json:"name"`
-		About string `json:"about"`
-	}
-	presetAsk struct {
-		Line  string `json:"line"`
-		Write string `json:"write"`
-	}
-)
-
-func newPreset(p *costs.Preset) preset {
-	out := preset{Name: p.Name, About: p.About, Date: day(p.Date), Sources: []presetSource{}, Variants: []presetVariant{}, Asks: []presetAsk{}, Unknown: append([]string{}, p.Unknown...)}
-	if p.SupersededBy != "" {
-		out.SupersededBy = &p.SupersededBy
-	}
-	for _, s := range p.Sources {
-		out.Sources = append(out.Sources, presetSource{s.Lines, s.Document, day(s.Read)})
-	}
-	for _, v := range p.Variants {
-		out.Variants = append(out.Variants, presetVariant(v))
-	}
-	for _, ask := range p.Asks {
-		out.Asks = append(out.Asks, presetAsk(ask))
-	}
-	return out
-}
-
-// day writes the day of an instant.
-func day(t time.Time) string { return t.Format(time.DateOnly) }
-
 func (a *app) presetList(presets []costs.Preset) error {
-	list := make([]preset, len(presets))
-	for i := range presets {
-		list[i] = newPreset(&presets[i])
-	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"presets": list})
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"presets": presets})
 	}
 	t := a.table("preset", "read", "superseded by", "variants", "for")
-	for i, p := range list {
-		var variants []string
+	for _, p := range presets {
+		superseded, variants := "", []string(nil)
+		if p.SupersededBy != nil {
+			superseded = *p.SupersededBy
+		}
 		for _, v := range p.Variants {
 			variants = append(variants, v.Name)
 		}
-		t.Row(p.Name, p.Date, dash(presets[i].SupersededBy), dash(strings.Join(variants, ", ")), p.About)
+		t.Row(p.Name, p.Date, dash(superseded), dash(strings.Join(variants, ", ")), p.About)
 	}
 	t.Print()
 	return nil
@@ -117,9 +67,9 @@ func (a *app) presetList(presets []costs.Preset) error {
 func (a *app) presetText(p *costs.Preset) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(struct {
-			preset
+			*costs.Preset
 			YAML string `json:"yaml"`
-		}{newPreset(p), p.YAML()})
+		}{p, p.YAML()})
 	}
 	_, err := io.WriteString(a.stdout, p.YAML())
 	return err
@@ -134,14 +84,14 @@ func (a *app) examinePresets(c *checkup, table *costs.Table) {
 			continue
 		}
 		switch old := a.now().After(p.Date.AddDate(1, 0, 0)); {
-		case p.SupersededBy != "":
-			c.found(warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", p.SupersededBy),
-				"preset %s is superseded by %s", p.Name, p.SupersededBy)
+		case p.SupersededBy != nil:
+			c.found(warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", *p.SupersededBy),
+				"preset %s is superseded by %s", p.Name, *p.SupersededBy)
 		case old:
 			c.found(warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
-				"preset %s has figures of %s, over a year ago", p.Name, day(p.Date))
+				"preset %s has figures of %s, over a year ago", p.Name, p.Date)
 		default:
-			c.found(fine, "", "preset %s of %s", p.Name, day(p.Date))
+			c.found(fine, "", "preset %s of %s", p.Name, p.Date)
 		}
 	}
 }

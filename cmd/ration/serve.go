@@ -66,10 +66,10 @@ Once started, it exits only with 0.`,
 
 func (f *serveFlags) check() error {
 	if f.jitter < 0 || f.jitter > time.Hour {
-		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", brief(f.jitter))}
+		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", human.Exactly(f.jitter))}
 	}
 	if f.grace <= 0 || f.grace > 5*time.Minute {
-		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", brief(f.grace))}
+		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
 	}
 	return checkParallel(f.parallel)
 }

@@ -34,12 +34,16 @@ func Duration(d time.Duration) string {
 	case d > time.Hour:
 		unit = time.Minute
 	}
-	text := (d + unit - 1).Truncate(unit).String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
+	return Exactly((d + unit - 1).Truncate(unit))
+}
+
+// Exactly writes d without rounding and without its zero units: 5m, not 5m0s.
+func Exactly(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
 	}
 	return text
 }

@@ -1,0 +1,197 @@
+package costs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// List is everything that a costs.yaml and its presets say, each line with its
+// origin. It is meant to be printed; no slice or map is nil.
+type List struct {
+	Methods  []ListedMethod `json:"methods"`
+	Budgets  []ListedBudget `json:"budgets"`
+	Routes   []ListedRoute  `json:"routes"`
+	Settings []Setting      `json:"settings"`
+	Down     []ListedRule   `json:"when_ledger_down"`
+	Presets  []UsedPreset   `json:"presets"`
+}
+
+// ListedMethod is the cost of a method, and the budgets that its calls are
+// charged to.
+type ListedMethod struct {
+	Account          string      `json:"account"`
+	Method           string      `json:"method"`
+	Units            quota.Units `json:"units"`
+	NotModifiedUnits quota.Units `json:"not_modified_units"`
+	Budgets          []string    `json:"budgets"`
+	From             Origin      `json:"from"`
+}
+
+// ListedBudget is a budget.
+type ListedBudget struct {
+	Account    string                 `json:"account"`
+	Name       string                 `json:"name"`
+	Limit      quota.Units            `json:"limit"`
+	Measure    string                 `json:"measure"`
+	Window     string                 `json:"window"`
+	Methods    []string               `json:"methods"`
+	Except     []string               `json:"except"`
+	Lanes      []string               `json:"lanes"`
+	Regions    []string               `json:"regions"`
+	Floor      map[string]quota.Units `json:"floor"`
+	FloorUntil *string                `json:"floor_until"`
+	From       Origin                 `json:"from"` // of the limit
+	WindowFrom Origin                 `json:"window_from"`
+}
+
+// ListedRoute is a route.
+type ListedRoute struct {
+	Account string `json:"account"`
+	Route   string `json:"route"`
+	Method  string `json:"method"`
+	From    Origin `json:"from"`
+}
+
+// Setting is a line of an upstream that stands alone, such as hosts.
+type Setting struct {
+	Account string `json:"account"`
+	Line    string `json:"line"`
+	Value   string `json:"value"`
+	From    Origin `json:"from"`
+}
+
+// ListedRule is a rule of when_ledger_down; the first that covers a call decides.
+type ListedRule struct {
+	Account string `json:"account"`
+	DownRule
+}
+
+// UsedPreset is a preset that the file names.
+type UsedPreset struct {
+	Account string  `json:"account"`
+	Variant *string `json:"variant"` // nil if none is chosen
+	*Preset
+}
+
+// List returns everything that the table says, in the order of the file.
+func (t *Table) List() *List {
+	l := &List{Methods: []ListedMethod{}, Budgets: []ListedBudget{}, Routes: []ListedRoute{}, Settings: []Setting{}, Down: []ListedRule{}, Presets: []UsedPreset{}}
+	for _, u := range t.Upstreams() {
+		for _, c := range u.Costs {
+			one := ListedMethod{Account: u.Account, Method: c.Method, Units: c.Units, NotModifiedUnits: u.NotModified(c.Method), Budgets: []string{}, From: u.Origin("costs", c.Method)}
+			for _, b := range t.Covering(quota.Call{Account: u.Account, Method: c.Method}) {
+				one.Budgets = append(one.Budgets, b.Name)
+			}
+			l.Methods = append(l.Methods, one)
+		}
+		for i := range u.Budgets {
+			l.Budgets = append(l.Budgets, u.listBudget(&u.Budgets[i]))
+		}
+		for _, r := range u.Routes {
+			l.Routes = append(l.Routes, ListedRoute{u.Account, r.Pattern, r.Method, u.Origin("routes", r.Pattern)})
+		}
+		l.Settings = append(l.Settings, u.settings()...)
+		for _, r := range u.Down {
+			r.Methods, r.Lanes, r.Jobs, r.Regions = notNil(r.Methods), notNil(r.Lanes), notNil(r.Jobs), notNil(r.Regions)
+			l.Down = append(l.Down, ListedRule{u.Account, r})
+		}
+		if u.Preset != nil {
+			one := UsedPreset{Account: u.Account, Preset: u.Preset}
+			if u.Variant != "" {
+				one.Variant = &u.Variant
+			}
+			l.Presets = append(l.Presets, one)
+		}
+	}
+	return l
+}
+
+func notNil(words []string) []string { return append([]string{}, words...) }
+
+func (u *Upstream) listBudget(b *quota.Budget) ListedBudget {
+	one := ListedBudget{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(), Window: b.Window.String(),
+		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), Floor: map[string]quota.Units{},
+		From: u.Origin("budgets", b.Name, "limit"), WindowFrom: u.Origin("budgets", b.Name, "window")}
+	maps.Copy(one.Floor, b.Floor)
+	if b.FloorUntil > 0 {
+		one.FloorUntil = new(human.Duration(b.FloorUntil))
+	}
+	return one
+}
+
+// Origins names the origin of the limit and, if that is another preset or none,
+// the origin of the window.
+func (b *ListedBudget) Origins() string {
+	if b.WindowFrom.Preset == b.From.Preset {
+		return b.From.String()
+	}
+	return b.From.String() + ", " + b.WindowFrom.String()
+}
+
+// Describe says in one line which calls the budget covers, and what it keeps for
+// regions.
+func (b *ListedBudget) Describe() string {
+	var parts []string
+	add := func(before string, words []string) {
+		if len(words) > 0 {
+			parts = append(parts, before+human.Name(strings.Join(words, ", ")))
+		}
+	}
+	add("", b.Methods)
+	add("all but ", b.Except)
+	add("lanes ", b.Lanes)
+	add("regions ", b.Regions)
+	if len(parts) == 0 {
+		parts = []string{"all"}
+	}
+	var kept []string
+	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
+		kept = append(kept, fmt.Sprintf("%s %d", region, b.Floor[region]))
+	}
+	if b.FloorUntil != nil {
+		kept[len(kept)-1] += " until " + *b.FloorUntil + " before its end"
+	}
+	add("keeps ", kept)
+	return strings.Join(parts, "; ")
+}
+
+// settings returns the lines that stand alone.
+func (u *Upstream) settings() []Setting {
+	var all []Setting
+	add := func(line, value string) {
+		if value != "" {
+			all = append(all, Setting{u.Account, line, value, u.Origin(line)})
+		}
+	}
+	add("api", u.API)
+	add("hosts", strings.Join(u.Hosts, ", "))
+	add("domains", strings.Join(u.Domains, ", "))
+	add("unguarded", strings.Join(u.Unguarded, ", "))
+	for i := range u.Batches {
+		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(), u.Origin("batches", u.Batches[i].Method)})
+	}
+	if u.ResetWindow.Kind() != 0 {
+		add("resets", u.ResetWindow.String())
+	}
+	if u.Origin("reset_margin") != (Origin{}) {
+		add("reset_margin", u.ResetMargin.String())
+	}
+	if u.History > 0 {
+		add("history", human.Exactly(u.History))
+	}
+	unlisted := "refuse"
+	if u.Unlisted > 0 {
+		unlisted = fmt.Sprint(u.Unlisted)
+	}
+	add("unlisted", unlisted)
+	add("feedback", u.Feedback)
+	if u.NotModifiedUnits != nil {
+		add("not_modified_units", fmt.Sprint(*u.NotModifiedUnits))
+	}
+	return all
+}

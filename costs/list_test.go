@@ -1,0 +1,49 @@
+package costs_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+)
+
+// TestListHasTheOriginOfEachLine checks a file whose lines stand over those of
+// a preset, as JSON, since that is what programs read.
+func TestListHasTheOriginOfEachLine(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte(`version: 1
+upstream: youtube
+account: a
+preset: youtube/2026-06
+costs: {captions.download: 250}
+budgets: [{name: youtube-day, limit: 9500}]
+when_ledger_down: {default: {allow: 7}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := table.List()
+	text := func(v any) string {
+		out, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	for _, m := range list.Methods {
+		if m.Method == "captions.download" && text(m) != `{"account":"a","method":"captions.download","units":250,"not_modified_units":250,"budgets":["youtube-day"],`+
+			`"from":{"file":"costs.yaml","line":5,"preset":null,"document":null,"read":null}}` {
+			t.Errorf("a method of the file: %s", text(m))
+		}
+	}
+	for _, b := range list.Budgets {
+		if b.Name == "youtube-day" && (b.Origins() != "costs.yaml:6, preset youtube/2026-06" || b.Limit != 9500) {
+			t.Errorf("a budget whose limit is the file's: %s", text(b))
+		}
+	}
+	if got := text(list.Down); got != `[{"account":"a","methods":[],"lanes":[],"jobs":[],"regions":[],"allow":7,"from":{"file":"costs.yaml","line":7,"preset":null,"document":null,"read":null}}]` {
+		t.Errorf("when_ledger_down: %s", got)
+	}
+	if p := list.Presets[0]; p.Name != "youtube/2026-06" || p.Variant != nil || p.Date.String() != "2026-11-20" {
+		t.Errorf("the preset: %s", text(p))
+	}
+}
