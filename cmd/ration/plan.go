@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,11 +121,14 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	p := &planning{at: a.now().UTC(), fresh: f.fresh, in: plan.Input{Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
+	p := &planning{at: a.now().UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
 		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}}
-	if err := a.planState(ctx, p, table, from); err != nil {
+	if err := a.planState(ctx, p, table); err != nil {
 		return err
+	}
+	if p.in.From.IsZero() {
+		p.in.From = p.at.Truncate(time.Microsecond)
 	}
 	p.in.To = p.in.From.AddDate(0, 0, f.days)
 	if p.report, err = plan.Play(ctx, &p.in); err == nil && f.suggest && !p.report.Fits {
@@ -152,52 +154,30 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	return err
 }
 
-// planState sets from when is played, and what the ledger holds then.
-func (a *app) planState(ctx context.Context, p *planning, table *costs.Table, from time.Time) error {
-	p.in.From = from
-	if from.IsZero() {
-		p.in.From = p.at.Truncate(time.Microsecond)
-	}
+// planState reads what the ledger holds at the start.
+func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) error {
 	if p.fresh {
 		return nil
 	}
 	s, err := a.withGuard(table, false, func(s *spending) error {
 		p.ledger, p.exists = s.ledger.name, true
-		return p.read(ctx, s, table, from)
+		at, state, err := plan.ReadState(ctx, s.guard, p.in.From)
+		if err != nil {
+			return err
+		}
+		p.in.State = state
+		if !at.IsZero() { // the ledger's clock is the authority
+			p.at = at
+			if p.in.From.IsZero() {
+				p.in.From = at
+			}
+		}
+		p.unrecorded, err = s.unrecorded()
+		return err
 	})
 	if errors.Is(err, errNoLedger) {
 		p.ledger = s.ledger.name
 		p.unrecorded, err = s.unrecorded()
 	}
-	return err
-}
-
-// read reads what the ledger holds that some budget may see from the start on.
-func (p *planning) read(ctx context.Context, s *spending, table *costs.Table, from time.Time) (err error) {
-	balances, err := s.guard.Balances(ctx)
-	if err != nil {
-		return err
-	}
-	horizon := time.Duration(0)
-	for _, b := range balances {
-		if b.Cooldown != nil && !slices.Contains(p.in.State.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
-			p.in.State.Cooldowns = append(p.in.State.Cooldowns, *b.Cooldown)
-		}
-		horizon = max(horizon, b.Budget.Window.Horizon())
-		p.at = b.At.UTC() // the ledger's clock is the authority
-	}
-	if from.IsZero() {
-		p.in.From = p.at
-	}
-	for _, account := range accounts(table) {
-		query := quota.Query{Account: account, Since: p.in.From.Add(-horizon), Until: p.in.From}
-		for e, err := range s.ledger.Entries(ctx, query) {
-			if err != nil {
-				return err
-			}
-			p.in.State.Add(account, &e)
-		}
-	}
-	p.unrecorded, err = s.unrecorded()
 	return err
 }

@@ -105,11 +105,11 @@ type Refusal struct {
 
 // Played is the result of one tick.
 type Played struct {
-	At      time.Time
-	Region  string
-	Calls   int         // calls granted
-	Units   quota.Units // units granted
-	Refused int         // calls refused, and those dropped after them
+	At      time.Time   `json:"at"`
+	Region  string      `json:"region"`
+	Calls   int         `json:"calls"`   // calls granted
+	Units   quota.Units `json:"units"`   // units granted
+	Refused int         `json:"refused"` // calls refused, and those dropped after them
 }
 
 // Play simulates the schedule. The error is ErrTooLong, a *quota.NeverFitsError

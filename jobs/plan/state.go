@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,6 +14,41 @@ type State struct {
 	Cooldowns []quota.Cooldown
 
 	full map[string]int // how many entries Add keeps before it merges some, by account
+}
+
+// ReadState returns what the ledger of guard holds before from that its budgets
+// still count at from, and the ledger's time; a zero from is the ledger's time.
+// Without budgets both are zero.
+func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time.Time, state State, err error) {
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		return at, state, err
+	}
+	horizon := time.Duration(0)
+	var accounts []string
+	for _, b := range balances {
+		if b.Cooldown != nil && !slices.Contains(state.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
+			state.Cooldowns = append(state.Cooldowns, *b.Cooldown)
+		}
+		if !slices.Contains(accounts, b.Budget.Account) {
+			accounts = append(accounts, b.Budget.Account)
+		}
+		horizon = max(horizon, b.Budget.Window.Horizon())
+		at = b.At.UTC()
+	}
+	if from.IsZero() {
+		from = at
+	}
+	for _, account := range accounts {
+		query := quota.Query{Account: account, Since: from.Add(-horizon), Until: from}
+		for e, err := range guard.Ledger().Entries(ctx, query) {
+			if err != nil {
+				return at, state, err
+			}
+			state.Add(account, &e)
+		}
+	}
+	return at, state, nil
 }
 
 // maxEntries is the most entries of an account that Add keeps, unless there are

@@ -23,10 +23,10 @@ type Suggestion struct {
 
 // Change is one change of a Suggestion, in the terms of regions.yaml.
 type Change struct {
-	Region string
-	What   string // "schedule", or the name of the step whose pages change
-	From   string
-	To     string
+	Region string `json:"region"`
+	What   string `json:"what"` // "schedule", or the name of the step whose pages change
+	From   string `json:"from"`
+	To     string `json:"to"`
 }
 
 // Suggest looks for a schedule that fits in place of in.Regions, which do not;

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -85,7 +84,7 @@ func (a *app) planNotes(p *planning) {
 	if p.unrecorded > 0 {
 		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.unrecorded, "unit"))
 	}
-	say("%s", verdict(p))
+	say("%s", p.report.Verdict(p.in.Jitter))
 	s := p.suggestion
 	if s == nil {
 		return
@@ -97,45 +96,4 @@ func (a *app) planNotes(p *planning) {
 	fmt.Fprintln(a.stdout)
 	say("This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
 	fmt.Fprintf(a.stdout, "\n%s\n", strings.TrimSuffix(s.YAML(), "\n"))
-}
-
-// verdict is the one line that says whether it fits.
-func verdict(p *planning) string {
-	r := p.report
-	if r.Fits {
-		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", human.Count(r.Ticks, "tick"), human.Count(r.Calls, "call"), human.Count(r.Units, "unit"), human.Duration(p.in.Jitter))
-	}
-	if f := r.First; f != nil {
-		reason, _, _ := strings.Cut(f.Err.Error(), "; more at")
-		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
-			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, human.Name(f.Step), reason, starving(r))
-	}
-	i := slices.IndexFunc(r.Budgets, func(b plan.BudgetReport) bool { return b.Over })
-	b, more := r.Budgets[i], ""
-	if b.Need > b.PeakLate {
-		more = fmt.Sprintf(", and %d with what it keeps for other regions", b.Need)
-	}
-	return fmt.Sprintf("does not fit: on the dot nothing is refused, but with starts up to %s late %s may be asked for %d%s, and its limit is %d",
-		human.Duration(p.in.Jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)
-}
-
-// starving says which regions lose the largest share of their calls.
-func starving(r *plan.Report) string {
-	starved := r.Starved()
-	worst := starved[0]
-	var names []string
-	sameCalls := true
-	for _, region := range starved {
-		names = append(names, region.Region)
-		sameCalls = sameCalls && region.Planned == worst.Planned
-	}
-	switch {
-	case len(names) == 1:
-		return fmt.Sprintf("%s starves, with %d of %s refused from %s on", worst.Region, worst.Refused, human.Count(worst.Planned, "call"), worst.First.Local.Format("Mon 15:04 MST"))
-	case !sameCalls:
-		return fmt.Sprintf("%s starve, each with %.0f %% of its calls refused", strings.Join(names, ", "), 100*float64(worst.Refused)/float64(worst.Planned))
-	case len(names) == len(r.Regions):
-		return fmt.Sprintf("each of %d regions has %d of %s refused", len(names), worst.Refused, human.Count(worst.Planned, "call"))
-	}
-	return fmt.Sprintf("%s starve, each with %d of %s refused", strings.Join(names, ", "), worst.Refused, human.Count(worst.Planned, "call"))
 }
