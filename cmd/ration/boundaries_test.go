@@ -38,12 +38,13 @@ var boundaries = map[string][]string{
 	"costs/internal/genroutes":     {},
 	"jobs":                         {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
 	"jobs/catalog":                 {"quota/privatefile"},
+	"jobs/changes":                 {"quota", "costs", "costs/human", "jobs"},
 	"jobs/plan":                    {"quota", "costs/human", "costs/duration", "jobs"},
 	"jobs/scheduler":               {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/youtube":                 {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":     {},
 	"cmd/ration/internal/terminal": {"costs/strictyaml"},
-	"cmd/ration":                   {"cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                   {"cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

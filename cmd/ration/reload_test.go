@@ -7,9 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/jobs"
 )
 
 // TestReloadSaysNothingOfWhatChanged: SIGHUP took new limits, regions and a new
@@ -81,38 +78,6 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 		warned := regexp.MustCompile(`^ration: the ledger sqlite:\S+two\.db is empty, and the last run here was on sqlite:\S+one\.db: `).MatchString(run(c.ledger))
 		if warned != c.warns {
 			t.Errorf("run %d on %s: warned %v", i, c.ledger, warned)
-		}
-	}
-}
-
-// TestReloadCallsAChangeNothing: what decides about requests, what is kept and
-// when passes start was not compared, so that serve took a change of it and said that
-// nothing had changed. Without when_ledger_down it said of each reload that this
-// was removed and added.
-func TestReloadCallsAChangeNothing(t *testing.T) {
-	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: {m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
-	load := func(more, zone string) *servedConfig {
-		t.Helper()
-		table, err := costs.Parse("costs.yaml", []byte(lines+more))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := jobs.Parse("regions.yaml", []byte("version: 1\ntimezone: "+zone+"\nschedule: \"0 6 * * *\"\nfetch: [categories]\nregions: {US: {}}\n"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return newServedConfig("sqlite:x", table, config, "key")
-	}
-	for _, c := range []struct{ more, zone, says string }{
-		{"", "UTC", ""},
-		{"history: 48h\n", "UTC", "upstream u: history none -> 48h0m0s"},
-		{"domains: [other.example]\n", "UTC", "upstream u: domains test.example -> other.example"},
-		{"unguarded: [free.test.example]\n", "UTC", "upstream u: unguarded none -> free.test.example"},
-		{"batches: {m: {most: 25}}\n", "UTC", "batches of m: added, calls m: 25 calls each"},
-		{"", "Asia/Tokyo", "region US: timezone UTC -> Asia/Tokyo"},
-	} {
-		if said := strings.Join(load("", "UTC").changes(load(c.more, c.zone)), "; "); said != c.says {
-			t.Errorf("%s%s: %q; want %q", c.more, c.zone, said, c.says)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/changes"
 	"github.com/ration-dev/ration/jobs/scheduler"
 	"github.com/ration-dev/ration/quota"
 )
@@ -85,7 +86,20 @@ type service struct {
 
 	mu      sync.Mutex // of app, which loading changes, and of what follows
 	pruned  time.Time
-	inForce *servedConfig // nil before the first were loaded
+	inForce *configuration // nil before the first was loaded
+}
+
+// configuration is what serve compares with what it reads next.
+type configuration struct {
+	ledger string
+	*changes.Config
+}
+
+// movedError says that a reload would move serve to another ledger.
+type movedError struct{ from, to string }
+
+func (e *movedError) Error() string {
+	return fmt.Sprintf("the files name another ledger, %s instead of %s, whose budgets do not know what was spent; restart serve to move there, or name the old one again", e.to, e.from)
 }
 
 // ledgerPause is how long a ledger that cannot even be opened is left alone.
@@ -252,7 +266,7 @@ func (r *reportLog) reportOutage(outage *client.OutageError) {
 
 // openAll reads the files and opens what they name. It does not move to another
 // ledger than the one in force.
-func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *servedConfig, error) {
+func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *configuration, error) {
 	table, err := s.prices()
 	if err != nil {
 		return nil, nil, nil, err
@@ -265,7 +279,7 @@ func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *served
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	later := newServedConfig(client.LedgerName(table, s.clientOptions()), table, config, key)
+	later := &configuration{client.LedgerName(table, s.clientOptions()), changes.Describe(table, config, key)}
 	if s.inForce != nil && s.inForce.ledger != later.ledger {
 		return nil, nil, nil, &configError{&movedError{s.inForce.ledger, later.ledger}}
 	}
@@ -279,9 +293,9 @@ func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *served
 }
 
 // logChanges says what a reload changed, a line each.
-func (s *service) logChanges(later *servedConfig) {
+func (s *service) logChanges(later *configuration) {
 	if s.inForce != nil {
-		lines := s.inForce.changes(later)
+		lines := s.inForce.Changes(later.Config)
 		for _, line := range lines {
 			s.log.Info("configuration changed", "what", line)
 		}

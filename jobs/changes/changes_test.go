@@ -1,0 +1,42 @@
+package changes_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/changes"
+)
+
+// TestReloadCallsAChangeNothing: what decides about requests, what is kept and
+// when passes start was not compared, so that serve took a change of it and said that
+// nothing had changed. Without when_ledger_down it said of each reload that this
+// was removed and added.
+func TestReloadCallsAChangeNothing(t *testing.T) {
+	const lines = "version: 1\nupstream: u\naccount: a\nhosts: [api.test.example]\nroutes: {\"/{p...}\": m}\ncosts: {m: 1}\nbudgets: [{name: b, limit: 100, window: 1h}]\n"
+	load := func(more, zone string) *changes.Config {
+		t.Helper()
+		table, err := costs.Parse("costs.yaml", []byte(lines+more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := jobs.Parse("regions.yaml", []byte("version: 1\ntimezone: "+zone+"\nschedule: \"0 6 * * *\"\nfetch: [categories]\nregions: {US: {}}\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return changes.Describe(table, config, "key")
+	}
+	for _, c := range []struct{ more, zone, says string }{
+		{"", "UTC", ""},
+		{"history: 48h\n", "UTC", "upstream u: history none -> 48h0m0s"},
+		{"domains: [other.example]\n", "UTC", "upstream u: domains test.example -> other.example"},
+		{"unguarded: [free.test.example]\n", "UTC", "upstream u: unguarded none -> free.test.example"},
+		{"batches: {m: {most: 25}}\n", "UTC", "batches of m: added, calls m: 25 calls each"},
+		{"", "Asia/Tokyo", "region US: timezone UTC -> Asia/Tokyo"},
+	} {
+		if said := strings.Join(load("", "UTC").Changes(load(c.more, c.zone)), "; "); said != c.says {
+			t.Errorf("%s%s: %q; want %q", c.more, c.zone, said, c.says)
+		}
+	}
+}
