@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/levels"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -95,9 +97,31 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
-		defer a.tellLevels(ctx, f.spending)
+		defer a.printLevels(ctx, f.spending)
 	}
 	return a.tell(report)
+}
+
+// printLevels prints on stderr which levels budgets have crossed. It prints nothing
+// if the ledger or the state folder cannot be read.
+func (a *app) printLevels(ctx context.Context, s *spending) {
+	marks, err := a.levelMarks()
+	if err != nil {
+		return
+	}
+	balances, err := s.guard.Balances(context.WithoutCancel(ctx))
+	if err != nil {
+		return
+	}
+	for _, line := range marks.Crossed(balances) {
+		fmt.Fprintln(a.stderr, "ration:", line)
+	}
+}
+
+// levelMarks returns where the levels that were reported are remembered.
+func (a *app) levelMarks() (levels.Marks, error) {
+	dir, err := a.state()
+	return levels.Marks{Dir: filepath.Join(dir, "levels")}, err
 }
 
 func checkParallel(n int) error {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -355,7 +354,7 @@ func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport 
 func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	p.mu.Lock()
 	p.keepRefusal(report.Err)
-	dir, err := p.state()
+	marks, err := p.levelMarks()
 	prune := p.now().Sub(p.pruned).Abs() > time.Hour
 	if prune {
 		p.pruned = p.now()
@@ -363,7 +362,7 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	p.mu.Unlock()
 	if report.Outcome != jobs.Failed && err == nil { // others may have spent, too
 		if balances, err := p.guard.Balances(ctx); err == nil {
-			for _, line := range (levels{filepath.Join(dir, "levels")}).told(balances) {
+			for _, line := range marks.Crossed(balances) {
 				p.log.Warn("budget crosses a level", "reason", line)
 			}
 		}

@@ -1,7 +1,8 @@
-package main
+// Package levels reports once, over all processes of a host, when a budget has
+// used 60, 80 or 95 percent of its limit.
+package levels
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,28 +18,28 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// percents are the parts of a limit whose crossing is told.
+// percents are the levels, lowest first.
 var percents = []quota.Units{60, 80, 95}
 
-// levels tells once when a budget crosses a level, over all processes of the
-// host: a level that was told has a file in dir, which whoever makes it first
-// tells. When a budget falls below the level, or a new day of a calendar window
-// begins, the file goes. Nothing is locked, so a process that dies leaves nothing
-// behind that others wait for. It is safe for concurrent use.
-type levels struct{ dir string }
+// Marks remembers in a folder which levels were reported: each has a file, and
+// the process that creates it reports the level. The file is removed when the
+// budget falls below the level, or when a new day of a daily window begins. There
+// is no lock, so a process that dies blocks no other. Marks is safe for
+// concurrent use.
+type Marks struct{ Dir string }
 
-// told returns what is to be said of the balances: of each budget the highest
-// level that it has crossed since it was last told. Where nothing can be
-// remembered it says what holds, rather twice than never.
-func (l levels) told(balances []quota.Balance) []string {
+// Crossed returns a line for each budget that has crossed a level since that
+// was last reported; of several levels it is the highest. If Dir cannot be
+// written, every call reports the levels that the budgets are at.
+func (m Marks) Crossed(balances []quota.Balance) []string {
 	known := map[string][]string{} // files by budget
-	files, _ := os.ReadDir(l.dir)  // missing: nothing was told
+	files, _ := os.ReadDir(m.Dir)  // missing: nothing was reported
 	for _, f := range files {
 		budget, _, _ := strings.Cut(f.Name(), ".")
 		known[budget] = append(known[budget], f.Name())
 	}
-	privatefile.MkdirAll(l.dir) // if it fails, so does mark
-	var told []string
+	privatefile.MkdirAll(m.Dir) // if it fails, so does mark
+	var lines []string
 	for i := range balances {
 		b := &balances[i]
 		budget, window := marks(b)
@@ -50,19 +51,19 @@ func (l levels) told(balances []quota.Balance) []string {
 				holds = append(holds, fmt.Sprintf("%s.%s.%d", budget, window, percent))
 			}
 		}
-		if crossed > 0 && l.mark(holds[len(holds)-1]) {
-			told = append(told, levelLine(b, crossed))
+		if crossed > 0 && m.mark(holds[len(holds)-1]) {
+			lines = append(lines, levelLine(b, crossed))
 			for _, name := range holds {
-				l.mark(name)
+				m.mark(name)
 			}
 		}
 		for _, name := range known[budget] {
 			if !slices.Contains(holds, name) {
-				os.Remove(filepath.Join(l.dir, name)) // left, or of another day
+				os.Remove(filepath.Join(m.Dir, name)) // left, or of another day
 			}
 		}
 	}
-	return told
+	return lines
 }
 
 // reached reports whether a budget has used so many percent of its limit.
@@ -72,8 +73,8 @@ func reached(b *quota.Balance, percent quota.Units) bool {
 }
 
 // mark makes the file of a level, and reports whether it was not there.
-func (l levels) mark(name string) bool {
-	f, err := privatefile.Create(filepath.Join(l.dir, name))
+func (m Marks) mark(name string) bool {
+	f, err := privatefile.Create(filepath.Join(m.Dir, name))
 	if err != nil {
 		return !errors.Is(err, fs.ErrExist)
 	}
@@ -102,20 +103,4 @@ func levelLine(b *quota.Balance, percent quota.Units) string {
 		line += fmt.Sprintf("; more frees at %s (in %s)", human.Time(b.NextFree), human.Duration(b.NextFree.Sub(b.At)))
 	}
 	return line
-}
-
-// tellLevels tells on stderr what budgets have crossed since it was last told
-// on this host. What it cannot find out it leaves.
-func (a *app) tellLevels(ctx context.Context, s *spending) {
-	dir, err := a.state()
-	if err != nil {
-		return
-	}
-	balances, err := s.guard.Balances(context.WithoutCancel(ctx))
-	if err != nil {
-		return
-	}
-	for _, line := range (levels{filepath.Join(dir, "levels")}).told(balances) {
-		fmt.Fprintln(a.stderr, "ration:", line)
-	}
 }

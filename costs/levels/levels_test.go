@@ -1,4 +1,4 @@
-package main
+package levels
 
 import (
 	"os"
@@ -14,7 +14,7 @@ import (
 // TestLevels tells each crossing once, whoever asks, and again after the level
 // was left or a new day has begun.
 func TestLevels(t *testing.T) {
-	l := levels{filepath.Join(t.TempDir(), "levels")}
+	l := Marks{filepath.Join(t.TempDir(), "levels")}
 	sliding, daily := quota.Sliding(24*time.Hour), quota.Daily(time.UTC)
 	monday := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
 	for i, step := range []struct {
@@ -40,12 +40,12 @@ func TestLevels(t *testing.T) {
 		balance := quota.Balance{Budget: quota.Budget{Account: "p", Name: "all", Limit: 100, Window: step.window}, At: monday, Since: step.since, Used: step.used, NextFree: monday.Add(time.Hour)}
 		other := balance
 		other.Budget.Name, other.Used = "other", 0
-		told := strings.Join(l.told([]quota.Balance{other, balance}), "\n")
+		told := strings.Join(l.Crossed([]quota.Balance{other, balance}), "\n")
 		if step.told == "" && told != "" || !strings.Contains(told, step.told) || strings.Contains(told, "\n") {
 			t.Errorf("step %d: told %q; want %q", i, told, step.told)
 		}
 	}
-	if files, err := os.ReadDir(l.dir); err != nil || len(files) != 2 {
+	if files, err := os.ReadDir(l.Dir); err != nil || len(files) != 2 {
 		t.Errorf("%d files, %v; want those of the two levels that hold", len(files), err)
 	}
 }
@@ -60,7 +60,7 @@ func TestLevelsAreToldByOne(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
-				lines := levels{dir}.told(balances)
+				lines := Marks{dir}.Crossed(balances)
 				mu.Lock()
 				defer mu.Unlock()
 				told = append(told, lines...)
