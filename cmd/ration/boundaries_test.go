@@ -44,8 +44,10 @@ var boundaries = map[string][]string{
 	"jobs/scheduler":               {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/youtube":                 {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":     {},
+	"cmd/ration/internal/bars":     {"cmd/ration/internal/terminal", "costs/human", "jobs"},
+	"cmd/ration/internal/redact":   {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal": {"costs/strictyaml"},
-	"cmd/ration":                   {"cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                   {"cmd/ration/internal/bars", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -145,7 +146,7 @@ func message(err error) string {
 	if stopped, ok := errors.AsType[*signalError](err); ok && stopped.signal == syscall.SIGINT {
 		return "interrupted"
 	}
-	text := withoutSecrets(err.Error())
+	text := redact.URLs(err.Error())
 	if exit, _ := code(err); exit == exitUsage { // it repeats what was typed
 		text = strictyaml.Redact(text)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
@@ -38,7 +39,7 @@ type spending struct {
 func (a *app) clientOptions() *client.Options {
 	o := &client.Options{Ledger: a.ledgerURL, State: a.stateDir, Report: a.report, Conceal: a.conceal, Getenv: a.getenv}
 	stderr := a.stderr // knows the secrets read so far; Redact may run while others are read
-	o.Redact = func(text string) string { return concealed(stderr, text) }
+	o.Redact = func(text string) string { return redact.Text(stderr, text) }
 	if a.reportTo != nil {
 		o.Report = a.reportTo
 	}
@@ -85,7 +86,9 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	if err != nil {
 		return nil, err
 	}
-	a.concealProxies()
+	for _, secret := range redact.ProxyPasswords(a.getenv) {
+		a.conceal(secret)
+	}
 	s, err := a.openGuard(table, true)
 	if err != nil {
 		return nil, err

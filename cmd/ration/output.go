@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 )
 
@@ -56,4 +57,9 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// conceal keeps a secret out of all that is printed from now on.
+func (a *app) conceal(secret string) {
+	a.stdout, a.stderr = redact.Hide(a.stdout, secret), redact.Hide(a.stderr, secret)
 }

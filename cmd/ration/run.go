@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/bars"
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
@@ -160,10 +163,13 @@ func (a *app) fetchKey(file string) (string, error) {
 // fetch runs with progress bars where people watch, and forgets what is older
 // than the retention.
 func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*jobs.Report, error) {
-	bars := a.bars(regions)
-	f.runner.Progress = bars.update
+	shown := &bars.Bars{}
+	if a.terminal && !a.quiet && !a.json && a.getenv("TERM") != "dumb" {
+		shown = bars.Start(os.Stderr, regions, a.getenv("NO_COLOR") == "")
+	}
+	f.runner.Progress = shown.Update
 	report, err := f.runner.Run(ctx, regions)
-	bars.stop()
+	shown.Stop()
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +276,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 { // when to come back is said at the end
 		reason = strings.Replace(reason, refused.Error(), refused.Short(), 1)
 	}
-	reason = withoutSecrets(reason)
+	reason = redact.URLs(reason)
 	if at := jobs.RetryAt(err); !at.IsZero() {
 		when = fmt.Sprintf("; more at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
 	}
@@ -305,7 +311,7 @@ func reason(err error) *string {
 	if err == nil {
 		return nil
 	}
-	return new(withoutSecrets(err.Error()))
+	return new(redact.URLs(err.Error()))
 }
 
 // note is a reason, short enough for a table; a refusal is told whole below the table.
@@ -319,7 +325,7 @@ func note(err error) string {
 	if err == nil {
 		return ""
 	}
-	return withoutSecrets(err.Error())
+	return redact.URLs(err.Error())
 }
 
 // reportTable is a run for people.

@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
@@ -311,7 +312,7 @@ func (a *app) logger() *slog.Logger {
 		if attr.Key == slog.TimeKey {
 			attr.Value = slog.StringValue(attr.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
 		} else if attr.Value.Kind() == slog.KindString {
-			attr.Value = slog.StringValue(withoutSecrets(attr.Value.String()))
+			attr.Value = slog.StringValue(redact.URLs(attr.Value.String()))
 		}
 		return attr
 	}}

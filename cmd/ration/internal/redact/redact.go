@@ -1,4 +1,5 @@
-package main
+// Package redact keeps secrets out of what a command prints.
+package redact
 
 import (
 	"encoding/json"
@@ -11,59 +12,62 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 )
 
-// redactor keeps secrets out of what is printed, wherever they came from: an
-// upstream may say a key back in its error.
-type redactor struct {
+// writer replaces one secret, wherever it comes from: an upstream may repeat a
+// key in its error.
+type writer struct {
 	out     io.Writer
 	secrets *strings.Replacer
 }
 
-func (r redactor) Write(p []byte) (int, error) {
-	if _, err := r.secrets.WriteString(r.out, string(p)); err != nil {
+// Write implements io.Writer.
+func (w writer) Write(p []byte) (int, error) {
+	if _, err := w.secrets.WriteString(w.out, string(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// conceal keeps a secret out of all that is printed from now on.
-func (a *app) conceal(secret string) {
-	if len(secret) < 4 || concealed(a.stderr, secret) == "[hidden]" { // too short, it would take words apart; or known
-		return
+// Hide returns a writer to out that replaces a secret with [hidden]. It returns
+// out itself if it hides the secret already, or if the secret has less than four
+// characters and would take words apart.
+func Hide(out io.Writer, secret string) io.Writer {
+	if len(secret) < 4 || Text(out, secret) == "[hidden]" {
+		return out
 	}
-	hide := strings.NewReplacer(hidden(secret)...)
-	a.stdout, a.stderr = redactor{a.stdout, hide}, redactor{a.stderr, hide}
+	return writer{out, strings.NewReplacer(forms(secret)...)}
 }
 
-// concealed returns text without the secrets that are kept out of what out prints.
-func concealed(out io.Writer, text string) string {
+// Text returns text without the secrets that are hidden in what is written to
+// out.
+func Text(out io.Writer, text string) string {
 	for {
-		r, ok := out.(redactor)
+		w, ok := out.(writer)
 		if !ok {
 			return text
 		}
-		text, out = r.secrets.Replace(text), r.out
+		text, out = w.secrets.Replace(text), w.out
 	}
 }
 
-// hidden returns what a strings.Replacer replaces to hide a secret: the secret
-// as it is, and as JSON, Go's quotes, a URL or a visibleWriter write it.
-func hidden(secret string) (pairs []string) {
-	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], terminal.Escape(secret)}
+// forms returns the arguments of a strings.Replacer that hides a secret: as it
+// is, and as JSON, Go's quotes, a URL or a terminal.Writer write it.
+func forms(secret string) (pairs []string) {
+	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], terminal.Escape(secret)}
 	if text, err := json.Marshal(secret); err == nil {
-		forms = append(forms, string(text[1:len(text)-1]))
+		all = append(all, string(text[1:len(text)-1]))
 	}
 	quoted := strconv.Quote(secret)
-	for _, form := range append(forms, quoted[1:len(quoted)-1]) {
+	for _, form := range append(all, quoted[1:len(quoted)-1]) {
 		pairs = append(pairs, form, "[hidden]")
 	}
 	return pairs
 }
 
-// concealProxies keeps the credentials of proxies out of what is printed:
+// ProxyPasswords returns the passwords of the proxies that the environment names:
 // net/http repeats the address of one that it cannot read.
-func (a *app) concealProxies() {
+func ProxyPasswords(getenv func(string) string) (secrets []string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
-		for _, address := range []string{a.getenv(name), a.getenv(strings.ToLower(name))} {
+		for _, address := range []string{getenv(name), getenv(strings.ToLower(name))} {
 			at := strings.LastIndexByte(address, '@')
 			if at < 0 {
 				continue
@@ -75,21 +79,22 @@ func (a *app) concealProxies() {
 			if _, password, found := strings.Cut(credentials, ":"); found {
 				credentials = password
 			}
-			a.conceal(credentials)
+			secrets = append(secrets, credentials)
 			if plain, err := url.PathUnescape(credentials); err == nil {
-				a.conceal(plain)
+				secrets = append(secrets, plain)
 			}
 		}
 	}
+	return secrets
 }
 
 // address is a word of a message that may be a URL.
 var address = regexp.MustCompile(`[^\s"'<>()]*://[^\s"'<>()]*`)
 
-// withoutSecrets returns a message with its URLs cut to what cannot be a
+// URLs returns a message with its URLs cut to what cannot be a
 // secret: no userinfo, and nothing behind the path. An error of net/http
 // repeats the URL of its request, and one of cobra what was typed.
-func withoutSecrets(message string) string {
+func URLs(message string) string {
 	return address.ReplaceAllStringFunc(message, func(word string) string {
 		scheme, rest, _ := strings.Cut(word, "://")
 		end, lower := len(rest), strings.ToLower(rest)

@@ -1,4 +1,4 @@
-package main
+package redact
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ func TestKeyIsPrintedWithTheURL(t *testing.T) {
 		`see https://a.example/docs; then go on`:                             `see https://a.example/docs; then go on`,
 		`write ?name=value, or sqlite:/srv/a#b;c.db`:                         `write ?name=value, or sqlite:/srv/a#b;c.db`,
 	} {
-		if got := withoutSecrets(message); got != want {
+		if got := URLs(message); got != want {
 			t.Errorf("%s is shown as %s; want %s", message, got, want)
 		}
 	}
@@ -40,11 +40,10 @@ func TestSecretIsQuotedOnItsWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	a := &app{stdout: terminal.NewWriter(&out), stderr: &out}
-	a.conceal(secret)
+	hiding := Hide(terminal.NewWriter(&out), secret)
 	for _, form := range []string{secret, string(text), strconv.Quote(secret), url.QueryEscape(secret), url.PathEscape(secret)} {
 		out.Reset()
-		fmt.Fprintln(a.stdout, form)
+		fmt.Fprintln(hiding, form)
 		if got := out.String(); strings.Trim(got, "\"\n") != "[hidden]" {
 			t.Errorf("%s is printed as %s", form, got)
 		}
@@ -53,11 +52,13 @@ func TestSecretIsQuotedOnItsWay(t *testing.T) {
 
 func TestProxyPasswordIsPrinted(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, stderr: &out, getenv: func(name string) string {
+	hiding := io.Writer(&out)
+	for _, secret := range ProxyPasswords(func(name string) string {
 		return map[string]string{"HTTPS_PROXY": "http://me:s3cr%65t@pro xy:1", "http_proxy": "t0kenword@proxy"}[name]
-	}}
-	a.concealProxies()
-	fmt.Fprint(a.stderr, `invalid proxy address "http://me:s3cr%65t@pro xy:1", s3cret, t0kenword`)
+	}) {
+		hiding = Hide(hiding, secret)
+	}
+	fmt.Fprint(hiding, `invalid proxy address "http://me:s3cr%65t@pro xy:1", s3cret, t0kenword`)
 	if got := out.String(); got != `invalid proxy address "http://me:[hidden]@pro xy:1", [hidden], [hidden]` {
 		t.Error(got)
 	}
@@ -65,11 +66,12 @@ func TestProxyPasswordIsPrinted(t *testing.T) {
 
 func TestRedactorHidesSecrets(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{stdout: &out, stderr: &out}
-	a.conceal("")
-	a.conceal("AIzaSECRET")
-	io.WriteString(a.stdout, "the key AIzaSECRET is bad\n")
-	io.WriteString(a.stderr, "AIzaSECRET")
+	hiding := Hide(Hide(&out, ""), "AIzaSECRET")
+	if again := Hide(hiding, "AIzaSECRET"); again != hiding {
+		t.Error("a known secret is hidden twice")
+	}
+	io.WriteString(hiding, "the key AIzaSECRET is bad\n")
+	io.WriteString(hiding, "AIzaSECRET")
 	if got := out.String(); got != "the key [hidden] is bad\n[hidden]" {
 		t.Errorf("printed %q", got)
 	}

@@ -1,7 +1,8 @@
-package main
+// Package bars shows the progress of a run on a terminal.
+package bars
 
 import (
-	"os"
+	"io"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/progress"
@@ -11,21 +12,18 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// bars shows a bar a region on a terminal, and nothing elsewhere. Its colours
-// go to the terminal past the visibleWriter, so it escapes names itself.
-type bars struct {
+// Bars shows one bar for each region. Its colours and cursor movements would not
+// pass a terminal.Writer, so it escapes names itself. The zero Bars shows nothing.
+type Bars struct {
 	writer   progress.Writer
 	trackers map[string]*progress.Tracker
 	done     chan struct{}
 }
 
-func (a *app) bars(regions []jobs.Region) *bars {
-	b := &bars{trackers: map[string]*progress.Tracker{}}
-	if !a.terminal || a.quiet || a.json || a.getenv("TERM") == "dumb" {
-		return b
-	}
-	b.writer = progress.NewWriter()
-	b.writer.SetOutputWriter(os.Stderr)
+// Start shows bars on out until Stop.
+func Start(out io.Writer, regions []jobs.Region, colours bool) *Bars {
+	b := &Bars{trackers: map[string]*progress.Tracker{}, writer: progress.NewWriter()}
+	b.writer.SetOutputWriter(out)
 	b.writer.SetAutoStop(false)
 	b.writer.SetTrackerLength(24)
 	b.writer.Style().Visibility.ETA = false
@@ -37,7 +35,7 @@ func (a *app) bars(regions []jobs.Region) *bars {
 	b.writer.Style().Options.Separator = " "
 	b.writer.Style().Options.DoneString = ""
 	b.writer.Style().Options.ErrorString = string(jobs.Failed)
-	if a.getenv("NO_COLOR") == "" {
+	if colours {
 		b.writer.Style().Colors = progress.StyleColorsExample
 	}
 	for _, region := range regions {
@@ -58,7 +56,8 @@ func (a *app) bars(regions []jobs.Region) *bars {
 	return b
 }
 
-func (b *bars) update(p jobs.Progress) {
+// Update shows how far a region has got. It implements jobs.Runner.Progress.
+func (b *Bars) Update(p jobs.Progress) {
 	tracker := b.trackers[p.Region]
 	if tracker == nil {
 		return
@@ -76,7 +75,8 @@ func (b *bars) update(p jobs.Progress) {
 	}
 }
 
-func (b *bars) stop() {
+// Stop waits until the last state is shown.
+func (b *Bars) Stop() {
 	if b.writer == nil {
 		return
 	}
