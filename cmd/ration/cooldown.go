@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -66,15 +67,15 @@ func (a *app) cooldownList(ctx context.Context) error {
 		return err
 	}
 	at, found := a.now().UTC(), []cooled{}
-	s, err := a.withGuard(table, false, func(s *spending) (err error) {
-		at, found, err = cooldowns(ctx, s, accounts(table))
+	err = a.withClient(table, false, func(c *client.Client) (err error) {
+		at, found, err = cooldowns(ctx, c.Guard(), table.Accounts())
 		return err
 	})
 	if err != nil && !errors.Is(err, errNoLedger) {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(map[string]any{"at": at, "ledger": s.ledger.name, "cooldowns": found})
+		return a.writeJSON(map[string]any{"at": at, "ledger": a.ledgerName(), "cooldowns": found})
 	}
 	if len(found) == 0 {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
@@ -93,10 +94,10 @@ func (a *app) cooldownList(ctx context.Context) error {
 }
 
 // cooldowns returns what holds now, of each account its own first.
-func cooldowns(ctx context.Context, s *spending, accounts []string) (at time.Time, found []cooled, err error) {
+func cooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, found []cooled, err error) {
 	found = []cooled{}
 	for _, account := range accounts {
-		now, held, err := s.guard.Cooldowns(ctx, account)
+		now, held, err := guard.Cooldowns(ctx, account)
 		if err != nil {
 			return at, nil, err
 		}
@@ -163,8 +164,8 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 		out.Budget = &budget
 	}
 	at := a.now()
-	_, err = a.withGuard(table, false, func(s *spending) (err error) {
-		at, err = out.clear(ctx, s, budget)
+	err = a.withClient(table, false, func(c *client.Client) (err error) {
+		at, err = out.clear(ctx, c.Guard(), budget)
 		return err
 	})
 	if err != nil && !errors.Is(err, errNoLedger) {
@@ -197,21 +198,21 @@ func (a *app) printStill(still []cooled, at time.Time) {
 
 // clear lifts the cooldown, says what it was, and looks what still holds. A
 // budget's own that its account's outlasts is lifted unseen.
-func (out *cleared) clear(ctx context.Context, s *spending, budget string) (at time.Time, err error) {
-	_, before, err := s.guard.Cooldowns(ctx, out.Account)
+func (out *cleared) clear(ctx context.Context, guard *quota.Guard, budget string) (at time.Time, err error) {
+	_, before, err := guard.Cooldowns(ctx, out.Account)
 	if err != nil {
 		return at, err
 	}
-	if err := s.guard.Uncool(ctx, out.Account, budget); err != nil {
+	if err := guard.Uncool(ctx, out.Account, budget); err != nil {
 		return at, err
 	}
 	if c := cooldownOf(before, budget); c != nil {
 		out.Lifted, out.Until, out.Reason = true, instant(c.Until), &c.Reason
-		if err := s.note(ctx, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
+		if err := recordNote(ctx, guard, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
 			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}
 	}
-	at, all, err := cooldowns(ctx, s, []string{out.Account})
+	at, all, err := cooldowns(ctx, guard, []string{out.Account})
 	for _, c := range all {
 		if c.Budget == nil || budget == "" {
 			out.Still = append(out.Still, c)
@@ -270,19 +271,20 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	}
 	var at time.Time
 	var held []quota.Cooldown
-	_, err = a.withGuard(table, true, func(s *spending) (err error) {
+	err = a.withClient(table, true, func(c *client.Client) (err error) {
+		guard := c.Guard()
 		cooldown := quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason}
 		if length == 0 {
-			err = resolveUntil(ctx, s, table, &cooldown)
+			err = resolveUntil(ctx, guard, table, &cooldown)
 		}
 		if err == nil {
-			err = s.guard.Cool(ctx, cooldown)
+			err = guard.Cool(ctx, cooldown)
 		}
 		if err == nil {
-			err = s.note(ctx, account, "cooldown.set", 0, jobOf("cooldown", budget))
+			err = recordNote(ctx, guard, account, "cooldown.set", 0, jobOf("cooldown", budget))
 		}
 		if err == nil {
-			at, held, err = s.guard.Cooldowns(ctx, account)
+			at, held, err = guard.Cooldowns(ctx, account)
 		}
 		return err
 	})
@@ -302,8 +304,8 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 
 // resolveUntil sets the end of a cooldown until the upstream's next reset, and
 // refuses one that is over.
-func resolveUntil(ctx context.Context, s *spending, table *costs.Table, cooldown *quota.Cooldown) error {
-	at, _, err := s.guard.Now(ctx, cooldown.Account)
+func resolveUntil(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown *quota.Cooldown) error {
+	at, _, err := guard.Now(ctx, cooldown.Account)
 	if err != nil {
 		return err
 	}

@@ -194,12 +194,12 @@ func (a *app) held(ctx context.Context) (quota.Units, error) {
 	if err != nil {
 		return 0, err
 	}
-	s, err := a.openGuard(table, false)
+	c, err := a.openClient(table, false)
 	if err != nil {
 		return 0, err
 	}
-	defer s.Close()
-	balances, err := s.guard.Balances(ctx)
+	defer c.Close()
+	balances, err := c.Guard().Balances(ctx)
 	if err != nil {
 		return 0, err
 	}

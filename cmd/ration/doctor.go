@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -132,9 +133,9 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 	}
 	a.examineKey(c, keyFile, fetches)
 	a.examineState(c)
-	s, err := a.openGuard(table, false)
+	opened, err := a.openClient(table, false)
 	if errors.Is(err, errNoLedger) {
-		name := s.ledger.name
+		name := a.ledgerName()
 		if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
 			c.failed(&configError{fmt.Errorf("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)})
 			return
@@ -146,9 +147,9 @@ func (a *app) examine(ctx context.Context, c *checkup, keyFile string) {
 		c.failed(err)
 		return
 	}
-	defer s.Close()
-	a.examineLedger(ctx, c, s, accounts(table))
-	if units, err := s.unrecorded(); err != nil {
+	defer opened.Close()
+	a.examineLedger(ctx, c, opened)
+	if units, err := a.unrecorded(); err != nil {
 		c.failed(err)
 	} else if units > 0 {
 		c.found(warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", human.Count(units, "unit"), human.Was(units))
@@ -267,29 +268,29 @@ func examineFolder(c *checkup, dir string, mode fs.FileMode) {
 	}
 }
 
-func (a *app) examineLedger(ctx context.Context, c *checkup, s *spending, accounts []string) {
-	l := s.ledger
-	at, _, err := s.guard.Now(ctx, accounts[0])
+func (a *app) examineLedger(ctx context.Context, c *checkup, opened *client.Client) {
+	accounts, name := opened.Table().Accounts(), opened.LedgerName()
+	at, _, err := opened.Guard().Now(ctx, accounts[0])
 	if err != nil {
-		c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
+		c.failed(fmt.Errorf("%w (ledger %s)", err, name))
 		return
 	}
-	c.found(fine, "", "ledger %s answers", l.name)
+	c.found(fine, "", "ledger %s answers", name)
 	if skew := a.now().Sub(at).Abs(); skew > quota.MaxClockSkew {
 		c.found(warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {
-		_, ahead, err := s.guard.Now(ctx, account)
+		_, ahead, err := opened.Guard().Now(ctx, account)
 		if err != nil {
-			c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
+			c.failed(fmt.Errorf("%w (ledger %s)", err, name))
 		} else if ahead > 0 {
 			c.found(warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
 				human.Name(account), human.Duration(ahead))
 		}
 	}
-	found, err := s.Inspect(ctx)
+	found, err := opened.Inspect(ctx)
 	if err != nil {
-		c.failed(fmt.Errorf("%w (ledger %s)", err, l.name))
+		c.failed(fmt.Errorf("%w (ledger %s)", err, name))
 	}
 	for _, f := range found {
 		grade := f.Severity.String()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -29,10 +28,10 @@ type keyedStanding struct {
 
 // keyedLogs returns the fullest keyed logs of each account, and the accounts
 // that have more keys than were read.
-func keyedLogs(ctx context.Context, s *spending, table *costs.Table) (fullest []keyedStanding, more []string, err error) {
+func keyedLogs(ctx context.Context, guard *quota.Guard, accounts []string) (fullest []keyedStanding, more []string, err error) {
 	fullest, more = []keyedStanding{}, []string{}
-	for _, account := range accounts(table) {
-		keys, _, all, err := s.guard.FullestKeys(ctx, account, fullestKeys)
+	for _, account := range accounts {
+		keys, _, all, err := guard.FullestKeys(ctx, account, fullestKeys)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -59,9 +59,8 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 		}
 	}
 	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
-	spending := &spending{ledger: &ledger{Ledger: l, name: "test"}, guard: guard, unrecorded: func() (quota.Units, error) { return 0, nil }}
 	r := &statusReport{}
-	if err := r.read(t.Context(), spending, table); err != nil {
+	if err := r.read(t.Context(), guard, table.Accounts()); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Keyed) != fullestKeys || len(r.MoreKeys) != 1 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
@@ -26,30 +26,6 @@ match the upstream's console, and restamp repairs it after its clock was wrong.
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
 	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand())
-}
-
-// withGuard opens what costs.yaml names, calls use, and closes it. Without
-// create, it returns errNoLedger for a ledger that does not exist. Errors of use
-// that are not about the command line name the ledger. The spending may be used
-// for its ledger's name; it is nil if there is none.
-func (a *app) withGuard(table *costs.Table, create bool, use func(*spending) error) (*spending, error) {
-	s, err := a.openGuard(table, create)
-	if err != nil {
-		return s, err
-	}
-	defer s.Close()
-	err = use(s)
-	if exit, _ := code(err); exit != exitDone && exit != exitUsage {
-		err = fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
-	}
-	return s, err
-}
-
-// showable reports whether a report can be shown in spite of an error: the ledger
-// that it is about is down.
-func showable(s *spending, err error) bool {
-	exit, _ := code(err)
-	return s != nil && (err == nil || exit == exitLedger)
 }
 
 func (a *app) ledgerInfoCommand() *cobra.Command {
@@ -99,19 +75,20 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		return err
 	}
 	report := &ledgerReport{At: a.now().UTC(), Accounts: []accountLog{}}
-	s, err := a.withGuard(table, false, func(s *spending) error {
+	err = a.withClient(table, false, func(c *client.Client) error {
 		report.Exists = true
-		return report.read(ctx, s, table)
+		return report.read(ctx, c)
 	})
 	if errors.Is(err, errNoLedger) {
-		report.Unrecorded, err = s.unrecorded()
+		err = nil
 	}
-	if !showable(s, err) {
+	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = s.ledger.name
-	if err != nil { // what is known is shown all the same
-		report.Unrecorded, _ = s.unrecorded()
+	report.Ledger = a.ledgerName()
+	units, failed := a.unrecorded()
+	if report.Unrecorded = units; failed != nil && err == nil {
+		return failed
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
@@ -120,32 +97,30 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	return err
 }
 
-func (r *ledgerReport) read(ctx context.Context, s *spending, table *costs.Table) error {
-	for _, account := range accounts(table) {
-		at, _, err := s.guard.Now(ctx, account)
+func (r *ledgerReport) read(ctx context.Context, c *client.Client) error {
+	for _, account := range c.Table().Accounts() {
+		at, _, err := c.Guard().Now(ctx, account)
 		if err != nil {
 			return err
 		}
 		r.At = at
-		log, err := usage.Log(ctx, s.guard.Ledger(), account)
+		log, err := usage.Log(ctx, c.Ledger(), account)
 		if err != nil {
 			return err
 		}
-		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(s.guard.Retention(account)),
+		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(c.Guard().Retention(account)),
 			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: instant(log.Oldest), Newest: instant(log.Newest),
 			ReconciledUnits: log.UnitDrift.Corrected, ReportedUnits: log.UnitDrift.Reported,
 			ReconciledCalls: log.CallDrift.Corrected, ReportedCalls: log.CallDrift.Reported})
 	}
-	r.Size = s.ledger.size()
-	var err error
-	r.Unrecorded, err = s.unrecorded()
-	return err
+	r.Size = fileSize(c.LedgerName())
+	return nil
 }
 
-// size returns the size of a ledger that is a file, with what was written
-// beside it last, and nil for one that is a server.
-func (l *ledger) size() *int64 {
-	path, ok := strings.CutPrefix(l.name, "sqlite:")
+// fileSize returns the size of a ledger that is a file, with its write-ahead log,
+// or nil for one that is a server.
+func fileSize(ledger string) *int64 {
+	path, ok := strings.CutPrefix(ledger, "sqlite:")
 	if !ok {
 		return nil
 	}

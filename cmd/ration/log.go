@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
@@ -124,19 +125,19 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	if err != nil {
 		return err
 	}
-	if known := accounts(table); f.account != "" && !slices.Contains(known, f.account) {
+	if known := table.Accounts(); f.account != "" && !slices.Contains(known, f.account) {
 		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, terminal.Advice(f.account, known))}
 	}
-	source := &usage.Source{Accounts: accounts(table), Since: since, Filter: f.filter}
+	source := &usage.Source{Accounts: table.Accounts(), Since: since, Filter: f.filter}
 	if f.account != "" {
 		source.Accounts = []string{f.account}
 	}
-	s, err := a.withGuard(table, false, func(s *spending) error {
-		source.Ledger = s.guard.Ledger()
+	err = a.withClient(table, false, func(c *client.Client) error {
+		source.Ledger = c.Ledger()
 		return (&logReport{app: a, flags: f, source: source}).print(ctx)
 	})
 	if errors.Is(err, errNoLedger) {
-		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", s.ledger.name)
+		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", a.ledgerName())
 		return nil
 	}
 	return err

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -42,7 +44,8 @@ type app struct {
 
 	fixed bool // now is not the system's clock, as with --at
 
-	spending *spending               // what was opened last; nil until then
+	opened   *costs.Table            // what was opened last; nil until then
+	client   *client.Client          // of table; nil if its ledger does not exist
 	reportTo func(quota.Call, error) // gets what clients report; nil is report
 }
 

@@ -29,8 +29,8 @@ func (a *app) ledgerState() (s ledgerState) {
 		s.Down, s.Since, s.Until = outage.Down, instant(outage.Since), instant(outage.Until)
 		s.Reason, s.Granted = &outage.Reason, outage.Total
 	}
-	if a.spending != nil {
-		if units, err := a.spending.unrecorded(); err == nil {
+	if a.opened != nil {
+		if units, err := a.unrecorded(); err == nil {
 			s.Unrecorded = &units
 		}
 	}
@@ -40,15 +40,15 @@ func (a *app) ledgerState() (s ledgerState) {
 // lastOutage returns the last outage that this process has met or, before it
 // has asked a ledger, that another process has found.
 func (a *app) lastOutage() *client.OutageError {
-	if a.spending != nil && a.spending.Client != nil {
-		return a.spending.Outage()
+	if a.client != nil {
+		return a.client.Outage()
 	}
 	dir, err := a.state()
 	if err != nil {
 		return nil
 	}
 	outage := client.LastOutage(dir)
-	if outage != nil && a.spending != nil && a.spending.ledger.name != outage.Ledger {
+	if outage != nil && a.opened != nil && a.ledgerName() != outage.Ledger {
 		return nil
 	}
 	return outage
@@ -95,13 +95,13 @@ func (a *app) writeJSON(document any) error {
 // the command.
 func (a *app) reportOutage(err error) {
 	if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
-		a.warn(a.spending.outageText(outage))
+		a.warn(outageText(a.client, outage))
 	}
 }
 
 // outageText is an outage with what all processes of this host have sent.
-func (s *spending) outageText(outage *client.OutageError) string {
-	if all, err := s.unrecorded(); err == nil && all > 0 && outage.Down {
+func outageText(c *client.Client, outage *client.OutageError) string {
+	if all, err := c.Unrecorded(); err == nil && all > 0 && outage.Down {
 		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
 	}
 	return outage.Error()

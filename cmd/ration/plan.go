@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
@@ -159,9 +160,9 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) er
 	if p.fresh {
 		return nil
 	}
-	s, err := a.withGuard(table, false, func(s *spending) error {
-		p.ledger, p.exists = s.ledger.name, true
-		at, state, err := plan.ReadState(ctx, s.guard, p.in.From)
+	err := a.withClient(table, false, func(c *client.Client) error {
+		p.exists = true
+		at, state, err := plan.ReadState(ctx, c.Guard(), p.in.From)
 		if err != nil {
 			return err
 		}
@@ -172,12 +173,11 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) er
 				p.in.From = at
 			}
 		}
-		p.unrecorded, err = s.unrecorded()
-		return err
+		return nil
 	})
-	if errors.Is(err, errNoLedger) {
-		p.ledger = s.ledger.name
-		p.unrecorded, err = s.unrecorded()
+	if err == nil || errors.Is(err, errNoLedger) {
+		p.ledger = a.ledgerName()
+		p.unrecorded, err = a.unrecorded()
 	}
 	return err
 }

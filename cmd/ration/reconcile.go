@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/reconcile"
@@ -125,8 +126,8 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 		return err
 	}
 	var results []reconcile.Result
-	_, err = a.withGuard(table, true, func(s *spending) (err error) {
-		results, err = reconcile.Account(ctx, s.guard, account, readings, force)
+	err = a.withClient(table, true, func(c *client.Client) (err error) {
+		results, err = reconcile.Account(ctx, c.Guard(), account, readings, force)
 		return err
 	})
 	if err != nil {

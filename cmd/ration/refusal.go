@@ -12,8 +12,8 @@ type refusal = client.Refusal
 
 // keepRefusal records the refusal that ended a command, for why.
 func (a *app) keepRefusal(err error) {
-	if a.spending != nil && a.spending.Client != nil {
-		a.spending.RecordRefusal(err)
+	if a.client != nil {
+		a.client.RecordRefusal(err)
 	}
 }
 

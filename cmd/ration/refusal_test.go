@@ -22,7 +22,7 @@ func TestRefusalIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.openGuard(table, true)
+	s, err := a.openClient(table, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRefusalIsKept(t *testing.T) {
 	if err != nil || kept == nil {
 		t.Fatalf("%v, %v; want the refusal", kept, err)
 	}
-	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != s.ledger.name {
+	if !kept.At.Equal(at) || *kept.Budget != "all" || kept.Region != "IN" || kept.Job != "search:\x1b" || kept.Units != 100 || kept.Ledger != s.LedgerName() {
 		t.Errorf("kept %+v", kept)
 	}
 	if told := *kept.Detail + kept.Message; strings.Contains(told, "SECRET") || strings.Contains(told, "another") {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 )
 
@@ -55,15 +56,15 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	var at time.Time
 	var still []cooled
 	done := make([]restamped, 0, len(names))
-	_, err = a.withGuard(table, false, func(s *spending) (err error) {
+	err = a.withClient(table, false, func(c *client.Client) (err error) {
 		for _, name := range names {
-			n, err := s.guard.Restamp(ctx, name)
+			n, err := c.Guard().Restamp(ctx, name)
 			if err != nil {
 				return err
 			}
 			done = append(done, restamped{name, n})
 		}
-		at, still, err = cooldowns(ctx, s, names)
+		at, still, err = cooldowns(ctx, c.Guard(), names)
 		return err
 	})
 	if err != nil {
@@ -84,7 +85,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 
 // chosenAccounts returns the one account that is named, or all.
 func chosenAccounts(table *costs.Table, account string) ([]string, error) {
-	all := accounts(table)
+	all := table.Accounts()
 	if account == "" {
 		return all, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/levels"
 	"github.com/ration-dev/ration/jobs"
@@ -88,11 +89,11 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.CheckMove(ctx); err != nil {
+	if err := f.Client.CheckMove(ctx); err != nil {
 		a.warn(err.Error())
 	}
 	if a.verbose && !a.json {
-		fmt.Fprintln(a.stderr, "ledger:", f.ledger.name)
+		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}
 	f.runner.Parallel, f.runner.Again, f.runner.Lane = flags.parallel, flags.again, flags.lane
 	report, err := a.fetch(ctx, f, regions)
@@ -100,19 +101,19 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
-		defer a.printLevels(ctx, f.spending)
+		defer a.printLevels(ctx, f.Client)
 	}
 	return a.tell(report)
 }
 
 // printLevels prints on stderr which levels budgets have crossed. It prints nothing
 // if the ledger or the state folder cannot be read.
-func (a *app) printLevels(ctx context.Context, s *spending) {
+func (a *app) printLevels(ctx context.Context, c *client.Client) {
 	marks, err := a.levelMarks()
 	if err != nil {
 		return
 	}
-	balances, err := s.guard.Balances(context.WithoutCancel(ctx))
+	balances, err := c.Guard().Balances(context.WithoutCancel(ctx))
 	if err != nil {
 		return
 	}
@@ -173,7 +174,7 @@ func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*j
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.fetcher.Catalog.Prune(context.WithoutCancel(ctx)); err != nil {
+	if _, err := f.Catalog.Prune(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
 	return report, nil

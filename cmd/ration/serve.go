@@ -199,7 +199,10 @@ func (s *service) load(ctx context.Context) (*scheduler.Work, error) {
 	s.reportTo = report.report
 	config, f, later, err := s.openAll(ctx)
 	s.log = s.logger()
-	report.log, report.from = s.log, f
+	report.log = s.log
+	if f != nil {
+		report.client = f.Client
+	}
 	exit, _ := code(err)
 	if exit == exitLedger {
 		s.retry = time.After(ledgerPause)
@@ -207,9 +210,9 @@ func (s *service) load(ctx context.Context) (*scheduler.Work, error) {
 	if err == nil {
 		log := s.log
 		s.logChanges(later)
-		log.Info("serving", "regions", len(config.Regions), "ledger", f.ledger.name, "jitter", s.flags.jitter)
+		log.Info("serving", "regions", len(config.Regions), "ledger", f.Client.LedgerName(), "jitter", s.flags.jitter)
 		p := &passes{service: s, fetching: f, log: log}
-		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.fetcher.Catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
+		return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.Catalog.LongestUnfetched, Close: f.Close, Log: log}, nil
 	}
 	if first && exit != exitLedger {
 		return nil, err // told by its exit
@@ -228,7 +231,7 @@ func (s *service) load(ctx context.Context) (*scheduler.Work, error) {
 type reportLog struct {
 	service *service
 	log     *slog.Logger
-	from    *fetching
+	client  *client.Client
 
 	mu   sync.Mutex
 	told time.Time // when the outage began that was logged last
@@ -259,7 +262,7 @@ func (r *reportLog) reportOutage(outage *client.OutageError) {
 			return
 		}
 	}
-	text := r.from.outageText(outage)
+	text := outageText(r.client, outage)
 	r.log.Warn(message, "reason", text)
 	r.service.systemd.notify("STATUS=" + text)
 }
@@ -285,7 +288,7 @@ func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *config
 	}
 	f, err := s.openFetching(ctx, table, config, key)
 	if err == nil && s.inForce == nil {
-		if err := f.CheckMove(ctx); err != nil {
+		if err := f.Client.CheckMove(ctx); err != nil {
 			s.logger().Warn("empty ledger", "reason", err.Error())
 		}
 	}
@@ -338,7 +341,7 @@ type passes struct {
 // run takes a region's current pass as far as it goes. What may be waited and
 // retried counts anew for each, as it does for each ration run.
 func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport {
-	runner, err := p.fetcher.NewRunner(ctx)
+	runner, err := p.NewRunner(ctx)
 	if err != nil {
 		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
 	}
@@ -362,7 +365,7 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	}
 	p.mu.Unlock()
 	if report.Outcome != jobs.Failed && err == nil { // others may have spent, too
-		if balances, err := p.guard.Balances(ctx); err == nil {
+		if balances, err := p.Client.Guard().Balances(ctx); err == nil {
 			for _, line := range marks.Crossed(balances) {
 				p.log.Warn("budget crosses a level", "reason", line)
 			}
@@ -371,7 +374,7 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	if !prune {
 		return
 	}
-	if _, err := p.fetcher.Catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := p.Catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		p.log.Error("old rows stay", "reason", err.Error())
 	}
 }

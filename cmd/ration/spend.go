@@ -81,21 +81,21 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	call.Caller = f.caller
 	call.Caller.Region = regionOf(f.caller.Region)
-	s, err := a.openGuard(table, true)
+	c, err := a.openClient(table, true)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	grant, err := s.guard.Wait(ctx, call, f.maxWait)
+	defer c.Close()
+	grant, err := c.Guard().Wait(ctx, call, f.maxWait)
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
-		return fmt.Errorf("%w (ledger %s)", err, s.ledger.name)
+		return fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
 	}
-	return a.tellSpend(s, call, grant, err)
+	return a.tellSpend(c.Guard(), call, grant, err)
 }
 
 // tellSpend prints a grant or a refusal. A grant is silent off a terminal: its
 // exit code says it.
-func (a *app) tellSpend(s *spending, call quota.Call, grant *quota.Grant, refusal error) error {
+func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant, refusal error) error {
 	out := struct {
 		Granted    bool         `json:"granted"`
 		Method     string       `json:"method"`
@@ -121,7 +121,7 @@ func (a *app) tellSpend(s *spending, call quota.Call, grant *quota.Grant, refusa
 	} else if tightest, ok := grant.Tightest(); ok {
 		out.Used, out.Remaining, out.Limit = &tightest.Used, &tightest.Remaining, &tightest.Budget.Limit
 		out.NextFreeAt, out.Budget = instant(tightest.NextFree), &tightest.Budget.Name
-	} else if len(s.guard.Covering(call)) > 0 {
+	} else if len(guard.Covering(call)) > 0 {
 		out.Reason = new("within the allowance")
 		if why := a.ledgerState().Reason; why != nil {
 			out.Reason = new("within the allowance: " + *why)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
@@ -67,18 +68,21 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []keyedStanding{}, MoreKeys: []string{}}
-	s, err := a.withGuard(table, false, func(s *spending) error { return report.read(ctx, s, table) })
+	err = a.withClient(table, false, func(c *client.Client) error { return report.read(ctx, c.Guard(), table.Accounts()) })
 	if errors.Is(err, errNoLedger) {
-		report.LedgerExists = false
-		err = report.unspent(s, table)
+		report.LedgerExists, err = false, nil
+		report.addUnspent(table)
 	}
-	if !showable(s, err) {
+	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = s.ledger.name
+	report.Ledger = a.ledgerName()
+	units, failed := a.unrecorded()
+	if report.UnrecordedUnits = units; failed != nil && err == nil {
+		return failed
+	}
 	if err != nil { // what is known is shown all the same
 		report.Budgets, report.Keyed, report.MoreKeys = []*standing{}, []keyedStanding{}, []string{}
-		report.UnrecordedUnits, _ = s.unrecorded()
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
@@ -87,13 +91,11 @@ func (a *app) status(ctx context.Context) error {
 	return err
 }
 
-// unspent fills the report of a ledger that does not exist yet.
-func (r *statusReport) unspent(s *spending, table *costs.Table) (err error) {
+// addUnspent adds the budgets of a ledger that does not exist yet.
+func (r *statusReport) addUnspent(table *costs.Table) {
 	for _, b := range table.Budgets() {
 		r.Budgets = append(r.Budgets, newStanding(&usage.Standing{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
 	}
-	r.UnrecordedUnits, err = s.unrecorded()
-	return err
 }
 
 // unrecordedNote says what was sent while the ledger could not be asked.
@@ -104,18 +106,15 @@ func (a *app) unrecordedNote() string {
 	return ""
 }
 
-func (r *statusReport) read(ctx context.Context, s *spending, table *costs.Table) error {
-	standings, err := usage.Status(ctx, s.guard)
+func (r *statusReport) read(ctx context.Context, guard *quota.Guard, accounts []string) error {
+	standings, err := usage.Status(ctx, guard)
 	if err != nil {
 		return err
 	}
 	for i := range standings {
 		r.Budgets, r.At = append(r.Budgets, newStanding(&standings[i])), standings[i].At
 	}
-	if r.Keyed, r.MoreKeys, err = keyedLogs(ctx, s, table); err != nil {
-		return err
-	}
-	r.UnrecordedUnits, err = s.unrecorded()
+	r.Keyed, r.MoreKeys, err = keyedLogs(ctx, guard, accounts)
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
@@ -66,9 +66,9 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.withGuard(table, false, func(s *spending) error { return e.ask(ctx, s, table) })
+	err = a.withClient(table, false, func(c *client.Client) error { return e.ask(ctx, c) })
 	if errors.Is(err, errNoLedger) {
-		e.Now.Reason, err = new("there is no ledger at "+s.ledger.name), nil
+		e.Now.Reason, err = new("there is no ledger at "+a.ledgerName()), nil
 	}
 	if exit, _ := code(err); exit == exitLedger { // what is known is told all the same
 		e.Now.Reason, err = new(err.Error()), nil
@@ -89,20 +89,20 @@ func (a *app) why(ctx context.Context) error {
 }
 
 // ask asks the ledger: what the window was, and what it would say now.
-func (e *explanation) ask(ctx context.Context, s *spending, table *costs.Table) error {
-	at, _, err := s.guard.Now(ctx, e.Refusal.Account)
+func (e *explanation) ask(ctx context.Context, c *client.Client) error {
+	at, _, err := c.Guard().Now(ctx, e.Refusal.Account)
 	if err != nil {
 		return err
 	}
 	e.At = at.UTC()
-	if e.Refusal.Ledger != s.ledger.name {
+	if e.Refusal.Ledger != c.LedgerName() {
 		e.Now.Reason = new("it was another ledger, " + e.Refusal.Ledger)
 		return nil
 	}
-	if err := e.explain(ctx, s.guard); err != nil {
+	if err := e.explain(ctx, c.Guard()); err != nil {
 		return err
 	}
-	return e.now(ctx, s, table)
+	return e.now(ctx, c)
 }
 
 // explain finds what would have had to be different, from the ledger of a guard,
@@ -160,18 +160,18 @@ func spender(s *usage.Spender) string {
 }
 
 // now finds whether the same call would be granted, without spending it.
-func (e *explanation) now(ctx context.Context, s *spending, table *costs.Table) error {
+func (e *explanation) now(ctx context.Context, c *client.Client) error {
 	r := e.Refusal
 	call := quota.Call{Account: r.Account, Method: r.Method, Units: r.Units, Caller: r.RefusedError().Caller}
 	if call.Units == 0 {
-		priced, err := table.Call(r.Account, r.Method)
+		priced, err := c.Table().Call(r.Account, r.Method)
 		if err != nil {
 			e.Now.Reason = new("costs.yaml has no price for " + r.Method)
 			return nil
 		}
 		call.Units = priced.Units
 	}
-	err := s.guard.Probe(ctx, call)
+	err := c.Guard().Probe(ctx, call)
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	switch {
 	case ok && refused.Reason == quota.ReasonCooldown:

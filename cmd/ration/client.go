@@ -20,20 +20,6 @@ import (
 // errNoLedger says that nothing was spent yet, so that there is no ledger.
 var errNoLedger = errors.New("no ledger yet")
 
-// ledger is the ledger in use and its name, fit to be shown.
-type ledger struct {
-	quota.Ledger
-	name string
-}
-
-// spending is what costs.yaml names, opened: a guard on a ledger.
-type spending struct {
-	*client.Client // nil with errNoLedger, like guard
-	guard          *quota.Guard
-	ledger         *ledger
-	unrecorded     func() (quota.Units, error)
-}
-
 // clientOptions returns the options by which package client finds the ledger
 // that the flags and the environment name.
 func (a *app) clientOptions() *client.Options {
@@ -49,23 +35,62 @@ func (a *app) clientOptions() *client.Options {
 	return o
 }
 
-// openGuard opens what table names. Without create, a ledger that does not
-// exist is errNoLedger, and the spending then has its name only.
-func (a *app) openGuard(table *costs.Table, create bool) (*spending, error) {
+// openClient opens what table names. Without create, a ledger that does not
+// exist is errNoLedger; ledgerName and unrecorded can be called all the same.
+func (a *app) openClient(table *costs.Table, create bool) (*client.Client, error) {
 	redis.SetLogger(silent{}) // errors say what it would write to stderr
 	o := a.clientOptions()
 	o.MustExist = !create
 	c, err := client.New(table, o)
-	if errors.Is(err, sqliteledger.ErrNoLedger) {
-		a.spending = &spending{ledger: &ledger{name: client.LedgerName(table, o)}}
-		a.spending.unrecorded = func() (quota.Units, error) { return client.Unrecorded(table, o) }
-		return a.spending, errNoLedger
-	}
-	if err != nil {
+	missing := errors.Is(err, sqliteledger.ErrNoLedger)
+	if err != nil && !missing {
 		return nil, err
 	}
-	a.spending = &spending{Client: c, guard: c.Guard(), ledger: &ledger{c.Ledger(), c.LedgerName()}, unrecorded: c.Unrecorded}
-	return a.spending, nil
+	a.opened, a.client = table, c
+	if missing {
+		return nil, errNoLedger
+	}
+	return c, nil
+}
+
+// withClient opens what table names, calls use, and closes it; see openClient.
+// Errors of use that are not about the command line name the ledger.
+func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
+	c, err := a.openClient(table, create)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	err = use(c)
+	if exit, _ := code(err); exit != exitDone && exit != exitUsage {
+		err = fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
+	}
+	return err
+}
+
+// ledgerName returns the address of the ledger that was opened last, or that
+// does not exist.
+func (a *app) ledgerName() string {
+	if a.client != nil {
+		return a.client.LedgerName()
+	}
+	return client.LedgerName(a.opened, a.clientOptions())
+}
+
+// unrecorded returns what this host sent within the allowance; see
+// client.Client.Unrecorded.
+func (a *app) unrecorded() (quota.Units, error) {
+	if a.client != nil {
+		return a.client.Unrecorded()
+	}
+	return client.Unrecorded(a.opened, a.clientOptions())
+}
+
+// isShowable reports whether a report can be shown in spite of an error: the
+// ledger that it is about is down.
+func (a *app) isShowable(err error) bool {
+	exit, _ := code(err)
+	return a.opened != nil && (err == nil || exit == exitLedger)
 }
 
 // silent is a logger that says nothing.
@@ -73,11 +98,10 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// fetching is all that a run needs.
+// fetching is a Fetcher, with a Runner of it, that closes what it uses.
 type fetching struct {
-	*spending
-	fetcher *jobs.Fetcher
-	runner  *jobs.Runner
+	*jobs.Fetcher
+	runner *jobs.Runner
 }
 
 // openFetching opens the ledger and the catalogue.
@@ -89,13 +113,13 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	for _, secret := range redact.ProxyPasswords(a.getenv) {
 		a.conceal(secret)
 	}
-	s, err := a.openGuard(table, true)
+	c, err := a.openClient(table, true)
 	if err != nil {
 		return nil, err
 	}
-	f := &fetching{spending: s, fetcher: &jobs.Fetcher{Client: s.Client, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now}}
-	if f.fetcher.Catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err == nil {
-		f.runner, err = f.fetcher.NewRunner(ctx)
+	f := &fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now}}
+	if f.Catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err == nil {
+		f.runner, err = f.NewRunner(ctx)
 	}
 	if err != nil {
 		f.Close()
@@ -106,10 +130,10 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 
 // Close closes the catalogue and the ledger.
 func (f *fetching) Close() {
-	if f.fetcher.Catalog != nil {
-		f.fetcher.Catalog.Close()
+	if f.Catalog != nil {
+		f.Catalog.Close()
 	}
-	f.spending.Close()
+	f.Client.Close()
 }
 
 // report tells what no call returns: an outage of the ledger, a correction that

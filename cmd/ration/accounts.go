@@ -32,13 +32,10 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// accounts returns the accounts of costs.yaml in the order of the file.
-func accounts(table *costs.Table) []string { return table.Accounts() }
-
 // chosen returns the account and the budget that a command line names; "-", or
 // no budget beside an account, is the whole account, whose name is then "".
 func chosen(table *costs.Table, args []string, account string) (string, string, error) {
-	known := accounts(table)
+	known := table.Accounts()
 	if account != "" && !slices.Contains(known, account) {
 		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, terminal.Advice(account, known))}
 	}
@@ -77,9 +74,9 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 	return found[0], nil
 }
 
-// note enters what is no call.
-func (s *spending) note(ctx context.Context, account, method string, units quota.Units, job string) error {
-	return s.guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
+// recordNote records an action by hand in the log of an account.
+func recordNote(ctx context.Context, guard *quota.Guard, account, method string, units quota.Units, job string) error {
+	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
 }
 
 // jobOf is how the log attributes what was done to a budget, or to the whole
