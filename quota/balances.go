@@ -45,35 +45,35 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 		for i, b := range budgets {
 			balance := g.balance(&b, &states[i].Standing)
 			balance.Floors = states[i].floors
-			balances[b.budget] = balance
+			balances[b.index] = balance
 		}
 	}
 	return balances, nil
 }
 
-// balance returns what a standing says of a budget.
-func (g *Guard) balance(b *guarded, s *Standing) Balance {
-	budget := g.budgets[b.budget]
+// balance returns the balance of a budget with a given standing.
+func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
+	budget := g.budgets[b.index]
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Over: s.Over,
 		Remaining: max(0, budget.Limit-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead}
 }
 
-// chargeState is how one charge and its floors stand.
+// chargeState is the standing of a charge and of its floors.
 type chargeState struct {
 	Standing
 	floors []FloorBalance
 }
 
-// states reads how charges and their floors stand in one log, at one time.
+// states returns the states of charges on one log, all at one time.
 func (g *Guard) states(ctx context.Context, account, key string, charges []*Charge) ([]chargeState, error) {
-	var questions []*Charge // each charge, and behind it its floors
+	var queries []*Charge // each charge, followed by its floors
 	for _, c := range charges {
-		questions = append(questions, c)
+		queries = append(queries, c)
 		for _, floor := range c.Floors {
-			questions = append(questions, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
+			queries = append(queries, &Charge{Budget: c.Budget, Coverage: floor.Coverage, Limit: c.Limit, Window: c.Window})
 		}
 	}
-	standings, err := g.ledger.Standings(ctx, account, key, questions)
+	standings, err := g.ledger.Standings(ctx, account, key, queries)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (g *Guard) states(ctx context.Context, account, key string, charges []*Char
 	return states, nil
 }
 
-// floorBalances returns what the standings of a charge's floors say.
+// floorBalances returns the balances of a charge's floors with given standings.
 func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
 	var balances []FloorBalance
 	for i, floor := range c.Floors {
@@ -105,13 +105,13 @@ func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
 // RetryAt is when the next units become free, which may be too few.
 func (g *Guard) Probe(ctx context.Context, call Call) error {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	charges := g.plan(&call).charges
+	charges := g.chargesFor(&call).charges
 	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
 	if err := request.Check(call.Account); err != nil {
 		return err
 	}
-	whole := &Charge{Coverage: NewCoverage(Coverage{}), Limit: MaxLimit, Window: Sliding(time.Minute)} // of the account, for its cooldown
-	charges = append([]*Charge{whole}, charges...)
+	account := &Charge{Coverage: NewCoverage(Coverage{}), Limit: MaxLimit, Window: Sliding(time.Minute)} // finds a cooldown of the account
+	charges = append([]*Charge{account}, charges...)
 	states, err := g.states(ctx, call.Account, call.Key, charges)
 	if err != nil {
 		return opError("probe "+call.Method, err)
@@ -124,66 +124,26 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 	return nil
 }
 
-// refuse returns why a charge would refuse a call, or nil.
+// refuse returns the refusal of a call by a charge, or nil if it would be
+// admitted.
 func (c *Charge) refuse(call *Call, s *chargeState) error {
-	r := &RefusedError{Account: call.Account, Key: call.Key, Budget: c.Budget, Method: call.Method, Units: call.Units, Caller: call.Caller, Reason: ReasonSpent,
-		Measure: c.Coverage.Measure, Limit: c.Limit, Used: s.Used, Needed: c.Coverage.Amount(call.Units), RetryAt: s.NextFree, Ahead: s.Ahead}
+	r := newRefusal(call, c.Budget, ReasonSpent)
+	r.Measure, r.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
+	r.Limit, r.Used = c.Limit, s.Used
+	r.RetryAt, r.Ahead = s.NextFree, s.Ahead
 	for _, floor := range s.floors {
 		r.Kept += floor.Kept
 	}
 	r.Remaining = max(0, c.Limit-s.Used-r.Kept)
-	switch cooldown := s.Cooldown; {
-	case cooldown != nil:
-		r.Reason, r.Detail, r.RetryAt = ReasonCooldown, cooldown.Reason, cooldown.Until
-		if r.Budget = cooldown.Budget; r.Budget == "" {
+	if cooldown := s.Cooldown; cooldown != nil {
+		r.Reason, r.Detail = ReasonCooldown, cooldown.Reason
+		r.RetryAt, r.Budget = cooldown.Until, cooldown.Budget
+		if r.Budget == "" {
 			r.Limit, r.Used, r.Remaining, r.Kept = 0, 0, 0, 0
 		}
-	case r.Needed <= r.Remaining:
+	} else if r.Needed <= r.Remaining {
 		return nil
 	}
 	r.RetryAfter = max(0, r.RetryAt.Sub(s.At))
 	return r
-}
-
-// Now returns the time on the ledger's clock. ahead is how far the newest
-// timestamp in the account's log is ahead of it, or 0 if that is at most
-// MaxStepBack; see Restamp.
-func (g *Guard) Now(ctx context.Context, account string) (now time.Time, ahead time.Duration, err error) {
-	standings, err := g.heldBy(ctx, account, "")
-	if err != nil {
-		return now, 0, opError("time of "+account, err)
-	}
-	return standings[0].At, standings[0].Ahead, nil
-}
-
-// Cooldowns returns the cooldowns of an account that are in force, and the time
-// on the ledger's clock. The first is that of the whole account, if any; those
-// of its budgets follow in the guard's order, except those that end before that
-// of the account.
-func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
-	names := []string{""}
-	for _, b := range g.accounts[account] {
-		names = append(names, b.charge.Budget)
-	}
-	standings, err := g.heldBy(ctx, account, names...)
-	if err != nil {
-		return now, nil, opError("cooldowns of "+account, err)
-	}
-	for i, s := range standings {
-		if s.Cooldown != nil && s.Cooldown.Budget == names[i] {
-			cooldowns = append(cooldowns, *s.Cooldown)
-		}
-	}
-	return standings[0].At, cooldowns, nil
-}
-
-// heldBy asks which cooldowns hold budgets of an account; the empty name is the
-// account itself. Of a budget's own and its account's it is the later one.
-func (g *Guard) heldBy(ctx context.Context, account string, budgets ...string) ([]Standing, error) {
-	everything := NewCoverage(Coverage{})
-	charges := make([]*Charge, len(budgets))
-	for i, name := range budgets {
-		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
-	}
-	return g.ledger.Standings(ctx, account, "", charges)
 }

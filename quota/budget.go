@@ -41,8 +41,10 @@ type Budget struct {
 }
 
 // Coverage returns which calls b covers and how it counts them.
-func (b *Budget) Coverage() *Coverage {
-	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions})
+func (b *Budget) Coverage() *Coverage { return NewCoverage(b.coverage()) }
+
+func (b *Budget) coverage() Coverage {
+	return Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions}
 }
 
 // Coverages returns, for each of the budgets, the coverage that a Guard of all
@@ -59,32 +61,35 @@ func Coverages(budgets []Budget) []*Coverage {
 	return coverages
 }
 
+// coverageAmong returns the coverage of b in a Guard of budgets.
 func (b *Budget) coverageAmong(budgets []Budget) *Coverage {
-	c := Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: b.Regions}
+	c := b.coverage()
 	if len(b.Lanes) > 0 || len(b.Regions) > 0 {
 		return NewCoverage(c)
 	}
 	for i := range budgets {
-		of := &budgets[i]
-		if of.Account != b.Account || of.Measure != b.Measure || len(of.Lanes) > 0 || len(of.Regions) > 0 || of.Window.Estimate() {
+		noted := &budgets[i]
+		sameKind := noted.Account == b.Account && noted.Measure == b.Measure
+		if !sameKind || len(noted.Lanes) > 0 || len(noted.Regions) > 0 || noted.Window.Estimate() {
 			continue
 		}
-		switch counts := b.Name == of.Name || b.coversAllOf(of) && 2*b.Window.Horizon() > of.Window.Horizon(); {
+		counts := b.Name == noted.Name || b.coversAllOf(noted) && 2*b.Window.Horizon() > noted.Window.Horizon()
+		switch {
 		case counts && len(b.Methods) > 0:
-			c.Methods = append(slices.Clip(c.Methods), othersMethod(of.Name))
+			c.Methods = append(slices.Clip(c.Methods), externalMethod(noted.Name))
 		case !counts && len(b.Methods) == 0:
-			c.Except = append(slices.Clip(c.Except), othersMethod(of.Name))
+			c.Except = append(slices.Clip(c.Except), externalMethod(noted.Name))
 		}
 	}
 	return NewCoverage(c)
 }
 
-// coversAllOf reports whether b covers every call that another budget covers,
-// both of them those of any lane and region.
+// coversAllOf reports whether b covers every call that other covers. Neither is
+// limited to some lanes or regions.
 func (b *Budget) coversAllOf(other *Budget) bool {
 	for _, method := range b.Except {
-		in := len(other.Methods) == 0 || slices.Contains(other.Methods, method)
-		if in && !slices.Contains(other.Except, method) {
+		listed := len(other.Methods) == 0 || slices.Contains(other.Methods, method)
+		if listed && !slices.Contains(other.Except, method) {
 			return false
 		}
 	}
@@ -99,30 +104,27 @@ func (b *Budget) coversAllOf(other *Budget) bool {
 	return len(other.Methods) > 0
 }
 
-// othersMethod is the method of a note of what others have spent of a budget.
-func othersMethod(budget string) string { return cut("others: "+budget, MaxLabel) }
-
 func (b *Budget) check() error {
 	var errs []error
 	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if b.Account == "" {
-		complain("no account: name the upstream project whose quota it is")
+		complain("no account; name the upstream project that owns the quota")
 	}
 	if b.Name == "" {
-		complain("no name: give it one, unique in its account")
+		complain("no name; give it one that is unique in its account")
 	}
 	if len(b.Account) > maxName || len(b.Name) > maxName {
-		complain("a name of more than %d bytes: shorten it", maxName)
+		complain("a name of more than %d bytes; shorten it", maxName)
 	}
 	if b.Limit < 1 || b.Limit > MaxLimit {
-		complain("a limit of %d: give one from 1 to %d", b.Limit, MaxLimit)
+		complain("a limit of %d; set it to 1 to %d", b.Limit, MaxLimit)
 	}
 	if b.Measure > Calls {
-		complain("an unknown measure: give quota.ByUnits or quota.Calls")
+		complain("an unknown measure; set it to quota.ByUnits or quota.Calls")
 	}
 	for _, list := range [][]string{b.Methods, b.Except, b.Lanes, b.Regions} {
 		if slices.Contains(list, "") {
-			complain("an empty word in what it covers: remove it")
+			complain("an empty word in Methods, Except, Lanes or Regions; remove it")
 			break
 		}
 	}
@@ -142,48 +144,45 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	for _, region := range slices.Sorted(maps.Keys(b.Floor)) {
 		units := b.Floor[region]
 		if region == "" {
-			complain("a floor for no region: name one")
+			complain("a floor without a region; name one")
 		}
 		if len(b.Regions) > 0 && !slices.Contains(b.Regions, region) {
-			complain("a floor for %q, which the budget does not cover: remove it", region)
+			complain("a floor for %q, which the budget does not cover; remove it", region)
 		}
 		if units < 1 || units > MaxLimit {
-			complain("a floor of %d for %q: give one from 1 to the limit", units, region)
+			complain("a floor of %d for %q; set it to 1 to the limit", units, region)
 			return
 		}
 		sum += units
 	}
 	switch {
 	case sum > b.Limit:
-		complain("floors of %d together, above its limit of %d: lower them", sum, b.Limit)
+		complain("floors of %d together, above the limit of %d; lower them", sum, b.Limit)
 	case len(b.Floor) > 0 && b.Window.Estimate():
-		complain("floors on a counter window, which is an estimate: use a sliding or a calendar window")
+		complain("floors on a Counter window, which is an estimate; use a sliding or a calendar window")
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && (len(b.Floor) == 0 || b.Window.Kind() != KindDaily):
-		complain("floors that end %s before the window does: this is for floors on a window that follows the calendar", shortDuration(b.FloorUntil))
+		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", shortDuration(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
-		complain("floors that end %s before the window does: give whole microseconds, less than %s", shortDuration(b.FloorUntil), shortDuration(b.Window.shortest()))
+		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", shortDuration(b.FloorUntil), shortDuration(b.Window.shortest()))
 	}
 }
 
-// charge returns b as a call of a region is charged to it, with its coverage
-// among the budgets of its guard.
+// charge returns the charge of b for calls of a region, without that region's
+// own floor.
 func (b *Budget) charge(region string, coverage *Coverage) *Charge {
 	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {
-			c.Floors = append(c.Floors, Floor{Coverage: b.coverageOf(other), Units: b.Floor[other]})
+			floor := b.coverage()
+			floor.Regions = []string{other}
+			c.Floors = append(c.Floors, Floor{Coverage: NewCoverage(floor), Units: b.Floor[other]})
 			c.FloorUntil = b.FloorUntil
 		}
 	}
 	return c
 }
 
-// coverageOf returns what of b's coverage is one region's.
-func (b *Budget) coverageOf(region string) *Coverage {
-	return NewCoverage(Coverage{Measure: b.Measure, Methods: b.Methods, Except: b.Except, Lanes: b.Lanes, Regions: []string{region}})
-}
-
-// maxName bounds the names of accounts, keys and budgets, in bytes.
+// maxName is the most bytes in the name of an account, key or budget.
 const maxName = 256
 
 // Coverage says which calls count, and whether their units or the calls
@@ -229,8 +228,11 @@ func (c *Coverage) Key() string { return c.key }
 
 // Covers reports whether a call of a method by a caller counts.
 func (c *Coverage) Covers(method string, caller Caller) bool {
-	in := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
-	return in(c.Methods, method) && !slices.Contains(c.Except, method) && in(c.Lanes, caller.Lane) && in(c.Regions, caller.Region)
+	matches := func(list []string, word string) bool { return len(list) == 0 || slices.Contains(list, word) }
+	if slices.Contains(c.Except, method) || !matches(c.Methods, method) {
+		return false
+	}
+	return matches(c.Lanes, caller.Lane) && matches(c.Regions, caller.Region)
 }
 
 // Amount returns how much a call that costs units counts: units, or 1 if the

@@ -124,19 +124,3 @@ func (k EntryKind) String() string {
 	}
 	return fmt.Sprintf("EntryKind(%d)", uint8(k))
 }
-
-// Cooldown is a pause that the upstream or an operator has asked for. While it
-// is in force, all calls of its account or budget are refused.
-type Cooldown struct {
-	Account string
-	Budget  string // empty for the whole account
-
-	// For is how long the cooldown lasts, from the time on the ledger's clock
-	// at which it is set. If it is 0 or less, Until applies instead. It is 0 in
-	// a cooldown that a ledger returns.
-	For time.Duration
-	// Until is when the cooldown ends, on the ledger's clock; at most MaxUnix.
-	Until time.Time
-
-	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
-}

@@ -99,6 +99,12 @@ type RefusedError struct {
 	Ahead time.Duration
 }
 
+// newRefusal returns the refusal of a call that needs units of a budget.
+func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
+	return &RefusedError{Account: call.Account, Key: call.Key, Budget: budget, Method: call.Method,
+		Units: call.Units, Needed: call.Units, Caller: call.Caller, Reason: reason}
+}
+
 // Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))

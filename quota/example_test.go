@@ -26,7 +26,8 @@ func oneBudget() *quota.Guard {
 }
 
 // Budgets are plain values. This account has 10,000 units a day, counted from
-// midnight in California, of which searches may take 4,000, and 600 calls a minute.
+// midnight in California, of which searches may take 4,000, and 600 calls a
+// minute.
 func ExampleNewGuard() {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -137,8 +138,8 @@ func ExampleRefusedError() {
 }
 
 // A Transport charges each request of a client before it is sent. Price is
-// usually that of a costs.yaml; package costs/client wires that up with everything
-// else the file names.
+// usually that of a costs.yaml; package costs/client wires that up with
+// everything else the file names.
 func ExampleTransport() {
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	defer upstream.Close()
@@ -219,7 +220,8 @@ func ExampleWithCaller() {
 }
 
 // A cooldown stops all processes that share the ledger, until its end or until
-// it is cleared. A Transport with Feedback sets one when the upstream says stop.
+// it is cleared. A Transport with Feedback sets one when the upstream says
+// stop.
 func ExampleGuard_Cool() {
 	guard, ctx := oneBudget(), context.Background()
 	err := guard.Cool(ctx, quota.Cooldown{Account: "my-project", For: time.Hour, Reason: "503 from the upstream"})

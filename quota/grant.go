@@ -11,16 +11,15 @@ import (
 // even if the caller has given up. All methods are safe for concurrent use, and
 // no-ops on a nil Grant.
 type Grant struct {
-	guard *Guard
-	plan  *plan
-	held  []Held
-
+	guard   *Guard
+	set     *chargeSet
 	receipt Receipt
+	held    []Held
 
 	mu       sync.Mutex
-	units    Units // as recorded now
+	units    Units // as recorded at present
 	refunded bool
-	settled  bool // to units
+	settled  bool // units were settled, so that the same Settle is a no-op
 }
 
 // ID returns the id of the ledger entry, as ration log shows it.
@@ -31,12 +30,12 @@ func (g *Grant) ID() string {
 	return g.receipt.ID.String()
 }
 
-// recorded returns the receipt with what is recorded now. No coverage asks for
-// the caller's job.
+// recorded returns the receipt with what the call counts for at present. The
+// job is left out, since no coverage depends on it.
 func (g *Grant) recorded() Receipt {
-	r, of := g.receipt, &g.plan.key
-	r.Recorded = &Recorded{Method: of.method, Caller: Caller{Lane: of.lane, Region: of.region}, Units: g.units, Refunded: g.refunded}
-	return r
+	receipt, class := g.receipt, &g.set.class
+	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded}
+	return receipt
 }
 
 // Balances returns the balances of the budgets that the call was charged to, in
@@ -45,12 +44,12 @@ func (g *Grant) recorded() Receipt {
 // for a call that no budget covers or that was granted while the ledger was
 // down.
 func (g *Grant) Balances() []Balance {
-	if g == nil || len(g.held) == 0 || len(g.held) != len(g.plan.charges) {
+	if g == nil || len(g.held) == 0 || len(g.held) != len(g.set.charges) {
 		return nil
 	}
 	balances := make([]Balance, len(g.held))
 	for i, held := range g.held {
-		b := Balance{Budget: g.guard.budgets[g.plan.budgets[i]], Coverage: g.plan.charges[i].Coverage, At: g.receipt.At, Used: held.Used}
+		b := Balance{Budget: g.guard.budgets[g.set.budgets[i]], Coverage: g.set.charges[i].Coverage, At: g.receipt.At, Used: held.Used}
 		if held.FreesIn > 0 {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}
@@ -87,7 +86,7 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g.settled && g.units == used {
 		return nil
 	}
-	defer g.guard.refusals.forget()
+	defer g.guard.refusals.invalidate()
 	err := g.guard.ledger.Settle(context.WithoutCancel(ctx), g.recorded(), used)
 	if err == nil {
 		g.units, g.refunded, g.settled = used, false, true
@@ -104,7 +103,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	defer g.guard.refusals.forget()
+	defer g.guard.refusals.invalidate()
 	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
 	if g.settled = false; err == nil {
 		g.units, g.refunded = 0, true

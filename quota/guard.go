@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,54 +16,34 @@ type Guard struct {
 	ledger   Ledger
 	budgets  []Budget
 	history  map[string]time.Duration // by account
-	accounts map[string][]guarded
+	accounts map[string][]chargedBudget
 
-	plans struct {
-		latest atomic.Pointer[plan]              // most calls are like the one before
-		byCall atomic.Pointer[map[planKey]*plan] // replaced, never written to
-		adding sync.Mutex
-	}
-	asked    sync.Pool // of *asked
-	line     line
-	refusals memory
-	others   otherSpenders
-	reported sync.Map // what firstTime was asked for; few: budgets and methods
+	chargeSets chargeSets
+	buffers    sync.Pool // of *spendBuffer
+	queue      waitQueue
+	refusals   refusalCache
+	external   externalUsage
+	reported   sync.Map // keys of reportOnce; few, since they are budgets and methods
 }
 
-// guarded is a budget with what a ledger needs of it, made once.
-type guarded struct {
-	budget int // its place in Guard.budgets
-	charge *Charge
-	own    map[string]*Charge // of the regions that have a floor
+// chargedBudget is a budget with the charges made of it.
+type chargedBudget struct {
+	index  int                // in Guard.budgets
+	charge *Charge            // of calls without a floor of their own
+	floors map[string]*Charge // of calls of each region with a floor
 }
 
-// of returns the budget as a call of a region is charged to it.
-func (b *guarded) of(region string) *Charge {
-	if own := b.own[region]; own != nil {
-		return own
+// chargeFor returns what calls of a region are charged to.
+func (b *chargedBudget) chargeFor(region string) *Charge {
+	if charge := b.floors[region]; charge != nil {
+		return charge
 	}
 	return b.charge
 }
 
-// plan is what calls of one account, method, lane and region are charged to.
-type plan struct {
-	key     planKey
-	charges []*Charge
-	budgets []int // that the charges are of: places in Guard.budgets
-	history time.Duration
-	refused refused // of the calls without a Key
-}
-
-// planKey is all of a call that decides which budgets cover it.
-type planKey struct{ account, method, lane, region string }
-
 // MaxCoverages is how many different coverages the budgets of one account may
 // have. Each floor has a coverage of its own.
 const MaxCoverages = 64
-
-// maxPlans bounds the remembered plans: methods and regions may come from
-// outside.
-const maxPlans = 1024
 
 // Options are the options of NewGuard. The zero value is the default.
 type Options struct {
@@ -81,12 +60,13 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 	if ledger == nil {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
-	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]guarded{}}
+	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
 	if o != nil {
 		g.history = maps.Clone(o.History)
 	}
-	g.plans.byCall.Store(&map[planKey]*plan{})
-	g.refusals.on, g.refusals.base = RealTime(ledger), time.Now()
+	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
+	g.refusals.on = RealTime(ledger)
+	g.refusals.base = time.Now()
 	coverages := Coverages(g.budgets)
 	var errs []error
 	for account, history := range g.history {
@@ -106,11 +86,11 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		} else {
 			names[name] = true
 		}
-		own := map[string]*Charge{}
+		floors := map[string]*Charge{}
 		for region := range b.Floor {
-			own[region] = b.charge(region, coverages[i])
+			floors[region] = b.charge(region, coverages[i])
 		}
-		g.accounts[b.Account] = append(g.accounts[b.Account], guarded{i, b.charge("", coverages[i]), own})
+		g.accounts[b.Account] = append(g.accounts[b.Account], chargedBudget{i, b.charge("", coverages[i]), floors})
 	}
 	for account, budgets := range g.accounts {
 		coverages := map[string]bool{}
@@ -138,14 +118,14 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 // ErrLedgerDown, ErrLedgerConfig, ErrLedgerLost or ErrInDoubt.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(ctx, &call, g.plan(&call), manner{})
+	return g.spend(ctx, &call, g.chargesFor(&call), entryMode{})
 }
 
 // record charges a call that has been sent without being charged before,
 // whatever the budgets say.
 func (g *Guard) record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(context.WithoutCancel(ctx), &call, g.plan(&call), manner{force: true})
+	return g.spend(context.WithoutCancel(ctx), &call, g.chargesFor(&call), entryMode{force: true})
 }
 
 // Note is an adjustment of an account's log that is not a call: a remark, usage
@@ -160,100 +140,71 @@ type Note struct {
 // that covers it. It is never refused, and cannot be settled or refunded.
 func (g *Guard) Note(ctx context.Context, note Note) error {
 	note.Caller = note.Caller.or(CallerFrom(ctx))
-	_, err := g.spend(context.WithoutCancel(ctx), &note.Call, g.plan(&note.Call), note.manner())
+	mode := entryMode{force: true, kind: note.Kind, calls: note.Calls}
+	if mode.kind == EntryCall {
+		mode.kind = EntryNote
+	}
+	_, err := g.spend(context.WithoutCancel(ctx), &note.Call, g.chargesFor(&note.Call), mode)
 	return err
 }
 
-func (n *Note) manner() manner {
-	m := manner{force: true, kind: n.Kind, calls: n.Calls}
-	if m.kind == EntryCall {
-		m.kind = EntryNote
-	}
-	return m
-}
-
-// manner is how something is entered into the log; its zero value is a call, if
-// it fits.
-type manner struct {
+// entryMode is how a call is recorded. The zero value records a call if it
+// fits.
+type entryMode struct {
 	force bool
 	kind  EntryKind
 	calls Units // of a note or a correction
 }
 
-// asked is what one spend asks its ledger.
-type asked struct {
+// spendBuffer is a batch of one request. It is reused, so that a spend
+// allocates little.
+type spendBuffer struct {
 	batch    Batch
 	requests [1]Request
 }
 
-func (g *Guard) spend(ctx context.Context, call *Call, plan *plan, as manner) (*Grant, error) {
-	if !as.force {
-		if err := g.refusals.recall(call, plan); err != nil {
+func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entryMode) (*Grant, error) {
+	if !mode.force {
+		if err := g.refusals.lookup(call, set); err != nil {
 			return nil, err
 		}
 	}
-	began := g.refusals.begin()
-	a, _ := g.asked.Get().(*asked)
-	if a == nil {
-		a = new(asked)
-		a.batch.Requests = a.requests[:]
+	start := g.refusals.start()
+	buffer, _ := g.buffers.Get().(*spendBuffer)
+	if buffer == nil {
+		buffer = new(spendBuffer)
+		buffer.batch.Requests = buffer.requests[:]
 	}
-	r := &a.requests[0]
-	r.Method, r.Units, r.Caller, r.Charges = call.Method, call.Units, call.Caller, plan.charges
-	r.Force, r.Kind, r.Calls = as.force, as.kind, as.calls
-	a.batch.Account, a.batch.Key, a.batch.History = call.Account, call.Key, plan.history
-	answers, err := g.ledger.Spend(ctx, &a.batch)
+	buffer.requests[0] = Request{
+		Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges,
+		Force: mode.force, Kind: mode.kind, Calls: mode.calls,
+	}
+	buffer.batch.Account = call.Account
+	buffer.batch.Key = call.Key
+	buffer.batch.History = set.history
+	answers, err := g.ledger.Spend(ctx, &buffer.batch)
 	if err != nil {
-		return nil, opError("spend "+call.Method, err)
+		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
 	}
-	g.asked.Put(a) // after an error the ledger may still look at it
-	if err := refusedFor(call, answers[0].Err); err != nil {
-		g.refusals.remember(call, plan, err, began)
+	g.buffers.Put(buffer)
+	if err := refusalFor(call, answers[0].Err); err != nil {
+		g.refusals.store(call, set, err, start)
 		return nil, err
 	}
-	return &Grant{guard: g, plan: plan, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
+	return &Grant{guard: g, set: set, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
 }
 
-// refusedFor returns a ledger's answer to a call; a refusal then says whose
-// call it was.
-func refusedFor(call *Call, err error) error {
-	no, ok := errors.AsType[*RefusedError](err)
+// refusalFor adds the cost and the caller of a call to a refusal by the ledger.
+// It returns any other error as it is.
+func refusalFor(call *Call, err error) error {
+	byLedger, ok := errors.AsType[*RefusedError](err)
 	if !ok {
 		return err
 	}
-	refused := *no // the ledger's own may be shared with other calls
-	refused.Units, refused.Caller = call.Units, call.Caller
+	refused := *byLedger // which other calls may share
+	refused.Units = call.Units
+	refused.Caller = call.Caller
 	return &refused
-}
-
-// plan returns what call is charged to.
-func (g *Guard) plan(call *Call) *plan {
-	key := planKey{call.Account, call.Method, call.Caller.Lane, call.Caller.Region}
-	if latest := g.plans.latest.Load(); latest != nil && latest.key == key {
-		return latest
-	}
-	if known := (*g.plans.byCall.Load())[key]; known != nil {
-		g.plans.latest.Store(known)
-		return known
-	}
-	g.plans.adding.Lock()
-	defer g.plans.adding.Unlock()
-	plans := *g.plans.byCall.Load()
-	if known := plans[key]; known != nil {
-		return known
-	}
-	made := &plan{key: key, history: g.history[call.Account]}
-	for _, b := range g.accounts[call.Account] {
-		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			made.charges, made.budgets = append(made.charges, b.of(call.Caller.Region)), append(made.budgets, b.budget)
-		}
-	}
-	more := map[planKey]*plan{key: made}
-	if len(plans) < maxPlans {
-		maps.Copy(more, plans)
-	}
-	g.plans.byCall.Store(&more)
-	return made
 }
 
 // Retention returns how long the ledger keeps an account's entries to serve
@@ -280,22 +231,8 @@ func (g *Guard) Covering(call Call) []Budget {
 	var covering []Budget
 	for _, b := range g.accounts[call.Account] {
 		if b.charge.Coverage.Covers(call.Method, call.Caller) {
-			covering = append(covering, g.budgets[b.budget])
+			covering = append(covering, g.budgets[b.index])
 		}
 	}
 	return covering
-}
-
-// Cool sets a cooldown, which refuses calls in all processes that share the
-// ledger.
-func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
-	defer g.refusals.forget()
-	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
-}
-
-// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
-// account.
-func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
-	defer g.refusals.forget()
-	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
 }

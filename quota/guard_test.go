@@ -146,8 +146,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTheLongestLabelsAreCalls: MaxLabel and MaxUnits are within bounds, and one
-// more is not.
+// TestTheLongestLabelsAreCalls: MaxLabel and MaxUnits are within bounds, and
+// one more is not.
 func TestTheLongestLabelsAreCalls(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
 	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
@@ -291,7 +291,8 @@ func TestRecordGoesThroughCooldowns(t *testing.T) {
 }
 
 // TestRefusalsSayWhoseCallItWas: a refusal carries the cost and the caller of
-// the call it refused, also when the guard remembers it from another job's call.
+// the call it refused, also when the guard remembers it from another job's
+// call.
 func TestRefusalsSayWhoseCallItWas(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {

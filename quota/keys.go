@@ -38,7 +38,7 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 		if err != nil {
 			return nil, read, false, opError("keys of "+account, err)
 		}
-		if strings.HasPrefix(key, reservedKeys) {
+		if strings.HasPrefix(key, reservedPrefix) {
 			continue
 		}
 		if read == MaxKeys {
@@ -58,26 +58,4 @@ func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest
 		fullest = fullest[:min(n, len(fullest))]
 	}
 	return fullest, read, true, nil
-}
-
-// Restamp repairs the logs of an account after the ledger's clock was ahead:
-// entries with timestamps ahead of the clock get new ones. It includes the logs
-// of the account's keys, and returns how many entries it changed. The clock
-// must be right again before Restamp is called.
-func (g *Guard) Restamp(ctx context.Context, account string) (changed int, err error) {
-	defer g.refusals.forget()
-	changed, err = g.ledger.Restamp(ctx, account, "")
-	if err != nil {
-		return 0, opError("restamp "+account, err)
-	}
-	for key, err := range g.ledger.Keys(ctx, account) {
-		if err != nil {
-			return changed, opError("keys of "+account, err)
-		}
-		n, err := g.ledger.Restamp(ctx, account, key)
-		if changed += n; err != nil {
-			return changed, opError("restamp a key of "+account, err)
-		}
-	}
-	return changed, nil
 }

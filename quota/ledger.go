@@ -125,26 +125,6 @@ type Ledger interface {
 	Close() error
 }
 
-// RealTimeLedger is a Ledger that knows whether it is on real time or on a
-// test's clock. A Guard caches refusals, for up to a second, only if its ledger
-// is on real time. A decorator implements RealTimeLedger by calling the
-// function RealTime with the ledger that it wraps.
-type RealTimeLedger interface {
-	Ledger
-	// RealTime reports whether the ledger's clock is real.
-	RealTime() bool
-}
-
-// RealTime reports whether l is a RealTimeLedger on real time.
-func RealTime(l Ledger) bool {
-	real, ok := l.(RealTimeLedger)
-	return ok && real.RealTime()
-}
-
-// MaxStepBack is how far a ledger's clock may step back without freeing units
-// early. Timestamps that are ahead of the clock by no more are not reported.
-const MaxStepBack = 2 * time.Minute
-
 // Retention returns how long a log keeps an entry that a window can see for
 // horizon: longer by an eighth of it, and by MaxStepBack at least.
 func Retention(horizon time.Duration) time.Duration {
@@ -291,10 +271,6 @@ const MaxLabel = 128
 // MaxReason is the most bytes in the reason of a cooldown. Ledgers truncate
 // longer ones.
 const MaxReason = 200
-
-// MaxClockSkew is the largest difference between the clocks of a ledger and a
-// host for which doctor gives no warning.
-const MaxClockSkew = time.Minute
 
 // Check returns an ErrBadCall if the account, key or history is malformed.
 func (b *Batch) Check() error {

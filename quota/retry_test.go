@@ -92,8 +92,8 @@ func TestRetriesCannotDrainTheQuota(t *testing.T) {
 	}
 }
 
-// TestRetriesWaitWithinMaxTotalWait: what the upstream asks to wait for counts as
-// any wait does.
+// TestRetriesWaitWithinMaxTotalWait: what the upstream asks to wait for counts
+// as any wait does.
 func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour))

@@ -70,11 +70,11 @@ type Transport struct {
 	// the callback.
 	Charged func(call Call, calls int, units Units)
 
-	stops   stopList
-	waited  atomic.Int64 // time.Duration
-	sent    atomic.Int64 // requests, without retries
-	retried atomic.Int64
-	closing atomic.Bool
+	breakers breakers
+	waited   atomic.Int64 // time.Duration
+	sent     atomic.Int64 // requests, without retries
+	retried  atomic.Int64
+	closing  atomic.Bool
 }
 
 var (
@@ -150,64 +150,64 @@ func restored(req *http.Request) func(*http.Response, error) (*http.Response, er
 // guarded sends a request with its price, and again when its answer is
 // transient.
 func (t *Transport) guarded(req *http.Request, call Call) (*http.Response, error) {
-	grant, probe, err := t.pay(req.Context(), call)
+	grant, trial, err := t.pay(req.Context(), call)
 	if err != nil {
 		return refuse(req, err)
 	}
 	t.sent.Add(1)
-	resp, verdict, err := t.send(req, call, grant, probe)
+	resp, verdict, err := t.send(req, call, grant, trial)
 	for attempt := 1; err == nil && verdict.Transient && !verdict.Never && t.mayRetry(req, attempt); attempt++ {
 		if !t.pause(req.Context(), attempt, verdict) {
 			break
 		}
-		grant, probe, refused := t.pay(req.Context(), call)
+		grant, trial, refused := t.pay(req.Context(), call)
 		if refused != nil {
 			break
 		}
 		t.retried.Add(1)
 		discard(resp)
-		resp, verdict, err = t.send(req, call, grant, probe)
+		resp, verdict, err = t.send(req, call, grant, trial)
 	}
 	return resp, err
 }
 
 // pay charges a request, after it has waited for its turn and for its units.
-// The caller passes the probe, which may be nil, to send.
-func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *probe, error) {
+// The caller passes the trial, which may be nil, to send.
+func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
 	began, limit := time.Now(), t.longest()
-	grant, probe, err := t.charge(ctx, call, limit)
+	grant, trial, err := t.charge(ctx, call, limit)
 	if limit > 0 {
 		t.waited.Add(int64(time.Since(began)))
 	}
 	if err == nil && ctx.Err() != nil {
-		if !t.done(call, grant.Refund(ctx)) {
+		if !t.succeeded(call, grant.Refund(ctx)) {
 			t.charged(call, 1, call.Units)
 		}
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		t.stops.leave(ctx, t.Guard, probe)
+		t.breakers.finish(ctx, t.Guard, trial)
 		return nil, nil, err
 	}
-	return grant, probe, nil
+	return grant, trial, nil
 }
 
 // charge charges a call within limit. Without Feedback no answer could end a
-// probe.
-func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) (*Grant, *probe, error) {
+// trial.
+func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) (*Grant, *trial, error) {
 	if t.Feedback == nil {
 		grant, err := t.Guard.Wait(ctx, call, limit)
 		return grant, nil, err
 	}
-	return t.stops.wait(ctx, t.Guard, call, limit)
+	return t.breakers.wait(ctx, t.Guard, call, limit)
 }
 
 // send sends a request that is paid for, and applies what its answer says.
-func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *probe) (*http.Response, Verdict, error) {
-	defer t.stops.leave(req.Context(), t.Guard, probe)
+func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *trial) (*http.Response, Verdict, error) {
+	defer t.breakers.finish(req.Context(), t.Guard, trial)
 	t.charged(call, 1, call.Units)
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(req.Context())
@@ -223,12 +223,12 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *prob
 		err = errNoResponse
 	}
 	if err != nil {
-		if unsent := sends.unsent(err, t.base()); unsent != nil && t.done(call, unsent.Refund(ctx)) {
+		if unsent := sends.unsent(err, t.base()); unsent != nil && t.succeeded(call, unsent.Refund(ctx)) {
 			t.charged(call, -1, -call.Units)
 		}
 	}
 	for range sends.uncharged() {
-		if _, err := t.Guard.record(ctx, call); t.done(call, err) {
+		if _, err := t.Guard.record(ctx, call); t.succeeded(call, err) {
 			t.charged(call, 1, call.Units)
 		}
 	}
@@ -244,7 +244,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, probe *prob
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.apply(req.Context(), call, sends.last(), &verdict, probe, began)
+	t.apply(req.Context(), call, sends.last(), &verdict, trial, began)
 	return resp, verdict, nil
 }
 
@@ -317,7 +317,7 @@ func discard(resp *http.Response) {
 }
 
 // done reports whether err is nil, and calls Report if it is not.
-func (t *Transport) done(call Call, err error) bool {
+func (t *Transport) succeeded(call Call, err error) bool {
 	if err != nil && t.Report != nil {
 		t.Report(call, err)
 	}

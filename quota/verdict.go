@@ -92,9 +92,9 @@ func (e *CostError) Error() string {
 
 // apply does what the verdict on an answer asks for. A retry of a call that the
 // upstream stopped waits for the cooldown: without one, because it did not
-// reach the ledger, nothing is transient. probe is nil when the request was not
+// reach the ledger, nothing is transient. trial is nil when the request was not
 // one; sent is when it was sent.
-func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, probe *probe, sent time.Time) {
+func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial, sent time.Time) {
 	if v.Settled {
 		t.settle(ctx, call, grant, v)
 	}
@@ -102,15 +102,15 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 		t.reportLimit(call, v)
 	}
 	if v.LeftOf != "" {
-		t.Guard.others.note(ctx, t, call, *v)
+		t.Guard.external.report(ctx, t, call, *v)
 	}
 	if v.Never {
 		return
 	}
-	v.For = t.stops.answered(t.Guard, call, v, probe, sent)
+	v.For = t.breakers.observe(t.Guard, call, v, trial, sent)
 	if v.For > 0 {
 		stop := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: sourced(v.Reason, call.Caller)}
-		v.Transient = t.done(call, t.Guard.Cool(ctx, stop)) && v.Transient
+		v.Transient = t.succeeded(call, t.Guard.Cool(ctx, stop)) && v.Transient
 	}
 }
 
@@ -121,19 +121,19 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 		least, most = call.Units, min(most, MaxRaise*call.Units)
 	}
 	units := min(max(v.Units, least), most)
-	if units != v.Units && t.Guard.firstTime(call.Account, "cost of "+call.Method) {
-		t.done(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
+	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {
+		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
 	}
-	if units != call.Units && t.done(call, grant.Settle(ctx, units)) {
+	if units != call.Units && t.succeeded(call, grant.Settle(ctx, units)) {
 		t.charged(call, 0, units-call.Units)
 	}
 }
 
 // reportLimit reports an upstream's limit that differs from a budget's.
 func (t *Transport) reportLimit(call Call, v *Verdict) {
-	charge := t.Guard.named(call.Account, v.LimitOf)
-	if charge != nil && charge.Limit != v.Limit && t.Guard.firstTime(call.Account, "limit of "+v.LimitOf) {
-		t.done(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.Limit, Upstream: v.Limit})
+	charge := t.Guard.chargeOf(call.Account, v.LimitOf)
+	if charge != nil && charge.Limit != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
+		t.succeeded(call, &LimitError{Account: call.Account, Budget: v.LimitOf, Limit: charge.Limit, Upstream: v.Limit})
 	}
 }
 
@@ -141,7 +141,7 @@ func (t *Transport) reportLimit(call Call, v *Verdict) {
 // MaxUnits.
 func (g *Guard) lowestLimit(call Call) Units {
 	lowest := MaxUnits
-	for _, charge := range g.plan(&call).charges {
+	for _, charge := range g.chargesFor(&call).charges {
 		if charge.Coverage.Measure == ByUnits {
 			lowest = min(lowest, charge.Limit)
 		}
@@ -149,8 +149,9 @@ func (g *Guard) lowestLimit(call Call) Units {
 	return lowest
 }
 
-// firstTime reports whether something of an account has not been reported yet.
-func (g *Guard) firstTime(account, what string) bool {
+// firstReport reports whether something of an account has not been reported
+// yet.
+func (g *Guard) firstReport(account, what string) bool {
 	_, known := g.reported.LoadOrStore([2]string{account, what}, true)
 	return !known
 }
@@ -165,12 +166,13 @@ func sourced(reason string, c Caller) string {
 	if c.Region != "" {
 		source += " " + c.Region
 	}
-	source = " (" + cut(source, MaxReason/2) + ")"
-	return cut(reason, MaxReason-len(source)) + source
+	source = " (" + truncate(source, MaxReason/2) + ")"
+	return truncate(reason, MaxReason-len(source)) + source
 }
 
-// cut returns the beginning of text, at most so many bytes, whole characters.
-func cut(text string, most int) string {
+// truncate returns the beginning of text, at most so many bytes, whole
+// characters.
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -19,80 +19,78 @@ import (
 // do not queue: they may take the units that a call is waiting for, which then
 // waits again, within the same limit.
 func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
-	return g.wait(ctx, call, limit, probing{})
+	return g.wait(ctx, call, limit, trialRole{})
 }
 
-// wait is Wait for a call that may have to probe a stop before. It returns a
-// *metStop, and has not charged the call, when it has waited for the end of a
-// cooldown without being a probe.
-func (g *Guard) wait(ctx context.Context, call Call, limit time.Duration, by probing) (*Grant, error) {
+// wait is Wait for a call that may be the trial of a cooldown. If the call is
+// not, and has waited for the end of a cooldown, wait returns a *cooldownEnded
+// without charging the call.
+func (g *Guard) wait(ctx context.Context, call Call, limit time.Duration, as trialRole) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	plan := g.plan(&call)
+	set := g.chargesFor(&call)
 	if limit <= 0 {
-		return g.spendProbing(ctx, &call, plan, by, 0)
+		return g.spendTrial(ctx, &call, set, as, 0)
 	}
-	if by.probe == nil && g.line.empty() {
-		grant, err := g.spend(ctx, &call, plan, manner{})
-		if !errors.Is(err, ErrRefused) || beyond(ctx, err, limit) {
+	if as.trial == nil && g.queue.empty() {
+		grant, err := g.spend(ctx, &call, set, entryMode{})
+		if !errors.Is(err, ErrRefused) || mustGiveUp(ctx, err, limit) {
 			return grant, err
 		}
 	}
-	return g.waitInLine(ctx, &call, plan, time.Now().Add(limit), by)
+	return g.waitInQueue(ctx, &call, set, time.Now().Add(limit), as)
 }
 
-// waitInLine spends in turn until it is granted, or the wait would end after
-// the deadline.
-func (g *Guard) waitInLine(ctx context.Context, call *Call, plan *plan, deadline time.Time, by probing) (*Grant, error) {
-	me := g.line.join(call, plan)
-	defer g.line.leave(me)
+// waitInQueue spends when it is the call's turn, until the call is granted or
+// would have to wait beyond the deadline.
+func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, deadline time.Time, as trialRole) (*Grant, error) {
+	me := g.queue.add(call, set)
+	defer g.queue.remove(me)
 	for {
 		left := time.Until(deadline)
-		if first := g.line.ahead(me); first != nil {
-			if refusal := first.refusal(call); beyond(ctx, refusal, left) {
+		if first := g.queue.blocker(me); first != nil {
+			if refusal := first.refusal(call); mustGiveUp(ctx, refusal, left) {
 				return nil, refusal
 			}
-			err := sleep(ctx, left, first.moved)
+			err := sleep(ctx, left, first.changed)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return nil, first.refusal(call)
 			}
 			if err == nil {
-				err = by.metAfter(first.refused)
+				err = as.afterWait(first.refused)
 			}
 			if err != nil {
 				return nil, err
 			}
 			continue
 		}
-		grant, err := g.spendProbing(ctx, call, plan, by, left)
+		grant, err := g.spendTrial(ctx, call, set, as, left)
 		refused, ok := errors.AsType[*RefusedError](err)
-		if !ok || beyond(ctx, err, time.Until(deadline)) {
+		if !ok || mustGiveUp(ctx, err, time.Until(deadline)) {
 			return grant, err
 		}
-		g.line.hold(me, refused)
+		g.queue.setRefused(me, refused)
 		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
 			return nil, err
 		}
-		if err := by.metAfter(refused); err != nil {
+		if err := as.afterWait(refused); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// beyond reports whether a refused call cannot be granted within limit and the
-// context's deadline.
-func beyond(ctx context.Context, err error, limit time.Duration) bool {
+// mustGiveUp reports whether err is not a refusal, or one that cannot be waited
+// out within limit and the context's deadline.
+func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
 	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok {
-		return true
-	}
-	if refused.RetryAfter > limit || limit <= 0 {
+	if !ok || limit <= 0 || refused.RetryAfter > limit {
 		return true
 	}
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < refused.RetryAfter
 }
 
-// sleep waits for d, or until wake is closed, or returns why ctx ended.
+// sleep returns nil after d or when wake is closed, and otherwise the reason
+// why ctx ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -106,9 +104,9 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	}
 }
 
-// line holds the waiting calls of one Guard in the order in which they came.
-// Its zero value is empty.
-type line struct {
+// waitQueue holds the waiting calls of one Guard in order of arrival. The zero
+// value is empty.
+type waitQueue struct {
 	mu      sync.Mutex
 	waiting []*waiter
 }
@@ -116,78 +114,82 @@ type line struct {
 type waiter struct {
 	account string
 	key     string
-	plan    *plan
+	set     *chargeSet
 
-	// Under line.mu: what it waits for, and until when; nil until it was
-	// refused. moved is closed when that changes, and when it leaves the line.
-	refused *RefusedError
-	due     time.Time
-	moved   chan struct{}
+	// These are guarded by waitQueue.mu.
+	refused *RefusedError // what the call waits out; nil before it is refused
+	due     time.Time     // when that ends
+	changed chan struct{} // closed when refused changes and when the waiter is removed
 }
 
-func (l *line) empty() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.waiting) == 0
+func (q *waitQueue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) == 0
 }
 
-func (l *line) join(call *Call, plan *plan) *waiter {
-	w := &waiter{account: call.Account, key: call.Key, plan: plan, moved: make(chan struct{})}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, w)
+func (q *waitQueue) add(call *Call, set *chargeSet) *waiter {
+	w := &waiter{account: call.Account, key: call.Key, set: set, changed: make(chan struct{})}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, w)
 	return w
 }
 
-func (l *line) leave(w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiting = slices.DeleteFunc(l.waiting, func(other *waiter) bool { return other == w })
-	close(w.moved)
+func (q *waitQueue) remove(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *waiter) bool { return other == w })
+	close(w.changed)
 }
 
-// hold notes what w waits for; later calls on that budget wait behind it.
-func (l *line) hold(w *waiter, refused *RefusedError) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w.refused, w.due = refused, time.Now().Add(refused.RetryAfter)
-	close(w.moved)
-	w.moved = make(chan struct{})
+// setRefused sets what w waits out. Later calls on that budget wait behind w.
+func (q *waitQueue) setRefused(w *waiter, refused *RefusedError) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w.refused = refused
+	w.due = time.Now().Add(refused.RetryAfter)
+	close(w.changed)
+	w.changed = make(chan struct{})
 }
 
-// aheadOf is a waiter that came first and waits for a budget that a later call
+// blocker is an earlier waiter that waits for a budget which a later call
 // needs.
-type aheadOf struct {
+type blocker struct {
 	budget  string
 	limit   Units
 	due     time.Time
 	refused *RefusedError
-	moved   <-chan struct{}
+	changed <-chan struct{}
 }
 
-// ahead returns the first waiter before me that waits for a budget of mine.
-func (l *line) ahead(me *waiter) *aheadOf {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, w := range l.waiting {
+// blocker returns the first earlier waiter that me has to wait behind, or nil.
+func (q *waitQueue) blocker(me *waiter) *blocker {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range q.waiting {
 		if w == me {
 			return nil
 		}
 		if w.refused == nil || w.account != me.account || w.key != me.key {
 			continue
 		}
-		for _, charge := range me.plan.charges {
-			if w.refused.Budget == "" || charge.Budget == w.refused.Budget && slices.Contains(w.plan.charges, charge) {
-				return &aheadOf{charge.Budget, charge.Limit, w.due, w.refused, w.moved}
+		for _, charge := range me.set.charges {
+			wholeAccount := w.refused.Budget == ""
+			sameBudget := charge.Budget == w.refused.Budget && slices.Contains(w.set.charges, charge)
+			if wholeAccount || sameBudget {
+				return &blocker{charge.Budget, charge.Limit, w.due, w.refused, w.changed}
 			}
 		}
 	}
 	return nil
 }
 
-// refusal says to call that another waits first.
-func (a *aheadOf) refusal(call *Call) *RefusedError {
-	return &RefusedError{Account: call.Account, Key: call.Key, Budget: a.budget, Method: call.Method, Units: call.Units, Caller: call.Caller,
-		Reason: ReasonQueue, Limit: a.limit, Needed: call.Units,
-		RetryAt: a.refused.RetryAt, RetryAfter: max(0, time.Until(a.due))}
+// refusal returns the refusal of a call that is behind b in the queue.
+func (b *blocker) refusal(call *Call) *RefusedError {
+	refused := newRefusal(call, b.budget, ReasonQueue)
+	refused.Limit = b.limit
+	refused.RetryAt = b.refused.RetryAt
+	refused.RetryAfter = max(0, time.Until(b.due))
+	return refused
 }

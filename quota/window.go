@@ -166,20 +166,20 @@ func (w Window) check() error {
 	switch w.kind {
 	case KindSliding, KindCounter:
 		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > 400*24*time.Hour {
-			return fmt.Errorf("a window of %s: give one from 1ms to 400 days, in whole microseconds", w.length)
+			return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", w.length)
 		}
 	case KindDaily:
 		if w.zone == nil {
-			return fmt.Errorf("a calendar window without a zone: give one, time.UTC for example")
+			return fmt.Errorf("a calendar window without a zone; pass one, such as time.UTC")
 		}
 		if w.at < 0 || w.at >= 24*time.Hour || w.at%time.Minute != 0 {
-			return fmt.Errorf("a calendar window that begins at %s: give a time of day in whole minutes", w.at)
+			return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", w.at)
 		}
 		if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
-			return fmt.Errorf("a margin of %s: give 0 to 1h, in whole microseconds", w.margin)
+			return fmt.Errorf("a margin of %s; set it to 0 to 1h, in whole microseconds", w.margin)
 		}
 	default:
-		return fmt.Errorf("no window: give one of quota.Sliding, quota.Daily, quota.Monthly, quota.Counter")
+		return fmt.Errorf("no window; set one with quota.Sliding, Daily, Monthly or Counter")
 	}
 	return nil
 }

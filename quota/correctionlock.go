@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// reportedLane attributes what an upstream says that others have spent.
-const reportedLane = "upstream"
-
 // Correct calls correction while it holds a lock on corrections of the
 // account's log. It is for packages such as reconcile, which read a log before
 // they change it: without the lock, two processes could both record what they
@@ -18,9 +15,9 @@ const reportedLane = "upstream"
 func (g *Guard) Correct(ctx context.Context, account string, correction func() error) (err error) {
 	// The lock is an entry in a reserved keyed log, which no budget covers. The
 	// oldest entry that is neither refunded nor expired holds it.
-	claim := Request{Method: "claim", Caller: Caller{Lane: reportedLane}, Units: 1, Force: true,
-		Charges: []*Charge{{Budget: "claim", Coverage: NewCoverage(Coverage{}), Limit: 1, Window: Sliding(claimTime)}}}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: account, Key: claimKey, Requests: []Request{claim}})
+	lock := Request{Method: "claim", Caller: Caller{Lane: externalLane}, Units: 1, Force: true,
+		Charges: []*Charge{{Budget: "claim", Coverage: NewCoverage(Coverage{}), Limit: 1, Window: Sliding(lockExpiry)}}}
+	answers, err := g.ledger.Spend(ctx, &Batch{Account: account, Key: lockKey, Requests: []Request{lock}})
 	if err != nil {
 		return err
 	}
@@ -29,12 +26,13 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	}
 	ours := answers[0].Receipt
 	defer func() {
-		g.refusals.forget()
-		if back := g.ledger.Refund(context.WithoutCancel(ctx), ours); !errors.Is(back, ErrStays) { // or else it holds its time
-			err = errors.Join(err, back)
+		g.refusals.invalidate()
+		unlock := g.ledger.Refund(context.WithoutCancel(ctx), ours)
+		if !errors.Is(unlock, ErrStays) { // it expires by itself
+			err = errors.Join(err, unlock)
 		}
 	}()
-	for entry, err := range g.ledger.Entries(ctx, Query{Account: account, Key: claimKey, Since: ours.At.Add(-claimTime), Until: ours.At}) {
+	for entry, err := range g.ledger.Entries(ctx, Query{Account: account, Key: lockKey, Since: ours.At.Add(-lockExpiry), Until: ours.At}) {
 		if err != nil {
 			return err
 		}
@@ -45,10 +43,10 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	return correction()
 }
 
-// reservedKeys is what the keys of a Guard's own logs begin with.
-const reservedKeys = "ration: "
+// reservedPrefix begins the keys of the logs that a Guard keeps for itself.
+const reservedPrefix = "ration: "
 
 const (
-	claimKey  = reservedKeys + "corrections"
-	claimTime = 10 * time.Second // how long one holds whose process has died
+	lockKey    = reservedPrefix + "corrections"
+	lockExpiry = 10 * time.Second // in case the process that holds it dies
 )

@@ -20,7 +20,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// saying is a client whose upstream says what is left of a budget by the path: /30.
+// saying is a client whose upstream says what is left of a budget by the path:
+// /30.
 func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, left quota.Units) {
 	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &http.Transport{}, Price: func(*http.Request) (quota.Call, error) {
 		return quota.Call{Account: account, Method: "m", Units: 10}, nil
@@ -66,8 +67,8 @@ func TestLeftOnlyLowers(t *testing.T) {
 	}
 }
 
-// TestLeftOfCalls does so with a budget that counts calls: those that are entered
-// cost no unit, and are one entry.
+// TestLeftOfCalls does so with a budget that counts calls: those that are
+// entered cost no unit, and are one entry.
 func TestLeftOfCalls(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls, units := budget("day", 1000, time.Hour), budget("units", 100_000, time.Hour)
@@ -151,8 +152,9 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					// Whoever looked last had the calls of the others in flight: they
-					// are the most that may count twice as spent, and none as left.
+					// Whoever looked last had the calls of the others in
+					// flight: they are the most that may count twice as spent,
+					// and none as left.
 					if got := c.limit - balances[c.place].Used; got > left || got < left-c.flight {
 						t.Errorf("%s, round %d: %d left; want %d, less %d at most", c.budget, round, got, left, c.flight)
 					}
@@ -163,7 +165,8 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 }
 
 // TestLeftBetweenDays: around a day's boundary the upstream may still speak of
-// the day that ends, and what is entered there would count into the next one too.
+// the day that ends, and what is entered there would count into the next one
+// too.
 func TestLeftBetweenDays(t *testing.T) {
 	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)

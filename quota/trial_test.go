@@ -186,8 +186,8 @@ func (b behind) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return b.Ledger.Spend(ctx, batch)
 }
 
-// TestAProcessThatDiesWhileItProbesHoldsTheOthers: the others wait for its claim
-// to lapse, and no longer.
+// TestAProcessThatDiesWhileItProbesHoldsTheOthers: the others wait for its
+// claim to lapse, and no longer.
 func TestAProcessThatDiesWhileItProbesHoldsTheOthers(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {

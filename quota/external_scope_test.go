@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestADaysOthersThrottleAMinutesBudget: what others spent all day counts for the
-// budgets that it belongs to, and for no other.
+// TestADaysOthersThrottleAMinutesBudget: what others spent all day counts for
+// the budgets that it belongs to, and for no other.
 func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
 	of := func(name string, window quota.Window, change func(*quota.Budget)) quota.Budget {
 		b := quota.Budget{Account: account, Name: name, Limit: 2000, Window: window}

@@ -1,0 +1,206 @@
+package quota
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxRepeated is the longest cooldown that repetition leads to.
+const maxRepeated = 10 * time.Minute
+
+// maxRepeats bounds how often a cooldown is doubled.
+const maxRepeats = 20
+
+// breakers are the circuit breakers of a Transport, one for each budget or
+// account whose upstream has asked for a pause. After the cooldown, a breaker
+// lets a single call through, the trial, while all others wait for its answer.
+// Without it, every waiting call would pay to learn that the upstream still
+// refuses. If it does, the next cooldown is longer; otherwise the breaker is
+// removed.
+//
+// Breakers belong to one process. A claim in the ledger makes the trial the
+// only one of all processes. The zero value is empty.
+type breakers struct {
+	mu   sync.Mutex
+	open map[budgetID]*breaker
+}
+
+type breaker struct {
+	id      budgetID
+	since   time.Time // when the upstream last asked for a pause
+	repeats int       // how often it asked a trial again; -1 if another process was asked
+	trial   *trial    // the trial in progress, or nil
+}
+
+// trialRole is the part a call plays when it meets a cooldown. The zero value
+// is that of a call without breakers.
+type trialRole struct {
+	breakers *breakers
+	trial    *trial // nil if the call is not a trial
+}
+
+// cooldownEnded is the error of a call that is not a trial and has waited for
+// the end of a cooldown. The call must not be charged before the trial is
+// answered.
+type cooldownEnded struct{ budget string }
+
+func (*cooldownEnded) Error() string { return "quota: waited for the end of a cooldown" }
+
+// afterWait returns a *cooldownEnded if a call has waited out a cooldown, and
+// the trial is not its own.
+func (r trialRole) afterWait(refused *RefusedError) error {
+	if r.breakers == nil || r.trial != nil || refused.Reason != ReasonCooldown {
+		return nil
+	}
+	return &cooldownEnded{refused.Budget}
+}
+
+// wait charges a call like Guard.Wait, after it has passed the breakers that
+// cover it. The caller must pass the trial, which may be nil, to finish.
+func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Duration) (*Grant, *trial, error) {
+	for deadline := time.Now().Add(limit); ; {
+		began := time.Now()
+		trial := b.pass(ctx, g, call, deadline.Sub(began))
+		grant, err := g.wait(ctx, call, time.Until(deadline), trialRole{b, trial})
+		if ended, ok := err.(*cooldownEnded); ok {
+			b.openFor(budgetID{call.Account, ended.budget}, began)
+			continue
+		}
+		if err != nil {
+			b.finish(ctx, g, trial)
+			return nil, nil, err
+		}
+		return grant, trial, nil
+	}
+}
+
+// openFor opens a breaker because of a cooldown that another process has set.
+func (b *breakers) openFor(id budgetID, since time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[id] == nil {
+		b.add(id, since, -1)
+	}
+}
+
+func (b *breakers) add(id budgetID, since time.Time, repeats int) {
+	if b.open == nil {
+		b.open = map[budgetID]*breaker{}
+	}
+	b.open[id] = &breaker{id: id, since: since, repeats: repeats}
+}
+
+// close removes the breaker of a trial, because another process's trial
+// succeeded, and ends the trial.
+func (b *breakers) close(t *trial) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[t.breaker.id] == t.breaker {
+		delete(b.open, t.breaker.id)
+	}
+	t.end()
+}
+
+// pass waits, for at most limit, until no trial of this process is in progress
+// for a breaker that covers a call. If a breaker is still open then, the call
+// becomes its trial, which pass returns.
+func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration) *trial {
+	deadline := time.Now().Add(limit)
+	for {
+		b.mu.Lock()
+		breaker := b.covering(g, call)
+		if breaker == nil {
+			b.mu.Unlock()
+			return nil
+		}
+		other := breaker.trial
+		if other == nil {
+			breaker.trial = &trial{breaker: breaker, ended: make(chan struct{}), repeats: -1}
+			b.mu.Unlock()
+			return breaker.trial
+		}
+		b.mu.Unlock()
+		left := time.Until(deadline)
+		if left <= 0 || sleep(ctx, left, other.ended) != nil {
+			return nil
+		}
+	}
+}
+
+// covering returns an open breaker of the call's account or of a budget that
+// covers the call, or nil.
+func (b *breakers) covering(g *Guard, call Call) *breaker {
+	if len(b.open) == 0 {
+		return nil
+	}
+	if breaker := b.open[budgetID{account: call.Account}]; breaker != nil {
+		return breaker
+	}
+	for _, charge := range g.chargesFor(&call).charges {
+		if breaker := b.open[budgetID{call.Account, charge.Budget}]; breaker != nil {
+			return breaker
+		}
+	}
+	return nil
+}
+
+// finish ends a trial, which may be nil, and its claim. It is idempotent.
+func (b *breakers) finish(ctx context.Context, g *Guard, t *trial) {
+	if t == nil {
+		return
+	}
+	t.release(ctx, g)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t.end()
+}
+
+// observe updates the breakers by the answer to a request that was sent at a
+// given time. It returns how long the cooldown should be, or 0 for none.
+//
+// Only a transient refusal is worth a trial and opens a breaker. A repeated one
+// lengthens the cooldown, unless its request was sent before the last one came:
+// then both are about the same cooldown. An answer that is not transient closes
+// the breakers that cover the call.
+func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !v.Transient {
+		b.closeCovering(g, call, sent)
+		if t != nil && v.For <= 0 {
+			t.outcome = trialPassed
+		}
+	}
+	if v.For <= 0 || !v.Transient {
+		return v.For
+	}
+	id := budgetID{call.Account, v.Budget}
+	breaker := b.open[id]
+	if breaker == nil {
+		b.add(id, time.Now(), 0)
+		return v.For
+	}
+	if sent.Before(breaker.since) {
+		return v.For
+	}
+	isTrial := t != nil && t.breaker.id == id
+	if isTrial {
+		breaker.repeats = max(breaker.repeats, t.repeats)
+	}
+	breaker.since = time.Now()
+	breaker.repeats = min(breaker.repeats+1, maxRepeats)
+	if isTrial {
+		t.outcome = trialFailed + Units(breaker.repeats)
+	}
+	longer := min(v.For, maxRepeated) << breaker.repeats
+	return max(v.For, min(longer, maxRepeated))
+}
+
+// closeCovering removes the breakers that cover a call and were opened before
+// its request was sent.
+func (b *breakers) closeCovering(g *Guard, call Call, sent time.Time) {
+	for breaker := b.covering(g, call); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g, call) {
+		delete(b.open, breaker.id)
+	}
+}

@@ -1,0 +1,69 @@
+package quota
+
+import (
+	"context"
+	"time"
+)
+
+// Cooldown is a pause that the upstream or an operator has asked for. While it
+// is in force, all calls of its account or budget are refused.
+type Cooldown struct {
+	Account string
+	Budget  string // empty for the whole account
+
+	// For is how long the cooldown lasts, from the time on the ledger's clock
+	// at which it is set. If it is 0 or less, Until applies instead. It is 0 in
+	// a cooldown that a ledger returns.
+	For time.Duration
+	// Until is when the cooldown ends, on the ledger's clock; at most MaxUnix.
+	Until time.Time
+
+	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
+}
+
+// Cool sets a cooldown, which refuses calls in all processes that share the
+// ledger.
+func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
+	defer g.refusals.invalidate()
+	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+}
+
+// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
+// account.
+func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
+	defer g.refusals.invalidate()
+	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
+}
+
+// Cooldowns returns the cooldowns of an account that are in force, and the time
+// on the ledger's clock. The first is that of the whole account, if any; those
+// of its budgets follow in the guard's order, except those that end before that
+// of the account.
+func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, cooldowns []Cooldown, err error) {
+	names := []string{""}
+	for _, b := range g.accounts[account] {
+		names = append(names, b.charge.Budget)
+	}
+	standings, err := g.cooldownStandings(ctx, account, names...)
+	if err != nil {
+		return now, nil, opError("cooldowns of "+account, err)
+	}
+	for i, s := range standings {
+		if s.Cooldown != nil && s.Cooldown.Budget == names[i] {
+			cooldowns = append(cooldowns, *s.Cooldown)
+		}
+	}
+	return standings[0].At, cooldowns, nil
+}
+
+// cooldownStandings returns standings that tell the cooldowns of budgets. An
+// empty name stands for the account. A budget's standing has the cooldown of
+// the account if that ends later than its own.
+func (g *Guard) cooldownStandings(ctx context.Context, account string, budgets ...string) ([]Standing, error) {
+	everything := NewCoverage(Coverage{})
+	charges := make([]*Charge, len(budgets))
+	for i, name := range budgets {
+		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
+	}
+	return g.ledger.Standings(ctx, account, "", charges)
+}
