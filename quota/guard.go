@@ -23,7 +23,7 @@ type Guard struct {
 	queue      waitQueue
 	refusals   refusalCache
 	external   externalUsage
-	reported   sync.Map // keys of reportOnce; few, since they are budgets and methods
+	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 }
 
 // chargedBudget is a budget with the charges made of it.

@@ -6,45 +6,47 @@ import (
 	"net/http"
 )
 
-// chain is the Transports that a request is passing through, in its context.
-// It finds what has no Unwrap, too.
-type chain struct {
+// nesting is a Transport that a request is passing through, and those outside
+// it. It travels in the request's context, and so also finds Transports inside
+// RoundTrippers that have no Unwrap.
+type nesting struct {
 	transport *Transport
-	account   string // charged for the request; empty when it was passed through
-	outer     *chain
+	account   string // the account that the Transport charges; empty if it charges none
+	outer     *nesting
 }
 
-type chainKey struct{}
+type nestingKey struct{}
 
-func chainFrom(ctx context.Context) *chain {
-	c, _ := ctx.Value(chainKey{}).(*chain)
-	return c
+func nestingFrom(ctx context.Context) *nesting {
+	n, _ := ctx.Value(nestingKey{}).(*nesting)
+	return n
 }
 
-func (c *chain) into(ctx context.Context) context.Context {
-	return context.WithValue(ctx, chainKey{}, c)
+func (n *nesting) into(ctx context.Context) context.Context {
+	return context.WithValue(ctx, nestingKey{}, n)
 }
 
-// check returns an error if a request has passed this Transport before, or was
-// charged to this account, or if a Transport below is known to charge it again.
-func (c *chain) check(req *http.Request, base http.RoundTripper) error {
-	for outer := c.outer; outer != nil; outer = outer.outer {
-		if outer.transport == c.transport {
+// check returns an ErrGuardedTwice if a request has passed this Transport
+// before, was charged to the same account, or would be by a Transport that Base
+// wraps.
+func (n *nesting) check(req *http.Request, base http.RoundTripper) error {
+	for outer := n.outer; outer != nil; outer = outer.outer {
+		if outer.transport == n.transport {
 			return errCycle()
 		}
-		if c.account != "" && outer.account == c.account {
-			return errTwice(c.account)
+		if n.account != "" && outer.account == n.account {
+			return errTwice(n.account)
 		}
 	}
 	for range maxUnwrap {
 		switch b := base.(type) {
 		case *Transport:
-			if b == c.transport {
+			if b == n.transport {
 				return errCycle()
 			}
-			if b.Price != nil && c.account != "" {
-				if call, err := b.Price(req); err == nil && call.Account == c.account {
-					return errTwice(c.account)
+			if b.Price != nil && n.account != "" {
+				if call, err := b.Price(req); err == nil && call.Account == n.account {
+					return errTwice(n.account)
 				}
 			}
 			base = b.base()

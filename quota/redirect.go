@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// harmless reports whether a header may follow a redirect to another host: what
-// http itself uses, and nothing that could be a credential.
+// harmless reports whether a header may follow a redirect to another host: it
+// is a standard header that cannot hold credentials.
 func harmless(header string) bool {
 	switch header {
 	case "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control",
@@ -22,9 +22,9 @@ func harmless(header string) bool {
 	return false
 }
 
-// checkRedirect returns the request as it may be sent when it follows a
-// redirect, and an ErrRedirect if it may not. Any other request it returns as
-// it is.
+// checkRedirect returns the request to send instead of one that follows a
+// redirect, or an ErrRedirect if it must not be sent. It returns any other
+// request unchanged.
 func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Request, error) {
 	if req.Response == nil {
 		return req, nil
@@ -47,7 +47,7 @@ func (t *Transport) checkRedirect(req *http.Request, unguarded bool) (*http.Requ
 	}
 	for _, before := range []*http.Request{first, previous} {
 		if before != nil && before.URL.Scheme == "https" && !Confidential(req.URL) {
-			return nil, fmt.Errorf("%w: from https to %s://%s, where anyone on the way can read the request; call the address that the upstream serves over https", ErrRedirect, req.URL.Scheme, req.URL.Host)
+			return nil, fmt.Errorf("%w: from https to %s://%s, which would expose the request on the network; use the https address of the upstream", ErrRedirect, req.URL.Scheme, req.URL.Host)
 		}
 	}
 	if first != nil && sameHost(first.URL, req.URL) {
@@ -74,8 +74,8 @@ func Confidential(u *url.URL) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// sameHost reports whether two URLs name the same server. The step from http to
-// https on their usual ports does not change it.
+// sameHost reports whether two URLs name the same server. The default ports of
+// http and https are the same server.
 func sameHost(a, b *url.URL) bool {
 	name := func(u *url.URL) string { return strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) }
 	port := func(u *url.URL) string {

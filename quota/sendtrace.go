@@ -10,28 +10,28 @@ import (
 	"sync"
 )
 
-// sends watches what of one round trip reaches a connection. net/http may send
-// a request more than once, when a reused connection died: sends charges every
-// further time before a connection is used for it, and cancels the round trip
-// when that is refused.
-type sends struct {
+// sendTrace traces how often one round trip sends its request. net/http may
+// send a request again if a reused connection died. sendTrace charges each
+// further send before it gets a connection, and cancels the round trip if that
+// is refused.
+type sendTrace struct {
 	charge func() (*Grant, error)
 	cancel context.CancelCauseFunc
 
 	mu        sync.Mutex
-	grants    []*Grant // each pays for sending the request once
+	grants    []*Grant // one for each send that is paid for
 	written   int      // how often request headers were written
-	asked     bool     // a connection was asked for
-	connected bool     // and got, since it was last asked for
-	failures  []error  // with which connecting failed
-	refused   error
+	asked     bool     // whether a connection was requested
+	connected bool     // whether the last request for a connection got one
+	failures  []error  // errors of connecting
+	refused   error    // why a further send was refused
 }
 
-// watch returns a context under which s watches. Its hooks may be called after
-// the round trip has ended, by a connection that nothing waits for any more.
-func (s *sends) watch(ctx context.Context) context.Context {
+// start returns a context that traces a round trip. Its hooks may be called
+// after the round trip has ended, by a connection that is still being made.
+func (s *sendTrace) start(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { s.askConnection() },
+		GetConn: func(string) { s.paySend() },
 		GotConn: func(httptrace.GotConnInfo) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -42,14 +42,14 @@ func (s *sends) watch(ctx context.Context) context.Context {
 			defer s.mu.Unlock()
 			s.written++
 		},
-		DNSDone:          func(i httptrace.DNSDoneInfo) { s.fail(i.Err) },
-		ConnectDone:      func(_, _ string, err error) { s.fail(err) },
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { s.fail(err) },
+		DNSDone:          func(i httptrace.DNSDoneInfo) { s.addFailure(i.Err) },
+		ConnectDone:      func(_, _ string, err error) { s.addFailure(err) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { s.addFailure(err) },
 	})
 }
 
-// askConnection pays for what is about to be sent, unless it is paid for.
-func (s *sends) askConnection() {
+// paySend charges the next send, unless it is paid for or was refused.
+func (s *sendTrace) paySend() {
 	s.mu.Lock()
 	s.asked, s.connected = true, false
 	paid := s.written < len(s.grants) || s.refused != nil
@@ -68,9 +68,9 @@ func (s *sends) askConnection() {
 	s.grants = append(s.grants, grant)
 }
 
-// fail notes why a connection could not be made. An error that other failures
-// share proves nothing.
-func (s *sends) fail(err error) {
+// addFailure records why a connection could not be made. It ignores errors that
+// can have other causes, which prove nothing.
+func (s *sendTrace) addFailure(err error) {
 	if err == nil || err == io.EOF || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
@@ -79,9 +79,9 @@ func (s *sends) fail(err error) {
 	s.failures = append(s.failures, err)
 }
 
-// unsent returns the grant of a request that provably was not sent, or nil. See
-// Transport.RoundTrip for what is a proof.
-func (s *sends) unsent(err error, base http.RoundTripper) *Grant {
+// unsent returns the last grant if its request was provably not sent, or nil.
+// See Transport.RoundTrip for what counts as proof.
+func (s *sendTrace) unsent(err error, base http.RoundTripper) *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.grants[len(s.grants)-1]
@@ -91,18 +91,19 @@ func (s *sends) unsent(err error, base http.RoundTripper) *Grant {
 	if errors.Is(err, ErrGuardedTwice) && !s.asked {
 		return last
 	}
-	switch net, wrapped := unwrapped(base); {
-	case net == nil || !s.asked:
+	transport, wrapped := unwrapTransport(base)
+	if transport == nil || !s.asked {
 		return nil
-	case wrapped && !s.failedWith(err):
+	}
+	if wrapped && !s.failedWith(err) {
 		return nil
 	}
 	return last
 }
 
-// failedWith reports whether err is one with which connecting failed, and no
-// other besides it.
-func (s *sends) failedWith(err error) bool {
+// failedWith reports whether err is, or wraps, an error of connecting and no
+// other error.
+func (s *sendTrace) failedWith(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, failure := range s.failures {
 			if err == failure {
@@ -113,33 +114,32 @@ func (s *sends) failedWith(err error) bool {
 	return false
 }
 
-// uncharged returns how often the request was sent without being paid for.
-func (s *sends) uncharged() int {
+// uncharged returns how often the request was sent without a charge.
+func (s *sendTrace) uncharged() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(0, s.written-len(s.grants))
 }
 
-// refusal returns why a further send was refused, or nil.
-func (s *sends) refusal() error {
+// refusal returns the error that refused a further send, or nil.
+func (s *sendTrace) refusal() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused
 }
 
-// last returns the grant of the send that was answered.
-func (s *sends) last() *Grant {
+// last returns the grant of the last send, which is the one that was answered.
+func (s *sendTrace) last() *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.grants[len(s.grants)-1]
 }
 
-// maxUnwrap bounds how many wrappers are looked through: they may form a cycle.
+// maxUnwrap is how many wrappers are unwrapped, since they may form a cycle.
 const maxUnwrap = 16
 
-// unwrapped returns net/http's transport if base is that, or says that it wraps
-// it, and nil otherwise.
-func unwrapped(base http.RoundTripper) (net *http.Transport, wrapped bool) {
+// unwrapTransport returns the *http.Transport that base is or wraps, or nil.
+func unwrapTransport(base http.RoundTripper) (transport *http.Transport, wrapped bool) {
 	for range maxUnwrap {
 		switch b := base.(type) {
 		case *http.Transport:
@@ -153,10 +153,11 @@ func unwrapped(base http.RoundTripper) (net *http.Transport, wrapped bool) {
 	return nil, wrapped
 }
 
-// released returns the body of an answer, which cancels the request's context
-// when it is closed or read to its end. Where no context waits for that, it is
-// the body itself.
-func released(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc) io.ReadCloser {
+// cancelingBody returns a body of resp that cancels the request's context when
+// it is closed or read to its end. It returns the body itself if the parent
+// context never ends, so that nothing would leak, or if the protocol was
+// switched.
+func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc) io.ReadCloser {
 	if parent.Done() == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp.Body
 	}
@@ -164,15 +165,15 @@ func released(resp *http.Response, parent context.Context, cancel context.Cancel
 		cancel(nil)
 		return resp.Body
 	}
-	return &releasing{resp.Body, cancel}
+	return &cancelBody{resp.Body, cancel}
 }
 
-type releasing struct {
+type cancelBody struct {
 	io.ReadCloser
 	cancel context.CancelCauseFunc
 }
 
-func (r *releasing) Read(p []byte) (int, error) {
+func (r *cancelBody) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if err != nil {
 		r.cancel(nil)
@@ -180,7 +181,7 @@ func (r *releasing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *releasing) Close() error {
+func (r *cancelBody) Close() error {
 	defer r.cancel(nil)
 	return r.ReadCloser.Close()
 }

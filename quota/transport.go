@@ -78,7 +78,7 @@ type Transport struct {
 }
 
 var (
-	errNoGuard    = errors.New("quota: transport without a Guard or a Price refuses every request; set both")
+	errNoGuard    = errors.New("quota: transport without a Guard or a Price; set both")
 	errNoResponse = errors.New("quota: the transport's Base returned neither an answer nor an error; its RoundTrip must return one of them")
 )
 
@@ -109,7 +109,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil && !passes {
 		return refuse(req, err)
 	}
-	link := chain{transport: t, outer: chainFrom(req.Context())}
+	link := nesting{transport: t, outer: nestingFrom(req.Context())}
 	if !passes {
 		link.account = call.Account
 	}
@@ -120,14 +120,21 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return refuse(req, err)
 	}
+	inner := safe.WithContext(link.into(req.Context()))
+	var resp *http.Response
 	if passes {
-		return restored(req)(t.base().RoundTrip(safe.WithContext(link.into(req.Context()))))
+		resp, err = t.base().RoundTrip(inner)
+	} else {
+		call.Caller = call.Caller.or(CallerFrom(req.Context()))
+		resp, err = t.sendCharged(inner, call)
 	}
-	call.Caller = call.Caller.or(CallerFrom(req.Context()))
-	return restored(req)(t.guarded(safe.WithContext(link.into(req.Context())), call))
+	if resp != nil {
+		resp.Request = req // a request derived from inner would look as if it was guarded twice
+	}
+	return resp, err
 }
 
-// refuse returns err for a request that is not sent.
+// refuse closes the body of a request that is not sent, and returns err.
 func refuse(req *http.Request, err error) (*http.Response, error) {
 	if req.Body != nil {
 		req.Body.Close()
@@ -135,28 +142,16 @@ func refuse(req *http.Request, err error) (*http.Response, error) {
 	return nil, err
 }
 
-// restored returns a function that names the caller's own request as the one
-// that an answer is to, so that a request derived from it does not look like
-// the same one guarded twice.
-func restored(req *http.Request) func(*http.Response, error) (*http.Response, error) {
-	return func(resp *http.Response, err error) (*http.Response, error) {
-		if resp != nil {
-			resp.Request = req
-		}
-		return resp, err
-	}
-}
-
-// guarded sends a request with its price, and again when its answer is
+// sendCharged charges and sends a request, and retries it while its answer is
 // transient.
-func (t *Transport) guarded(req *http.Request, call Call) (*http.Response, error) {
+func (t *Transport) sendCharged(req *http.Request, call Call) (*http.Response, error) {
 	grant, trial, err := t.pay(req.Context(), call)
 	if err != nil {
 		return refuse(req, err)
 	}
 	t.sent.Add(1)
 	resp, verdict, err := t.send(req, call, grant, trial)
-	for attempt := 1; err == nil && verdict.Transient && !verdict.Never && t.mayRetry(req, attempt); attempt++ {
+	for attempt := 1; err == nil && t.mayRetry(req, attempt, &verdict); attempt++ {
 		if !t.pause(req.Context(), attempt, verdict) {
 			break
 		}
@@ -171,13 +166,13 @@ func (t *Transport) guarded(req *http.Request, call Call) (*http.Response, error
 	return resp, err
 }
 
-// pay charges a request, after it has waited for its turn and for its units.
-// The caller passes the trial, which may be nil, to send.
+// pay charges a request, waiting as long as it may. The caller must pass the
+// trial, which may be nil, to send.
 func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	began, limit := time.Now(), t.longest()
+	began, limit := time.Now(), t.waitLimit()
 	grant, trial, err := t.charge(ctx, call, limit)
 	if limit > 0 {
 		t.waited.Add(int64(time.Since(began)))
@@ -195,8 +190,8 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	return grant, trial, nil
 }
 
-// charge charges a call within limit. Without Feedback no answer could end a
-// trial.
+// charge charges a call, waiting for at most limit. Without Feedback there are
+// no trials, since no answer could end one.
 func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) (*Grant, *trial, error) {
 	if t.Feedback == nil {
 		grant, err := t.Guard.Wait(ctx, call, limit)
@@ -205,29 +200,29 @@ func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) 
 	return t.breakers.wait(ctx, t.Guard, call, limit)
 }
 
-// send sends a request that is paid for, and applies what its answer says.
+// send sends a request that is paid for and applies the verdict on its answer.
 func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *trial) (*http.Response, Verdict, error) {
 	defer t.breakers.finish(req.Context(), t.Guard, trial)
 	t.charged(call, 1, call.Units)
 	began := time.Now()
 	ctx, cancel := context.WithCancelCause(req.Context())
-	sends := &sends{grants: []*Grant{grant}, cancel: cancel, charge: func() (*Grant, error) {
+	trace := &sendTrace{grants: []*Grant{grant}, cancel: cancel, charge: func() (*Grant, error) {
 		again, err := t.Guard.Spend(ctx, call)
 		if err == nil {
 			t.charged(call, 1, call.Units)
 		}
 		return again, err
 	}}
-	resp, err := t.base().RoundTrip(req.WithContext(sends.watch(ctx)))
+	resp, err := t.base().RoundTrip(req.WithContext(trace.start(ctx)))
 	if err == nil && resp == nil {
 		err = errNoResponse
 	}
 	if err != nil {
-		if unsent := sends.unsent(err, t.base()); unsent != nil && t.succeeded(call, unsent.Refund(ctx)) {
+		if unsent := trace.unsent(err, t.base()); unsent != nil && t.succeeded(call, unsent.Refund(ctx)) {
 			t.charged(call, -1, -call.Units)
 		}
 	}
-	for range sends.uncharged() {
+	for range trace.uncharged() {
 		if _, err := t.Guard.record(ctx, call); t.succeeded(call, err) {
 			t.charged(call, 1, call.Units)
 		}
@@ -237,14 +232,15 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		if resp != nil && resp.Body != nil {
 			resp.Body.Close()
 		}
-		return nil, Verdict{}, cmp.Or(sends.refusal(), err)
+		return nil, Verdict{}, cmp.Or(trace.refusal(), err)
 	}
-	resp.Request, resp.Body = req, released(resp, req.Context(), cancel)
+	resp.Request = req
+	resp.Body = cancelingBody(resp, req.Context(), cancel)
 	if t.Feedback == nil {
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.apply(req.Context(), call, sends.last(), &verdict, trial, began)
+	t.apply(req.Context(), call, trace.last(), &verdict, trial, began)
 	return resp, verdict, nil
 }
 
@@ -255,17 +251,18 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// longest returns how long a request may wait now.
-func (t *Transport) longest() time.Duration {
+// waitLimit returns how long a request may wait at present.
+func (t *Transport) waitLimit() time.Duration {
 	if t.MaxTotalWait > 0 {
 		return min(t.MaxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
 	}
 	return t.MaxWait
 }
 
-// mayRetry reports whether a request may be sent once more.
-func (t *Transport) mayRetry(req *http.Request, attempt int) bool {
-	if attempt > t.Retries || req.Body != nil && req.Body != http.NoBody {
+// mayRetry reports whether a request may be sent again after an answer.
+func (t *Transport) mayRetry(req *http.Request, attempt int, v *Verdict) bool {
+	hasBody := req.Body != nil && req.Body != http.NoBody
+	if attempt > t.Retries || hasBody || !v.Transient || v.Never {
 		return false
 	}
 	switch req.Method {
@@ -275,31 +272,32 @@ func (t *Transport) mayRetry(req *http.Request, attempt int) bool {
 	return false
 }
 
-// pause waits before a retry: as long as the upstream says, or about 100 ms,
-// doubled each time, with jitter. It returns false, at once, if the pause would
-// exceed MaxWait, what is left of MaxTotalWait, or the context's deadline.
+// pause waits before a retry: for v.After, or else about 100 ms, doubled with
+// each attempt, with jitter. It returns false at once if the pause would exceed
+// MaxWait, what is left of MaxTotalWait, or the context's deadline.
 func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 	d := v.After
 	if d <= 0 {
 		d = 100 * time.Millisecond << min(attempt-1, 10)
 		d = d/2 + rand.N(d)
 	}
-	if deadline, ok := ctx.Deadline(); d > t.longest() || ok && time.Until(deadline) < d {
+	if d > t.waitLimit() {
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
 		return false
 	}
 	t.waited.Add(int64(d))
 	return sleep(ctx, d, nil) == nil
 }
 
-// How long discard waits for the rest of a body, and how long that may still
-// take in the background.
 const (
-	discardWait = 100 * time.Millisecond
-	discardEnd  = time.Second
+	discardWait = 100 * time.Millisecond // how long discard waits for the rest of a body
+	discardEnd  = time.Second            // how long reading it may take in the background
 )
 
-// discard reads the rest of an answer that the caller never gets, so that its
-// connection can serve the next request, and closes it.
+// discard reads and closes the body of an answer that is not returned, so that
+// its connection can be reused for the retry.
 func discard(resp *http.Response) {
 	if resp.Body == nil {
 		return
@@ -316,7 +314,7 @@ func discard(resp *http.Response) {
 	sleep(context.Background(), discardWait, done)
 }
 
-// done reports whether err is nil, and calls Report if it is not.
+// succeeded reports whether err is nil, and calls Report if it is not.
 func (t *Transport) succeeded(call Call, err error) bool {
 	if err != nil && t.Report != nil {
 		t.Report(call, err)

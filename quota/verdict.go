@@ -90,10 +90,9 @@ func (e *CostError) Error() string {
 		e.Method, e.Cost, e.Price, e.Charged)
 }
 
-// apply does what the verdict on an answer asks for. A retry of a call that the
-// upstream stopped waits for the cooldown: without one, because it did not
-// reach the ledger, nothing is transient. trial is nil when the request was not
-// one; sent is when it was sent.
+// apply applies the verdict on the answer to a request that was sent at a given
+// time; trial is nil if it was not a trial. If a cooldown could not be set,
+// apply clears Transient, because a retry would not wait for it.
 func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial, sent time.Time) {
 	if v.Settled {
 		t.settle(ctx, call, grant, v)
@@ -109,12 +108,12 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 	}
 	v.For = t.breakers.observe(t.Guard, call, v, trial, sent)
 	if v.For > 0 {
-		stop := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: sourced(v.Reason, call.Caller)}
-		v.Transient = t.succeeded(call, t.Guard.Cool(ctx, stop)) && v.Transient
+		cooldown := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: withCaller(v.Reason, call.Caller)}
+		v.Transient = t.succeeded(call, t.Guard.Cool(ctx, cooldown)) && v.Transient
 	}
 }
 
-// settle corrects what a call was charged to what the answer says.
+// settle settles a grant to the cost in the answer, within bounds.
 func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) {
 	least, most := Units(0), max(call.Units, t.Guard.lowestLimit(call))
 	if v.Undocumented {
@@ -129,7 +128,7 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	}
 }
 
-// reportLimit reports an upstream's limit that differs from a budget's.
+// reportLimit reports that an upstream's limit differs from a budget's.
 func (t *Transport) reportLimit(call Call, v *Verdict) {
 	charge := t.Guard.chargeOf(call.Account, v.LimitOf)
 	if charge != nil && charge.Limit != v.Limit && t.Guard.firstReport(call.Account, "limit of "+v.LimitOf) {
@@ -137,8 +136,8 @@ func (t *Transport) reportLimit(call Call, v *Verdict) {
 	}
 }
 
-// lowestLimit returns the lowest limit in units that covers a call, at most
-// MaxUnits.
+// lowestLimit returns the lowest limit in units among the budgets that cover a
+// call, but at most MaxUnits.
 func (g *Guard) lowestLimit(call Call) Units {
 	lowest := MaxUnits
 	for _, charge := range g.chargesFor(&call).charges {
@@ -149,16 +148,15 @@ func (g *Guard) lowestLimit(call Call) Units {
 	return lowest
 }
 
-// firstReport reports whether something of an account has not been reported
-// yet.
+// firstReport reports whether what has not been reported for an account before.
 func (g *Guard) firstReport(account, what string) bool {
 	_, known := g.reported.LoadOrStore([2]string{account, what}, true)
 	return !known
 }
 
-// sourced adds to a cooldown's reason who asked: 403 quotaExceeded
-// (cron/trending IN).
-func sourced(reason string, c Caller) string {
+// withCaller appends the caller to the reason of a cooldown, as in
+// 403 quotaExceeded (cron/trending IN).
+func withCaller(reason string, c Caller) string {
 	if c == (Caller{}) {
 		return reason
 	}
@@ -170,11 +168,10 @@ func sourced(reason string, c Caller) string {
 	return truncate(reason, MaxReason-len(source)) + source
 }
 
-// truncate returns the beginning of text, at most so many bytes, whole
-// characters.
-func truncate(text string, most int) string {
-	if len(text) <= most {
+// truncate returns at most n bytes of text, without cutting a character.
+func truncate(text string, n int) string {
+	if len(text) <= n {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "")
+	return strings.ToValidUTF8(text[:n], "")
 }
