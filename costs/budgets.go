@@ -249,3 +249,6 @@ func coveredCaller(b *quota.Budget) (caller quota.Caller) {
 	}
 	return caller
 }
+
+// Lanes returns the lanes that command ration itself uses.
+func Lanes() []string { return []string{quota.LaneCron, quota.LaneBackfill, quota.LaneManual} }

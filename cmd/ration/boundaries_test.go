@@ -34,6 +34,7 @@ var boundaries = map[string][]string{
 	"costs/client":                 {"quota", "costs/human", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":               {},
 	"costs/human":                  {"quota"},
+	"costs/doctor":                 {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/human", "costs/strictyaml"},
 	"costs/levels":                 {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":             {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":     {},
@@ -47,7 +48,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/bars":     {"cmd/ration/internal/terminal", "costs/human", "jobs"},
 	"cmd/ration/internal/redact":   {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal": {"costs/strictyaml"},
-	"cmd/ration":                   {"cmd/ration/internal/bars", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/duration", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                   {"cmd/ration/internal/bars", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/doctor", "costs/duration", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -4,17 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) presetsCommand() *cobra.Command {
@@ -73,47 +68,4 @@ func (a *app) presetText(p *costs.Preset) error {
 	}
 	_, err := io.WriteString(a.stdout, p.YAML())
 	return err
-}
-
-// examinePresets warns of presets whose figures are old, and of lanes and
-// regions in budgets that nobody seems to call for.
-func (a *app) examinePresets(c *checkup, table *costs.Table) {
-	for _, u := range table.Upstreams() {
-		p := u.Preset
-		if p == nil {
-			continue
-		}
-		switch old := a.now().After(p.Date.AddDate(1, 0, 0)); {
-		case p.SupersededBy != nil:
-			c.found(warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", *p.SupersededBy),
-				"preset %s is superseded by %s", p.Name, *p.SupersededBy)
-		case old:
-			c.found(warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
-				"preset %s has figures of %s, over a year ago", p.Name, p.Date)
-		default:
-			c.found(fine, "", "preset %s of %s", p.Name, p.Date)
-		}
-	}
-}
-
-// lanes returns the lanes that ration itself uses.
-func lanes() []string { return []string{quota.LaneCron, quota.LaneBackfill, quota.LaneManual} }
-
-// examineCoverage warns of lanes and regions in budgets that look misspelt:
-// such a budget covers nothing, in silence.
-func examineCoverage(c *checkup, budgets []quota.Budget, regions []string) {
-	for _, b := range budgets {
-		for _, lane := range b.Lanes {
-			if near := strictyaml.Nearest(lane, lanes()); near != "" && !slices.Contains(lanes(), lane) {
-				c.found(warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", human.Name(b.Name), human.Name(lane), near)
-			}
-		}
-		named := slices.AppendSeq(slices.Clone(b.Regions), maps.Keys(b.Floor))
-		slices.Sort(named)
-		for _, region := range slices.Compact(named) {
-			if !slices.Contains(regions, region) {
-				c.found(warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", human.Name(b.Name), region)
-			}
-		}
-	}
 }

@@ -138,7 +138,7 @@ func checkParallel(n int) error {
 // checkLane refuses an unknown lane, probably a typo: its calls would be charged
 // to no budget of any lane.
 func checkLane(table *costs.Table, lane string) error {
-	known := lanes()
+	known := costs.Lanes()
 	for _, b := range table.Budgets() {
 		for _, name := range b.Lanes {
 			if !slices.Contains(known, name) {

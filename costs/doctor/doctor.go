@@ -1,0 +1,103 @@
+// Package doctor checks what a guarded program relies on: the figures of its
+// presets, the lanes and regions of its budgets, its state folder, the ledger and
+// its clock. Each finding says what to do.
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota"
+)
+
+// The grades of a Finding; redisledger.Severity has the same words.
+const (
+	OK      = "ok"
+	Note    = "note"
+	Warning = "warning"
+	Problem = "problem"
+)
+
+// Finding is the result of one check.
+type Finding struct {
+	Grade string  `json:"grade"`
+	What  string  `json:"what"`
+	Do    *string `json:"do"` // what to do about it; nil if there is nothing to do
+}
+
+// Checkup gathers findings. It is not safe for concurrent use.
+type Checkup struct {
+	Findings []Finding
+	Err      error              // the error of the first problem; nil if there is none
+	Message  func(error) string // returns the text of an error without secrets
+	Now      func() time.Time
+}
+
+// Add adds a finding; do may be "".
+func (c *Checkup) Add(grade, do, format string, args ...any) {
+	f := Finding{Grade: grade, What: fmt.Sprintf(format, args...)}
+	if do != "" {
+		f.Do = &do
+	}
+	c.Findings = append(c.Findings, f)
+}
+
+// Fail adds an error as a problem; a nil error is ignored.
+func (c *Checkup) Fail(err error) {
+	if err == nil {
+		return
+	}
+	c.Add(Problem, "", "%s", c.Message(err))
+	if c.Err == nil {
+		c.Err = err
+	}
+}
+
+func (c *Checkup) failConfig(format string, args ...any) {
+	c.Fail(&client.ConfigError{Err: fmt.Errorf(format, args...)})
+}
+
+// CheckPresets warns of presets that are superseded or older than a year.
+func (c *Checkup) CheckPresets(table *costs.Table) {
+	for _, u := range table.Upstreams() {
+		p := u.Preset
+		if p == nil {
+			continue
+		}
+		switch old := c.Now().After(p.Date.AddDate(1, 0, 0)); {
+		case p.SupersededBy != nil:
+			c.Add(Warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", *p.SupersededBy),
+				"preset %s is superseded by %s", p.Name, *p.SupersededBy)
+		case old:
+			c.Add(Warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
+				"preset %s has figures of %s, over a year ago", p.Name, p.Date)
+		default:
+			c.Add(OK, "", "preset %s of %s", p.Name, p.Date)
+		}
+	}
+}
+
+// CheckCoverage warns of lanes and regions in budgets that are probably typos:
+// such a budget covers no call. regions are those of regions.yaml.
+func (c *Checkup) CheckCoverage(budgets []quota.Budget, regions []string) {
+	for _, b := range budgets {
+		for _, lane := range b.Lanes {
+			if near := strictyaml.Nearest(lane, costs.Lanes()); near != "" && !slices.Contains(costs.Lanes(), lane) {
+				c.Add(Warning, fmt.Sprintf("write %s in costs.yaml, if that is meant", near), "budget %s covers lane %s, which is almost %s", human.Name(b.Name), human.Name(lane), near)
+			}
+		}
+		named := slices.AppendSeq(slices.Clone(b.Regions), maps.Keys(b.Floor))
+		slices.Sort(named)
+		for _, region := range slices.Compact(named) {
+			if !slices.Contains(regions, region) {
+				c.Add(Warning, "add it to regions.yaml, or remove it from costs.yaml, unless other programs call for it", "budget %s names region %s, which regions.yaml does not have", human.Name(b.Name), region)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+)
+
+func newCheckup(now time.Time) *Checkup {
+	return &Checkup{Message: error.Error, Now: func() time.Time { return now }}
+}
+
+// last returns the grade and the text of the last finding.
+func (c *Checkup) last() string {
+	f := c.Findings[len(c.Findings)-1]
+	if f.Do != nil {
+		return f.Grade + " " + f.What + " -> " + *f.Do
+	}
+	return f.Grade + " " + f.What
+}
+
+func TestPresetsGrowOld(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\npreset: youtube/2026-06\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := table.Upstreams()[0].Preset.Date
+	for age, want := range map[int]string{0: "ok preset youtube/2026-06 of ", 400: "warning preset youtube/2026-06 has figures of "} {
+		c := newCheckup(day.AddDate(0, 0, age))
+		if c.CheckPresets(table); !strings.HasPrefix(c.last(), want) {
+			t.Errorf("after %d days: %s; want %s", age, c.last(), want)
+		}
+	}
+}
+
+func TestTyposInBudgetsCoverNothing(t *testing.T) {
+	c := newCheckup(time.Now())
+	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"}, Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})
+	var found []string
+	for _, f := range c.Findings {
+		found = append(found, f.What)
+	}
+	if got, want := strings.Join(found, "; "), "budget b covers lane crom, which is almost cron; budget b names region XX, which regions.yaml does not have"; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+}
+
+func TestStateFolder(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "a", "b"): "ok state folder " + filepath.Join(dir, "a", "b") + ": none there yet, the first run makes it",
+		file:                         "problem state folder " + file + " is a file; name a folder with --state",
+		open:                         "warning state folder " + open + ": others may look into it (mode 0755) -> chmod 700 " + open,
+	} {
+		c := newCheckup(time.Now())
+		c.CheckState(path)
+		if c.last() != want {
+			t.Errorf("%s; want %s", c.last(), want)
+		}
+		if _, config := errors.AsType[*client.ConfigError](c.Err); config != strings.HasPrefix(want, Problem) {
+			t.Errorf("%s: the error is %v", path, c.Err)
+		}
+	}
+}

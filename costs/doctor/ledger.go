@@ -1,0 +1,58 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// CheckMissingLedger checks whether a ledger that does not exist can be created.
+func (c *Checkup) CheckMissingLedger(name string) {
+	if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
+		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)
+		return
+	}
+	c.Add(OK, "", "ledger %s: none there yet, the first call makes it", name)
+}
+
+// CheckLedger checks that the ledger answers, its clock, and the settings of a
+// Redis.
+func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
+	accounts, name := opened.Table().Accounts(), opened.LedgerName()
+	at, _, err := opened.Guard().Now(ctx, accounts[0])
+	if err != nil {
+		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+		return
+	}
+	c.Add(OK, "", "ledger %s answers", name)
+	if skew := c.Now().Sub(at).Abs(); skew > quota.MaxClockSkew {
+		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
+	}
+	for _, account := range accounts {
+		_, ahead, err := opened.Guard().Now(ctx, account)
+		if err != nil {
+			c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+		} else if ahead > 0 {
+			c.Add(Warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
+				human.Name(account), human.Duration(ahead))
+		}
+	}
+	found, err := opened.Inspect(ctx)
+	if err != nil {
+		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+	}
+	for _, f := range found {
+		grade := f.Severity.String()
+		if f.Severity == redisledger.Problem && c.Err == nil {
+			c.Err = &client.ConfigError{Err: errors.New(f.What)}
+		}
+		c.Add(grade, f.Do, "%s", f.What)
+	}
+}
