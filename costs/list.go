@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -194,4 +195,26 @@ func (u *Upstream) settings() []Setting {
 		add("not_modified_units", fmt.Sprint(*u.NotModifiedUnits))
 	}
 	return all
+}
+
+// MarshalJSON implements json.Marshaler. An unguarded request has null for its
+// account, method and units, and one that was paid for before has 0 units.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	out := struct {
+		Guarded bool         `json:"guarded"`
+		Account *string      `json:"account"`
+		Method  *string      `json:"method"`
+		Units   *quota.Units `json:"units"`
+		Budgets []string     `json:"budgets"`
+	}{Guarded: e.Guarded, Budgets: []string{}}
+	for _, b := range e.Budgets {
+		out.Budgets = append(out.Budgets, b.Name)
+	}
+	switch {
+	case e.Paid:
+		out.Units = new(quota.Units)
+	case e.Guarded:
+		out.Account, out.Method, out.Units = &e.Call.Account, &e.Call.Method, &e.Call.Units
+	}
+	return json.Marshal(out)
 }

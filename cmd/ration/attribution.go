@@ -7,27 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
-
-// sum is what one run, job, region, lane or method spent, as JSON says it.
-type sum struct {
-	By      string      `json:"by"`
-	Name    string      `json:"name"`
-	Account string      `json:"account"`
-	Units   quota.Units `json:"units"`
-	Calls   quota.Units `json:"calls"`
-	Share   float64     `json:"share"` // of the units of all that were asked for in this account, 0 to 1
-	First   time.Time   `json:"first"`
-	Last    time.Time   `json:"last"`
-}
 
 // printTotals prints what was added up, who spent most first.
 func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
@@ -44,7 +30,7 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)
 		for _, s := range shown {
-			if err := encoder.Encode(sum(s)); err != nil {
+			if err := encoder.Encode(s); err != nil {
 				return err
 			}
 		}
@@ -81,21 +67,8 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 
 func (r *logReport) totalsCSV(all []usage.Total) error {
 	records := [][]string{{"by", "name", "account", "units", "calls", "share", "first", "last"}}
 	for _, s := range all {
-		records = append(records, []string{s.By, cell(s.Name), cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
+		records = append(records, []string{s.By, terminal.Cell(s.Name), terminal.Cell(s.Account), fmt.Sprint(s.Units), fmt.Sprint(s.Calls),
 			strconv.FormatFloat(s.Share, 'f', 4, 64), s.First.Format(time.RFC3339Nano), s.Last.Format(time.RFC3339Nano)})
 	}
 	return csv.NewWriter(r.stdout).WriteAll(records)
-}
-
-// cell returns a name from outside fit for a spreadsheet, which runs what
-// begins like a formula (OWASP, "CSV Injection"), and for a terminal. The lone
-// dash of what is not attributed stays.
-func cell(name string) string {
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		name = strconv.Quote(name)
-	}
-	if begin := strings.TrimLeft(name, " '\"`"); name != "-" && begin != "" && strings.ContainsRune("=+-@", rune(begin[0])) {
-		return "'" + name
-	}
-	return name
 }

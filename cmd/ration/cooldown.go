@@ -54,7 +54,7 @@ type cooled struct {
 }
 
 func newCooled(c *quota.Cooldown, at time.Time) cooled {
-	out := cooled{Account: c.Account, Until: jsonTime(c.Until), In: secondsUntil(at, c.Until), Reason: c.Reason}
+	out := cooled{Account: c.Account, Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
 	if c.Budget != "" {
 		out.Budget = &c.Budget
 	}
@@ -207,7 +207,7 @@ func (out *cleared) clear(ctx context.Context, guard *quota.Guard, budget string
 		return at, err
 	}
 	if c := cooldownOf(before, budget); c != nil {
-		out.Lifted, out.Until, out.Reason = true, instant(c.Until), &c.Reason
+		out.Lifted, out.Until, out.Reason = true, human.Instant(c.Until), &c.Reason
 		if err := recordNote(ctx, guard, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
 			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}

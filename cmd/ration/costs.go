@@ -11,7 +11,6 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) costsCommand() *cobra.Command {
@@ -111,31 +110,19 @@ func (a *app) sources(presets []costs.UsedPreset) {
 }
 
 func (a *app) price(found costs.Explanation) error {
-	out := struct {
-		Guarded bool         `json:"guarded"`
-		Account *string      `json:"account"`
-		Method  *string      `json:"method"`
-		Units   *quota.Units `json:"units"`
-		Budgets []string     `json:"budgets"`
-	}{Guarded: found.Guarded, Budgets: []string{}}
+	var names []string
 	for _, b := range found.Budgets {
-		out.Budgets = append(out.Budgets, b.Name)
-	}
-	switch {
-	case found.Paid:
-		out.Units = new(quota.Units)
-	case found.Guarded:
-		out.Account, out.Method, out.Units = &found.Call.Account, &found.Call.Method, &found.Call.Units
+		names = append(names, b.Name)
 	}
 	switch {
 	case a.json:
-		return json.NewEncoder(a.stdout).Encode(out)
+		return json.NewEncoder(a.stdout).Encode(found)
 	case !found.Guarded:
 		a.paragraph("", "not guarded: costs.yaml names no such host, the request would pass uncharged")
 	case found.Paid:
 		fmt.Fprintln(a.stdout, "0 units: it carries on an upload that was charged when it began")
 	default:
-		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(out.Budgets, ", "), "no budget"))
+		a.paragraph("", "%s costs %s of %s, charged to: %s", found.Call.Method, human.Count(found.Call.Units, "unit"), found.Call.Account, cmp.Or(strings.Join(names, ", "), "no budget"))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
@@ -136,7 +137,7 @@ func (a *app) exit(err error) int {
 		} `json:"error"`
 	}
 	told.Error.Kind, told.Error.Message = kind, text
-	told.Error.RetryAt = instant(jobs.RetryAt(err))
+	told.Error.RetryAt = human.Instant(jobs.RetryAt(err))
 	json.NewEncoder(a.stderr).Encode(told)
 	return exit
 }
@@ -151,41 +152,6 @@ func message(err error) string {
 		text = strictyaml.Redact(text)
 	}
 	return text
-}
-
-// instant is how JSON says when: RFC 3339 in UTC, or null.
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return new(jsonTime(t))
-}
-
-// jsonTime returns a time that JSON can write: in UTC, and not after quota.MaxUnix.
-func jsonTime(t time.Time) time.Time {
-	if t.Unix() > quota.MaxUnix {
-		t = time.Unix(quota.MaxUnix, 0)
-	}
-	return t.UTC()
-}
-
-// seconds is how JSON says how long: whole seconds, rounded up.
-func seconds(d time.Duration) int64 {
-	whole := int64(d / time.Second)
-	if d%time.Second > 0 {
-		whole++
-	}
-	return whole
-}
-
-// secondsUntil is seconds from one time to another, which may be further apart
-// than a time.Duration can be.
-func secondsUntil(from, to time.Time) int64 {
-	whole := to.Unix() - from.Unix()
-	if to.Nanosecond() > from.Nanosecond() {
-		whole++
-	}
-	return whole
 }
 
 // parseTime reads the time that a flag gives: RFC 3339, from 1970 to the end of

@@ -53,7 +53,7 @@ func newKeyedStanding(k *quota.KeyBalance) (best keyedStanding, used bool) {
 	for _, b := range k.Balances {
 		if share := float64(b.Used) / float64(b.Budget.Limit); share > best.Share {
 			best = keyedStanding{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Budget.Limit,
-				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree)}
+				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: human.Instant(b.NextFree)}
 			used = true
 		}
 	}

@@ -108,8 +108,8 @@ func (r *ledgerReport) read(ctx context.Context, c *client.Client) error {
 		if err != nil {
 			return err
 		}
-		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: seconds(c.Guard().Retention(account)),
-			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: instant(log.Oldest), Newest: instant(log.Newest),
+		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: human.Seconds(c.Guard().Retention(account)),
+			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: human.Instant(log.Oldest), Newest: human.Instant(log.Newest),
 			ReconciledUnits: log.UnitDrift.Corrected, ReportedUnits: log.UnitDrift.Reported,
 			ReconciledCalls: log.CallDrift.Corrected, ReportedCalls: log.CallDrift.Reported})
 	}

@@ -248,8 +248,8 @@ func (r *logReport) lineWriter() lineWriter {
 
 // cells returns an entry as CSV.
 func (e *logged) cells() []string {
-	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, cell(e.Account), cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), cell(e.Lane), cell(e.Job), cell(e.Region)}
+	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region)}
 }
 
 // noteOf says what an entry is that is not a call.

@@ -26,7 +26,7 @@ type ledgerState struct {
 func (a *app) ledgerState() (s ledgerState) {
 	outage := a.lastOutage()
 	if outage != nil {
-		s.Down, s.Since, s.Until = outage.Down, instant(outage.Since), instant(outage.Until)
+		s.Down, s.Since, s.Until = outage.Down, human.Instant(outage.Since), human.Instant(outage.Until)
 		s.Reason, s.Granted = &outage.Reason, outage.Total
 	}
 	if a.opened != nil {

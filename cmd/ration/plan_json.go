@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
@@ -29,7 +30,7 @@ func (a *app) planJSON(p *planning) error {
 		Regions         []plan.RegionReport `json:"regions"`
 		Played          []plan.Played       `json:"played"`
 		Suggestion      *plan.Suggestion    `json:"suggestion"`
-	}{Fits: r.Fits, At: p.at, From: r.From, To: r.To, JitterS: seconds(p.in.Jitter), UnrecordedUnits: p.unrecorded,
+	}{Fits: r.Fits, At: p.at, From: r.From, To: r.To, JitterS: human.Seconds(p.in.Jitter), UnrecordedUnits: p.unrecorded,
 		Ticks: r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least, AtWorst: append([]string{}, r.AtWorst...),
 		FirstRefused: r.First, Budgets: append([]plan.BudgetReport{}, r.Budgets...), Regions: append([]plan.RegionReport{}, r.Regions...), Suggestion: p.suggestion}
 	if !p.fresh {

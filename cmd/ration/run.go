@@ -300,9 +300,9 @@ func (a *app) tellJSON(report *jobs.Report, err error) error {
 		RetryAt *time.Time  `json:"retry_at"`
 		Reason  *string     `json:"reason"`
 		Regions []region    `json:"regions"`
-	}{Outcome: string(report.Outcome), Units: report.Units, RetryAt: instant(report.RetryAt), Reason: reason(err), Regions: []region{}}
+	}{Outcome: string(report.Outcome), Units: report.Units, RetryAt: human.Instant(report.RetryAt), Reason: reason(err), Regions: []region{}}
 	for _, r := range report.Regions {
-		out.Regions = append(out.Regions, region{Region: r.Region, Tick: instant(r.Tick), Outcome: string(r.Outcome),
+		out.Regions = append(out.Regions, region{Region: r.Region, Tick: human.Instant(r.Tick), Outcome: string(r.Outcome),
 			Calls: r.Calls, Units: r.Units, Videos: r.Videos, Reason: reason(r.Err)})
 	}
 	return a.writeJSON(out)

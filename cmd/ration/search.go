@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
@@ -56,7 +57,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		return err
 	}
 	if a.json {
-		return a.searchJSON(hits)
+		return a.writeJSON(map[string]any{"hits": append([]catalog.Hit{}, hits...)})
 	}
 	if down := a.ledgerState().String(); down != "" {
 		fmt.Fprintln(a.stderr, "ration: the ledger is", down)
@@ -75,7 +76,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		for _, c := range h.Charts {
 			charts = append(charts, fmt.Sprintf("%s #%d", c.Region, c.Best))
 		}
-		t.Row(h.ID, narrow(h.Title, 60), narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
+		t.Row(h.ID, terminal.Narrow(h.Title, 60), terminal.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
 	if len(hits) > 0 {
 		t.Print()
@@ -84,55 +85,4 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		fmt.Fprintln(a.stderr, "nothing found")
 	}
 	return nil
-}
-
-// narrow cuts a text from outside to so many runes, fit for a terminal.
-func narrow(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		if q := fmt.Sprintf("%q", r); len(q) > 2 && q[1] == '\\' && r != '\'' && r != '\\' {
-			return ' '
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return s
-}
-
-func (a *app) searchJSON(hits []catalog.Hit) error {
-	type chart struct {
-		Region string    `json:"region"`
-		Best   int       `json:"best"`
-		Last   int       `json:"last"`
-		LastAt time.Time `json:"last_at"`
-	}
-	type hit struct {
-		ID        string     `json:"id"`
-		URL       string     `json:"url"`
-		Title     string     `json:"title"`
-		Channel   string     `json:"channel"`
-		Category  *string    `json:"category"`
-		Views     *int64     `json:"views"`
-		Likes     *int64     `json:"likes"`
-		Comments  *int64     `json:"comments"`
-		Published *time.Time `json:"published"`
-		FetchedAt time.Time  `json:"fetched_at"`
-		Charts    []chart    `json:"charts"`
-	}
-	out := struct {
-		Hits []hit `json:"hits"`
-	}{Hits: []hit{}}
-	for _, h := range hits {
-		one := hit{ID: h.ID, URL: h.URL(), Title: h.Title, Channel: h.ChannelTitle, Views: h.Views, Likes: h.Likes, Comments: h.Comments,
-			Published: instant(h.PublishedAt), FetchedAt: h.FetchedAt.UTC(), Charts: []chart{}}
-		if h.Category != "" {
-			one.Category = &h.Category
-		}
-		for _, c := range h.Charts {
-			one.Charts = append(one.Charts, chart{c.Region, c.Best, c.Last, c.LastAt.UTC()})
-		}
-		out.Hits = append(out.Hits, one)
-	}
-	return a.writeJSON(out)
 }

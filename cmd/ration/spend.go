@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -113,14 +114,14 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		return refusal
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
-		out.RetryAt, out.RetryAfter, out.Reason = instant(refused.RetryAt), new(secondsUntil(a.refusedAt(refused), refused.RetryAt)), new(refusal.Error())
+		out.RetryAt, out.RetryAfter, out.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(a.refusedAt(refused), refused.RetryAt)), new(refusal.Error())
 		if refused.Budget != "" {
 			out.Used, out.Remaining, out.Limit = &refused.Used, &refused.Remaining, &refused.Limit
 			out.Budget = &refused.Budget
 		}
 	} else if tightest, ok := grant.Tightest(); ok {
 		out.Used, out.Remaining, out.Limit = &tightest.Used, &tightest.Remaining, &tightest.Budget.Limit
-		out.NextFreeAt, out.Budget = instant(tightest.NextFree), &tightest.Budget.Name
+		out.NextFreeAt, out.Budget = human.Instant(tightest.NextFree), &tightest.Budget.Name
 	} else if len(guard.Covering(call)) > 0 {
 		out.Reason = new("within the allowance")
 		if why := a.ledgerState().Reason; why != nil {

@@ -83,8 +83,8 @@ type returning struct {
 
 func newStanding(b *usage.Standing) *standing {
 	s := &standing{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
-		NextFreeAt: instant(b.NextFree), NextFree: []returning{}, spenders: newSpenders(&b.Attribution), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]floor{}}
+		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: human.Seconds(b.Ahead),
+		NextFreeAt: human.Instant(b.NextFree), NextFree: []returning{}, spenders: newSpenders(&b.Attribution), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]floor{}}
 	for _, r := range b.Returns {
 		s.NextFree = append(s.NextFree, returning{r.At, r.Units})
 	}
@@ -95,7 +95,7 @@ func newStanding(b *usage.Standing) *standing {
 		s.Floors[f.Region] = floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
 	}
 	if c := b.Cooldown; c != nil {
-		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
+		s.CooldownUntil, s.CooldownReason = human.Instant(c.Until), &c.Reason
 	}
 	return s
 }

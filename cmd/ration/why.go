@@ -113,7 +113,7 @@ func (e *explanation) explain(ctx context.Context, guard *quota.Guard) error {
 		return err
 	}
 	if found.Window != (quota.Window{}) {
-		e.Window, e.Since, e.estimate = new(found.Window.String()), instant(found.Since), found.Window.Estimate()
+		e.Window, e.Since, e.estimate = new(found.Window.String()), human.Instant(found.Since), found.Window.Estimate()
 	}
 	e.Held, e.spenders, e.Short = found.Held, newSpenders(&found.Attribution), found.Short
 	e.help(found)

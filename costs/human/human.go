@@ -1,4 +1,5 @@
-// Package human writes times and durations as ration's messages and tables do.
+// Package human writes times, durations, counts and names as ration's messages,
+// tables and JSON documents do.
 package human
 
 import (

@@ -116,8 +116,8 @@ type Hit struct {
 
 // Chart is a video's performance on a region's charts within the retention.
 type Chart struct {
-	Region string
-	Best   int       // best rank; 1 is the top
-	Last   int       // latest rank
-	LastAt time.Time // time of the latest rank
+	Region string    `json:"region"`
+	Best   int       `json:"best"`    // best rank; 1 is the top
+	Last   int       `json:"last"`    // latest rank
+	LastAt time.Time `json:"last_at"` // time of the latest rank
 }

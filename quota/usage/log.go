@@ -176,14 +176,14 @@ func (s *Source) count(ctx context.Context) (n int64, err error) {
 // Total adds up the entries of an account that have the same name in a
 // dimension.
 type Total struct {
-	By      string // the dimension
-	Name    string
-	Account string
-	Units   quota.Units
-	Calls   quota.Units
-	Share   float64 // of all selected units of the account, 0 to 1
-	First   time.Time
-	Last    time.Time
+	By      string      `json:"by"`
+	Name    string      `json:"name"`
+	Account string      `json:"account"`
+	Units   quota.Units `json:"units"`
+	Calls   quota.Units `json:"calls"`
+	Share   float64     `json:"share"` // of all selected units of the account, 0 to 1
+	First   time.Time   `json:"first"`
+	Last    time.Time   `json:"last"`
 }
 
 // Totals adds up the selected entries by one of the Dimensions, largest units

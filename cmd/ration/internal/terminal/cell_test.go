@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import "testing"
 
@@ -9,8 +9,8 @@ func TestCell(t *testing.T) {
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@sum": "'@sum", " =1": "' =1", `"=1"`: `'"=1"`, "'=1": "''=1", "--": "'--",
 		"\t=1": `"\t=1"`, "\x1b[2J": `"\x1b[2J"`, "a\nb": `"a\nb"`, "\xff": `"\xff"`,
 	} {
-		if got := cell(name); got != want {
-			t.Errorf("cell(%q) = %q; want %q", name, got, want)
+		if got := Cell(name); got != want {
+			t.Errorf("Cell(%q) = %q; want %q", name, got, want)
 		}
 	}
 }

@@ -1,0 +1,42 @@
+package human
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Instant returns a time for JSON: see JSONTime. The zero time is nil.
+func Instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(JSONTime(t))
+}
+
+// JSONTime returns a time that JSON can hold: in UTC, and at most quota.MaxUnix.
+func JSONTime(t time.Time) time.Time {
+	if t.Unix() > quota.MaxUnix {
+		t = time.Unix(quota.MaxUnix, 0)
+	}
+	return t.UTC()
+}
+
+// Seconds returns a duration for JSON: in whole seconds, rounded up.
+func Seconds(d time.Duration) int64 {
+	whole := int64(d / time.Second)
+	if d%time.Second > 0 {
+		whole++
+	}
+	return whole
+}
+
+// SecondsUntil is Seconds from one time to another. They may be further apart
+// than a time.Duration can be.
+func SecondsUntil(from, to time.Time) int64 {
+	whole := to.Unix() - from.Unix()
+	if to.Nanosecond() > from.Nanosecond() {
+		whole++
+	}
+	return whole
+}
