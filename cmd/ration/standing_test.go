@@ -127,7 +127,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				start, a := standings[0], newStanding(&standings[0])
+				start, a := standings[0], usage.NewBudgetReport(&standings[0])
 				if len(a.NextFree) == 0 || a.ByLane["cron"] != start.Used {
 					t.Fatalf("%+v", a)
 				}
@@ -141,7 +141,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					for _, at := range []time.Time{r.At, printed} {
 						*clock = at
 						if back := start.Used - balance().Used; back < promised {
-							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, a.returns(start.At))
+							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, returnText(a, start.At))
 						}
 					}
 				}
@@ -152,8 +152,8 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 
 // clock0 is an instant as the column of what returns prints it.
 func clock0(at, now time.Time) string {
-	s := &standing{NextFree: []returning{{At: at, Units: 1}}}
+	s := &usage.BudgetReport{NextFree: []usage.Return{{At: at, Units: 1}}}
 	var when, rest string
-	fmt.Sscanf(s.returns(now), "+1 %s %s", &when, &rest)
+	fmt.Sscanf(returnText(s, now), "+1 %s %s", &when, &rest)
 	return when + " " + rest
 }

@@ -52,14 +52,14 @@ would find.
 }
 
 type statusReport struct {
-	At              time.Time   `json:"at"`
-	Ledger          string      `json:"ledger"`
-	LedgerExists    bool        `json:"ledger_exists"`
-	UnrecordedUnits quota.Units `json:"unrecorded_units"`
-	Budgets         []*standing `json:"budgets"`
+	At              time.Time             `json:"at"`
+	Ledger          string                `json:"ledger"`
+	LedgerExists    bool                  `json:"ledger_exists"`
+	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
+	Budgets         []*usage.BudgetReport `json:"budgets"`
 
-	Keyed    []keyedStanding `json:"keyed"`     // the fullest keyed logs of each account
-	MoreKeys []string        `json:"more_keys"` // accounts that have more keys than were looked at
+	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
+	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
 }
 
 func (a *app) status(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []keyedStanding{}, MoreKeys: []string{}}
+	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []usage.KeyReport{}, MoreKeys: []string{}}
 	err = a.withClient(table, false, func(c *client.Client) error { return report.read(ctx, c.Guard(), table.Accounts()) })
 	if errors.Is(err, errNoLedger) {
 		report.LedgerExists, err = false, nil
@@ -82,7 +82,7 @@ func (a *app) status(ctx context.Context) error {
 		return failed
 	}
 	if err != nil { // what is known is shown all the same
-		report.Budgets, report.Keyed, report.MoreKeys = []*standing{}, []keyedStanding{}, []string{}
+		report.Budgets, report.Keyed, report.MoreKeys = []*usage.BudgetReport{}, []usage.KeyReport{}, []string{}
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
@@ -94,7 +94,7 @@ func (a *app) status(ctx context.Context) error {
 // addUnspent adds the budgets of a ledger that does not exist yet.
 func (r *statusReport) addUnspent(table *costs.Table) {
 	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, newStanding(&usage.Standing{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
+		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.Standing{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
 	}
 }
 
@@ -112,9 +112,9 @@ func (r *statusReport) read(ctx context.Context, guard *quota.Guard, accounts []
 		return err
 	}
 	for i := range standings {
-		r.Budgets, r.At = append(r.Budgets, newStanding(&standings[i])), standings[i].At
+		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&standings[i])), standings[i].At
 	}
-	r.Keyed, r.MoreKeys, err = keyedLogs(ctx, guard, accounts)
+	r.Keyed, r.MoreKeys, err = usage.FullestKeys(ctx, guard, accounts, fullestKeys)
 	return err
 }
 
@@ -148,7 +148,7 @@ func (a *app) budgetTable(r *statusReport) {
 		if b.Over > 0 {
 			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
 		}
-		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, b.returns(r.At))
+		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, returnText(b, r.At))
 	}
 	t.Print()
 }
@@ -188,19 +188,19 @@ func aheadText(account string, ahead time.Duration) string {
 
 // spenderTable shows who spent the budgets.
 func (a *app) spenderTable(r *statusReport) {
-	if !slices.ContainsFunc(r.Budgets, func(b *standing) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
+	if !slices.ContainsFunc(r.Budgets, func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
 		return
 	}
 	fmt.Fprintln(a.stdout)
 	t := a.table("budget", "by", "who spent it")
 	for _, b := range r.Budgets {
 		name := b.Name
-		b.rows(8, func(by, who string) {
+		eachDimension(&b.Attribution, 8, func(by, who string) {
 			t.Row(name, by, who)
 			name = ""
 		})
 		if len(b.Floors) > 0 {
-			t.Row(name, "floor", b.floors())
+			t.Row(name, "floor", floorText(b))
 		}
 	}
 	t.Print()

@@ -37,7 +37,7 @@ type explanation struct {
 	Window  *string     `json:"window"`
 	Since   *time.Time  `json:"since"` // of the window at that time
 	Held    quota.Units `json:"held"`  // what the ledger holds of it now
-	spenders
+	usage.Attribution
 	Short  quota.Units  `json:"short"`
 	Limit  *quota.Units `json:"limit_needed"`
 	Helped []string     `json:"would_have_helped"`
@@ -54,7 +54,7 @@ func (a *app) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := &explanation{At: a.now().UTC(), Refusal: kept, spenders: newSpenders(&usage.Attribution{}), Helped: []string{}}
+	e := &explanation{At: a.now().UTC(), Refusal: kept, Attribution: usage.Attribution{}.NotNil(), Helped: []string{}}
 	if kept == nil {
 		if a.json {
 			return a.writeJSON(e)
@@ -115,7 +115,7 @@ func (e *explanation) explain(ctx context.Context, guard *quota.Guard) error {
 	if found.Window != (quota.Window{}) {
 		e.Window, e.Since, e.estimate = new(found.Window.String()), human.Instant(found.Since), found.Window.Estimate()
 	}
-	e.Held, e.spenders, e.Short = found.Held, newSpenders(&found.Attribution), found.Short
+	e.Held, e.Attribution, e.Short = found.Held, found.Attribution.NotNil(), found.Short
 	e.help(found)
 	return nil
 }
@@ -204,7 +204,7 @@ func (a *app) whyText(e *explanation) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s, its window of %s then: %s%s, by", human.Name(*r.Budget), *e.Window, human.Amount(e.Held, r.Measure), part)
 		t := a.table("", "who had spent it")
-		e.rows(5, func(by, who string) { t.Row(by, who) })
+		eachDimension(&e.Attribution, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")

@@ -21,8 +21,8 @@ type Standing struct {
 
 // Return says that Units more have become free by At than by the Return before.
 type Return struct {
-	At    time.Time
-	Units quota.Units
+	At    time.Time   `json:"at"`
+	Units quota.Units `json:"units"`
 }
 
 // maxReturns is the most returns that are listed. Units that become free within

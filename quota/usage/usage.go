@@ -20,10 +20,20 @@ func name(s string) string { return cmp.Or(s, Unattributed) }
 // Attribution breaks an amount down by method, region, lane and job. Each map
 // adds up to the whole amount.
 type Attribution struct {
-	ByMethod map[string]quota.Units
-	ByRegion map[string]quota.Units
-	ByLane   map[string]quota.Units
-	ByJob    map[string]quota.Units
+	ByMethod map[string]quota.Units `json:"by_method"`
+	ByRegion map[string]quota.Units `json:"by_region"`
+	ByLane   map[string]quota.Units `json:"by_lane"`
+	ByJob    map[string]quota.Units `json:"by_job"`
+}
+
+// NotNil returns the attribution with empty maps in place of nil, for JSON.
+func (a Attribution) NotNil() Attribution {
+	for _, sums := range []*map[string]quota.Units{&a.ByMethod, &a.ByRegion, &a.ByLane, &a.ByJob} {
+		if *sums == nil {
+			*sums = map[string]quota.Units{}
+		}
+	}
+	return a
 }
 
 // add adds an amount to each of the maps.

@@ -1,0 +1,65 @@
+package usage
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// BudgetReport is a Standing for JSON. Times are in UTC and at most quota.MaxUnix; no
+// slice or map is nil.
+type BudgetReport struct {
+	Account        string      `json:"account"`
+	Name           string      `json:"name"`
+	Limit          quota.Units `json:"limit"`
+	Used           quota.Units `json:"used"`
+	Remaining      quota.Units `json:"remaining"`
+	Window         string      `json:"window"`
+	Measure        string      `json:"measure"`
+	Estimate       bool        `json:"estimate"`
+	Over           quota.Units `json:"estimate_error"` // of an estimate: how much more the window may really hold
+	NextFreeAt     *time.Time  `json:"next_free_at"`
+	NextFree       []Return    `json:"next_free"`
+	CooldownUntil  *time.Time  `json:"cooldown_until"`
+	CooldownReason *string     `json:"cooldown_reason"`
+	Attribution
+	Reconciled quota.Units      `json:"reconciled_units"` // of what is used, in its measure: found missing by an operator
+	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers
+	Floors     map[string]Floor `json:"floors"`           // by region
+	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+}
+
+// Floor is what a budget keeps for a region.
+type Floor struct {
+	Floor quota.Units `json:"floor"`
+	Used  quota.Units `json:"used"`
+	Kept  quota.Units `json:"kept"` // of the floor, not used yet
+}
+
+// NewBudgetReport returns a standing for JSON.
+func NewBudgetReport(b *Standing) *BudgetReport {
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
+		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: int64((b.Ahead + time.Second - 1) / time.Second),
+		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
+	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
+		s.Floors[region] = Floor{Floor: units, Kept: units}
+	}
+	for _, f := range b.Floors {
+		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
+	}
+	if c := b.Cooldown; c != nil {
+		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
+	}
+	return s
+}
+
+// instant returns a time for JSON, or nil for the zero time.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	if t.Unix() > quota.MaxUnix {
+		t = time.Unix(quota.MaxUnix, 0)
+	}
+	return new(t.UTC())
+}
