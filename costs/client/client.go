@@ -1,5 +1,5 @@
-// Package client opens everything that a costs.yaml names and returns an
-// http.RoundTripper that is guarded by it.
+// Package client opens everything that a costs.yaml names and returns it as an
+// http.RoundTripper.
 //
 //	c, err := client.Open("costs.yaml", nil)
 //	if err != nil {
@@ -10,36 +10,36 @@
 //
 // The Client prices each request, charges it to the shared ledger, falls back
 // to when_ledger_down while the ledger cannot be reached, and applies what the
-// upstream's answers say about its quota. Command ration is built on this
-// package, so a program and the commands that use the same costs.yaml, state
-// folder and environment share one ledger.
+// upstream's answers say about its quota. Command ration uses this package too,
+// so a program and the commands share one ledger if they have the same
+// costs.yaml, state folder and environment.
 //
 // # Environment
 //
-// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in
-// costs.yaml, else the file ration.db in the state folder. Passwords for Redis
-// come from RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from
-// the files named by these variables with _FILE appended; an address that
-// holds a password is an error. The state folder is Options.State, else the one
-// that [StateFolder] returns.
+// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in costs.yaml,
+// else the file ration.db in the state folder. Passwords for Redis come from
+// RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from the files
+// named by these variables with _FILE appended; a password in an address is an
+// error. The state folder is Options.State, else the one that [StateFolder]
+// returns.
 //
-// Everything else that command ration reads from its environment or its
-// command line is its own: the folder of the configuration files
-// (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and the API key.
+// The other variables of command ration do not apply here: the folder of the
+// configuration files (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and
+// the API key.
 //
 // # Files
 //
-// The state folder and these files in it are made when they are first needed,
-// readable by their owner only:
+// The state folder and these files in it are created when they are first
+// needed, readable by their owner only:
 //
 //	ration.db, ration.db-*  the ledger, if no other is named
 //	allowance/              what this host sent while the ledger was down
-//	ledger-down.json        since when the ledger is down, for other processes
+//	ledger-down.json        the current outage of the ledger, for other processes
 //	ledger.json             the ledger that was last used here
 //	last-refusal.json       the last refusal, which ration why explains
 //
-// A ledger that is named explicitly must be in a folder that exists, because a
-// typo would otherwise begin a second, empty ledger.
+// A SQLite ledger that is named must be in a folder that exists. Otherwise a
+// typo would create a second, empty ledger.
 package client
 
 import (
@@ -55,41 +55,41 @@ import (
 	"github.com/ration-dev/ration/quota/allowance"
 )
 
-// Options are for Open and New; nil is the default.
+// Options are the options of Open and New. The zero value is the default.
 type Options struct {
 	// Ledger is the address of the ledger: sqlite:FILE, redis://HOST:PORT/DB or
-	// another scheme of package redisledger. "" is the one that the environment
-	// or costs.yaml names.
+	// another scheme of package redisledger. "" means the one that the
+	// environment or costs.yaml names.
 	Ledger string
 	// MustExist makes a SQLite ledger that does not exist an error,
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
-	// State is the state folder. "" is the one that StateFolder returns. Without
-	// either, nothing is sent while the ledger is down.
+	// State is the state folder. "" means the one that StateFolder returns. If
+	// there is neither, nothing is sent while the ledger is down.
 	State string
 
-	// Base sends the requests; nil is http.DefaultTransport.
+	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
 	// MaxWait is the longest wait of one request for its units; 0 never waits.
 	MaxWait time.Duration
 
-	// Report is called with what no call returns: what quota.Transport.Report
-	// is called with and, with a zero Call, an *OutageError or an
-	// *EmptyLedgerError. It may be called from another goroutine. nil logs a
-	// warning with the default slog.Logger.
+	// Report is called with errors that no method returns: those passed to
+	// quota.Transport.Report and, with a zero Call, an *OutageError or an
+	// *EmptyLedgerError. It may be called from another goroutine. nil logs
+	// warnings to slog.Default.
 	Report func(quota.Call, error)
-	// Conceal is called with each password before it is used, so that a program
-	// can keep it out of its output. nil is not called.
+	// Conceal is called with each password before it is used, so that the
+	// program can keep it out of its output. nil disables the callback.
 	Conceal func(secret string)
-	// Redact returns what an upstream said without secrets, such as a key that
-	// it repeats, before it is written to the state folder. It must be safe for
-	// concurrent use. nil returns it unchanged.
+	// Redact removes secrets, such as an API key, from an upstream's text
+	// before it is written to the state folder. It must be safe for concurrent
+	// use. nil leaves the text unchanged.
 	Redact func(text string) string
 
-	// Getenv returns a variable of the environment; nil is os.Getenv.
+	// Getenv returns an environment variable; nil means os.Getenv.
 	Getenv func(string) string
-	// Now is a clock for tests of the ledger, the allowance and feedback. nil is
-	// the ledger's own clock and time.Now.
+	// Now is a test's clock for the ledger, the allowance and feedback. nil
+	// means the ledger's own clock, and time.Now.
 	Now func() time.Time
 }
 
@@ -103,8 +103,8 @@ func (o *Options) withDefaults() (filled Options) {
 	return filled
 }
 
-// Client is an http.RoundTripper that is guarded by a costs.yaml. It is safe
-// for concurrent use.
+// Client is an http.RoundTripper that prices, charges and sends requests as a
+// costs.yaml says. It is safe for concurrent use.
 type Client struct {
 	table     *costs.Table
 	options   Options // with its defaults filled in
@@ -120,12 +120,13 @@ type Client struct {
 	transport *transport
 }
 
-// Open reads the costs.yaml at path and opens what it names. In addition to
-// what New does, it reports an *EmptyLedgerError if CheckMove returns one.
+// Open reads the costs.yaml at path and opens what it names. Unlike New, it
+// also calls CheckMove and reports an *EmptyLedgerError.
 //
-// Mistakes in the file are a *strictyaml.Error with all of them, and other
-// mistakes in the configuration a *ConfigError or a quota.ErrLedgerConfig. A
-// Redis that is down is not an error; its calls are.
+// Open returns a *strictyaml.Error with all mistakes in the file, or a
+// *ConfigError or a quota.ErrLedgerConfig for other mistakes in the
+// configuration. A Redis server that is down is not an error of Open, but of
+// the requests.
 func Open(path string, o *Options) (*Client, error) {
 	table, err := costs.Load(path)
 	if err != nil {
@@ -141,8 +142,8 @@ func Open(path string, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// New opens what table names, for a program that has loaded or changed its
-// table itself. Its errors are those of Open.
+// New opens what table names, for a program that loads or changes its table
+// itself. It returns the errors of Open.
 func New(table *costs.Table, o *Options) (*Client, error) {
 	c := &Client{table: table, options: o.withDefaults()}
 	address, state, err := c.options.locate(table)
@@ -170,8 +171,8 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// newAllowance returns inner with the allowance of table. It is counted in the
-// state folder; without one nothing is allowed.
+// newAllowance wraps inner with the allowance of table. Grants are counted in
+// the state folder; without one, none are made.
 func newAllowance(inner quota.Ledger, table *costs.Table, state string, now func() time.Time) *allowance.Ledger {
 	o := &allowance.Options{Now: now}
 	if state != "" {
@@ -181,7 +182,7 @@ func newAllowance(inner quota.Ledger, table *costs.Table, state string, now func
 }
 
 // RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
-// A refusal is recorded in the state folder, for ration why.
+// It records a refusal in the state folder, for ration why.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.transport.RoundTrip(req)
 }
@@ -189,10 +190,10 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the idle connections of Options.Base.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 
-// NewTransport returns a further RoundTripper on the same ledger, with waits
-// and retries of its own. set may change any field of its quota.Transport before
-// it is used; Guard, Price, Feedback, Report, Base and MaxWait are those of
-// the Client. A nil set changes nothing.
+// NewTransport returns another RoundTripper on the same ledger, with its own
+// limits for waits and retries. set may change any field of its
+// quota.Transport; Guard, Price, Feedback, Report, Base and MaxWait are preset
+// from the Client. A nil set changes nothing.
 func (c *Client) NewTransport(set func(*quota.Transport)) http.RoundTripper {
 	return c.newTransport(set)
 }
@@ -206,7 +207,7 @@ func (c *Client) newTransport(set func(*quota.Transport)) *transport {
 	return &transport{t, c}
 }
 
-// transport records what it is refused.
+// transport records its refusals.
 type transport struct {
 	*quota.Transport
 	client *Client
@@ -237,12 +238,12 @@ func (c *Client) LedgerName() string { return c.name }
 // State returns the state folder, or "" where there is none.
 func (c *Client) State() string { return c.state }
 
-// Unrecorded returns the units that all processes of this host sent within the
-// allowance in the last 24 hours, and that the ledger does not hold. It may be
+// Unrecorded returns the units that all processes of this host have sent within
+// the allowance in the last 24 hours. The ledger does not hold them. It may be
 // called after Close.
 func (c *Client) Unrecorded() (quota.Units, error) { return unrecorded(c.allowance, c.table) }
 
-// Unrecorded is Client.Unrecorded for a ledger that cannot be opened.
+// Unrecorded is Client.Unrecorded without opening the ledger.
 func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
 	options := o.withDefaults()
 	state, err := options.stateFolder()
@@ -263,15 +264,14 @@ func unrecorded(l *allowance.Ledger, table *costs.Table) (sum quota.Units, err e
 	return sum, nil
 }
 
-// closeTime bounds how long Close waits.
-const closeTime = 5 * time.Second
+// closeTimeout is the longest time that Close waits.
+const closeTimeout = 5 * time.Second
 
-// Close waits until what the upstream's answers said about the quota has
-// reached the ledger, at most five seconds, and closes the ledger. Requests
-// still in flight may fail, and their answers are not applied. It does not close
-// the idle connections of Base.
+// Close waits, for at most five seconds, until the upstreams' answers so far
+// are recorded, and closes the ledger. Requests in flight may fail, and their
+// answers are not applied. Close does not close the idle connections of Base.
 func (c *Client) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	c.guard.Drain(ctx)
 	c.refusals.flush(c)

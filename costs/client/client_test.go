@@ -64,9 +64,9 @@ func get(c *client.Client, method string) error {
 	return err
 }
 
-// TestRefusalsOfAProgramAreRecorded: a refusal that a program's request meets is
-// kept for ration why, and of many within a second the last one when the Client is
-// closed.
+// TestRefusalsOfAProgramAreRecorded: a refusal that a program's request meets
+// is kept for ration why, and of many within a second the last one when the
+// Client is closed.
 func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	s := newStand(t, "")
 	c := s.open()
@@ -147,7 +147,8 @@ func TestLedgerByEnvironment(t *testing.T) {
 	}
 }
 
-// TestEmptyLedgerReported opens another, empty ledger with the same state folder.
+// TestEmptyLedgerReported opens another, empty ledger with the same state
+// folder.
 func TestEmptyLedgerReported(t *testing.T) {
 	s := newStand(t, "")
 	if err := get(s.open(), "get"); err != nil {
@@ -169,9 +170,9 @@ func TestEmptyLedgerReported(t *testing.T) {
 	}
 }
 
-// TestDeadRedis has a ledger that cannot be reached: what when_ledger_down allows
-// goes out, the outage is reported, and other calls fail. The password comes from a
-// file, and the program hears of it.
+// TestDeadRedis has a ledger that cannot be reached: what when_ledger_down
+// allows goes out, the outage is reported, and other calls fail. The password
+// comes from a file, and the program hears of it.
 func TestDeadRedis(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"

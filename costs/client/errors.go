@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// ConfigError is a mistake in the configuration outside costs.yaml, such as an
-// address of an unknown kind or a folder that does not exist. It says what to
-// change.
+// ConfigError is a mistake in the configuration outside costs.yaml, such as a
+// ledger address with an unknown scheme or a folder that does not exist. Its
+// text says what to change.
 type ConfigError struct{ Err error }
 
 // Error returns the text of Err.
@@ -23,9 +23,9 @@ func configError(format string, args ...any) error {
 	return &ConfigError{fmt.Errorf(format, args...)}
 }
 
-// EmptyLedgerError says that the ledger is empty and that another one was used
-// with the same state folder before, so that what was spent there does not
-// count any more.
+// EmptyLedgerError says that the ledger is empty and another one was used
+// before with the same state folder. What was spent on that one no longer
+// counts.
 type EmptyLedgerError struct {
 	Ledger string // as LedgerName returns it
 	Before string // the ledger used before
@@ -37,22 +37,22 @@ func (e *EmptyLedgerError) Error() string {
 		e.Ledger, e.Before)
 }
 
-// OutageError says that the ledger cannot be asked, or could not be and is
-// back. It is reported at the first call that finds the ledger down, at the
-// first that is granted without it, and when the ledger answers again.
+// OutageError says that the ledger is down, or is back after an outage. It is
+// reported at the first call that finds the ledger down, at the first call that
+// is granted without it, and when the ledger answers again.
 type OutageError struct {
 	Ledger string
 	Down   bool
-	Since  time.Time // as far as any process with the state folder knows
-	Until  time.Time // when this Client found the ledger back; zero while it is down
+	Since  time.Time // when any process with this state folder first found it down
+	Until  time.Time // when this Client found it back; zero while it is down
 	Reason string
 
-	// Units is how much this Client has granted without the ledger in this
-	// outage, and Total in all outages.
+	// Units is what this Client has granted without the ledger in this outage,
+	// Total what it has in all outages.
 	Units, Total quota.Units
 }
 
-// Error says since when the ledger is down and why, or that it is back.
+// Error says that the ledger is down, since when and why, or that it is back.
 func (e *OutageError) Error() string {
 	if e.Down {
 		return fmt.Sprintf("the ledger %s is down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them",

@@ -15,7 +15,8 @@ import (
 )
 
 // The preset for GitHub's REST API guards go-github. What an answer says about
-// the limit counts too: here other programs have spent 1,679 of the hour's calls.
+// the limit counts too: here other programs have spent 1,679 of the hour's
+// calls.
 func Example_goGithub() {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\npreset: github-rest\naccount: my-app\n"))
 	if err != nil {

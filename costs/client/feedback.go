@@ -10,8 +10,8 @@ import (
 )
 
 // newFeedback returns a quota.Transport.Feedback that reads each upstream's
-// answers in its own dialect. Of several upstreams that share an account it
-// takes the one whose host answered.
+// answers in its own dialect. If several upstreams share an account, the host
+// of the answer decides.
 func newFeedback(table *costs.Table, now func() time.Time) (func(quota.Call, *http.Response) quota.Verdict, error) {
 	upstreams, budgets := table.Upstreams(), table.Budgets()
 	readers := make([]func(quota.Call, *http.Response) quota.Verdict, len(upstreams))
@@ -26,7 +26,7 @@ func newFeedback(table *costs.Table, now func() time.Time) (func(quota.Call, *ht
 		}
 	}
 	return func(call quota.Call, resp *http.Response) quota.Verdict {
-		var answered string // the upstream whose host it is
+		var answered string // the name of the upstream whose host answered
 		if resp.Request != nil && resp.Request.URL != nil {
 			if u := table.UpstreamOf(resp.Request.URL); u != nil {
 				answered = u.Name

@@ -20,8 +20,8 @@ import (
 )
 
 // LedgerName returns the address of the ledger that New would open, without
-// secrets and without opening it. Two names differ if the ledgers may. It is ""
-// if no ledger is named and there is no state folder.
+// secrets. It does not open the ledger. Names of different ledgers differ. The
+// name is "" if no ledger is named and there is no state folder.
 func LedgerName(table *costs.Table, o *Options) string {
 	options := o.withDefaults()
 	address, _, err := options.locate(table)
@@ -31,7 +31,8 @@ func LedgerName(table *costs.Table, o *Options) string {
 	return nameOf(address)
 }
 
-// nameOf returns an address without secrets, and a file by its whole path.
+// nameOf returns an address without secrets, and with an absolute path for a
+// file.
 func nameOf(address string) string {
 	if rest, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		path, _, _ := strings.Cut(rest, "?")
@@ -50,8 +51,8 @@ func nameOf(address string) string {
 	return shown
 }
 
-// locate returns the address of the ledger and the state folder, which is ""
-// if there is none and the ledger does not need it.
+// locate returns the address of the ledger and the state folder. state is "" if
+// there is no state folder and the ledger does not need one.
 func (o *Options) locate(table *costs.Table) (address, state string, err error) {
 	state, err = o.stateFolder()
 	address = cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER"), table.Ledger())
@@ -98,7 +99,8 @@ func opened[L quota.Ledger](l L, err error) (quota.Ledger, error) {
 	return l, nil
 }
 
-// schemeAdvice says what to write instead of an address with an unknown scheme.
+// schemeAdvice returns what to write instead of an address with an unknown
+// scheme.
 func schemeAdvice(address string) string {
 	scheme, _, found := strings.Cut(address, ":")
 	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {
@@ -114,8 +116,8 @@ func schemeAdvice(address string) string {
 	}
 }
 
-// parseSQLite returns the file and the durability that an address names behind
-// its scheme.
+// parseSQLite returns the file and the durability in the part of an address
+// after sqlite:.
 func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 	path, parameters, _ := strings.Cut(rest, "?")
 	switch parameters {
@@ -140,9 +142,9 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 	return path, sync, nil
 }
 
-// checkFolder refuses a ledger in a folder that does not exist, probably a
-// typo: it would be a second, empty ledger. Only the state folder and those
-// above it are made.
+// checkFolder returns an error if the folder of a ledger does not exist. That
+// is probably a typo, which would create a second, empty ledger. Only the state
+// folder and its parents are created.
 func checkFolder(path, state string) error {
 	folder, separator := filepath.Dir(path), string(filepath.Separator)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
@@ -156,12 +158,12 @@ func checkFolder(path, state string) error {
 	return configError("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
 }
 
-// openRedis opens a Redis. It refuses a password in the address: any user of the
-// host can read a command line.
+// openRedis opens a ledger in Redis. It rejects a password in the address,
+// because any user of the host can read a command line.
 func (o *Options) openRedis(address string) (name string, l quota.Ledger, err error) {
 	shown, secret := redisledger.Redact(address)
 	if secret {
-		return "", nil, configError("ledger %s: a password does not belong into its address; put it into %s, or name a file with %[2]s_FILE", shown, passwordVariable)
+		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, passwordVariable)
 	}
 	options := &redisledger.Options{Now: o.Now}
 	if options.Password, err = o.secret(passwordVariable); err != nil {
@@ -176,8 +178,8 @@ func (o *Options) openRedis(address string) (name string, l quota.Ledger, err er
 	return nameOf(address), l, err
 }
 
-// Inspect returns what is wrong with the settings of a ledger in Redis, and
-// nothing for another ledger.
+// Inspect returns findings about the settings of a ledger in Redis, and none
+// for another ledger.
 func (c *Client) Inspect(ctx context.Context) ([]redisledger.Finding, error) {
 	if l, ok := c.inner.(*redisledger.Ledger); ok {
 		return l.Inspect(ctx)

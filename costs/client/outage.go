@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// outages tracks whether the ledger can be asked and what was granted without
-// it, and reports it. A file in the state folder, the mark, says it to other
+// outages tracks whether the ledger is down and what was granted without it,
+// and reports both. A file in the state folder, the mark, tells other
 // processes. It is safe for concurrent use.
 type outages struct {
 	ledger string
@@ -24,7 +24,7 @@ type outages struct {
 	report func(error)
 
 	mu    sync.Mutex
-	asked bool        // the ledger has answered, or failed to
+	asked bool        // whether the ledger has answered, or failed to, at least once
 	last  OutageError // Since is zero before the first outage
 }
 
@@ -38,13 +38,14 @@ type outageMark struct {
 
 const outageFile = "ledger-down.json"
 
-// maxStateFile is the most that is read of a small file in the state folder, in
-// bytes.
+// maxStateFile is the most bytes that are read of a small file in the state
+// folder.
 const maxStateFile = 64 << 10
 
-// Outage returns the present outage of the ledger or the last one, and nil when
-// none is known. Before the Client has asked the ledger it returns what another
-// process with the same state folder found. It may be called after Close.
+// Outage returns the current outage of the ledger or else the last one, or nil
+// if none is known. Until the Client has used the ledger, it returns what
+// another process with the same state folder found. It may be called after
+// Close.
 func (c *Client) Outage() *OutageError {
 	o := c.outages
 	o.mu.Lock()
@@ -62,7 +63,7 @@ func (c *Client) Outage() *OutageError {
 }
 
 // LastOutage returns the outage that a process with this state folder found
-// last, and nil when the ledger has answered since.
+// last, or nil if the ledger has answered since.
 func LastOutage(state string) *OutageError {
 	if known, ok := readMark(filepath.Join(state, outageFile)); ok {
 		return known.outage()
@@ -82,7 +83,7 @@ func readMark(path string) (mark outageMark, ok bool) {
 	return mark, err == nil && json.Unmarshal(text, &mark) == nil && mark.Ledger != ""
 }
 
-// failed records that the ledger could not be asked.
+// failed records that the ledger could not be reached.
 func (o *outages) failed(err error) {
 	o.mu.Lock()
 	begun := o.begin(outageReason(err))
@@ -132,8 +133,8 @@ func (o *outages) answered() {
 	}
 }
 
-// begin begins an outage and reports whether it did: one may hold already. The
-// caller has locked o.
+// begin begins an outage, unless one is in progress, and reports whether it
+// did. The caller has locked o.
 func (o *outages) begin(reason string) bool {
 	o.asked = true
 	if o.last.Down {
@@ -148,8 +149,8 @@ func (o *outages) begin(reason string) bool {
 	return true
 }
 
-// writeMark writes the mark if there is a state folder. Without it other
-// processes learn of the outage when they meet it.
+// writeMark writes the mark if there is a state folder. It is best effort:
+// other processes can also find the outage themselves.
 func (o *outages) writeMark() {
 	if o.mark == "" {
 		return
@@ -160,8 +161,8 @@ func (o *outages) writeMark() {
 	}
 }
 
-// outageReason returns why the ledger could not be asked, without the words
-// that an OutageError says anyway.
+// outageReason returns why the ledger could not be reached, without the words
+// that an OutageError adds anyway.
 func outageReason(err error) string {
 	text := err.Error()
 	if cut := strings.LastIndex(text, quota.ErrLedgerDown.Error()+": "); cut >= 0 {
@@ -171,29 +172,30 @@ func outageReason(err error) string {
 	return text
 }
 
-// underAllowance observes each time that the ledger itself is asked.
+// underAllowance wraps the ledger itself and observes how it answers.
 type underAllowance struct {
 	quota.Ledger
 	outages *outages
 }
 
-// overAllowance observes what is granted without the ledger.
+// overAllowance wraps the allowance and observes what is granted without the
+// ledger.
 type overAllowance struct {
 	quota.Ledger
 	outages *outages
 }
 
-// probe records whether the ledger itself answered one spend. It travels in the
-// context from overAllowance to underAllowance.
-type probe struct{ answered bool }
+// spendTrace records whether the ledger itself answered a spend. It travels in
+// the context from overAllowance to underAllowance.
+type spendTrace struct{ answered bool }
 
-type probeKey struct{}
+type spendTraceKey struct{}
 
 // Spend implements quota.Ledger.
 func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	p := &probe{}
-	answers, err := l.Ledger.Spend(context.WithValue(ctx, probeKey{}, p), batch)
-	if err != nil || p.answered {
+	trace := &spendTrace{}
+	answers, err := l.Ledger.Spend(context.WithValue(ctx, spendTraceKey{}, trace), batch)
+	if err != nil || trace.answered {
 		return answers, err
 	}
 	for i := range answers {
@@ -207,8 +209,8 @@ func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 // Spend implements quota.Ledger.
 func (l *underAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers, err := l.Ledger.Spend(ctx, batch)
-	if p, ok := ctx.Value(probeKey{}).(*probe); ok && err == nil {
-		p.answered = true
+	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
+		trace.answered = true
 	}
 	return answers, l.observe(err)
 }
@@ -219,8 +221,8 @@ func (l *underAllowance) Standings(ctx context.Context, account, key string, cha
 	return standings, l.observe(err)
 }
 
-// observe records how the ledger answered. To an error about a missing password
-// it adds where passwords come from.
+// observe records how the ledger answered, and returns its error. It adds where
+// passwords come from to an error about a missing password.
 func (l *underAllowance) observe(err error) error {
 	switch {
 	case err == nil:
@@ -233,8 +235,8 @@ func (l *underAllowance) observe(err error) error {
 	return err
 }
 
-// wantsPassword reports whether a Redis refused a command for want of a
-// password. Without one it also refuses to read a long command.
+// wantsPassword reports whether Redis refused a command because the password is
+// missing or wrong. Without one it also refuses to read a long command.
 func wantsPassword(text string) bool {
 	return strings.Contains(text, "NOAUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "Protocol error: unauthenticated")
 }

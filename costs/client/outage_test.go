@@ -30,10 +30,10 @@ func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	return l.Ledger.Spend(ctx, batch)
 }
 
-// TestDeadLedgerInvisible: calls that were granted without the ledger used to be
-// reported as if nothing had happened. An outage is reported when it begins,
-// at its first granted call and when it ends; the mark in the state folder keeps
-// its beginning for other processes.
+// TestDeadLedgerInvisible: calls that were granted without the ledger used to
+// be reported as if nothing had happened. An outage is reported when it begins,
+// at its first granted call and when it ends; the mark in the state folder
+// keeps its beginning for other processes.
 func TestDeadLedgerInvisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

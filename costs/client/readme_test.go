@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestReadmeSample follows the README: its commands make a new module depend on a
-// clone, and its Go sample compiles there. The sample is ExampleOpen, which runs.
+// TestReadmeSample follows the README: its commands make a new module depend on
+// a clone, and its Go sample compiles there. The sample is ExampleOpen, which
+// runs.
 func TestReadmeSample(t *testing.T) {
 	readme := read(t, filepath.Join(clone, "README.md"))
 	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]

@@ -16,7 +16,7 @@ import (
 
 const refusalFile = "last-refusal.json"
 
-// Refusal is the last refusal, as the state folder holds it. Ledgers do not
+// Refusal is a refusal as it is stored in the state folder. Ledgers do not
 // record refusals.
 type Refusal struct {
 	At        time.Time   `json:"at"` // by the ledger's clock
@@ -24,13 +24,13 @@ type Refusal struct {
 	Account   string      `json:"account"`
 	Budget    *string     `json:"budget"` // null: a cooldown of the whole account
 	Method    string      `json:"method"`
-	Region    string      `json:"region"` // like Job and Lane "-" if the call had none
+	Region    string      `json:"region"` // "-" if the call had none, as for Job and Lane
 	Job       string      `json:"job"`
 	Lane      string      `json:"lane"`
 	Reason    string      `json:"reason"`
 	Detail    *string     `json:"detail"`
 	Measure   string      `json:"measure"`
-	Units     quota.Units `json:"units"` // what the call costs; 0: not known
+	Units     quota.Units `json:"units"` // the cost of the call; 0 if unknown
 	Needed    quota.Units `json:"needed"`
 	Remaining quota.Units `json:"remaining"`
 	Kept      quota.Units `json:"kept"`
@@ -39,8 +39,8 @@ type Refusal struct {
 	Message   string      `json:"message"`
 }
 
-// RefusedError returns the refusal as the guard gave it, without what the state
-// folder does not hold: what was used, and whether the log was ahead.
+// RefusedError returns the refusal as the guard returned it, except for Used
+// and Ahead, which are not stored.
 func (r *Refusal) RefusedError() *quota.RefusedError {
 	named := func(s string) string {
 		if s == "-" {
@@ -64,9 +64,9 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 }
 
 // RecordRefusal writes the *quota.RefusedError in err to the state folder, for
-// ration why, and does nothing if there is none. RoundTrip does so by itself,
-// at most once a second and the last time when the Client is closed. A state
-// folder that cannot be written to is ignored.
+// ration why. It is a no-op if err holds none or the folder cannot be written.
+// RoundTrip records its refusals itself, at most once a second and when the
+// Client is closed.
 func (c *Client) RecordRefusal(err error) {
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		c.refusals.mu.Lock()
@@ -75,8 +75,8 @@ func (c *Client) RecordRefusal(err error) {
 	}
 }
 
-// LastRefusal returns the refusal that was recorded last in a state folder, and
-// nil if there is none. A file that cannot be read is a *ConfigError.
+// LastRefusal returns the last refusal in a state folder, or nil if there is
+// none. It returns a *ConfigError if the file cannot be read.
 func LastRefusal(state string) (*Refusal, error) {
 	path := filepath.Join(state, refusalFile)
 	text, err := privatefile.ReadFile(path, maxStateFile)
@@ -90,7 +90,7 @@ func LastRefusal(state string) (*Refusal, error) {
 	err = json.Unmarshal(text, r)
 	whole := r.Account != "" && r.Method != "" && (r.Budget != nil || r.Reason == string(quota.ReasonCooldown))
 	if err != nil || !whole {
-		return nil, configError("%s is no refusal as ration keeps it; remove it", path)
+		return nil, configError("%s is malformed; remove it", path)
 	}
 	return r, nil
 }
@@ -106,7 +106,8 @@ type refusals struct {
 // be refused a million times a second.
 const writePause = time.Second
 
-// record writes a refusal, or keeps it for later.
+// record writes the refusal in err, or keeps it pending until writePause is
+// over.
 func (r *refusals) record(c *Client, err error) {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok {
@@ -121,7 +122,7 @@ func (r *refusals) record(c *Client, err error) {
 	r.write(c, refused)
 }
 
-// flush writes what record kept.
+// flush writes the pending refusal, if any.
 func (r *refusals) flush(c *Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,9 +162,9 @@ func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Ref
 	return refusal
 }
 
-// RefusedAt returns when a call was refused by the ledger's clock. If that is
-// further from RetryAt than a time.Duration can say, it is the time of now; nil
-// is time.Now.
+// RefusedAt returns when a call was refused, on the ledger's clock. If RetryAt
+// is further away than a time.Duration can express, it returns now() instead; a
+// nil now means time.Now.
 func RefusedAt(r *quota.RefusedError, now func() time.Time) time.Time {
 	if r.RetryAfter < math.MaxInt64 {
 		return r.RetryAt.Add(-r.RetryAfter)
@@ -174,8 +175,8 @@ func RefusedAt(r *quota.RefusedError, now func() time.Time) time.Time {
 	return now()
 }
 
-// jsonTime returns t in UTC, and at most quota.MaxUnix, the last second that
-// JSON can write.
+// jsonTime returns t in UTC, limited to quota.MaxUnix, which is the last second
+// that JSON can represent.
 func jsonTime(t time.Time) time.Time {
 	if t.Unix() > quota.MaxUnix {
 		return time.Unix(quota.MaxUnix, 0).UTC()

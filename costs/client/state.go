@@ -11,16 +11,17 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// The variables that passwords for Redis come from.
+// The environment variables with passwords for Redis.
 const (
 	passwordVariable         = "RATION_REDIS_PASSWORD"
 	sentinelPasswordVariable = "RATION_REDIS_SENTINEL_PASSWORD"
 )
 
-// StateFolder returns the state folder that an environment names, without
-// making it: RATION_STATE, else the first of STATE_DIRECTORY, which systemd
-// sets, else ration in LOCALAPPDATA (on Windows), XDG_STATE_HOME or
-// HOME/.local/state. It returns a *ConfigError if there is none of these.
+// StateFolder returns the state folder that the environment names, without
+// creating it: RATION_STATE, else the first folder in STATE_DIRECTORY (which
+// systemd sets), else the folder ration in LOCALAPPDATA (on Windows),
+// XDG_STATE_HOME or HOME/.local/state. If none is set, it returns a
+// *ConfigError.
 func StateFolder(getenv func(string) string) (string, error) {
 	if dir := getenv("RATION_STATE"); dir != "" {
 		return dir, nil
@@ -37,7 +38,7 @@ func StateFolder(getenv func(string) string) (string, error) {
 	if home := getenv("HOME"); home != "" {
 		return filepath.Join(home, ".local", "state", "ration"), nil
 	}
-	return "", configError("no state folder: there is no HOME here; name one with --state or RATION_STATE")
+	return "", configError("no state folder: HOME is not set; name a folder with --state or RATION_STATE")
 }
 
 func (o *Options) stateFolder() (string, error) {
@@ -47,8 +48,8 @@ func (o *Options) stateFolder() (string, error) {
 	return StateFolder(o.Getenv)
 }
 
-// secret returns the password that a variable holds, or the file that variable
-// with _FILE appended names.
+// secret returns the password in a variable, or in the file that the variable
+// with _FILE appended names. It returns "" if there is none.
 func (o *Options) secret(variable string) (string, error) {
 	secret := o.Getenv(variable)
 	if file := o.Getenv(variable + "_FILE"); secret == "" && file != "" {
@@ -72,11 +73,11 @@ type lastLedger struct {
 	Ledger string `json:"ledger"`
 }
 
-// CheckMove returns an *EmptyLedgerError if CheckMove was last called with
-// another ledger on this state folder and the present ledger is empty, and
-// remembers the present one, making the state folder. It returns nil if the
-// ledger cannot be asked, and then remembers nothing, so that a later call finds
-// out.
+// CheckMove returns an *EmptyLedgerError if the ledger is empty and the last
+// call of CheckMove with this state folder was for another ledger. It then
+// remembers the ledger in the state folder, which it creates if needed. If the
+// ledger cannot be reached, it returns nil and remembers nothing, so that a
+// later call can tell.
 func (c *Client) CheckMove(ctx context.Context) error {
 	if c.state == "" {
 		return nil
@@ -84,7 +85,7 @@ func (c *Client) CheckMove(ctx context.Context) error {
 	path := filepath.Join(c.state, ledgerFile)
 	var last lastLedger
 	if text, err := privatefile.ReadFile(path, maxStateFile); err == nil {
-		_ = json.Unmarshal(text, &last) // a malformed file says nothing
+		_ = json.Unmarshal(text, &last) // a malformed file is ignored
 	}
 	if last.Ledger == c.name {
 		return nil
@@ -98,7 +99,7 @@ func (c *Client) CheckMove(ctx context.Context) error {
 	}
 	text, err := json.Marshal(lastLedger{c.name})
 	if err == nil && privatefile.MkdirAll(c.state) == nil {
-		_ = privatefile.Replace(path, append(text, '\n'), false) // else it warns again
+		_ = privatefile.Replace(path, append(text, '\n'), false) // best effort: without it the warning is repeated
 	}
 	if empty {
 		return &EmptyLedgerError{Ledger: c.name, Before: last.Ledger}
