@@ -38,9 +38,9 @@ func stop5(_ quota.Call, r *http.Response) quota.Verdict {
 	return quota.Verdict{}
 }
 
-// TestAShortStopIsPaidForByEveryCaller has 16 callers of two processes, which
+// TestShortCooldownIsPaidForByEveryCaller has 16 callers of two processes, which
 // each try again as often as they may, meet an upstream that says stop.
-func TestAShortStopIsPaidForByEveryCaller(t *testing.T) {
+func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		lasts   time.Duration
@@ -90,9 +90,9 @@ func TestAShortStopIsPaidForByEveryCaller(t *testing.T) {
 	}
 }
 
-// TestAStopOfOneBudgetHoldsNoOtherCalls: while a probe of one budget is under
+// TestCooldownOfABudgetSparesOtherCalls: while a probe of one budget is under
 // way, calls that it does not cover go on, and so do those that may not wait.
-func TestAStopOfOneBudgetHoldsNoOtherCalls(t *testing.T) {
+func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		search := quota.Budget{Account: account, Name: "search", Limit: 100, Window: quota.Sliding(time.Hour), Methods: []string{"search"}}
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour), search)
@@ -147,9 +147,9 @@ func TestAStopOfOneBudgetHoldsNoOtherCalls(t *testing.T) {
 	})
 }
 
-// TestAProbeThatFailsLetsTheNextGo: a probe whose call fails or is cancelled
+// TestFailedTrialLetsTheNextGo: a probe whose call fails or is cancelled
 // does not keep the others waiting.
-func TestAProbeThatFailsLetsTheNextGo(t *testing.T) {
+func TestFailedTrialLetsTheNextGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 		calls := 0
@@ -179,8 +179,8 @@ func TestAProbeThatFailsLetsTheNextGo(t *testing.T) {
 	})
 }
 
-// TestStopsGrowOnlyWhenRepeated looks at how long cooldowns become.
-func TestStopsGrowOnlyWhenRepeated(t *testing.T) {
+// TestCooldownsGrowOnlyWhenRepeated looks at how long cooldowns become.
+func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
 		verdict := quota.Verdict{}

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestCorrectOneAtATime lets one correction wait for another's end.
-func TestCorrectOneAtATime(t *testing.T) {
+// TestCorrectionsExcludeEachOther lets one correction wait for another's end.
+func TestCorrectionsExcludeEachOther(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
@@ -54,9 +54,9 @@ func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error)
 	return answers, nil
 }
 
-// TestACorrectionWithoutItsClaimIsNotDone: a caller whose claim was refused
+// TestCorrectionRunsWithoutItsLock: a caller whose claim was refused
 // must not take the correction for entered.
-func TestACorrectionWithoutItsClaimIsNotDone(t *testing.T) {
+func TestCorrectionRunsWithoutItsLock(t *testing.T) {
 	guard, err := quota.NewGuard(refusing{memledger.Open(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestADaysOthersThrottleAMinutesBudget: what others spent all day counts for
+// TestDailyExternalUsageThrottlesAMinuteBudget: what others spent all day counts for
 // the budgets that it belongs to, and for no other.
-func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
+func TestDailyExternalUsageThrottlesAMinuteBudget(t *testing.T) {
 	of := func(name string, window quota.Window, change func(*quota.Budget)) quota.Budget {
 		b := quota.Budget{Account: account, Name: name, Limit: 2000, Window: window}
 		if change != nil {
@@ -63,9 +63,9 @@ func TestADaysOthersThrottleAMinutesBudget(t *testing.T) {
 	}
 }
 
-// TestCoveragesAreSharedWhereTheyCan: only budgets whose others may be noted,
+// TestCoveragesAreShared: only budgets whose others may be noted,
 // and that this one does not count, make a coverage of its own.
-func TestCoveragesAreSharedWhereTheyCan(t *testing.T) {
+func TestCoveragesAreShared(t *testing.T) {
 	minute := budget("minute", 10, time.Minute)
 	lane, region, calls, theirs := budget("a", 10, 24*time.Hour), budget("b", 10, 24*time.Hour), budget("c", 10, 24*time.Hour), budget("d", 10, 24*time.Hour)
 	lane.Lanes, region.Regions, calls.Measure, theirs.Account = []string{"cron"}, []string{"IN"}, quota.Calls, "another"

@@ -41,8 +41,8 @@ func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, 
 	}
 }
 
-// TestLeftOnlyLowers plays an upstream that somebody else spends on too.
-func TestLeftOnlyLowers(t *testing.T) {
+// TestExternalUsageNeverRaisesABudget plays an upstream that somebody else spends on too.
+func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls := budget("other", 1000, time.Hour)
 	calls.Measure = quota.Calls
@@ -67,9 +67,9 @@ func TestLeftOnlyLowers(t *testing.T) {
 	}
 }
 
-// TestLeftOfCalls does so with a budget that counts calls: those that are
+// TestExternalUsageOfCalls does so with a budget that counts calls: those that are
 // entered cost no unit, and are one entry.
-func TestLeftOfCalls(t *testing.T) {
+func TestExternalUsageOfCalls(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls, units := budget("day", 1000, time.Hour), budget("units", 100_000, time.Hour)
 	calls.Measure = quota.Calls
@@ -86,9 +86,9 @@ func TestLeftOfCalls(t *testing.T) {
 	}
 }
 
-// TestLeftIsEnteredOnce lets many guards, as of many processes, see the same
+// TestExternalUsageIsRecordedOnce lets many guards, as of many processes, see the same
 // difference at the same time.
-func TestLeftIsEnteredOnce(t *testing.T) {
+func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) func() quota.Ledger{
 		"memory": func(*testing.T) func() quota.Ledger {
 			l := memledger.Open(nil)
@@ -164,10 +164,10 @@ func TestLeftIsEnteredOnce(t *testing.T) {
 	}
 }
 
-// TestLeftBetweenDays: around a day's boundary the upstream may still speak of
+// TestExternalUsageAtADayBoundary: around a day's boundary the upstream may still speak of
 // the day that ends, and what is entered there would count into the next one
 // too.
-func TestLeftBetweenDays(t *testing.T) {
+func TestExternalUsageAtADayBoundary(t *testing.T) {
 	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)
 	day.Window = quota.Daily(time.UTC)
@@ -215,10 +215,10 @@ func (s *slowStandings) Standings(ctx context.Context, account, key string, char
 	return s.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestWhatIsLeftHoldsUpTheCaller: answers return while the ledger is still
+// TestExternalUsageDelaysTheCaller: answers return while the ledger is still
 // asked what they mean, one note at a time is in progress, and the last answer
 // is what counts.
-func TestWhatIsLeftHoldsUpTheCaller(t *testing.T) {
+func TestExternalUsageDelaysTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10_000, 24*time.Hour)}, nil)
@@ -295,8 +295,8 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// TestWhatIsLeftIsAskedAgain: an answer that was entered holds for a minute.
-func TestWhatIsLeftIsAskedAgain(t *testing.T) {
+// TestExternalUsageIsCheckedAgain: an answer that was entered holds for a minute.
+func TestExternalUsageIsCheckedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("hour", 1000, time.Hour))
 		client, _ := answering(guard, 10, quota.Verdict{LeftOf: "hour", Left: 500})
@@ -318,9 +318,9 @@ func TestWhatIsLeftIsAskedAgain(t *testing.T) {
 	})
 }
 
-// TestOneNoteMustDo: thousands of others' calls are one entry, and cost a few
+// TestExternalUsageIsOneNote: thousands of others' calls are one entry, and cost a few
 // round trips of the ledger.
-func TestOneNoteMustDo(t *testing.T) {
+func TestExternalUsageIsOneNote(t *testing.T) {
 	calls := budget("calls", 5000, time.Hour)
 	calls.Measure = quota.Calls
 	ledger := memledger.Open(nil)
@@ -344,9 +344,9 @@ func TestOneNoteMustDo(t *testing.T) {
 	}
 }
 
-// TestAgreementCostsOneLook: when the ledger agrees, nothing is written, and
+// TestAgreementReadsTheLedgerOnce: when the ledger agrees, nothing is written, and
 // when nothing is left, all of the rest is.
-func TestAgreementCostsOneLook(t *testing.T) {
+func TestAgreementReadsTheLedgerOnce(t *testing.T) {
 	for left, want := range map[quota.Units]struct {
 		asked int
 		used  quota.Units

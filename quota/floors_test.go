@@ -112,9 +112,9 @@ func TestFloorsOfAGuard(t *testing.T) {
 	spend("US", 200, "<nil>")
 }
 
-// TestRefusalsOfRegionsAreRememberedApart: what one region is refused says
+// TestRefusalsAreCachedPerRegion: what one region is refused says
 // nothing of another, and what a region gives back ends it.
-func TestRefusalsOfRegionsAreRememberedApart(t *testing.T) {
+func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &counting{Ledger: memledger.Open(nil)}
 		day := budget("day", 10, time.Minute)

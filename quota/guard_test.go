@@ -146,9 +146,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestTheLongestLabelsAreCalls: MaxLabel and MaxUnits are within bounds, and
+// TestLongestLabelsAreAccepted: MaxLabel and MaxUnits are within bounds, and
 // one more is not.
-func TestTheLongestLabelsAreCalls(t *testing.T) {
+func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
 	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
 	if err := longest.Check(account); err != nil {
@@ -169,9 +169,9 @@ func TestTheLongestLabelsAreCalls(t *testing.T) {
 	}
 }
 
-// TestARefusalBehindAWrongClockPromisesNoTime: RetryAt does not hold while the
+// TestRefusalByAWrongClockGivesNoTime: RetryAt does not hold while the
 // newest entry is stamped ahead.
-func TestARefusalBehindAWrongClockPromisesNoTime(t *testing.T) {
+func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 	refused := quota.RefusedError{Budget: "day", Method: "m", Limit: 10, Needed: 1, Ahead: 48 * time.Hour}
 	const want = "day has 0 of 10 units left, m needs 1; its newest entry is stamped 48h ahead of the ledger's clock; correct the clock, then: ration ledger restamp"
 	if got := refused.Error(); got != want {
@@ -213,9 +213,9 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 	}
 }
 
-// TestNotesAreNoCalls enters what an operator did, and what was missing, into
+// TestNotesAreNotCalls enters what an operator did, and what was missing, into
 // a log whose budgets are spent.
-func TestNotesAreNoCalls(t *testing.T) {
+func TestNotesAreNotCalls(t *testing.T) {
 	calls := budget("calls", 1, time.Hour)
 	calls.Measure = quota.Calls
 	ledger := memledger.Open(nil)
@@ -249,9 +249,9 @@ func TestNotesAreNoCalls(t *testing.T) {
 	}
 }
 
-// TestRecordGoesThroughCooldowns: what has happened is entered, whatever the
+// TestRecordIgnoresCooldowns: what has happened is entered, whatever the
 // budgets and cooldowns say, for the caller of the context.
-func TestRecordGoesThroughCooldowns(t *testing.T) {
+func TestRecordIgnoresCooldowns(t *testing.T) {
 	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
 	if err != nil {
@@ -290,10 +290,10 @@ func TestRecordGoesThroughCooldowns(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayWhoseCallItWas: a refusal carries the cost and the caller of
+// TestRefusalsNameTheCaller: a refusal carries the cost and the caller of
 // the call it refused, also when the guard remembers it from another job's
 // call.
-func TestRefusalsSayWhoseCallItWas(t *testing.T) {
+func TestRefusalsNameTheCaller(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {
 		t.Fatal(err)

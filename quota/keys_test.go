@@ -44,9 +44,9 @@ func TestFullestKeys(t *testing.T) {
 	}
 }
 
-// TestOneGlitchOfTheClockFreezesABudget: a wrong clock that was corrected is
+// TestClockGlitchFreezesABudget: a wrong clock that was corrected is
 // said, and one call repairs the account's log and those of its keys.
-func TestOneGlitchOfTheClockFreezesABudget(t *testing.T) {
+func TestClockGlitchFreezesABudget(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 10, 24*time.Hour))
@@ -72,9 +72,9 @@ func TestOneGlitchOfTheClockFreezesABudget(t *testing.T) {
 	}
 }
 
-// TestGrantSaysWhatIsLeft: what spend --json and response headers show needs no
+// TestGrantBalances: what spend --json and response headers show needs no
 // second look at the ledger.
-func TestGrantSaysWhatIsLeft(t *testing.T) {
+func TestGrantBalances(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	search := quota.Budget{Account: account, Name: "search", Limit: 50, Window: quota.Sliding(time.Minute), Methods: []string{"search"}}

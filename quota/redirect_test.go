@@ -43,8 +43,8 @@ func guardedHosts(hosts string) func(*http.Request) (quota.Call, error) {
 	}
 }
 
-// TestARedirectCarriesTheCallersHeaders follows chains of redirects.
-func TestARedirectCarriesTheCallersHeaders(t *testing.T) {
+// TestRedirectForwardsCredentials follows chains of redirects.
+func TestRedirectForwardsCredentials(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		chain string
@@ -123,9 +123,9 @@ func TestARedirectCarriesTheCallersHeaders(t *testing.T) {
 	}
 }
 
-// TestRedirectWithoutItsOrigin: a base that does not say which request an
+// TestRedirectWithoutOrigin: a base that does not say which request an
 // answer is to may not hide where a redirect comes from.
-func TestRedirectWithoutItsOrigin(t *testing.T) {
+func TestRedirectWithoutOrigin(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))
 	transport := &quota.Transport{Guard: guard, Price: priced(1)}

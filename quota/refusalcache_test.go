@@ -24,7 +24,7 @@ func (c *counting) Spend(ctx context.Context, b *quota.Batch) ([]quota.Answer, e
 
 func (c *counting) RealTime() bool { return true }
 
-func TestRefusalsAreRemembered(t *testing.T) {
+func TestRefusalCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &counting{Ledger: memledger.Open(nil)}
 		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Minute)}, nil)
@@ -69,9 +69,9 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	})
 }
 
-// TestARememberedRefusalOutlivesItsCooldown: what an operator sets or lifts
+// TestCachedRefusalOutlivesItsCooldown: what an operator sets or lifts
 // holds for the next call of the same process, not a second later.
-func TestARememberedRefusalOutlivesItsCooldown(t *testing.T) {
+func TestCachedRefusalOutlivesItsCooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 10, time.Hour))
 		refused := func(units quota.Units) quota.Reason {

@@ -111,9 +111,9 @@ func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	}
 }
 
-// TestARetryThatNobodyTimedPanics: without an After, the pauses are of 100, 200
+// TestRetryWithoutADelayPanics: without an After, the pauses are of 100, 200
 // and 400 ms, each half as long at least and half as long again at most.
-func TestARetryThatNobodyTimedPanics(t *testing.T) {
+func TestRetryWithoutADelayPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, time.Hour))
 		var sent []time.Time

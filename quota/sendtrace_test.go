@@ -25,8 +25,8 @@ func (u unwrapping) Unwrap() http.RoundTripper { return u.RoundTripper }
 // opaque is a base that says nothing about itself.
 type opaque struct{ http.RoundTripper }
 
-// TestTransportRefundsOnlyWhatNeverLeft fails requests at each stage.
-func TestTransportRefundsOnlyWhatNeverLeft(t *testing.T) {
+// TestTransportRefundsOnlyUnsentRequests fails requests at each stage.
+func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	secure := httptest.NewUnstartedServer(nil) // with a certificate that no client trusts

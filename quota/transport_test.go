@@ -123,7 +123,7 @@ func TestTransportChargesEveryHop(t *testing.T) {
 	}
 }
 
-func TestTransportHeedsFeedback(t *testing.T) {
+func TestTransportAppliesFeedback(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 250, time.Hour), budget("other", 250, time.Hour))
 	verdicts := map[string]quota.Verdict{

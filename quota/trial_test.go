@@ -97,9 +97,9 @@ func getStatus(client *http.Client) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestAShortStopIsPaidForByEveryProcess has processes of three callers each
+// TestShortCooldownIsPaidForByEveryProcess has processes of three callers each
 // meet the cooldown of an upstream that never stops saying stop.
-func TestAShortStopIsPaidForByEveryProcess(t *testing.T) {
+func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	for _, processes := range []int{1, 2, 6, 12} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			t.Parallel()
@@ -138,9 +138,9 @@ func TestAShortStopIsPaidForByEveryProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesStayStoppedWhenTheUpstreamRecovers: once a probe finds that the
+// TestProcessesStayPausedAfterTheUpstreamRecovers: once a probe finds that the
 // stop is over, the calls of all processes are sent.
-func TestProcessesStayStoppedWhenTheUpstreamRecovers(t *testing.T) {
+func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 	t.Parallel()
 	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
 		var stops, fine atomic.Int32
@@ -186,9 +186,9 @@ func (b behind) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return b.Ledger.Spend(ctx, batch)
 }
 
-// TestAProcessThatDiesWhileItProbesHoldsTheOthers: the others wait for its
+// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait for its
 // claim to lapse, and no longer.
-func TestAProcessThatDiesWhileItProbesHoldsTheOthers(t *testing.T) {
+func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
@@ -232,9 +232,9 @@ func TestAProcessThatDiesWhileItProbesHoldsTheOthers(t *testing.T) {
 	}
 }
 
-// TestAProbeThatTheBudgetRefusesIsSent: a probe is a call like any other, and
+// TestRefusedTrialIsSent: a probe is a call like any other, and
 // the end of a stop is no room in a budget.
-func TestAProbeThatTheBudgetRefusesIsSent(t *testing.T) {
+func TestRefusedTrialIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0
 		base := statusTripper(func(*http.Request) int { hits++; return http.StatusTooManyRequests })
@@ -248,9 +248,9 @@ func TestAProbeThatTheBudgetRefusesIsSent(t *testing.T) {
 	})
 }
 
-// TestACallThatCannotWaitForAProbeIsSent: a call whose wait ends before another
+// TestCallIsSentWithoutWaitingForATrial: a call whose wait ends before another
 // process's probe has its answer is refused.
-func TestACallThatCannotWaitForAProbeIsSent(t *testing.T) {
+func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
 		probing, answered := make(chan struct{}), make(chan struct{})

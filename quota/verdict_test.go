@@ -80,9 +80,9 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 	}
 }
 
-// TestALimitThatDiffersIsNotSaid reports an upstream's limit that is far from a
+// TestDifferentLimitIsNotReported reports an upstream's limit that is far from a
 // budget's, once a process.
-func TestALimitThatDiffersIsNotSaid(t *testing.T) {
+func TestDifferentLimitIsNotReported(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 2400, 24*time.Hour), budget("other", 5000, 24*time.Hour))
 	for _, c := range []struct {
 		verdict quota.Verdict
@@ -136,8 +136,8 @@ func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	}
 }
 
-// TestCooldownsSayWhoAsked looks at what others are told.
-func TestCooldownsSayWhoAsked(t *testing.T) {
+// TestCooldownsNameTheCaller looks at what others are told.
+func TestCooldownsNameTheCaller(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, c := range []struct {
 		caller       quota.Caller

@@ -145,10 +145,10 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	}
 }
 
-// TestReconcileOfBudgetsThatOverlap draws budgets, calls and what a console
+// TestReconcileOverlappingBudgets draws budgets, calls and what a console
 // counted of them, with calls that went around the ledger. Given together, all
 // budgets must hold what the console says.
-func TestReconcileOfBudgetsThatOverlap(t *testing.T) {
+func TestReconcileOverlappingBudgets(t *testing.T) {
 	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
 		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
 	rapid.Check(t, func(d *rapid.T) {
@@ -220,8 +220,8 @@ func (s *stand) mustHold(d *rapid.T, want map[string]quota.Units) {
 	}
 }
 
-// TestReconcileThatCannotBe: numbers that contradict each other change nothing.
-func TestReconcileThatCannotBe(t *testing.T) {
+// TestReconcileRejectsContradictions: numbers that contradict each other change nothing.
+func TestReconcileRejectsContradictions(t *testing.T) {
 	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
 	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})
 	if !rejected(err) || !strings.Contains(err.Error(), "cannot hold these numbers together") {
@@ -235,9 +235,9 @@ func rejected(err error) bool {
 	return ok
 }
 
-// TestNothingIsEnteredBetweenDays: within the margins of a boundary a
+// TestReconcileAtABoundary: within the margins of a boundary a
 // correction would count into both days.
-func TestNothingIsEnteredBetweenDays(t *testing.T) {
+func TestReconcileAtABoundary(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window
 		at     string

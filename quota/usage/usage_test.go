@@ -152,9 +152,9 @@ func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quo
 	}
 }
 
-// TestReturnsOfARareCallAreNotReadFor: to find when the few searches of a long
+// TestReturnsOfARareCallReadTheLog: to find when the few searches of a long
 // log return, status read all of it.
-func TestReturnsOfARareCallAreNotReadFor(t *testing.T) {
+func TestReturnsOfARareCallReadTheLog(t *testing.T) {
 	now := noon.Add(-23 * time.Hour)
 	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
 	budget := quota.Budget{Account: "p", Name: "search", Limit: 100, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search"}}
@@ -183,9 +183,9 @@ func TestReturnsOfARareCallAreNotReadFor(t *testing.T) {
 	}
 }
 
-// TestLinesOfSeveralAccountsAreInTheOrderOfTime: and the newest first in the
+// TestLinesOfSeveralAccountsAreOrdered: and the newest first in the
 // reverse of that order.
-func TestLinesOfSeveralAccountsAreInTheOrderOfTime(t *testing.T) {
+func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		s := newStand(t)
 		var all []string

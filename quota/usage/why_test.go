@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestWhyOfAnEstimate: what a counter held before counts in part, so it is not
+// TestExplainEstimate: what a counter held before counts in part, so it is not
 // what the limit fell short of.
-func TestWhyOfAnEstimate(t *testing.T) {
+func TestExplainEstimate(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window
 		short  quota.Units
@@ -22,9 +22,9 @@ func TestWhyOfAnEstimate(t *testing.T) {
 	}
 }
 
-// TestWhyNamesFloorsThatMatter checks that floors are named only for a call
+// TestExplainFloors checks that floors are named only for a call
 // that would fit without them.
-func TestWhyNamesFloorsThatMatter(t *testing.T) {
+func TestExplainFloors(t *testing.T) {
 	for _, c := range []struct {
 		held quota.Units
 		want bool
