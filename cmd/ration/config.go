@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/ration-dev/ration/costs"
@@ -16,67 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// configFile returns the path of a configuration file. Both come from one
-// folder: the one that was named, else the first of the usual ones that holds
-// either; prices of one place do not fit the regions of another.
+// configFile returns the path of a configuration file.
 func (a *app) configFile(name string) (string, error) {
-	folders := []string{a.env(a.configDir, "RATION_CONFIG")}
-	if folders[0] == "" {
-		folders[0] = "."
-		if dir := a.xdg("XDG_CONFIG_HOME", ".config"); dir != "" {
-			folders = append(folders, filepath.Join(dir, "ration"))
-		}
-	}
-	other := "costs.yaml"
-	if name == other {
-		other = "regions.yaml"
-	}
-	for i, folder := range folders {
-		path := filepath.Join(folder, name)
-		if _, err := os.Lstat(path); err == nil {
-			if err := privatefile.Check(path, filepath.Join(folder, other)); err != nil { // both, to say it once
-				return "", &configError{err}
-			}
-			return path, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return "", &configError{fmt.Errorf("%w; make it readable, or name another folder with --config", err)}
-		}
-		if _, err := os.Lstat(filepath.Join(folder, other)); err == nil {
-			return "", &configError{&missingFile{name: name, folders: folders[:i+1], other: other}}
-		}
-	}
-	return "", &configError{&missingFile{name: name, folders: folders}}
-}
-
-// missingFile says that a configuration file is in none of the folders looked
-// at; the last of them holds the other file, if that is named.
-type missingFile struct {
-	name    string
-	folders []string
-	other   string
-}
-
-func (e *missingFile) Error() string {
-	return fmt.Sprintf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", e.name, e.where())
-}
-
-func (e *missingFile) where() string {
-	where := strings.Join(e.folders, " or ")
-	if e.other == "" {
-		return where
-	}
-	return fmt.Sprintf("%s (%s is in %s, and both come from one folder)", where, e.other, e.folders[len(e.folders)-1])
-}
-
-// xdg returns a folder of the XDG base directories, or "" without a home.
-func (a *app) xdg(variable, below string) string {
-	if dir := a.getenv(variable); filepath.IsAbs(dir) {
-		return dir
-	}
-	if home := a.getenv("HOME"); home != "" {
-		return filepath.Join(home, below)
-	}
-	return ""
+	return client.ConfigFile(name, a.env(a.configDir, "RATION_CONFIG"), a.getenv)
 }
 
 // prices loads costs.yaml, and makes an --endpoint priced as the upstream's own.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -251,7 +252,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
-	secondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
+	durationflag.SecondsVar(flags, &length, "for", "how long: 30s, 10m, 1d")
 	flags.StringVar(&until, "until", "", "end at this `time` (RFC 3339); reset means the upstream's next reset")
 	flags.StringVar(&reason, "reason", "set by hand", "the `reason` that refusals give")
 	return cmd

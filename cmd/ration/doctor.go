@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/doctor"
 	"github.com/ration-dev/ration/costs/human"
 )
@@ -134,8 +135,8 @@ func (a *app) wholePath(name string) string {
 func (a *app) examineRegions(c *doctor.Checkup, table *costs.Table) bool {
 	var regions []string
 	config, err := a.regions(table)
-	if missing, ok := errors.AsType[*missingFile](err); ok {
-		c.Add(doctor.Note, "", "no %s in %s: run, serve and plan need one", missing.name, missing.where())
+	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
+		c.Add(doctor.Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
 		for _, b := range table.Budgets() { // nothing to hold these against
 			regions = slices.AppendSeq(append(regions, b.Regions...), maps.Keys(b.Floor))
 		}

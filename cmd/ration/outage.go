@@ -5,30 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota"
 )
 
-// ledgerState is how JSON documents say whether the ledger can be asked.
-type ledgerState struct {
-	Down       bool         `json:"down"`
-	Since      *time.Time   `json:"since"`
-	Until      *time.Time   `json:"until"` // when this process found it back
-	Reason     *string      `json:"reason"`
-	Granted    quota.Units  `json:"granted_units"`    // by this process, without it
-	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours; null: not known
-}
-
 // ledgerState returns what is known of the ledger, asked or not.
-func (a *app) ledgerState() (s ledgerState) {
-	outage := a.lastOutage()
-	if outage != nil {
-		s.Down, s.Since, s.Until = outage.Down, human.Instant(outage.Since), human.Instant(outage.Until)
-		s.Reason, s.Granted = &outage.Reason, outage.Total
-	}
+func (a *app) ledgerState() (s client.LedgerState) {
+	s = client.NewLedgerState(a.lastOutage())
 	if a.opened != nil {
 		if units, err := a.unrecorded(); err == nil {
 			s.Unrecorded = &units
@@ -52,22 +36,6 @@ func (a *app) lastOutage() *client.OutageError {
 		return nil
 	}
 	return outage
-}
-
-// String says for people that the ledger is, or was, down, and is empty when
-// there is nothing to say.
-func (s ledgerState) String() string {
-	if s.Since == nil {
-		return ""
-	}
-	text := fmt.Sprintf("down since %s: %s", human.Time(*s.Since), *s.Reason)
-	if !s.Down && s.Until != nil {
-		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
-	}
-	if s.Granted > 0 {
-		text += fmt.Sprintf("; %s went out without it, and no budget shows them", human.Count(s.Granted, "unit"))
-	}
-	return text
 }
 
 // writeJSON prints a document, with the state of the ledger as its last key.

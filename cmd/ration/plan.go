@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -55,7 +56,7 @@ that is in progress now, and does not repeat ticks before the start.
 	flags.StringVar(&f.from, "from", "", "start at this `time` (RFC 3339; default now); ticks before it are not simulated")
 	flags.StringVar(&f.at, "at", "", "use this `time` as now (RFC 3339)")
 	f.jitter = 5 * time.Minute
-	secondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
+	durationflag.SecondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
 	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with small changes")
 	return cmd

@@ -86,22 +86,6 @@ func parseReadings(args []string, used int64, given bool) ([]reconcile.Reading, 
 	return readings, nil
 }
 
-// correction is what a reconciliation did to one budget.
-type correction struct {
-	target quota.Units
-
-	Account string      `json:"account"`
-	Budget  string      `json:"budget"`
-	Measure string      `json:"measure"`
-	Limit   quota.Units `json:"limit"`
-	Before  quota.Units `json:"used_before"`
-	Used    quota.Units `json:"used"`
-	Left    quota.Units `json:"remaining"`
-	Entered quota.Units `json:"entered"`
-	Lowered quota.Units `json:"lowered"`
-	Also    []string    `json:"also_charged"` // budgets not named that the corrections of its measure raised
-}
-
 // accountOf returns the account of the budgets that are read, which must be one.
 func accountOf(table *costs.Table, readings []reconcile.Reading, flag string) (account string, err error) {
 	for i, r := range readings {
@@ -133,44 +117,36 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 	if err != nil {
 		return err
 	}
-	all := make([]*correction, len(results))
-	for i, r := range results {
-		b := &r.Balance.Budget
-		all[i] = &correction{target: r.Target, Account: account, Budget: b.Name, Measure: b.Measure.String(), Limit: b.Limit, Before: r.Before,
-			Used: r.Balance.Used, Left: r.Balance.Remaining, Entered: r.Entered, Lowered: r.Lowered, Also: r.Also}
-	}
-	return a.printCorrections(all)
-}
-
-func (a *app) printCorrections(all []*correction) error {
 	switch {
-	case a.json && len(all) == 1:
-		return a.writeJSON(all[0])
+	case a.json && len(results) == 1:
+		return a.writeJSON(results[0])
 	case a.json:
-		return a.writeJSON(map[string]any{"account": all[0].Account, "budgets": all})
+		return a.writeJSON(map[string]any{"account": account, "budgets": results})
 	}
-	for _, c := range all {
-		fmt.Fprintln(a.stdout, c.told())
+	for i := range results {
+		fmt.Fprintln(a.stdout, resultText(&results[i]))
 	}
 	return nil
 }
 
-// told is the correction for people.
-func (c *correction) told() string {
-	left := fmt.Sprintf("; it has %d of %d used, %d left", c.Used, c.Limit, c.Left)
+// resultText says in one line what a reconciliation did to one budget.
+func resultText(r *reconcile.Result) string {
+	b := &r.Balance
+	name, measure := human.Name(b.Budget.Name), b.Budget.Measure.String()
+	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Budget.Limit, b.Remaining)
 	switch {
-	case c.Entered > 0:
+	case r.Entered > 0:
 		also := ""
-		if len(c.Also) > 0 {
-			also = "; they count for " + human.Name(strings.Join(c.Also, ", ")) + " too"
+		if len(r.Also) > 0 {
+			also = "; they count for " + human.Name(strings.Join(r.Also, ", ")) + " too"
 		}
-		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", human.Name(c.Budget), c.Before, c.Measure, c.Entered, left, also)
-	case c.Lowered > 0 && c.Lowered < c.Before-c.target:
-		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", human.Name(c.Budget), c.Before, c.Measure, c.Lowered, quota.MaxSettle, left)
-	case c.Lowered > 0:
-		return fmt.Sprintf("%s had %d %s: %d were taken off%s", human.Name(c.Budget), c.Before, c.Measure, c.Lowered, left)
-	case c.target < c.Before:
-		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", human.Name(c.Budget), c.Before, c.Measure, quota.MaxSettle, left)
+		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", name, r.Before, measure, r.Entered, left, also)
+	case r.Lowered > 0 && r.Lowered < r.Before-r.Target:
+		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", name, r.Before, measure, r.Lowered, quota.MaxSettle, left)
+	case r.Lowered > 0:
+		return fmt.Sprintf("%s had %d %s: %d were taken off%s", name, r.Before, measure, r.Lowered, left)
+	case r.Target < r.Before:
+		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", name, r.Before, measure, quota.MaxSettle, left)
 	}
-	return fmt.Sprintf("%s agrees: %d %s%s", human.Name(c.Budget), c.Before, c.Measure, left)
+	return fmt.Sprintf("%s agrees: %d %s%s", name, r.Before, measure, left)
 }

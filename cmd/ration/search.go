@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs/catalog"
 )
@@ -37,7 +38,7 @@ in the local catalogue, best match first. It makes no call and costs no units.
 		},
 	}
 	cmd.Flags().StringVar(&q.Region, "region", "", "only videos found by this region's passes")
-	durationVar(cmd.Flags(), &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
+	durationflag.Var(cmd.Flags(), &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
 	cmd.Flags().IntVar(&q.Limit, "limit", 20, "return at most this many hits")
 	return cmd
 }

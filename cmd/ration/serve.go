@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -60,8 +61,8 @@ Once started, it exits only with 0.`,
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	f.jitter, f.grace = 30*time.Second, 10*time.Second
-	secondsVar(flags, &f.jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
-	secondsVar(flags, &f.grace, "grace", "how long to wait for pages in flight when stopping")
+	durationflag.SecondsVar(flags, &f.jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
+	durationflag.SecondsVar(flags, &f.grace, "grace", "how long to wait for pages in flight when stopping")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
@@ -51,7 +52,7 @@ what may be sent.
 	}
 	flags := cmd.Flags()
 	flags.Int64Var(&f.units, "units", 0, "what the call costs (default: its cost in costs.yaml)")
-	secondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
+	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
 	flags.StringVar(&f.caller.Region, "region", "", "the region that the call is for")
 	flags.StringVar(&f.caller.Job, "job", "", "the job that makes the call")
 	flags.StringVar(&f.caller.Lane, "lane", quota.LaneManual, "the lane of the call: cron, backfill, manual, or another that costs.yaml names")

@@ -1,4 +1,5 @@
-package main
+// Package durationflag defines flags that take durations as costs.yaml does.
+package durationflag
 
 import (
 	"time"
@@ -32,13 +33,13 @@ func (f durationFlag) String() string {
 
 func (f durationFlag) Type() string { return "duration" }
 
-// durationVar defines a flag such as --max-age: 24h, 7d.
-func durationVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
+// Var defines a flag such as --max-age: 24h, 7d.
+func Var(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
 	flags.Var(durationFlag{value, duration.Parse}, name, usage)
 }
 
-// secondsVar defines a flag whose natural unit is the second: 30s, 5m, 30.
+// SecondsVar defines a flag whose natural unit is the second: 30s, 5m, 30.
 // What value holds is the default.
-func secondsVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
+func SecondsVar(flags *pflag.FlagSet, value *time.Duration, name string, usage string) {
 	flags.Var(durationFlag{value, duration.ParseSeconds}, name, usage)
 }

@@ -1,0 +1,70 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// ConfigFile returns the path of costs.yaml or regions.yaml. Both come from one
+// folder, since the prices of one do not fit the regions of another: folder, or
+// if that is "" the first that holds either of the working folder and ration in
+// XDG_CONFIG_HOME, by default HOME/.config. The error is a *ConfigError; it wraps
+// a *MissingFileError if there is no such file.
+func ConfigFile(name, folder string, getenv func(string) string) (string, error) {
+	folders := []string{folder}
+	if folders[0] == "" {
+		folders[0] = "."
+		if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+			folders = append(folders, filepath.Join(dir, "ration"))
+		} else if home := getenv("HOME"); home != "" {
+			folders = append(folders, filepath.Join(home, ".config", "ration"))
+		}
+	}
+	other := "costs.yaml"
+	if name == other {
+		other = "regions.yaml"
+	}
+	for i, folder := range folders {
+		path := filepath.Join(folder, name)
+		if _, err := os.Lstat(path); err == nil {
+			if err := privatefile.Check(path, filepath.Join(folder, other)); err != nil { // both, to say it once
+				return "", &ConfigError{err}
+			}
+			return path, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return "", configError("%w; make it readable, or name another folder with --config", err)
+		}
+		if _, err := os.Lstat(filepath.Join(folder, other)); err == nil {
+			return "", &ConfigError{&MissingFileError{Name: name, folders: folders[:i+1], other: other}}
+		}
+	}
+	return "", &ConfigError{&MissingFileError{Name: name, folders: folders}}
+}
+
+// MissingFileError says that a configuration file is in none of the folders where
+// it may be.
+type MissingFileError struct {
+	Name    string
+	folders []string
+	other   string // the last of folders has this file; "" if none has
+}
+
+// Error names the file and the folders, and says what to do.
+func (e *MissingFileError) Error() string {
+	return fmt.Sprintf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", e.Name, e.Where())
+}
+
+// Where names the folders.
+func (e *MissingFileError) Where() string {
+	where := strings.Join(e.folders, " or ")
+	if e.other == "" {
+		return where
+	}
+	return fmt.Sprintf("%s (%s is in %s, and both come from one folder)", where, e.other, e.folders[len(e.folders)-1])
+}

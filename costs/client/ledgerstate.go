@@ -1,0 +1,45 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// LedgerState is for JSON documents: whether the ledger can be asked.
+type LedgerState struct {
+	Down       bool         `json:"down"`
+	Since      *time.Time   `json:"since"`
+	Until      *time.Time   `json:"until"` // when this process found that it answers again
+	Reason     *string      `json:"reason"`
+	Granted    quota.Units  `json:"granted_units"`    // by this process, without it
+	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours; nil if that is not known
+}
+
+// NewLedgerState returns the state that an outage shows, or the zero LedgerState
+// for nil. It does not set Unrecorded.
+func NewLedgerState(outage *OutageError) (s LedgerState) {
+	if outage != nil {
+		s.Down, s.Since, s.Until = outage.Down, human.Instant(outage.Since), human.Instant(outage.Until)
+		s.Reason, s.Granted = &outage.Reason, outage.Total
+	}
+	return s
+}
+
+// String says that the ledger is or was down, and what was granted without it. It
+// is "" if no outage is known.
+func (s LedgerState) String() string {
+	if s.Since == nil {
+		return ""
+	}
+	text := fmt.Sprintf("down since %s: %s", human.Time(*s.Since), *s.Reason)
+	if !s.Down && s.Until != nil {
+		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
+	}
+	if s.Granted > 0 {
+		text += fmt.Sprintf("; %s went out without it, and no budget shows them", human.Count(s.Granted, "unit"))
+	}
+	return text
+}
