@@ -32,12 +32,24 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// chosenAccounts returns the account that is named, or all of them.
+func chosenAccounts(table *costs.Table, account string) ([]string, error) {
+	known := table.Accounts()
+	switch {
+	case account == "":
+		return known, nil
+	case slices.Contains(known, account):
+		return []string{account}, nil
+	}
+	return nil, &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, terminal.Advice(account, known))}
+}
+
 // chosen returns the account and the budget that a command line names; "-", or
 // no budget beside an account, is the whole account, whose name is then "".
 func chosen(table *costs.Table, args []string, account string) (string, string, error) {
-	known := table.Accounts()
-	if account != "" && !slices.Contains(known, account) {
-		return "", "", &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, terminal.Advice(account, known))}
+	known, err := chosenAccounts(table, account)
+	if err != nil {
+		return "", "", err
 	}
 	if len(args) == 0 && account == "" {
 		return "", "", &usageError{errors.New("name a budget, or with --account a whole account")}

@@ -36,6 +36,16 @@ func (a *app) prices() (*costs.Table, error) {
 	return table, nil
 }
 
+// pricesAndRegions loads costs.yaml and regions.yaml.
+func (a *app) pricesAndRegions() (*costs.Table, *jobs.Config, error) {
+	table, err := a.prices()
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := a.regions(table)
+	return table, config, err
+}
+
 // regions loads regions.yaml, checked against the prices.
 func (a *app) regions(table *costs.Table) (*jobs.Config, error) {
 	return a.regionsIn(table, jobs.Lane)

@@ -167,11 +167,7 @@ func (a *app) stage(dir, prefix, address string) (*app, error) {
 
 // act runs all regions and prints what came of it.
 func (a *app) act(ctx context.Context) error {
-	table, err := a.prices()
-	if err != nil {
-		return err
-	}
-	config, err := a.regions(table)
+	table, config, err := a.pricesAndRegions()
 	if err != nil {
 		return err
 	}

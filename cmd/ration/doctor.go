@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,12 +32,8 @@ A warning does not change the exit code.`,
 		Example: "  ration doctor\n  ration doctor --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if at != "" {
-				instant, err := parseTime("--at", at, lastNowYear)
-				if err != nil {
-					return err
-				}
-				a.now, a.fixed = func() time.Time { return instant }, true
+			if err := a.setNow(at); err != nil {
+				return err
 			}
 			return a.doctor(cmd.Context(), keyFile)
 		},

@@ -153,23 +153,3 @@ func message(err error) string {
 	}
 	return text
 }
-
-// parseTime reads the time that a flag gives: RFC 3339, from 1970 to the end of
-// a year in UTC.
-func parseTime(flag, text string, last int) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return t, &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
-	}
-	if year := t.UTC().Year(); year < 1970 || year > last {
-		return t, &usageError{fmt.Errorf("%s %q: in UTC its year is %d; write an instant from 1970 to %d, such as 2026-11-20T09:00:00Z", flag, text, year, last)}
-	}
-	return t, nil
-}
-
-// The last years that flags may give: of a time that is only compared and
-// shown, and of one from which windows are counted on.
-const (
-	lastYear    = 9999
-	lastNowYear = 9900
-)

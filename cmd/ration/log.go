@@ -125,13 +125,11 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	if err != nil {
 		return err
 	}
-	if known := table.Accounts(); f.account != "" && !slices.Contains(known, f.account) {
-		return &usageError{fmt.Errorf("no account %q in costs.yaml; %s", f.account, terminal.Advice(f.account, known))}
+	chosen, err := chosenAccounts(table, f.account)
+	if err != nil {
+		return err
 	}
-	source := &usage.Source{Accounts: table.Accounts(), Since: since, Filter: f.filter}
-	if f.account != "" {
-		source.Accounts = []string{f.account}
-	}
+	source := &usage.Source{Accounts: chosen, Since: since, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
 		return (&logReport{app: a, flags: f, source: source}).print(ctx)

@@ -115,11 +115,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	table, err := a.prices()
-	if err != nil {
-		return err
-	}
-	config, err := a.regions(table)
+	table, config, err := a.pricesAndRegions()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 )
@@ -81,18 +80,4 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	}
 	a.printStill(still, at)
 	return nil
-}
-
-// chosenAccounts returns the one account that is named, or all.
-func chosenAccounts(table *costs.Table, account string) ([]string, error) {
-	all := table.Accounts()
-	if account == "" {
-		return all, nil
-	}
-	for _, name := range all {
-		if name == account {
-			return []string{name}, nil
-		}
-	}
-	return nil, &usageError{fmt.Errorf("no account %q in costs.yaml; it has %q", account, all)}
 }

@@ -271,11 +271,7 @@ func (r *reportLog) reportOutage(outage *client.OutageError) {
 // openAll reads the files and opens what they name. It does not move to another
 // ledger than the one in force.
 func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *configuration, error) {
-	table, err := s.prices()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	config, err := s.regions(table)
+	table, config, err := s.pricesAndRegions()
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -37,12 +37,8 @@ would find.
 		Example: "  ration status\n  ration status --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if at != "" {
-				instant, err := parseTime("--at", at, lastNowYear)
-				if err != nil {
-					return err
-				}
-				a.now, a.fixed = func() time.Time { return instant }, true
+			if err := a.setNow(at); err != nil {
+				return err
 			}
 			return a.status(cmd.Context())
 		},
