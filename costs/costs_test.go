@@ -289,8 +289,12 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
-		if _, err := table.Explain("GET", raw); !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
+		_, err := table.Explain("GET", raw)
+		if !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", raw, err)
+		}
+		if refused, ok := errors.AsType[*costs.PriceError](err); ok && strings.Contains(refused.Path, "SECRET") {
+			t.Errorf("%s: path %q holds the key", raw, refused.Path)
 		}
 	}
 }

@@ -1,0 +1,59 @@
+package quota_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestSmallChangesAreNotLookedAt: within a minute of a note, the ledger is asked
+// again only when what is left has changed by a hundredth of the limit.
+func TestSmallChangesAreNotLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
+		var left quota.Units
+		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: statusTripper(func(*http.Request) int { return http.StatusOK }),
+			Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{LeftOf: "day", Left: left} }}}
+		for i, step := range []struct {
+			after      time.Duration
+			left, used quota.Units
+		}{
+			{0, 900, 100},
+			{0, 891, 101}, // the ledger believes in 899 and is not asked
+			{0, 890, 110}, // a hundredth less than 900
+			{59 * time.Second, 881, 111},
+			{time.Second, 881, 119}, // a minute has passed
+		} {
+			time.Sleep(step.after)
+			left = step.left
+			if _, err := getStatus(client); err != nil {
+				t.Fatal(err)
+			}
+			client.CloseIdleConnections()
+			if got := used(t, guard); got != step.used {
+				t.Errorf("step %d: %d left, used is %d; want %d", i, step.left, got, step.used)
+			}
+		}
+	})
+}
+
+// closable is a base that counts how often its idle connections are closed.
+type closable struct {
+	tripper
+	closed *int
+}
+
+func (c closable) CloseIdleConnections() { *c.closed++ }
+
+// TestIdleConnectionsOfTheBaseStayOpen closes those of a base that can.
+func TestIdleConnectionsOfTheBaseStayOpen(t *testing.T) {
+	closed := 0
+	(&quota.Transport{Guard: newGuard(t, nil, budget("day", 1, time.Hour)), Base: closable{closed: &closed}}).CloseIdleConnections()
+	(&quota.Transport{Base: closable{closed: &closed}}).CloseIdleConnections()
+	if closed != 2 {
+		t.Errorf("closed %d times by two transports; want once each", closed)
+	}
+}
