@@ -109,17 +109,19 @@ func retentionFollowsTheWindows(w *world) {
 
 // retentionShrinks: a window that is no longer in use keeps nothing.
 func retentionShrinks(w *world) {
-	month, short := charge("month", 1000, quota.Sliding(30*24*time.Hour)), charge("short", 1000, minute)
-	w.spend(1, month, short)
-	for range 30 * 6 { // two generations of the longest window
-		w.clock.Add(24 * time.Hour)
-		w.spend(1, short)
-		if n := len(w.log()); n > 40 {
-			w.Fatalf("%d entries; want those of a month and its slack at most", n)
+	for _, longest := range []func(*quota.Coverage){counted, func(*quota.Coverage) {}} {
+		month, short := charge("month", 1000, quota.Sliding(30*24*time.Hour), longest), charge("short", 1000, minute, methods("m"))
+		w.spend(1, month, short)
+		for range 30 * 6 { // two generations of the longest window
+			w.clock.Add(24 * time.Hour)
+			w.spend(1, short)
+			if n := len(w.log()); n > 40 {
+				w.Fatalf("%d entries; want those of a month and its slack at most", n)
+			}
 		}
-	}
-	if n := len(w.log()); n > 3 {
-		w.Fatalf("%d entries; want what a minute needs", n)
+		if n := len(w.log()); n > 3 {
+			w.Fatalf("%d entries; want what a minute needs", n)
+		}
 	}
 }
 

@@ -1,0 +1,48 @@
+package ledgertest
+
+import (
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// windowAskedAnew: a window that is asked all the time stays in use, even if each
+// question brings an equal window of its own, as those of several guards do.
+func windowAskedAnew(w *world) {
+	hours := func() *quota.Charge { return charge("hours", 5, quota.Sliding(5*time.Hour), methods("m")) }
+	for i := range 60 {
+		w.spend(1, hours())
+		w.used(min(5, quota.Units(i+1)), hours())
+		w.refuse(1, "hours", 5*time.Hour-61*time.Minute*min(4, time.Duration(i)), 0, charge("hours", min(5, quota.Units(i+1)), quota.Sliding(5*time.Hour), methods("m")))
+		w.clock.Add(61 * time.Minute)
+	}
+}
+
+// forgottenBudgetAskedAgain: a budget that was out of use for days counts the
+// calls of its window.
+func forgottenBudgetAskedAgain(w *world) {
+	hour := quota.Sliding(time.Hour)
+	day, search, later := charge("day", 1000, hour, methods("m")), charge("search", 5, hour, methods("m", "search")), charge("later", 1000, hour, methods("m", "list"))
+	w.spend(1, day, search)
+	w.clock.Add(72 * time.Hour)
+	for range 5 {
+		w.spend(1, day, later)
+		w.clock.Add(time.Second)
+	}
+	w.refuse(1, "search", time.Hour-5*time.Second, 0, search)
+}
+
+// counterRestampedWithEntries: a counter keeps what it counted before the log kept
+// entries.
+func counterRestampedWithEntries(w *world) {
+	each, day := charge("each", 20, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(24*time.Hour))
+	w.clock.Add(1000 * time.Hour)
+	w.spend(10, each)
+	w.spend(1, each, day)
+	w.clock.Set(noon)
+	if _, err := w.Restamp(w.ctx, account, ""); err != nil {
+		w.Fatal(err)
+	}
+	w.used(11, each)
+	w.used(1, day)
+}
