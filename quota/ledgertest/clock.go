@@ -55,6 +55,52 @@ func stampFarAhead(w *world) {
 	w.spend(5, day)
 }
 
+// restampedAfterAnEntryOfNow: entries that were stamped ahead follow the one that
+// is stamped now.
+func restampedAfterAnEntryOfNow(w *world) {
+	day := charge("day", 10, quota.Sliding(24*time.Hour))
+	for i, step := range []time.Duration{0, -µs, µs} {
+		now := noon.Add(time.Duration(i) * 48 * time.Hour)
+		w.clock.Set(now.Add(step))
+		w.spend(4, day)
+		w.clock.Set(now.Add(20 * time.Hour))
+		w.spend(2, day)
+		w.spend(1, day)
+		w.clock.Set(now)
+		if _, err := w.Restamp(w.ctx, account, ""); err != nil {
+			w.Fatal(err)
+		}
+		w.used(7, day)
+		log := w.log()
+		last := log[len(log)-3:]
+		ordered := last[0].At.Before(last[1].At) && last[1].At.Before(last[2].At)
+		if !ordered || last[0].Units != 4 || last[2].Units != 1 || last[2].At.After(now.Add(3*µs)) {
+			w.Fatalf("log %+v; want the entries in their order, and stamped now", last)
+		}
+		w.spend(1, day)
+	}
+}
+
+// restampedAfterEntriesWereDropped: while the clock was ahead, the ledger dropped
+// entries that a window counts or subtracts. What it has dropped is not used.
+func restampedAfterEntriesWereDropped(w *world) {
+	all, some := charge("all", 200, quota.Sliding(24*time.Hour)), charge("some", 200, quota.Sliding(24*time.Hour), methods("m"))
+	for range 20 {
+		w.spend(100, all, some)
+		w.clock.Add(20 * time.Hour)
+	}
+	now := w.clock.Now()
+	w.clock.Add(1000 * time.Hour)
+	w.spend(1, all, some)
+	w.clock.Set(now)
+	w.restamp("", 1)
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{all, some})
+	if err != nil || standings[0].Used > 101 || standings[1].Used > 101 {
+		w.Fatalf("standings %+v, %v; want at most the 101 units of the last day", standings, err)
+	}
+	w.spend(99, all, some)
+}
+
 // counterFarAhead: the same for a log that keeps no entries.
 func counterFarAhead(w *world) {
 	each := charge("each", 10, quota.Counter(time.Minute))

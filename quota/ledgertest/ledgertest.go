@@ -65,6 +65,8 @@ func windows() []subtest {
 		{"ForgottenBudgetAskedAgain", forgottenBudgetAskedAgain},
 		{"StampFarAheadIsReportedAndRestamped", stampFarAhead},
 		{"CounterFarAheadIsReportedAndRestamped", counterFarAhead},
+		{"RestampedAfterEntriesWereDropped", restampedAfterEntriesWereDropped},
+		{"RestampedAfterAnEntryOfNow", restampedAfterAnEntryOfNow},
 		{"CounterRestampedWithEntries", counterRestampedWithEntries},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},

@@ -2,6 +2,7 @@ package sqliteledger
 
 import (
 	"context"
+	"math"
 
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
@@ -89,6 +90,7 @@ func (t *tx) restampEntries(g *log) int64 {
 	t.exec("entries-aside", g.id, t.now)
 	t.exec("entries-restamp", g.id, before)
 	g.all.newest.stamp = before + n
+	t.rebase(g)
 	g.all.dropCache()
 	for _, l := range g.lists {
 		if l != g.all {
@@ -96,4 +98,13 @@ func (t *tx) restampEntries(g *log) int64 {
 		}
 	}
 	return n
+}
+
+// rebase makes the totals of a log begin with its oldest entry. A clock that was
+// far ahead may have deleted the record whose total a window subtracts.
+func (t *tx) rebase(g *log) {
+	oldest := view{t, g.all}.after(math.MinInt64)
+	if row := t.queryRow("entry", g.id, oldest.stamp); row != nil {
+		t.adjust(g.all, oldest.stamp, integer(row[0])-oldest.total)
+	}
 }
