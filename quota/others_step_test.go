@@ -21,6 +21,8 @@ func TestSmallChangesAreNotLookedAt(t *testing.T) {
 			after      time.Duration
 			left, used quota.Units
 		}{
+			{0, 999, 1}, // as the ledger believes
+			{0, 995, 2}, // which is not asked
 			{0, 900, 100},
 			{0, 891, 101}, // the ledger believes in 899 and is not asked
 			{0, 890, 110}, // a hundredth less than 900

@@ -1,0 +1,120 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// claims is the ledger of a process that claims nothing before another has. It
+// counts its claims.
+type claims struct {
+	behind
+	made *int
+}
+
+func (c claims) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if batch.Key != "" {
+		*c.made++
+	}
+	return c.behind.Spend(ctx, batch)
+}
+
+// TestAWaitingProcessClaimsAgainAndAgain: a process claims a stop once while
+// another's probe is in progress, and only looks at that claim until it has ended.
+func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
+	open := openMemory(t)
+	synctest.Test(t, func(t *testing.T) {
+		probing, made, calls := make(chan struct{}), 0, 0
+		slow := newProcess(t, open, 3*time.Second, statusTripper(func(*http.Request) int {
+			if calls++; calls == 1 {
+				return http.StatusTooManyRequests
+			}
+			close(probing)
+			time.Sleep(5 * time.Second)
+			return http.StatusOK
+		}))
+		var wg sync.WaitGroup
+		wg.Go(func() { getStatus(slow) })
+		time.Sleep(time.Second)
+		waiting := newProcess(t, func() (quota.Ledger, error) {
+			ledger, err := open()
+			return claims{behind{ledger, probing}, &made}, err
+		}, 3*time.Second, statusTripper(func(*http.Request) int { return http.StatusOK }))
+		if status, err := getStatus(waiting); err != nil || status != http.StatusOK || made != 1 {
+			t.Errorf("status %d, %v after %d claims; want one", status, err, made)
+		}
+		wg.Wait()
+	})
+}
+
+// corrected is a ledger that does something before its second Standings.
+type corrected struct {
+	quota.Ledger
+	asked int
+	then  func() error
+}
+
+func (c *corrected) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if c.asked++; c.asked == 2 {
+		if err := c.then(); err != nil {
+			return nil, err
+		}
+	}
+	return c.Ledger.Standings(ctx, account, key, charges)
+}
+
+// TestWhatAnotherProcessEnteredIsEnteredTwice: between the look and the note,
+// another process may enter the same difference, or the ledger may fail.
+func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
+	failure := errors.New("no ledger")
+	for _, c := range []struct {
+		name    string
+		enters  quota.Units
+		err     error
+		used    quota.Units
+		looks   int // of two answers that say the same
+		reports int
+	}{
+		{"it entered all", 99, nil, 101, 2, 0},
+		{"it entered more", 150, nil, 152, 2, 0},
+		{"it entered a part", 50, nil, 101, 2, 0},
+		{"the ledger failed", 0, failure, 100, 4, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := &corrected{Ledger: memledger.Open(nil)}
+				guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ledger.then = func() error {
+					if c.enters > 0 {
+						if _, err := guard.Spend(t.Context(), call("m", c.enters)); err != nil {
+							t.Error(err)
+						}
+					}
+					return c.err
+				}
+				client, reports := answering(guard, 1, quota.Verdict{LeftOf: "day", Left: 900})
+				for range 2 {
+					if _, err := getStatus(client); err != nil {
+						t.Fatal(err)
+					}
+					client.CloseIdleConnections()
+				}
+				looks := ledger.asked
+				if got := used(t, guard); got != c.used || looks != c.looks || len(*reports) != c.reports {
+					t.Errorf("%d used after %d looks, reported %v; want %d after %d, and %d reports", got, looks, *reports, c.used, c.looks, c.reports)
+				}
+			})
+		})
+	}
+}
