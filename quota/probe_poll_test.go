@@ -80,13 +80,14 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 		enters  quota.Units
 		err     error
 		used    quota.Units
+		notes   int
 		looks   int // of two answers that say the same
 		reports int
 	}{
-		{"it entered all", 99, nil, 101, 2, 0},
-		{"it entered more", 150, nil, 152, 2, 0},
-		{"it entered a part", 50, nil, 101, 2, 0},
-		{"the ledger failed", 0, failure, 100, 4, 1},
+		{"it entered all", 99, nil, 101, 0, 2, 0},
+		{"it entered more", 150, nil, 152, 0, 2, 0},
+		{"it entered a part", 50, nil, 101, 1, 2, 0},
+		{"the ledger failed", 0, failure, 100, 1, 4, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,7 +111,15 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 					}
 					client.CloseIdleConnections()
 				}
-				looks := ledger.asked
+				looks, notes := ledger.asked, 0
+				for e := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+					if e.Kind == quota.EntryNote {
+						notes++
+					}
+				}
+				if notes != c.notes {
+					t.Errorf("%d notes; want %d", notes, c.notes)
+				}
 				if got := used(t, guard); got != c.used || looks != c.looks || len(*reports) != c.reports {
 					t.Errorf("%d used after %d looks, reported %v; want %d after %d, and %d reports", got, looks, *reports, c.used, c.looks, c.reports)
 				}

@@ -52,6 +52,8 @@ func counterStatesItsError(w *world) {
 func counterSettles(w *world) {
 	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
 	first, second := w.spend(40, each, calls), w.spend(30, each, calls)
+	w.settle(first, 7) // the receipt does not say what was counted
+	w.used(70, each)
 	first.Recorded, second.Recorded = &quota.Recorded{Method: "m", Units: 40}, &quota.Recorded{Method: "m", Units: 30}
 	w.settle(first, 10)
 	w.used(40, each)
@@ -247,9 +249,14 @@ func settleUnknown(w *world) {
 			w.Fatal(err)
 		}
 	}
-	w.used(40, day)
-	if log := w.log(); len(log) != 1 {
-		w.Fatalf("log %+v; want one entry", log)
+	counter := charge("counter", 100, quota.Counter(time.Minute))
+	w.used(40, day, counter)
+	w.spend(1, day, counter)
+	other.Recorded = &quota.Recorded{Method: "m", Units: 40}
+	w.settle(other, 7)
+	w.used(41, day, counter)
+	if log := w.log(); len(log) != 2 {
+		w.Fatalf("log %+v; want two entries", log)
 	}
 }
 
