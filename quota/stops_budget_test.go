@@ -3,6 +3,7 @@ package quota_test
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,14 @@ import (
 // by one call, as an account's is.
 func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard, hits := newGuard(t, nil, budget("day", 1000, 24*time.Hour)), 0
+		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
+		var hits atomic.Int32
 		transport := &quota.Transport{Guard: guard, Price: priced(1), MaxWait: time.Minute,
-			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusTooManyRequests }),
+			Base: statusTripper(func(*http.Request) int {
+				hits.Add(1)
+				time.Sleep(time.Second)
+				return http.StatusTooManyRequests
+			}),
 			Feedback: func(c quota.Call, r *http.Response) quota.Verdict {
 				v := stopFor(30*time.Second)(c, r)
 				v.Budget = "day"
@@ -31,8 +37,8 @@ func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 			wg.Go(func() { getStatus(client) })
 		}
 		wg.Wait()
-		if hits > 2 { // the next stop is longer than a minute
-			t.Errorf("%d requests were stopped; want the first, and one that asked again", hits)
+		if hits.Load() > 2 { // the next stop is longer than a minute
+			t.Errorf("%d requests were stopped; want the first, and one that asked again", hits.Load())
 		}
 	})
 }
