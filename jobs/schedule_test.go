@@ -66,7 +66,7 @@ func TestScheduleRefuses(t *testing.T) {
 			t.Errorf("%q: %v; want %q", spec, err, want)
 		}
 	}
-	for _, spec := range []string{"0 0 29 2 *", "0 0 31 4,5 *", "30 08 ? Jul Sun", "5/15 * * * *", "0 0 * * Mon/2", "0 0 1,15 * Sun", "@midnight", "@every 1h30m"} {
+	for _, spec := range []string{"0 6 31 12 *", "0 6 1 1 *", "0 0 29 2 *", "0 0 31 4,5 *", "30 08 ? Jul Sun", "5/15 * * * *", "0 0 * * Mon/2", "0 0 1,15 * Sun", "@midnight", "@every 1h30m"} {
 		if _, err := jobs.ParseSchedule(spec, time.UTC); err != nil {
 			t.Error(err)
 		}
