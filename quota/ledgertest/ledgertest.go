@@ -37,6 +37,7 @@ func spends() []subtest {
 		{"AwkwardNames", awkwardNames},
 		{"BatchInOrder", batchInOrder},
 		{"BatchResent", batchResent},
+		{"BatchResentWhileFull", batchResentWhileFull},
 		{"BatchResentRefusalDecidedAfresh", batchResentRefusal},
 	}
 }

@@ -268,6 +268,26 @@ func batchResent(w *world) {
 	w.used(900, day)
 }
 
+// batchResentWhileFull: the refusals of others since do not refuse a batch that
+// was granted.
+func batchResentWhileFull(w *world) {
+	day := charge("day", 1, minute)
+	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1, Requests: []quota.Request{request("m", 1, day)}}
+	first, err := w.Spend(w.ctx, batch)
+	if err != nil || first[0].Err != nil {
+		w.Fatal(first, err)
+	}
+	for refusals := range 5 { // several handles take turns
+		for range 1 + refusals {
+			w.refuse(1, "day", minute.Length(), 0, day)
+		}
+		again, err := w.Spend(w.ctx, batch)
+		if err != nil || again[0].Err != nil || again[0].Receipt != first[0].Receipt {
+			w.Fatalf("resent: %+v, %v; want the first answer, %+v", again, err, first)
+		}
+	}
+}
+
 func batchResentRefusal(w *world) {
 	day := charge("day", 10, minute)
 	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1,
