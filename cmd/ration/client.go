@@ -17,7 +17,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// errNoLedger says that nothing was spent yet, so that there is no ledger.
+// errNoLedger means that the ledger does not exist yet: nothing was spent.
 var errNoLedger = errors.New("no ledger yet")
 
 // clientOptions returns the options by which package client finds the ledger

@@ -239,7 +239,7 @@ func (a *address) fill(o *Options) error {
 	return nil
 }
 
-// tlsConfig reads the files that the URL names; nil is no TLS.
+// tlsConfig reads the files that the URL names; nil means no TLS.
 func (a *address) tlsConfig() (*tls.Config, error) {
 	if !a.secure {
 		return nil, nil

@@ -80,6 +80,12 @@ func (b *Bars) Stop() {
 	if b.writer == nil {
 		return
 	}
-	b.writer.Stop()
-	<-b.done
+	for {
+		b.writer.Stop() // does nothing before the writer has begun
+		select {
+		case <-b.done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }

@@ -20,7 +20,7 @@ type Table struct {
 }
 
 // NewTable returns an empty table that Print writes to out in at most width
-// columns of text. A width of 0 is no limit.
+// columns of text. A width of 0 means no limit.
 func NewTable(out io.Writer, width int, headings ...string) *Table {
 	t := &Table{out: out, width: width, numbers: slices.Repeat([]bool{true}, len(headings))}
 	head := make([]string, len(headings))

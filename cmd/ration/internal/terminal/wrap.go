@@ -133,7 +133,7 @@ func wordEnds(s string) [][]int {
 // WriteParagraph writes text behind a label. Lines of more than width columns
 // are broken between words, and those after the first are indented to the text
 // of the first. A width of 0, or one that leaves less than 20 columns for the
-// text, is no limit.
+// text, means no limit.
 func WriteParagraph(out io.Writer, width int, label, text string) {
 	room := width - len(label)
 	if width == 0 || room < 20 {

@@ -1,0 +1,29 @@
+package bars_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/bars"
+	"github.com/ration-dev/ration/jobs"
+)
+
+// TestAStoppedRegionHasNotFailed: the last state of each region is shown, in the
+// words of the table, and names from outside are escaped.
+func TestAStoppedRegionHasNotFailed(t *testing.T) {
+	var out bytes.Buffer
+	regions := []jobs.Region{{Name: "US", Steps: []jobs.Step{{Pages: 4}}}, {Name: "I\x1bN", Steps: []jobs.Step{{Pages: 2}}}}
+	b := bars.Start(&out, regions, false)
+	b.Update(jobs.Progress{Region: "US", Pages: 2, Done: true, Outcome: jobs.Stopped})
+	b.Update(jobs.Progress{Region: "I\x1bN", Pages: 1, Done: true, Outcome: jobs.Failed})
+	b.Update(jobs.Progress{Region: "FR", Pages: 1}) // not a region of this run
+	b.Stop()
+	shown := out.String()
+	if !strings.Contains(shown, "US stopped") || strings.Count(shown, string(jobs.Failed)) == 0 || strings.Contains(shown, "I\x1bN") {
+		t.Errorf("shown %q", shown)
+	}
+	var none bars.Bars
+	none.Update(jobs.Progress{Region: "US"})
+	none.Stop()
+}
