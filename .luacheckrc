@@ -19,6 +19,7 @@ for name in require('lfs').dir(folder) do
   if name:match('%.lua$') then
     local file = assert(io.open(folder .. name))
     texts[name] = file:read('*a')
+    read_globals[#read_globals + 1] = name:sub(1, -5) -- of a module
     file:close()
   end
 end
@@ -41,4 +42,3 @@ for name in pairs(shared) do
   globals[#globals + 1] = name
   ignore[#ignore + 1] = '211/' .. name
 end
-files[folder .. 'learn.lua'] = {ignore = {'211/wants'}}

@@ -29,9 +29,8 @@ func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) erro
 	return l.cool(ctx, account, budget, 0, 0, "")
 }
 
-// cool sets a cooldown for so many µs from the store's now on, or else until an instant, or
-// else lifts it.
-func (l *Ledger) cool(ctx context.Context, account, budget string, long, until int64, reason string) error {
+// cool sets a cooldown for a duration or until a time, in µs, or lifts it if both are 0.
+func (l *Ledger) cool(ctx context.Context, account, budget string, duration, until int64, reason string) error {
 	if err := (&quota.Batch{Account: account, Key: budget}).Check(); err != nil {
 		return err
 	}
@@ -39,11 +38,7 @@ func (l *Ledger) cool(ctx context.Context, account, budget string, long, until i
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
 	now, _ := l.clock(0)
-	real := int64(1)
-	if l.now != nil {
-		real = 0
-	}
-	arg := number(number(number(nil, long, 7), until, 7), real, 1)
+	arg := number(number(nil, duration, 7), until, 7)
 	n := l.names(account, "")
 	_, err := op.run(&cooldownScript, []string{n.cooldowns, n.meta}, []any{string(arg), budget, reason, now})
 	return err

@@ -1,11 +1,10 @@
--- Module accounts: what meta says of an account, which is its head, its coverages, and whether there are cooldowns.
+-- Module accounts: an account's meta and its cooldowns.
 
-local FORMAT = 'ration ledger, version 2' -- what meta's items begin with
+local FORMAT = 'ration ledger, version 2' -- how meta's items begin
 local DAY = 86400000000
 
--- turn gives meta a head that it has never had, so that nothing sent before can be decided any
--- more and clients forget what they know. Its last byte says whether there are cooldowns or slots
--- to look at.
+-- turn gives meta a new head, so that nothing sent earlier is decided and clients drop their
+-- caches. Its last byte, look, says whether there may be cooldowns or slots.
 local function turn(meta, look)
   local head = head_of(meta)
   if head == '' then return head end
@@ -15,8 +14,7 @@ local function turn(meta, look)
   return head
 end
 
--- guard makes all clients know that there are cooldowns or slots to look at, until an instant at
--- least.
+-- guard tells all clients, until an instant at least, that there may be cooldowns or slots.
 local function guard(meta, till)
   local head, have = unpack(redis.call('HMGET', meta, 'head', 'guard'))
   if not head then return end
@@ -24,33 +22,32 @@ local function guard(meta, till)
   if string.byte(head, 12) == 0 then turn(meta, 1) end
 end
 
--- unguard is the reverse, when nothing is left to look at.
+-- unguard reverts guard when there are none left.
 local function unguard(meta, cool, now)
   local till = redis.call('HGET', meta, 'guard')
   if now <= tonumber(till or '0') or redis.call('EXISTS', cool) == 1 then return end
   turn(meta, 0)
 end
 
--- outlive renews the life of meta, which must outlast all logs of its account.
+-- outlive renews the expiry of meta, which must outlast all logs of its account.
 local function outlive(meta, horizon)
   local life = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000
   if redis.call('PTTL', meta) < life then redis.call('PEXPIRE', meta, string.format('%.0f', life)) end
 end
 
--- read_names reads the names of so many budgets, behind the empty one, which stands for the account.
+-- read_names reads the names of many budgets. Name 0 is empty: the account.
 local function read_names(packed, where, many)
   local names = {[0] = ''}
   for n = 1, many do names[n], where = struct.unpack('>I2c0', packed, where) end
   return names, where
 end
 
--- cooldowns returns those that hold now by name, until when and why, or nil when none does.
+-- cooldowns returns the cooldowns in force by budget, or nil if there are none.
 local function cooldowns(key, names, now)
   if redis.call('EXISTS', key) == 0 then return nil end
   local found
   for from = 0, #names, 1000 do
-    local last = math.min(from + 999, #names)
-    for n, packed in ipairs(redis.call('HMGET', key, unpack(names, from, last))) do
+    for n, packed in ipairs(redis.call('HMGET', key, unpack(names, from, math.min(from + 999, #names)))) do
       local till = packed and struct.unpack('>I7', packed)
       if till and till > now then
         found = found or {}
@@ -61,19 +58,18 @@ local function cooldowns(key, names, now)
   return found
 end
 
--- items_of reads what meta says of coverages. Of each: an id, which is the end of its key; flags:
--- 1 a counter, else a list, 2 of the account's own log, 4 of those with keys; the horizon; the
--- generation in which it is used (see decide.Use in Go): when it began, and the longest horizons
--- asked in it and in the one before; and the definition. The first release wrote no FORMAT, of
--- flags only the first, and no generation.
-local function items_of(packed)
-  local items, where, first = {}, 25, string.sub(packed, 1, 24) ~= FORMAT
-  if first then where = 1 end
+-- items_of parses meta's coverages. Each has an id, which ends its key; flags (1: a counter, else a
+-- list; 2: of the account's own log, 4: of logs with keys); a horizon; a generation of use, as in
+-- decide.Use: its begin, its longest horizon and the previous generation's; and a definition. The
+-- first release wrote no FORMAT, only the first flag, and no generation: it begins now.
+local function items_of(packed, now)
+  local items, first = {}, string.sub(packed, 1, 24) ~= FORMAT
+  local where = first and 1 or 25
   while where <= #packed do
     local item = {}
     if first then
       item.id, item.flags, item.horizon, item.def, where = struct.unpack('>c12BI7I4c0', packed, where)
-      item.flags, item.since, item.asked, item.before = item.flags + 6, 0, item.horizon, 0
+      item.flags, item.since, item.asked, item.before = item.flags + 6, now, item.horizon, 0
     else
       item.id, item.flags, item.horizon, item.since, item.asked, item.before, item.def, where = struct.unpack('>c12BI7I7I7I7I4c0', packed, where)
     end
@@ -83,14 +79,14 @@ local function items_of(packed)
   return items
 end
 
--- of_scope reports whether an item is of a scope: 2 the account's own log, 4 those with keys.
+-- of_scope reports whether an item is of a scope: 2, the account's own log, or 4, logs with keys.
 local function of_scope(item, scope) return item.flags % (2 * scope) >= scope end
 
--- store_newest writes the newest stamp of a log that keeps no entries, and drops those that it kept.
--- It reports whether lives are due to be renewed.
+-- store_newest is store for a log that keeps no entries; it deletes those from before.
 local function store_newest(log, real)
   local part = math.max(math.floor(log.horizon / 16), 1000000)
-  local renew, newest = math.floor(log.was / part) ~= math.floor(log.stamp / part), struct.pack('>I7I6I4I2I6I4', log.stamp, log.total, 2^31, 0, 0, 0)
+  local renew = math.floor(log.was / part) ~= math.floor(log.stamp / part)
+  local newest = struct.pack('>I7I6I4I2I6I4', log.stamp, log.total, 2^31, 0, 0, 0)
   if log.stored and struct.unpack('>I2', log.last, 18) == 0 then
     redis.call('LSET', log.key, '0', newest)
   else
@@ -102,5 +98,5 @@ local function store_newest(log, real)
   return renew
 end
 
-return {store_newest = store_newest, FORMAT = FORMAT, DAY = DAY, turn = turn, guard = guard, unguard = unguard, outlive = outlive, read_names = read_names, cooldowns = cooldowns,
-  items_of = items_of, of_scope = of_scope}
+return {FORMAT = FORMAT, DAY = DAY, turn = turn, guard = guard, unguard = unguard, outlive = outlive, read_names = read_names,
+  cooldowns = cooldowns, items_of = items_of, of_scope = of_scope, store_newest = store_newest}

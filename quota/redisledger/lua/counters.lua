@@ -1,8 +1,8 @@
--- Module counters. A counter window is an estimate of the trailing length: what the present period
--- counts, and the part of the one before that still shows, rounded up.
+-- Module counters. A counter window estimates the use of the trailing length as the count of the
+-- present period and a share of the previous period's, rounded up.
 
--- product returns floor(a*b/c) and whether something was left over, for whole numbers below 2^48
--- with a quotient below 2^53: long division, four bits at a time.
+-- product returns floor(a*b/c) and whether there is a remainder, for whole numbers below 2^48 with
+-- a quotient below 2^53, by long division with four bits at a time.
 local function product(a, b, c)
   if a * b < 2^53 then
     local rest = math.fmod(a * b, c)
@@ -20,42 +20,29 @@ local function product(a, b, c)
 end
 
 local function new_counter(key, length)
-  local counter = {counter = true, key = key, length = length, start = 0, present = 0, before = 0}
   local packed = key and redis.call('GET', key)
-  if packed then
-    counter.stored = true
-    counter.start, counter.present, counter.before = struct.unpack('>I7I6I6', packed)
-  end
-  counter.was = counter.start
-  return counter
+  local start, present, before = 0, 0, 0
+  if packed then start, present, before = struct.unpack('>I7I6I6', packed) end
+  return {counter = true, key = key, length = length, stored = packed and true, start = start, was = start, present = present, before = before}
 end
 
--- periods returns the period at an instant: its start, its count and the one's before. After a
--- clock has stepped back it may lie ahead of the instant.
+-- periods returns the start and count of the period at an instant, and the previous count. After
+-- the clock stepped back, the period may begin after the instant.
 local function periods(counter, now)
   local start = now - now % counter.length
   if start <= counter.start then return counter.start, counter.present, counter.before end
   return start, 0, start == counter.start + counter.length and counter.present or 0
 end
 
-local function share(count, part, whole)
-  local quotient, rest = product(count, part, whole)
-  return rest and quotient + 1 or quotient
-end
-
--- used returns the estimate.
+-- used returns the estimate, and how much of the previous period it leaves out.
 local function used(counter, now)
   local start, present, before = periods(counter, now)
-  return present + share(before, start + counter.length - math.max(now, start), counter.length)
+  local shown, rest = product(before, start + counter.length - math.max(now, start), counter.length)
+  if rest then shown = shown + 1 end
+  return present + shown, before - shown
 end
 
--- hidden returns how much of the period before the estimate takes for gone.
-local function hidden(counter, now)
-  local start, _, before = periods(counter, now)
-  return before - share(before, start + counter.length - math.max(now, start), counter.length)
-end
-
--- fits_at returns when an amount fits that does not fit now.
+-- fits_at returns when an amount will fit that does not fit now.
 local function fits_at(counter, now, limit, amount)
   local start, present, before = periods(counter, now)
   local ends, left, shown = start + counter.length, limit - amount - present, before
@@ -64,7 +51,7 @@ local function fits_at(counter, now, limit, amount)
   return ends - (product(left, counter.length, shown))
 end
 
--- tick adds an amount. The counter is not stored yet.
+-- tick adds an amount without storing the counter.
 local function tick(counter, stamp, amount)
   counter.start, counter.present, counter.before = periods(counter, stamp)
   counter.present, counter.changed = counter.present + amount, true
@@ -76,4 +63,4 @@ local function store(counter, real)
   if real and (not counter.stored or counter.start ~= counter.was) then lists().extend(counter.key, 2 * counter.length) end
 end
 
-return {product = product, new = new_counter, periods = periods, used = used, hidden = hidden, fits_at = fits_at, tick = tick, store = store}
+return {product = product, new = new_counter, periods = periods, used = used, fits_at = fits_at, tick = tick, store = store}

@@ -1,6 +1,6 @@
--- Module coverages: which records of the log one counts, and how its list or counter is filled from them.
+-- Module coverages: which records a coverage counts, and filling its list or counter from the log.
 
--- read_coverage reads a definition: the measure, then the words of methods, except, lanes and regions.
+-- read_coverage parses a definition: the measure, then methods, except, lanes and regions.
 local function read_coverage(def)
   local c, where = {calls = string.byte(def) == 1}, 2
   for n = 1, 4 do
@@ -16,8 +16,7 @@ local function read_coverage(def)
   return c
 end
 
--- covers reports whether a call of a label is counted. One whose label is not known counts
--- everywhere: rather too much than too little.
+-- covers reports whether a label's calls are counted. To be safe, an unknown label's always are.
 local function covers(c, label)
   if not label then return true end
   local methods, except, lanes, regions = c[1], c[2], c[3], c[4]
@@ -27,8 +26,8 @@ local function covers(c, label)
   return not regions or regions[region] or false
 end
 
--- new_labels returns a function from a record's label and stamp to its words, or false. Labels of
--- records older than meta itself are not known, nor is the one that stands for all beyond the number.
+-- new_labels returns a function from a record's label and stamp to the label's words, or false if
+-- they are unknown: the record is older than meta, or came when all numbers were taken.
 local function new_labels(meta)
   local known, from = {}, tonumber(redis.call('HGET', meta, 'from') or '0')
   return function(label, stamp)
@@ -38,23 +37,23 @@ local function new_labels(meta)
   end
 end
 
--- calls_of returns how many calls a record of the log counts, and of what kind it is, which is 0
--- for a call.
+-- calls_of returns how many calls a record of the log counts.
 local function calls_of(record, raw)
-  if raw < 2^31 then return 1, 0 end
-  if #record < 34 then return 0, 1 end
-  return struct.unpack('>I4B', record, 30)
+  if raw < 2^31 then return 1 end
+  return #record > 29 and struct.unpack('>I4', record, 30) or 0
 end
 
--- gather feeds what a coverage counts in the log since an instant to add(stamp, amount), what is
--- pending too.
-local function gather(log, labels, def, since, add)
-  local c = read_coverage(def)
+-- fill fills a missing list or counter from the log, without storing it. KEYS[1] is meta.
+local function fill(source, log, def, now)
+  local labels, c = new_labels(KEYS[1]), read_coverage(def)
   local function count(packed)
     local stamp, _, raw, label = struct.unpack('>I7I6I4I2', packed)
     if label == 0 or not covers(c, labels(label, stamp)) then return end
-    add(stamp, c.calls and calls_of(packed, raw) or raw % 2^31)
+    local amount = c.calls and calls_of(packed, raw) or raw % 2^31
+    if source.counter then counters().tick(source, stamp, amount) else push(source, stamp, amount, 1) end
   end
+  source.filled, source.changed = true, true
+  local since = now - lists().retention(source.counter and 2 * source.length or source.horizon)
   local _, place = lists().locate(log, math.max(since, 1))
   local stored = lists().size(log) - log.count
   while place < stored do
@@ -62,19 +61,21 @@ local function gather(log, labels, def, since, add)
     place = math.min(place + 500, stored)
   end
   for n = place - stored + 1, log.count do count(log.pending[n]) end
+  if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
--- fill makes a list or counter that is not there say what the log says, pending.
-local function fill(source, log, labels, def, now)
-  source.filled = true
-  if source.counter then
-    source.changed = true
-    local since = now - lists().retention(2 * source.length)
-    gather(log, labels, def, since, function(stamp, amount) counters().tick(source, stamp, amount) end)
-    return
+-- stored_sources returns the existing sources of a scope, whose keys are KEYS from the third on.
+local function stored_sources(scope)
+  local found, n = {}, 2
+  for _, item in ipairs(accounts().items_of(redis.call('HGET', KEYS[1], 'items') or '')) do
+    if accounts().of_scope(item, scope) then
+      n = n + 1
+      local source = item.counter and counters().new(KEYS[n], item.horizon / 2) or new_list(KEYS[n], item.horizon)
+      source.def = item.def
+      if source.stored then found[#found + 1] = source end
+    end
   end
-  gather(log, labels, def, now - lists().retention(source.horizon), function(stamp, amount) push(source, stamp, amount, 1) end)
-  if source.count == 0 then push(source, 0, 0, 1) end
+  return found
 end
 
-return {read = read_coverage, covers = covers, new_labels = new_labels, calls_of = calls_of, fill = fill}
+return {read = read_coverage, covers = covers, new_labels = new_labels, calls_of = calls_of, fill = fill, stored_sources = stored_sources}

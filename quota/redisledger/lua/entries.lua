@@ -1,15 +1,14 @@
--- Reads one page of a log, oldest first, or finds where it begins.
+-- Reads a page of a log, oldest first, or finds where reading begins.
 -- KEYS: meta, the log. ARGV: head, the log's horizon (7), from stamp 7, before stamp 7, how many 4,
--- what 1: the oldest of these (0), the newest of these (1), or a place (2).
--- Answer: 1 other head; 0, then records, each followed by its label's words, empty when not known;
--- of a place 0, and unless there is nothing from the stamp on: the place, from which stamp on entries
--- belong to the log, and from which on their labels are known.
+-- and what 1: the oldest of these (0), the newest of these (1), or their place (2).
+-- Answer: 1 other head; 0 and records, each before its label's words (empty: unknown); or 0 and, if
+-- there are any, their place, the first stamp shown, and the first whose label is known.
 
 if head_of(KEYS[1]) ~= ARGV[1] then return {1} end
 local OLDEST, NEWEST, PLACE = 0, 1, 2
 local log = new_list(KEYS[2], (struct.unpack('>I7', ARGV[2])))
 local from, before, most, what = struct.unpack('>I7I7I4B', ARGV[3])
-from = math.max(from, log.stamp - lists().retention(log.horizon) + 1, 1) -- what waits to be dropped is not shown
+from = math.max(from, log.stamp - lists().retention(log.horizon) + 1, 1) -- hides what is due to be trimmed
 if log.stamp < from then return {0} end
 local first, last
 if what == NEWEST then

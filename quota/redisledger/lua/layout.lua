@@ -1,58 +1,55 @@
--- How the ledger lies in Redis, and how a batch travels. Every script begins with this page.
+-- The ledger's layout in Redis. Every script begins with this file.
 --
--- A batch is one EVALSHA of spend.lua, which works in four steps:
---     read    the head, the budgets (windows.lua), the newest record of each list that matters
---     decide  run by run, a run being consecutive equal requests; nothing is written yet
+-- A batch is one EVALSHA of spend.lua, which has four steps:
+--     read    the head, the budgets (windows.lua), and the newest record of each list involved
+--     decide  run by run, where a run is consecutive equal requests; nothing is written yet
 --     write   one RPUSH a list (records.lua), one SET a counter (counters.lua)
 --     answer  one packed string
 -- learn.lua comes first if the process does not know the account's labels and coverages.
 --
--- This page, records.lua and windows.lua run in every script. The other files are either scripts or
--- modules, which run when their name is first called, as in lists().locate. Redis makes the functions of
--- a script anew in every run, a tenth of a microsecond each; a module makes its own only when they
--- are needed. The modules are accounts, counters, coverages, lists, and of spend.lua alone floors, refusals, resent
--- and sources.
+-- This file, records.lua and windows.lua run in every script. The other files are scripts, or
+-- modules that run when first called by name, as in lists().locate: Redis creates all functions of
+-- a script on every run, at a tenth of a microsecond each, and a module creates its own on demand.
 --
--- Keys of an account. All carry its hash tag.
---     meta         hash: head, coverages, numbers of labels; see learn.lua
---     cool         hash: budget (empty: the account) -> until 7 bytes, reason; and if it was set for a time, LENGTH
---                  and budget -> that time 7 bytes
+-- The keys of an account share its hash tag:
+--     meta         hash: head, coverages and label numbers; see learn.lua
+--     cool         hash: budget (empty: the account) -> until 7 bytes, reason;
+--                  LENGTH and budget -> duration 7 bytes, of a cooldown that was set for a duration
 --     log          list: one record for each call
 --     log:ID       list, or string of a counter, of one coverage
 --     log:cCLIENT  string: a client's last batch; see resent.lua
--- The log of a key, such as an address, has the same keys under a name of its own.
+-- The log of a key, such as an IP address, has the same keys under its own name.
 --
--- A record, in a list, oldest first. Numbers are big-endian and unsigned.
+-- A list holds records, oldest first. Numbers are unsigned and big-endian.
 --     stamp   7 bytes  microseconds since the Unix epoch, strictly increasing within a log
 --     total   6 bytes  running total after this record, modulo 2^48
---     amount  4 bytes  what it counts; in the log the top bit says: not a plain call
--- and in the log, which is also the list of the units of all calls, after it
---     label   2 bytes  who and what, see learn.lua
+--     amount  4 bytes  what it counts; in the log, the top bit marks what is not a plain call
+-- The log, which is also the list of the units of all calls, adds
+--     label   2 bytes  method and caller, see learn.lua
 --     client  6 bytes  the id of the request
 --     seq     4 bytes  its low 32 bits
--- and of a note or correction
---     calls   4 bytes  how many it counts
+-- and for a note or correction
+--     calls   4 bytes  the number of calls it counts
 --     kind    1 byte   a quota.EntryKind
--- A record that is not a plain call and has no such tail counts no call: it is refunded when it
--- counts no units, else an addition to an earlier call.
+-- A record with the top bit but without calls and kind counts no call: it is a refunded call if it
+-- has no units, else an addition to an earlier call.
 --
--- A window holds the total of the last record less the total before the first that it sees. Totals
--- wrap and are only ever subtracted; what one log holds at once stays below 2^48, twice the
--- highest limit. A list is never trimmed to nothing, so one that exists has been filled from the log and
+-- A window holds the total of the last record less the total before the first one it sees. Totals
+-- wrap, so they are only subtracted; what a log holds at once stays below 2^48, twice the highest
+-- limit. A list is never trimmed to nothing, so a list that exists has been filled from the log and
 -- fed since; one that covers nothing yet holds a record of stamp 0.
 --
--- A log that is asked counters alone keeps no entries. It holds one record of label 0, which
--- counts nothing and says what the newest stamp is. When the log keeps entries again, that record
--- is the first until it is trimmed.
+-- A log that only counters ask keeps no entries: it holds one record, of label 0, with the newest
+-- stamp. When the log keeps entries again, that record stays first until it is trimmed.
 --
--- A counter is a string: start of the present period 7, its count 6, the count of the period before 6.
+-- A counter is a string: start of the present period 7, its count 6, the previous period's count 6.
 --
--- Lua counts in doubles, exact for whole numbers below 2^53, where stamps arrive in the year 2255. Numbers
--- are written out (2^48, 2^31) because the compiler folds them, while a name costs time in each function.
+-- Lua numbers are doubles: exact below 2^53, which stamps reach in the year 2255. Constants are
+-- written out (2^48, 2^31): the compiler folds them, while a name costs time in each function.
 
 local SLACK = 120000000 -- quota.MaxStepBack
 local LENGTH = 0 -- a byte
-local SETTLED = 60000000 -- of records younger than this clients are told only the first of a list: others are settled without turning head
+local SETTLED = 60000000 -- a younger record can be settled without a new head, see known in spend.lua
 
 -- clock returns the test's time in microseconds, or else the server's.
 local function clock(given)

@@ -1,28 +1,23 @@
--- Gives numbers to labels, takes up coverages and drops those that are no longer in use.
+-- Numbers labels, adds coverages and drops unused ones.
 -- KEYS: meta, the account's log, its cooldowns.
--- ARGV: the time of a test, and, unless it is only to be read: twelve random bytes, the coverages
--- that are asked for (id 12, flags 1, horizon 7 and definition 4 + n of each, see items_of), and
--- labels, each with two random bytes before it.
+-- ARGV: the time of a test, and to write: twelve random bytes, the coverages in use (id 12, flags
+-- 1, horizon 7 and definition 4 + n each, see items_of), and labels, each after two random bytes.
 -- Answer: head, coverages, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
---   head    eight random bytes that name this life of meta, three that are another version
---           whenever the coverages or the next change, which is 1 when there are cooldowns
---           or slots to look at; what clients know is good for one head
---   version counts the heads of this life, so that none comes again
---   guard   until when it is 1 at least, see guard in accounts.lua
+--   head    8 random bytes that name this life of meta, 3 of a version, and 1 that is 1 if there
+--           may be cooldowns or slots; clients cache what belongs to a head
+--   version counts the heads of this life, so that none recurs
+--   guard   until when head's last byte must stay, see guard in accounts.lua
 --   items   the coverages, see items_of in accounts.lua
---   labels  how many labels have a number; n<words> the number, l<number> the words
---   logs    how often the account's log was begun
---   from    records of the log stamped before carry numbers of an earlier life
--- Numbers are random, not counted: after a failover that lost the newest, a client's
--- number is one that nobody knows, not somebody else's.
+--   labels  how many labels have a number; n<words> is the number, l<number> the words
+--   logs    how often the account's log was created
+--   from    log records stamped earlier have numbers of an earlier life
+-- A label is method, lane, job and region, each after a byte with its length. Its number is random:
+-- a number that a failover lost is then unknown, rather than another label's.
 --
--- A label is method, lane, job and region, each with a byte of its length before it.
---
--- The first release understands items only as it wrote them itself. From the moment
--- that they begin with FORMAT it fails to read them, and stops with an error: it
--- would read records as whole that have a tail, and log calls where no log is kept.
+-- The first release stops with an error when items begin with FORMAT. It must not go on: it would
+-- misread records of notes, and log calls where no log is kept.
 
 local meta, log = KEYS[1], KEYS[2]
 local items_of, of_scope, FORMAT, DAY = accounts().items_of, accounts().of_scope, accounts().FORMAT, accounts().DAY
@@ -32,8 +27,7 @@ if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or ''} end
 if #ARGV[2] ~= 12 then error('ration: bad argument: head') end
 local now = clock(ARGV[1])
 
--- A meta that was lost knew how far back the log must reach; until all have asked again it goes
--- on to reach as far as it does.
+-- With meta, the log's horizon was lost. Until all clients have asked again, the log stays as long.
 local EVERYTHING = string.rep('\0', 17) -- defines the coverage of the log itself
 if not head then
   local last, from = redis.call('LINDEX', log, '-1'), 0
@@ -49,14 +43,12 @@ if not head then
   redis.call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from), 'logs', last and 1 or 0)
 end
 head = string.sub(head, 1, 12)
-if string.sub(items, 1, 23) == string.sub(FORMAT, 1, 23) and string.sub(items, 1, 24) ~= FORMAT then
-  return {head, items} -- of a later release
-end
+local version = string.match(items, '^ration ledger, version (.)')
+if version and version ~= '2' then return {head, items} end -- of a later release
 
 local function in_use(item) return math.max(item.asked, item.before) end
 
--- turn_use begins another generation of an item when the present one is over, and ask notes
--- that a horizon is asked, as decide.Use does.
+-- turn_use begins an item's next generation when it is time; ask notes a horizon. See decide.Use.
 local function turn_use(item)
   local length = math.max(2 * in_use(item), DAY)
   if in_use(item) == 0 or now < item.since + length then return end
@@ -71,40 +63,25 @@ local function ask(item, horizon)
   item.asked = horizon
 end
 
--- seen is what clients go by.
-local function seen(list)
-  local parts = {}
-  for n, item in ipairs(list) do parts[n] = struct.pack('>c12BI7', item.id, item.flags, item.horizon) end
-  return table.concat(parts)
-end
+local kept, changed = items_of(items, now), not version -- changed: clients must read them again
 
-local kept = items_of(items)
-if string.sub(items, 1, 24) ~= FORMAT then
-  for _, item in ipairs(kept) do item.since = now end
-end
-local before = seen(kept)
-
--- add takes up a coverage of a scope. There are no more than MOST in each; whoever still asks
--- for the one that goes fills it again, so the log must go on to reach as far.
+-- add adds a coverage to a scope, in the place of the oldest if there are MOST. A process that
+-- still uses that one fills it again from the log, so one with the longest horizon goes last.
 local function add(want, scope)
-  local many, longest, oldest = 0, 0, nil
+  local places, longest = {}, 0
   for n, item in ipairs(kept) do
-    if of_scope(item, scope) then many, longest = many + 1, math.max(longest, item.horizon) end
+    if of_scope(item, scope) then places[#places + 1], longest = n, math.max(longest, item.horizon) end
   end
-  if many >= MOST then
-    for n, item in ipairs(kept) do
-      if not oldest and of_scope(item, scope) and item.horizon < longest then oldest = n end
-    end
-    for n, item in ipairs(kept) do
-      if not oldest and of_scope(item, scope) then oldest = n end
-    end
-    table.remove(kept, oldest)
+  local oldest = places[1]
+  for n = #places, 1, -1 do
+    if kept[places[n]].horizon < longest then oldest = places[n] end
   end
-  kept[#kept + 1] = want
+  if #places >= MOST then table.remove(kept, oldest) end
+  kept[#kept + 1], changed = want, true
 end
 
--- A list whose horizon grows begins anew under another id, filled from the log.
-local wants, where = {}, 1
+-- A list whose horizon grows is replaced under another id and filled from the log.
+local where = 1
 while where <= #ARGV[3] do
   local want = {before = 0, asked = 0, since = now}
   want.id, want.flags, want.horizon, want.def, where = struct.unpack('>c12BI7I4c0', ARGV[3], where)
@@ -120,7 +97,7 @@ while where <= #ARGV[3] do
         ask(have, want.horizon)
       else
         want.since, want.asked, want.before = have.since, have.asked, have.before
-        have.flags = have.flags - scope
+        have.flags, changed = have.flags - scope, true
         if have.flags < 2 then table.remove(kept, n) end
       end
     end
@@ -137,8 +114,9 @@ for n = #kept, 1, -1 do
   turn_use(item)
   if in_use(item) == 0 then
     table.remove(kept, n)
-  elseif not item.counter then
-    item.horizon = math.min(item.horizon, in_use(item))
+    changed = true
+  elseif not item.counter and item.horizon > in_use(item) then
+    item.horizon, changed = in_use(item), true
   end
 end
 for n, item in ipairs(kept) do
@@ -147,9 +125,9 @@ for n, item in ipairs(kept) do
 end
 local written = table.concat(parts)
 if written ~= items then redis.call('HSET', meta, 'items', written) end
-if seen(kept) ~= before or string.sub(items, 1, 24) ~= FORMAT then head = accounts().turn(meta) end
+if changed then head = accounts().turn(meta) end
 
--- free returns a number that no label has, from a random one on, or the number of all others.
+-- free returns an unused number, from a random one on, or OTHER if none is found.
 local function free(random)
   if tonumber(redis.call('HGET', meta, 'labels') or '0') >= LABELS then return OTHER end
   for try = 0, 63 do

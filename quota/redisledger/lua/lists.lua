@@ -1,4 +1,4 @@
--- Module lists: how lists of records are searched.
+-- Module lists: searching lists of records.
 
 local function size(list)
   if not list.length then list.length = list.stored and redis.call('LLEN', list.key) or 0 end
@@ -20,9 +20,9 @@ local function at(list, place)
   return stamp, total, amount % 2^31
 end
 
--- seek returns the first place above low whose record reaches a bound, and that record: with its
--- stamp, or given a base with its total above that. The record at high does. It gallops from a
--- guess and then halves.
+-- seek returns the first place above low whose record reaches a bound, and that record. What
+-- reaches it is the stamp, or given a base, the total above the base; the record at high does. The
+-- search gallops from a guess and then bisects.
 local function seek(list, low, high, guess, bound, base)
   local step, up, stamp, total, amount = 1, nil, nil, nil, nil
   while high - low > 1 do
@@ -35,7 +35,7 @@ local function seek(list, low, high, guess, bound, base)
       high, stamp, total, amount = guess, this, sum, counts
     end
     if up == nil then up = short end
-    if short == up and step then -- still on the way
+    if short == up and step then -- still galloping
       guess, step = short and low + step or high - step, step * 2
     else
       guess, step = math.floor((low + high) / 2), nil
@@ -45,7 +45,7 @@ local function seek(list, low, high, guess, bound, base)
   return high, stamp, total, amount
 end
 
--- near is locate for a record at a guess or next to it. It returns nil when it is not there.
+-- near is locate for a record at a guess or next to it, or nil if it is elsewhere.
 local function near(list, instant, guess)
   local records = redis.call('LRANGE', list.key, guess - 1, guess + 1)
   for n, packed in ipairs(records) do
@@ -58,9 +58,8 @@ local function near(list, instant, guess)
   end
 end
 
--- locate returns the total before an instant, and the place of the first record at or after it,
--- with its stamp and amount if it is there. It begins at a guess, or where that would be if calls
--- came evenly.
+-- locate returns the total before an instant, and the place, stamp and amount of the first record
+-- at or after it, or just the place behind the last. It starts at the guess, or interpolates.
 local function locate(list, instant, guess)
   if list.stamp < instant then return list.total, size(list) end
   if guess and guess > 0 then
@@ -69,7 +68,7 @@ local function locate(list, instant, guess)
   end
   local low, high = 0, nil
   local stamp, total, amount = at(list, 0)
-  if stamp == 0 and stamp < instant then -- the list began with nothing
+  if stamp == 0 and stamp < instant then -- the list began empty
     low = 1
     stamp, total, amount = at(list, 1)
   end
@@ -80,9 +79,8 @@ local function locate(list, instant, guess)
   return (total - amount) % 2^48, high, stamp, amount
 end
 
--- reach returns the stamp of the first record from place on at which the total is so much above
--- base. There is one. It begins where that would be if all counted as much as the first; records
--- may count 0, so that is no more than a guess.
+-- reach returns the stamp of the first record from place on whose total is an amount above base,
+-- which must exist. Its guess is that all records count as much as the first.
 local function reach(list, place, base, amount)
   local stamp, total, first = at(list, place)
   local more = amount - (total - base) % 2^48
@@ -91,18 +89,17 @@ local function reach(list, place, base, amount)
   return (select(2, seek(list, place, size(list) - 1, guess, amount, base)))
 end
 
--- full reports whether one more amount would make a list hold more than its totals can tell
--- apart. It looks only when the total enters another block of 2^40.
+-- full reports whether an amount would make totals ambiguous. It looks once in a block of 2^40.
 local function full(list, amount)
   if math.floor((list.total + amount) / 2^40) == math.floor(list.total / 2^40) or size(list) == 0 then return false end
   local _, total, counted = at(list, 0)
   return (list.total - total + counted) % 2^48 + amount > 2^48 - 2 * 2^40
 end
 
--- retention returns how long records that matter for a horizon stay: quota.Retention.
+-- retention returns how long records are kept for a horizon, as quota.Retention does.
 local function retention(horizon) return horizon + math.max(math.floor(horizon / 8), SLACK) end
 
--- expired returns how many of the stored records no window can see any more.
+-- expired returns how many stored records are out of sight of every window.
 local function expired(list, now)
   local edge = now - retention(list.horizon)
   if at(list, 0) > edge or list.stamp <= edge then return 0 end
@@ -110,7 +107,7 @@ local function expired(list, now)
   return (select(2, locate(list, edge + 1)))
 end
 
--- extend renews a key's life: two horizons and some minutes, on real time.
+-- extend makes a key expire after two horizons and five minutes of real time.
 local function extend(key, horizon)
   redis.call('PEXPIRE', key, string.format('%.0f', math.floor(2 * horizon / 1000) + 300000))
 end
@@ -118,18 +115,17 @@ end
 -- holds returns what a sliding or calendar window holds.
 local function holds(c) return (c.list.total - c.before) % 2^48 end
 
--- latest returns an instant, or the last that an answer may name when the log's newest stamp is
--- far ahead.
+-- latest limits an instant to what an answer may name when the log's newest stamp is far ahead.
 local function latest(instant, c, far, now)
   if far == 0 or instant == 0 then return instant end
   return math.min(instant, now + (c.counter and 2 or 1) * c.length)
 end
 
--- search looks for where a window begins: the total before it, and the place, stamp and amount of
--- the first record that it sees.
+-- search finds where a window begins: the total before it, and its first record.
 local function search(c)
   c.guess, c.searched = c.place, true
   c.before, c.place, c.first, c.counts = locate(c.list, c.since, c.place)
 end
 
-return {holds = holds, latest = latest, search = search, extend = extend, size = size, at = at, seek = seek, locate = locate, reach = reach, full = full, retention = retention, expired = expired}
+return {size = size, at = at, seek = seek, locate = locate, reach = reach, full = full, retention = retention,
+  expired = expired, extend = extend, holds = holds, latest = latest, search = search}

@@ -1,6 +1,6 @@
--- Lists of records: how they are read, fed and written.
+-- Lists of records: reading, appending and storing them.
 
--- new_list returns the list of a key, or an empty one. Records in pending are not stored yet.
+-- new_list returns the list at a key, or an empty one. Records in pending are not stored yet.
 local function new_list(key, horizon)
   local last = key and redis.call('LINDEX', key, '-1')
   local stamp, total = 0, 0
@@ -18,9 +18,8 @@ local function push(list, stamp, amount, times)
   list.stamp, list.total, list.count = stamp + times - 1, total, count + times
 end
 
--- store writes what is pending and drops what no window can see any more. It reports whether a new
--- sixteenth of the horizon has begun since the list's last stored record: often enough to renew lives,
--- and to trim lists that no budget asks any more.
+-- store writes the pending records and trims those that no window can see. It reports whether a new
+-- sixteenth of the horizon began: then expiry is renewed, and lists are trimmed that nothing asks.
 local function store(list, now, real)
   if list.count == 0 then return false end
   local was, stamp, part = list.was, list.stamp, math.max(math.floor(list.horizon / 16), 1000000)

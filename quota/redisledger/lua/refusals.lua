@@ -1,11 +1,9 @@
--- Module refusals: why requests of a run are refused, and until when. The run b has the charges of its batch and their
--- names, the numbers of those that are its own and how many, its units, now, how far the log is ahead, the cooldowns
--- that hold, and what decides beside floors.
+-- Module refusals: why requests of a run are refused, and until when. See spend.lua for b, the run.
 
 local holds, latest, search = lists().holds, lists().latest, lists().search
 
--- search_again searches for the windows of a run that are full as far as the process knows them, unless the first
--- record alone makes enough room when it leaves. It reports whether one holds something else.
+-- search_again searches for the begin of a run's windows, except where the known first record alone
+-- makes enough room when it leaves. It reports whether what a window holds has changed.
 local function search_again(b)
   local changed = false
   for n = 1, b.many do
@@ -21,35 +19,38 @@ local function search_again(b)
   return changed
 end
 
--- fits_at returns when an amount fits that a window is short of so much for now. Many in one batch
--- ask the same.
-local function fits_at(c, short, amount)
+-- ask returns what a budget holds and keeps, and when an amount fits (0: now). With quick, what it
+-- keeps is 0 if the amount surely fits. For floors that end it only says 1 for later: the client
+-- knows the days. The time is kept for the other requests of the batch.
+local function ask(c, now, amount, quick)
   local list = c.list
-  if c.asked == amount and c.told_at == list.total then return c.told end
+  if c.counter then
+    local used = counters().used(list, now)
+    return used, 0, used + amount > c.limit and counters().fits_at(list, now, c.limit, amount) or 0
+  end
+  local used, kept = holds(c), 0
+  local sure = not c.floors or quick and used + c.kept + amount <= c.limit
+  if not sure then kept = floors().keeps(c, used, now) end
+  local short = used + kept + amount - c.limit
+  if short <= 0 then return used, kept, 0 end
+  if c.floors and c.ends > 0 then return used, kept, 1 end
+  if c.asked == amount and c.told_at == list.total then return used, kept, c.told end
   c.asked, c.told_at = amount, list.total
   if c.daily then
-    local tomorrow = list.stamp < c.next and 0 or (list.total - lists().locate(list, c.next)) % 2^48
-    c.told = tomorrow + amount <= c.limit and c.opens or c.reopens
+    local taken = list.stamp < c.next and 0 or (list.total - lists().locate(list, c.next)) % 2^48
+    if c.floors then taken = taken + floors().kept(c, c.next) end
+    c.told = taken + amount <= c.limit and c.opens or c.reopens
+  elseif c.floors then
+    c.told = floors().leaves(c, amount, short)
   elseif c.searched then
     c.told = lists().reach(list, c.place, c.before, short) + c.length
   else
     c.told = c.first + c.length -- see search_again
   end
-  return c.told
+  return used, kept, c.told
 end
 
--- ask returns what a budget without floors holds, and when an amount fits: 0 for now.
-local function ask(c, now, amount)
-  if c.counter then
-    local used = counters().used(c.list, now)
-    return used, used + amount > c.limit and counters().fits_at(c.list, now, c.limit, amount) or 0
-  end
-  local used = holds(c)
-  return used, used + amount > c.limit and fits_at(c, used + amount - c.limit, amount) or 0
-end
-
--- reason returns why a request of a run is refused. Of several reasons it is the one that ends last,
--- the first of those. It returns nil for one that fits.
+-- reason returns why a run's request is refused, or nil: the first reason of those that end last.
 local function reason(b)
   local best, ending, later = {at = 0, number = 0, used = 0, kept = 0, text = false}, {}, false
   for i = 1, b.many do
@@ -57,8 +58,7 @@ local function reason(b)
     local c = b.charges[n]
     local amount = c.list.calls and 1 or b.units
     if amount > c.limit then error('ration: bad argument: units') end
-    local used, kept, at = 0, 0, 0
-    if c.floors then used, kept, at = b.beside.fits(c, b.now, amount, not b.cooled) else used, at = ask(c, b.now, amount) end
+    local used, kept, at = ask(c, b.now, amount, not b.cooled)
     if c.floors and c.ends > 0 then
       later = later or at > 0
       ending[#ending + 1] = n
@@ -76,14 +76,14 @@ local function reason(b)
   return best
 end
 
--- refuse packs why so many requests of a run are refused, see spend.lua, or returns nil when they fit.
+-- refuse packs the answer for refused requests of a run, or returns nil if they fit.
 local function refuse(b, times, floored)
   local why = reason(b)
   if not why then return nil end
   local text = why.text and struct.pack('>I2', #why.text) .. why.text or floored and '\0\0' or ''
   if not floored then return struct.pack('>BI4I2I7I7', why.text and 2 or 1, times, why.number, why.used, why.at) .. text end
   local said = {struct.pack('>BI4I2I7I7I7B', 4, times, why.number, why.used, why.kept, why.at, why.text and 1 or 0), text, struct.pack('>I2', #why.ending)}
-  for _, n in ipairs(why.ending) do said[#said + 1] = b.beside.ends(n, b.charges[n]) end
+  for _, n in ipairs(why.ending) do said[#said + 1] = floors().ends(n, b.charges[n]) end
   return table.concat(said)
 end
 

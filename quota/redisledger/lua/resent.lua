@@ -1,41 +1,34 @@
--- Module resent. Exactly once: what became of a batch whose answer was lost. The first copy may still be on its
--- way. A batch says how it is known again:
---     FRESH   the ledger sends it for the first time. It leaves no trace but its records, each of
---             which carries its id.
---     NAMED   the id is the caller's, who alone knows whether it came before. What is granted is
---             noted in the client's slot.
---     RESENT  a fresh batch is sent again. First of all head changes and the slot is written: they hold
---             off the first copy, should that come later. Then the log is searched for the batch's
---             records, from the newest back to since, a stamp that the batch's must be above and no
---             older than an hour; a page at a time, and what was found is noted in the slot. Then it
---             is decided as a named one.
---     AGAIN   a named batch is sent again. It is noted in the slot, refused too.
--- A try may come late that another was sent after: the slot tells the number of the last that was
--- decided, and those before it are not decided any more. A log that keeps no entries has nothing
--- to search, so nothing is resent to it.
--- A slot is seq 7, the stamp before which is still to be searched 7 (0: nothing is), the try 2, and of
--- each grant its place 4 and stamp 7.
+-- Module resent: deciding a batch exactly once when answers are lost. A batch has a mode:
+--     FRESH   sent for the first time. It leaves no trace but its records, which carry its id.
+--     NAMED   has the caller's id, so it may have come before. The client's slot keeps its grants.
+--     RESENT  a fresh batch after a lost answer. The first copy may still arrive, so the head is
+--             changed and the slot written first: they reject it. Then the log is searched for the
+--             batch's records, page by page back to since, keeping what is found in the slot. Then
+--             the batch is decided as a named one.
+--     AGAIN   a named batch after a lost answer. The slot keeps it even if it is refused.
+-- The slot has the number of the last try that was decided; earlier tries that arrive late are not
+-- decided. A log without entries cannot be searched, so nothing is resent to it.
+-- A slot is seq 7, stamp below which to search 7 (0: done), try 2, and grants: place 4, stamp 7.
 
 local HOUR = 3600000000
 
--- read reads what a batch that is sent again says of itself.
+-- read parses the fields that only a repeated batch has.
 local function read(packed, where, now)
-  local many, since, try
-  many, since, try, where = struct.unpack('>I4I7I2', packed, where)
+  local many, since, try, next = struct.unpack('>I4I7I2', packed, where)
   local heard = since > 0 and math.min(since + SLACK, now) or now - HOUR -- the batch's records are newer
-  since = math.max(math.min(since, now - SLACK), now - HOUR) -- no copy takes so long, and a restamp sets back to now at most
-  return {many = many, since = since, heard = heard, try = try}, where
+  since = math.max(math.min(since, now - SLACK), now - HOUR) -- no copy is slower, and a restamp never sets back before now
+  return {many = many, since = since, heard = heard, try = try}, next
 end
 
--- write notes in the slot before which stamp the log is still to be searched, which try this is, and what was granted.
+-- write stores a slot, which expires after ten minutes of real time.
 local function write(slot, real, seq, upto, try, grants)
   local packed = struct.pack('>I7I7I2', seq, upto, try) .. grants
   if real then redis.call('SET', slot, packed, 'PX', '600000') else redis.call('SET', slot, packed) end
 end
 
--- search_page looks for a batch in the page of the log before an instant. It returns the stamp before
--- which is still to be searched, 0 for none, and what it found, as in a slot; or nil when the log has
--- dropped what could have been the batch's. The records of one batch stand together, so the search ends before them.
+-- search_page looks for a batch in the page of the log before an instant. It returns the stamp
+-- below which to search on (0: done; a batch's records are adjacent) and the grants found so far,
+-- as in a slot; or nil if the log may have dropped the batch's records.
 local function search_page(b, log, upto, have)
   local _, stop = lists().locate(log, upto)
   local from, left = math.max(0, stop - 250), 0
@@ -57,17 +50,14 @@ local function search_page(b, log, upto, have)
   return left, have .. table.concat(found)
 end
 
--- granted_before returns the stamps that requests of a batch were granted at before, by place, and the grants
--- as in a slot. Instead of them it returns an answer when the batch is not to be decided, or not yet.
+-- granted_before returns the stamps of a batch's earlier grants, by place, and these as in a slot.
+-- If the batch must not be decided, or not yet, it returns nil and the answer.
 local function granted_before(b, log, slot)
   local is_resent = b.mode == 2
   local packed, try = redis.call('GET', slot), b.copy and b.copy.try or 0
   if not packed and not is_resent then return {}, '' end
-  local last, upto, tries, have = -1, 0, 0, ''
-  if packed then
-    last, upto, tries = struct.unpack('>I7I7I2', packed)
-    have = string.sub(packed, 17)
-  end
+  local last, upto, tries, have = -1, 0, 0, string.sub(packed or '', 17)
+  if packed then last, upto, tries = struct.unpack('>I7I7I2', packed) end
   if last > b.seq or last == b.seq and b.mode == 0 then return nil, '\3' end
   if last == b.seq and tries > try then return nil, struct.pack('>BI2', 5, tries) end
   if last < b.seq then

@@ -1,9 +1,8 @@
--- Restamps a page of what a log has stamped ahead of now. With the last page its lists are
--- dropped, to be filled again from it, and its counters count it again.
--- KEYS: meta, the log, then all sources of its scope, as in items_of(meta.items).
--- ARGV: head, the time of a test, the scope and whether the log keeps entries (1 each), how many entries
--- at most (4).
--- Answer: 1 other head; 0, how many were changed, and how many are still ahead.
+-- Restamps a page of the records that are stamped after now. The log's lists are deleted, to be
+-- filled again, and after the last page its counters are computed again.
+-- KEYS: meta, the log, then all sources of its scope.
+-- ARGV: head, the time of a test, and scope 1, whether the log keeps entries 1, the page's size 4.
+-- Answer: 1 other head; or 0, how many were changed, and how many are still ahead.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return {1} end
@@ -12,22 +11,9 @@ local scope, keeps, most = struct.unpack('>BBI4', ARGV[3])
 local log = new_list(KEYS[2], 0)
 if not log.stored then return {0, 0, 0} end
 
-local keys, counted = {}, {}
-local n = 2
-for _, item in ipairs(accounts().items_of(redis.call('HGET', meta, 'items') or '')) do
-  if accounts().of_scope(item, scope) then
-    n = n + 1
-    if item.counter then
-      local c = counters().new(KEYS[n], item.horizon / 2)
-      c.def = item.def
-      if c.stored then counted[#counted + 1] = c end
-    else
-      keys[#keys + 1] = KEYS[n]
-    end
-  end
-end
+local sources = coverages().stored_sources(scope)
 
--- shift lets a counter's period begin now, if it begins later. It reports whether it did.
+-- shift moves a counter's period back to now if it begins later, and reports whether it did.
 local function shift(c)
   local start = now - now % c.length
   if c.start <= start then return false end
@@ -35,23 +21,21 @@ local function shift(c)
   return true
 end
 
--- recount makes a counter say what the log says, unless it counts calls that came before the log
--- kept entries.
+-- recount fills a counter from the log, unless it counts calls from before the log kept entries.
 local function recount(c)
-  local new = {counter = true, length = c.length, start = 0, present = 0, before = 0}
-  coverages().fill(new, log, coverages().new_labels(meta), c.def, now)
-  if new.present + new.before < c.present + c.before then
-    shift(c)
-  else
-    c.start, c.present, c.before, c.changed = new.start, new.present, new.before, true
-  end
+  local new = counters().new(nil, c.length)
+  coverages().fill(new, log, c.def, now)
+  if new.present + new.before < c.present + c.before then return shift(c) end
+  c.start, c.present, c.before, c.changed = new.start, new.present, new.before, true
 end
 
 local changed = 0
 if keeps == 0 or log.stamp <= now then
-  for _, c in ipairs(counted) do
-    if shift(c) then changed = changed + 1 end
-    counters().store(c, false)
+  for _, source in ipairs(sources) do
+    if source.counter and shift(source) then
+      changed = changed + 1
+      counters().store(source, false)
+    end
   end
   if log.stamp > now then redis.call('LSET', log.key, '-1', struct.pack('>I7', now) .. string.sub(log.last, 8)) end
   return {0, changed, 0}
@@ -66,12 +50,13 @@ for i, record in ipairs(records) do
   redis.call('LSET', log.key, place + i - 1, struct.pack('>I7', stamp) .. string.sub(record, 8))
   if struct.unpack('>I2', record, 18) > 0 then changed = changed + 1 end
 end
-for _, key in ipairs(keys) do redis.call('DEL', key) end
-if #records == many then
-  log = new_list(KEYS[2], 0)
-  for _, c in ipairs(counted) do
-    recount(c)
-    counters().store(c, false)
+log = new_list(KEYS[2], 0)
+for _, source in ipairs(sources) do
+  if not source.counter then
+    redis.call('DEL', source.key)
+  elseif #records == many then
+    recount(source)
+    counters().store(source, false)
   end
 end
 if scope == 2 then accounts().turn(meta) end

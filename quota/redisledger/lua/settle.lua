@@ -1,10 +1,9 @@
--- Sets what one entry counts. Whatever is done again leaves the same behind, unless the
--- log keeps no entries: its counters change by the difference.
--- KEYS: meta, the log, then all sources of its scope, as in items_of(meta.items).
--- ARGV: head, the time of a test, the log's horizon 7, the entry's stamp 7, client 6, seq 4, units 4
--- and calls 1, how many newer entries at most 4, the scope 1; and of a log that keeps no entries what
--- is recorded: units 4 and calls 1, and the label's words.
--- Answer: 0 done, or nothing to do; 1 other head; 2 too late, it stays; 3 the log is full.
+-- Sets what an entry counts. It is idempotent, unless the log keeps no entries.
+-- KEYS: meta, the log, then all sources of its scope.
+-- ARGV: head, the time of a test, the log's horizon 7, the entry (stamp 7, client 6, seq 4, new
+-- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if the log keeps no
+-- entries, the recorded units 4 and calls 1, and the label's words.
+-- Answer: 0 done, or nothing to do; 1 other head; 2 too late, unchanged; 3 the log is full.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return 1 end
@@ -13,21 +12,16 @@ local log = new_list(KEYS[2], (struct.unpack('>I7', ARGV[3])))
 local stamp, client, seq, units, calls, most, scope = struct.unpack('>I7I6I4I4BI4B', ARGV[4])
 if units >= 2^31 or calls > 1 then error('ration: bad argument: units') end
 
--- All is read before anything is written. What is not there yet will be filled from the log.
-local sources, items = {}, {}
-for _, item in ipairs(accounts().items_of(redis.call('HGET', meta, 'items') or '')) do
-  if accounts().of_scope(item, scope) then items[#items + 1] = item end
-end
-local function read(words)
-  for n, item in ipairs(items) do
-    local source = item.counter and counters().new(KEYS[n + 2], item.horizon / 2) or new_list(KEYS[n + 2], item.horizon)
-    local c = coverages().read(item.def)
+-- Everything is read before anything is written. Missing sources will be filled from the log.
+local sources = coverages().stored_sources(scope)
+local function match(words)
+  for _, source in ipairs(sources) do
+    local c = coverages().read(source.def)
     source.calls, source.covered = c.calls, coverages().covers(c, words)
-    if source.stored then sources[#sources + 1] = source end
   end
 end
 
--- correct_counter adds delta to the period of the stamp, if it is still counted.
+-- correct_counter adds delta to the period of the stamp if it still counts.
 local function correct_counter(source, delta)
   local start = stamp - stamp % source.length
   if start == source.start then
@@ -40,11 +34,10 @@ end
 
 if ARGV[5] then
   local was, counted = struct.unpack('>I4B', ARGV[5])
-  read(ARGV[6])
+  match(ARGV[6])
   for _, source in ipairs(sources) do
-    if source.counter and source.covered then
-      correct_counter(source, source.calls and calls - counted or units - was)
-    end
+    local delta = source.calls and calls - counted or units - was
+    if source.counter and source.covered then correct_counter(source, delta) end
   end
   return 0
 end
@@ -53,13 +46,12 @@ local _, place = lists().locate(log, stamp)
 local packed = redis.call('LINDEX', log.key, place)
 local at_stamp, _, raw, label, by, number = struct.unpack('>I7I6I4I2I6I4', packed)
 if at_stamp ~= stamp or by ~= client or number ~= seq then return 0 end
-local was, counted = raw % 2^31, (coverages().calls_of(packed, raw))
-local more, times = units - was, calls - counted
+local more, times = units - raw % 2^31, calls - coverages().calls_of(packed, raw)
 local words = coverages().new_labels(meta)(label, stamp)
-read(words)
+match(words)
 
--- add records units that an entry far from the tail turned out to cost, as an
--- addition, unless it is there: the answer to the first try may have been lost.
+-- add records what an entry far from the tail turned out to cost as an addition, unless it is there
+-- already because the first try's answer was lost.
 local function add()
   for _, record in ipairs(redis.call('LRANGE', log.key, -most - 1, -1)) do
     local _, _, amount, _, who, which = struct.unpack('>I7I6I4I2I6I4', record)
@@ -81,9 +73,8 @@ local function add()
   end
 end
 
--- correct adds delta to the record of that stamp and to all totals behind it.
--- A record that is not in a list has left it, or was never covered.
-local oldest = false -- a list's first record was corrected
+-- correct adds delta to the entry's record, if the list has it, and to all totals from there on.
+local oldest = false -- whether a list's first record was corrected
 local function correct(list, delta, first, from)
   if list.stamp < stamp then return end
   from = from or select(2, lists().locate(list, stamp))
@@ -93,17 +84,14 @@ local function correct(list, delta, first, from)
   oldest = oldest or from == 0
   records[1] = struct.pack('>I7I6I4', when, (total + delta) % 2^48, first(amount)) .. string.sub(records[1], 18, 29)
   if delta ~= 0 then
-    local short = string.sub(records[1], 18) == '' and '>c7I6c4' or '>c7I6c16'
     for n = 2, #records do
-      local record = records[n]
-      local before, sum, after = struct.unpack(short, record)
-      records[n] = struct.pack(short, before, (sum + delta) % 2^48, after)
-      if #record > 29 then records[n] = records[n] .. string.sub(record, 30) end
+      local before, sum = struct.unpack('>c7I6', records[n])
+      records[n] = before .. struct.pack('>I6', (sum + delta) % 2^48) .. string.sub(records[n], 14)
     end
   end
   redis.call('LSET', list.key, from, records[1])
   if #records == 1 or delta == 0 then return end
-  redis.call('LTRIM', list.key, '0', from) -- quicker than to set each
+  redis.call('LTRIM', list.key, '0', from) -- faster than setting each
   for n = 2, #records, 1000 do redis.call('RPUSH', list.key, unpack(records, n, math.min(n + 999, #records))) end
 end
 

@@ -1,36 +1,37 @@
--- Decides one batch. Nothing is written before all is decided.
--- KEYS: meta, the log, sources, then cooldowns and the client's slot if head's last byte is not 0 or
--- the batch is not fresh, and for a long key where its name stands.
--- ARGV: the batch, the time of a test, or nothing, and a long key. Source 0 is the log. A batch is
---   head 12, mode 1 (see resent.lua), whether the log keeps entries 1 and is the account's own 1, client 6, seq 7, the log's horizon 7 (if
---     it keeps no entries that of its longest counter), how many sources 1, budgets 2 and runs 2
---   when it is sent again: how many requests it had 4, since 7, and which try it is 2
+-- Decides a batch. Nothing is written before everything is decided.
+-- KEYS: meta, the log, sources; cooldowns and the client's slot if head's last byte is not 0 or the
+-- batch is not fresh; and for a long key, where its name is stored.
+-- ARGV: the batch, perhaps the time of a test, and perhaps a long key. A batch is
+--   head 12, mode 1 (see resent.lua), whether the log keeps entries 1 and is the account's own 1,
+--     client 6, seq 7, horizon 7 (of the log, or of its longest counter if it keeps no entries),
+--     number of sources 1, of budgets 2 and of runs 2
+--   if it is sent again: number of requests 4, since 7, which try it is 2
 --   if head's last byte is not 0: the names of the budgets 2 + n each
 --   the budgets, see read_charges in windows.lua
---   the sources: whether it is a counter 1, whether it counts calls 1, horizon 7 (a counter's is its length)
---   runs of requests that differ in nothing: label 2, units 4 (top bit: forced), place of the first in the
---     batch 4 (top bit: a note or correction), how many 2, how many sources count it 1 and budgets it has 2, those
---     sources 1 each, those budgets 2 each, of a note or correction its kind 1 and how many calls it counts 4
--- Answer, packed: 1: other head, ask again; 2, now 7: other days; 3: a batch that came too late; 4: ask
--- again; 5, a later try 2: that one was decided; 6: the log has dropped what it is searched for;
--- 0, now 7, then of as many requests as it says (4) each
---   0, the first's stamp 7, the others' a microsecond apart; then of each budget what it holds after the first 7 and when it frees 7, with floors
---     what it keeps 7; of a counter start, present and before 7 each
+--   the sources: whether it is a counter 1 and counts calls 1, horizon 7 (of a counter its length)
+--   runs of equal requests: label 2, units 4 (top bit: forced), place of the first 4 (top bit: a
+--     note or correction), how many 2, number of sources that count it 1 and of budgets 2, the
+--     sources 1 each, the budgets 2 each, and for a note or correction kind 1 and calls 4
+-- Answer, packed: 1 other head; 2, now 7: other days; 3 a late batch; 4 ask again; 5, a later try 2
+-- that was decided; 6 the log has dropped what it is searched for; or 0, now 7, then for as many
+-- requests as it says (4) each
+--   0, the first's stamp 7 (the others follow by a microsecond each), and for each budget used 7
+--     after the first, when it frees 7, with floors kept 7; for a counter start, present, before
 --   1, budget 2, used 7, retry at 7
 --   2, the same and the reason 2 + n, for a cooldown
---   3: the log is full
---   4, budget 2, used 7, kept for others 7, retry at 7, whether it is a cooldown 1 and its reason 2 + n, and how
---     many budgets have floors that end 2, of each see ends in floors.lua; for a request that has budgets with floors
+--   3, the log is full
+--   4, for a request with floors: budget 2, used 7, kept 7, retry at 7, whether it is a cooldown 1,
+--     reason 2 + n, number of budgets whose floors end 2, and ends (floors.lua) of each
 --   5, the stamp 7: it was granted before
--- and before any of these perhaps 6, how far the log's newest stamp is ahead 7. When all requests are answered, of
--- each window that was searched for: budget 2 and its first 7, before 6, counts 4 and place 4, see open in windows.lua.
+-- each perhaps after a 6, how far the log's newest stamp is ahead 7; and for each window that was
+-- searched for: budget 2, first 7, before 6, counts 4 and place 4, see open in windows.lua.
 
--- The steps stand in one sequence below. As ten functions, which Redis makes anew in every run, with a table for
--- what they share, a grant took a sixth more instructions (2026-11-22).
+-- The steps are one sequence. As ten functions with a table of what they share, a grant took a
+-- sixth more instructions (2026-11-22), since Redis creates functions in every run.
 
 local FRESH, RESENT, AGAIN = 0, 2, 3
 
--- fitting returns how many of so many requests of a run the limits of its budgets leave room for.
+-- fitting returns how many requests of a run fit into its budgets, at most times.
 local function fitting(charges, mine, many, units, now, times, run)
   for n = 1, many do
     local c = charges[256 * mine[2 * n - 1] + mine[2 * n]]
@@ -44,8 +45,8 @@ local function fitting(charges, mine, many, units, now, times, run)
   return times
 end
 
--- together returns how many of so many requests of a run can be recorded from a stamp on as one: no more
--- than fall into one period of each counter, and 0 when a sum would be more than can be told apart.
+-- together returns how many requests of a run can be recorded as one from a stamp on, at most
+-- times: those within one period of each counter, and 0 if a sum would become ambiguous.
 local function together(keeps, all, feeds, many, units, calls, times, stamp)
   for n = keeps and 0 or 1, many do
     local s, over = all[n > 0 and feeds[n] or 0], false
@@ -75,7 +76,7 @@ if guarded then names, where = accounts().read_names(packed, where, ncharges) en
 charges, where = read_charges(packed, where, ncharges, now)
 if not charges then return struct.pack('>BI7', 2, now) end
 local first_source, log = where, new_list(KEYS[2], horizon)
-local all = {[0] = log, many = nsources} -- sources, as far as they are read
+local all = {[0] = log, many = nsources} -- the sources read so far
 where = where + 9 * nsources
 
 local cool, slot, before, noted, cooled, beside = KEYS[nsources + 3], KEYS[nsources + 4], nil, '', nil, nil
@@ -91,12 +92,16 @@ for n = 1, ncharges do
   if not c.list then return '\1' end
   if c.counter ~= (c.list.counter or false) then error('ration: bad argument: source') end
   if not c.counter then open(c) end
-  if c.floors and not beside then beside = floors().beside(function(n) return sources().asked(all, n, packed, first_source, now) end) end
+  for i = 1, c.floors and #c.floors or 0 do
+    local f = c.floors[i]
+    f.list, beside = sources().asked(all, f.source, packed, first_source, now), true
+    if not f.list or f.list.counter then error('ration: bad argument: floor') end
+  end
 end
 
 -- Decide run by run.
 
-local answer, granted, begun = {}, named and {}, false -- the answer begins with now, which a first grant packs too
+local answer, granted, begun = {}, named and {}, false -- begun: the first grant has packed now
 for run = 1, nruns do
   local label, units, place, times, nfeeds, nmine
   label, units, place, times, nfeeds, nmine, where = struct.unpack('>I2I4I4I2BI2', packed, where)
@@ -119,16 +124,16 @@ for run = 1, nruns do
   local stop, alone = place + times, floored or tail ~= '' or noted ~= ''
 
   while place < stop do
-    local far = log.stamp - now > SLACK and log.stamp - now or 0 -- more than a clock that stepped back explains
+    local far = log.stamp - now > SLACK and log.stamp - now or 0 -- more than a clock step explains
     local known, refused = before and before[place], nil
     if far > 0 and not known then answer[#answer + 1] = struct.pack('>BI4I7', 6, 1, far) end
     times = alone and 1 or stop - place
 
-    -- How many fit? Those of a run are the same, so once one is refused the others are.
+    -- How many fit? The requests of a run are equal, so once one is refused, so are the rest.
     if not forced and not known then
       local fit = floored and 0 or fitting(charges, mine, nmine, units, now, times, run)
       if fit == 0 or cooled then
-        local b = {charges = charges, names = names, now = now, far = far, cooled = cooled, beside = beside, mine = mine, many = nmine, units = units}
+        local b = {charges = charges, names = names, now = now, far = far, cooled = cooled, mine = mine, many = nmine, units = units}
         if fit == 0 and refusals().search_again(b) and not floored then fit = fitting(charges, mine, nmine, units, now, times, run) end
         refused = (fit == 0 or cooled) and refusals().refuse(b, times, floored)
       end
@@ -147,7 +152,7 @@ for run = 1, nruns do
       answer[#answer + 1] = struct.pack('>BI4', 3, 1)
       times = 1
     elseif not known and not refused then
-      -- Record them. A source that is not there is filled when a budget asks it.
+      -- Record them. A missing source is filled when a budget asks it.
       local pending, count, total = log.pending, log.count, log.total
       for n = 1, keeps and times or 0 do
         total = (total + units) % 2^48
@@ -164,7 +169,7 @@ for run = 1, nruns do
       end
       for n = 1, named and times or 0 do granted[#granted + 1] = struct.pack('>I4I7', place + n - 1, stamp + n - 1) end
 
-      -- Say how each window stands after the first of them.
+      -- Answer how each window stands after the first of them.
       local format, values, last = '>BI7BI4I7', {0, now, 0, times, stamp, 0, 0, 0, 0}, 5
       if answer[1] then format, values, last = '>BI4I7', {0, times, stamp}, 3 else begun = true end
       for n = 1, nmine do
@@ -180,7 +185,7 @@ for run = 1, nruns do
           values[last + 1], values[last + 2] = used - later, frees(c, used)
           format, last = format .. 'I7I7', last + 2
           if c.floors then
-            values[last + 1] = beside.keeps(c, used, now)
+            values[last + 1] = floors().keeps(c, used, now)
             format, last = format .. 'I7', last + 1
           end
         end
@@ -217,7 +222,7 @@ if guarded and mode ~= RESENT and log.count > 0 then accounts().unguard(KEYS[1],
 local first = own and keeps and not log.stored and log.count > 0
 if own and all.anew or first and redis.call('HINCRBY', KEYS[1], 'logs', 1) > 1 then accounts().turn(KEYS[1]) end
 
--- Answer, and tell where the windows begin that were searched for.
+-- Answer, with the begins of the windows that were searched for.
 
 for n = 1, own and ncharges or 0 do
   local c = charges[n]

@@ -1,10 +1,10 @@
--- Says what windows hold. Writes nothing.
--- KEYS: meta, cooldowns, the log, then one source a budget that has one of its own.
--- ARGV: head, the time of a test, the log's horizon 7, the budgets, whose source is a number in KEYS or 0, and
--- behind them their names, then one definition a budget (empty: the source is the log).
--- Answer: 1 other head; 2, now: other days; 0, now, how far the log's newest stamp is ahead, then of each
--- budget used, how much more an estimate may hide, since and when the next units return (0: never),
--- until when a cooldown holds, of which budget and why.
+-- Reports what windows hold. Writes nothing.
+-- KEYS: meta, cooldowns, the log, then the sources that are not the log.
+-- ARGV: head, the time of a test, the log's horizon 7, the budgets (source 0: none yet) and behind
+-- them their names, then the definition of each budget's coverage (empty: that of the log).
+-- Answer: 1 other head; 2, now: other days; or 0, now, how far the log's newest stamp is ahead,
+-- then for each budget: used, what an estimate leaves out, since, when the next units return (0:
+-- never), and a cooldown's end, budget and reason.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return {1} end
@@ -15,18 +15,13 @@ local names = accounts().read_names(ARGV[4], where, many)
 local log = new_list(KEYS[3], (struct.unpack('>I7', ARGV[3])))
 local cooled = accounts().cooldowns(KEYS[2], names, now) or {}
 
--- source returns what answers a budget: its own list or counter, the log, or one made of the log
--- for this answer alone.
+-- source returns the log, or a budget's list or counter, which may be filled for this answer alone.
 local function source(c, def)
   if not c.counter and def == '' then return log end
-  local key, made = c.list > 0 and KEYS[3 + c.list], nil
-  if c.counter then
-    made = counters().new(key, c.length)
-  else
-    made = new_list(key, math.max(log.horizon, c.length))
-  end
-  if not made.stored then coverages().fill(made, log, coverages().new_labels(meta), def, now) end
-  return made
+  local key = c.list > 0 and KEYS[3 + c.list]
+  local found = c.counter and counters().new(key, c.length) or new_list(key, math.max(log.horizon, c.length))
+  if not found.stored then coverages().fill(found, log, def, now) end
+  return found
 end
 
 local far = log.stamp - now > SLACK and log.stamp - now or 0
@@ -36,7 +31,7 @@ for n = 1, many do
   c.list = source(c, ARGV[4 + n])
   local used, over, since, free = 0, 0, 0, 0
   if c.counter then
-    used, over = counters().used(c.list, now), counters().hidden(c.list, now)
+    used, over = counters().used(c.list, now)
     free = used > 0 and counters().fits_at(c.list, now, used - 1, 0) or 0
   else
     open(c)

@@ -1,11 +1,11 @@
--- Budgets as a batch names them, and what their sliding and calendar windows hold.
+-- Budgets of a batch, and what their sliding and calendar windows hold.
 
--- read_charges reads so many budgets from a place on. The wire form of one is
---   kind 1 (a quota.WindowKind), source 1, how many floors 1, length 7 (of a calendar window its horizon), limit 6
---   what the process knows of where the window begins, see open: from 7, first 7, before 6, counts 4, place 4
---   of a calendar window: start 7, since 7, opens 7, next 7, reopens 7
+-- read_charges reads many budgets from a place on. The wire form of one is
+--   kind 1 (a quota.WindowKind), source 1, number of floors 1, length or horizon 7, limit 6
+--   the cached begin of the window, see open: from 7, first 7, before 6, counts 4, place 4
+--   if it is a calendar window: start 7, since 7, opens 7, next 7, reopens 7
 --   if it has floors: how long before a day's end they end 7, and of each its source 1 and units 6
--- It returns nil when a day is no longer, or not yet, its window's: the client must send another.
+-- It returns nil if now is outside the day of a calendar window: the client must send another day.
 local function read_charges(packed, where, many, now)
   local charges = {false, false, false} -- room
   for n = 1, many do
@@ -14,7 +14,7 @@ local function read_charges(packed, where, many, now)
     if limit < 1 or limit >= 2^47 then error('ration: bad argument: limit') end
     if kind < 1 or kind > 3 or kind ~= 2 and length < 1000 then error('ration: bad argument: window') end
     local c = {list = source, daily = kind == 2, counter = kind == 3, length = length, limit = limit, since = math.max(now - length + 1, 1),
-      from = from, first = first, before = before, counts = counts, place = place} -- and up to five more: a table grows by doubling
+      from = from, first = first, before = before, counts = counts, place = place} -- room for five more
     if c.daily then
       local start
       start, c.since, c.opens, c.next, c.reopens, where = struct.unpack('>I7I7I7I7I7', packed, where)
@@ -36,10 +36,9 @@ local function read_charges(packed, where, many, now)
   return charges, where
 end
 
--- open sees to it that it is known where a window begins. The process may know it from an answer,
--- which holds for windows that begin at from, or later and no later than first. The place is then
--- a guess, since lists are trimmed. Whatever else changes records that a process may know of turns
--- head.
+-- open finds where a window begins, unless the client knows it from an earlier answer. That answer
+-- is valid for windows that begin from from to first. Its place is a guess, since lists are
+-- trimmed; any other change to records that a client may know changes the head.
 local function open(c)
   local list = c.list
   if list.stamp < c.since then
@@ -48,7 +47,7 @@ local function open(c)
     local oldest = list.stored and list.count == 0 and c.place == 0 and redis.call('LINDEX', list.key, '0')
     local stamp, total, amount = 0, 0, 0
     if oldest then stamp, total, amount = struct.unpack('>I7I6I4', oldest) end
-    if stamp >= c.since then -- the log is young, and the window sees all of it
+    if stamp >= c.since then -- the window sees the whole list
       amount = amount % 2^31
       c.before, c.first, c.counts, c.guess, c.searched = (total - amount) % 2^48, stamp, amount, 0, true
     else
@@ -57,12 +56,12 @@ local function open(c)
   end
 end
 
--- frees returns when the next units of a window return that holds some, and 0 for one that holds none.
+-- frees returns when the next units of a window return, or 0 if it holds none.
 local function frees(c, used)
   if used <= 0 then return 0 end
   local list = c.list
   if c.daily then
-    -- What was spent around the boundary counts into the next day too.
+    -- Calls around the boundary count in the next day too.
     local next = list.stamp < c.next and 0 or (list.total - lists().locate(list, c.next)) % 2^48
     return next < used and c.opens or c.reopens
   end
