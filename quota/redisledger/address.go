@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// topology is what stands behind a URL.
+// topology is the kind of servers that a URL names.
 type topology uint8
 
 const (
@@ -25,11 +25,11 @@ const (
 	cluster
 )
 
-// address is what a URL says.
+// address is a parsed URL.
 type address struct {
 	kind                           topology
-	hosts                          []string // host:port each; of a socket its path
-	master                         string   // by its name, of sentinels
+	hosts                          []string // host:port each, or a socket's path
+	master                         string   // the name that sentinels know it by
 	db                             int
 	user, password                 string
 	sentinelUser, sentinelPassword string
@@ -40,7 +40,7 @@ type address struct {
 	trustAny                         bool
 }
 
-// schemes are those of URLs, and what else they may say after the question mark.
+// schemes are the URL schemes with the query parameters that they allow.
 var schemes = map[string]struct {
 	kind       topology
 	secure     bool
@@ -60,15 +60,15 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
 const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
-// badURL is an error about a URL. What it is given must hold nothing of the
-// URL that may be a password, or a part of one.
+// badURL returns an ErrLedgerConfig. Its arguments must not contain any part of the
+// URL that may belong to a password.
 func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", quota.ErrLedgerConfig, fmt.Errorf(format, args...))
 }
 
 const example = "write redis://host:6379/0, special characters of a password percent-encoded"
 
-// parse reads a URL strictly, and no files. net/url cannot: it refuses several hosts.
+// parse parses a URL strictly, without reading files. net/url rejects several hosts.
 func parse(text string) (*address, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	known, ok := schemes[scheme]
@@ -134,10 +134,10 @@ func (a *address) parseHosts(scheme, authority string) error {
 		}
 		number, err := strconv.ParseUint(given, 10, 16)
 		if err != nil || number == 0 {
-			return badURL("a port of the %s URL is no number from 1 to 65535; %s", scheme, example)
+			return badURL("a port of the %s URL is not a number from 1 to 65535; %s", scheme, example)
 		}
 		if name == "" || strings.Trim(name, hostLetters) != "" {
-			return badURL("the %s URL has an empty host, or one that is no name; %s", scheme, example)
+			return badURL("the %s URL has an empty or malformed host; %s", scheme, example)
 		}
 		a.hosts = append(a.hosts, net.JoinHostPort(name, given))
 	}
@@ -165,10 +165,10 @@ func (a *address) parsePath(scheme, path string) error {
 		}
 	}
 	if err := a.parseDB(db); err != nil {
-		return badURL("the database of the %s URL is no number; write it behind the last /", scheme)
+		return badURL("the database of the %s URL is not a number; write it after the last /", scheme)
 	}
 	if a.kind == cluster && a.db != 0 {
-		return badURL("a cluster has database 0 only; leave the number away")
+		return badURL("a cluster has database 0 only; omit the number")
 	}
 	return nil
 }
@@ -209,21 +209,21 @@ func (a *address) parseQuery(scheme, query, allowed string) error {
 	case "true":
 		a.trustAny = true
 	default:
-		return badURL("insecure_skip_verify of the %s URL is neither true nor false; leave it away", scheme)
+		return badURL("insecure_skip_verify of the %s URL is neither true nor false; omit it", scheme)
 	}
 	if a.trustAny && a.ca != "" {
-		return badURL("the %s URL names a CA that insecure_skip_verify=true would not ask; leave one of them away", scheme)
+		return badURL("the %s URL names a CA that insecure_skip_verify=true would ignore; omit one of them", scheme)
 	}
 	if (a.certificate == "") != (a.key == "") {
 		return badURL("the %s URL names a client certificate or its key, not both; write cert=FILE&key=FILE", scheme)
 	}
 	if err := a.parseDB(values.Get("db")); err != nil {
-		return badURL("db of the %s URL is no number; write db=0", scheme)
+		return badURL("db of the %s URL is not a number; write db=0", scheme)
 	}
 	return nil
 }
 
-// fill takes from o what the URL does not say, or should not.
+// fill sets the credentials that o has.
 func (a *address) fill(o *Options) error {
 	if o != nil {
 		for field, given := range map[*string]string{&a.user: o.Username, &a.password: o.Password, &a.sentinelPassword: o.SentinelPassword} {
@@ -232,14 +232,14 @@ func (a *address) fill(o *Options) error {
 			}
 		}
 	}
-	// go-redis would leave a user without a password away, and be the default user.
+	// go-redis would ignore a user without a password and be the default user.
 	if a.user != "" && a.password == "" || a.sentinelUser != "" && a.sentinelPassword == "" {
 		return badURL("a user without a password; give its password too")
 	}
 	return nil
 }
 
-// tlsConfig reads the files that the URL names; nil means no TLS.
+// tlsConfig reads the files that the URL names. It returns nil without TLS.
 func (a *address) tlsConfig() (*tls.Config, error) {
 	if !a.secure {
 		return nil, nil
@@ -265,7 +265,7 @@ func (a *address) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// maxPEM is the size in bytes of the largest file of certificates that is read.
+// maxPEM is the most bytes of a file of certificates.
 const maxPEM = 16 << 20
 
 // clientPair reads the client's certificate and its key.
@@ -281,7 +281,7 @@ func (a *address) clientPair() (tls.Certificate, error) {
 	return tls.X509KeyPair(certificate, key)
 }
 
-// String names the server for messages, without its credentials.
+// String returns the servers' name for messages, without credentials.
 func (a *address) String() string {
 	hosts := strings.Join(a.hosts, ",")
 	switch a.kind {
@@ -295,9 +295,9 @@ func (a *address) String() string {
 	return hosts
 }
 
-// Redact returns url without its user, password and parameters, fit to be
-// shown, and whether it held a password. The user is left away since
-// redis://PASSWORD@host is a common slip. What cannot be read is not shown at all.
+// Redact returns url for display, without its user, password and parameters, and
+// reports whether it had a password. The user is omitted because redis://PASSWORD@host
+// is a common mistake. A malformed url is not shown at all.
 func Redact(url string) (shown string, secret bool) {
 	a, err := parse(url)
 	if err != nil {
@@ -315,7 +315,7 @@ func Redact(url string) (shown string, secret bool) {
 	return shown, a.password != "" || a.sentinelPassword != ""
 }
 
-// printable escapes what a terminal should not get.
+// printable escapes control characters.
 func printable(s string) string {
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]

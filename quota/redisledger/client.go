@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// dialTimeout leaves, within one try, some time for what follows.
+	// dialTimeout leaves time for the command within one try.
 	dialTimeout = patience / 3
-	// sentinelTimeout lets a sentinel that hangs be given up within one dial.
-	// go-redis has one timeout for sentinels and the master.
+	// sentinelTimeout allows for a sentinel that hangs within one dial. go-redis
+	// has one timeout for sentinels and the master.
 	sentinelTimeout = patience / 4
 )
 
-// client makes the client of an address. Only the ledger itself sends again
-// what failed: go-redis retries nothing, but follows MOVED and ASK.
+// client returns a client for the address. It follows MOVED and ASK but retries
+// nothing: retries are the scriptRunner's.
 func (a *address) client() (redis.UniversalClient, error) {
 	config, err := a.tlsConfig()
 	if err != nil {
 		return nil, err
 	}
 	dial := watchDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), config != nil)
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // commands less that an ACL must allow
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // fewer commands for an ACL to allow
 	switch a.kind {
 	case cluster:
 		return &clusterClient{redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: a.hosts, Username: a.user, Password: a.password, Protocol: a.protocol, TLSConfig: config, Dialer: dial,
 			DialTimeout: dialTimeout, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience,
 			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
-			DisableIdentity: true, MaintNotificationsConfig: quiet, DisableRoutingPolicies: true, // else it asks for COMMAND
+			DisableIdentity: true, MaintNotificationsConfig: quiet, DisableRoutingPolicies: true, // else it sends COMMAND
 			NewClient: func(o *redis.Options) *redis.Client {
 				node := redis.NewClient(o)
 				node.AddHook(tracer{})
@@ -67,17 +67,17 @@ func (a *address) client() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// tracer is a hook that tells apart whether a command that failed was sent: one
-// that waits for a connection in vain was not, and leaves no doubt.
+// tracer is a hook that returns an *unsentError for commands that failed before
+// they were sent, for lack of a connection.
 type tracer struct{}
 
-// traced is a command that knows whether it was written.
+// traced is a command that notes whether it was written.
 type traced struct {
 	redis.Cmder
 	sent bool
 }
 
-// Args implements redis.Cmder. A client of one server asks for them only to write them.
+// Args implements redis.Cmder. A client of one server calls it only to write the command.
 func (c *traced) Args() []any {
 	c.sent = true
 	return c.Cmder.Args()
@@ -102,15 +102,15 @@ func (tracer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		case !c.sent:
 			return &unsentError{err}
 		case cmd.Name() == "hello" && tooManyClients(err.Error()):
-			// go-redis would take this for a server that knows no HELLO, and go on.
+			// go-redis would take this for a server without HELLO and continue.
 			return &unsentError{errors.New(err.Error())}
 		}
 		return err
 	}
 }
 
-// clusterClient is a cluster's client that looks for the slots anew when a node
-// fails. go-redis does so only when it may send a command again by itself.
+// clusterClient is a cluster's client that reloads the slots when a node fails.
+// go-redis does so only if it may retry.
 type clusterClient struct{ *redis.ClusterClient }
 
 // Process implements redis.UniversalClient.
@@ -127,27 +127,27 @@ func (c *clusterClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	switch code, _, _ := strings.Cut(answer.Error(), " "); code {
 	case "CLUSTERDOWN":
 		c.ReloadState(ctx)
-	case "MOVED", "ASK": // more often than it follows: the slots are on the move
+	case "MOVED", "ASK": // more often than go-redis follows: slots are being moved
 		c.ReloadState(ctx)
 		return &unsentError{errors.New(answer.Error())}
 	}
 	return err
 }
 
-// master remembers where the sentinels' master was, for when none of them answers.
-// It is a hook of the client, and dials for it.
+// master remembers the master's address, for when no sentinel answers. It is a hook
+// and the dialer of the client.
 type master struct {
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	known atomic.Pointer[string]
 }
 
-// told is what the sentinels said during one dial of the client, empty if none
-// answered. It travels in the context, which the dials to sentinels do not share.
+// told is the address that the sentinels gave during one dial, empty if none
+// answered. It is in the context of the dial, but not of those to sentinels.
 type told struct{ addr string }
 
 type toldKey struct{}
 
-// dialing dials a sentinel, or the master that they told.
+// dialing dials a sentinel, or the master at the address they gave.
 func (m *master) dialing(ctx context.Context, network, addr string) (net.Conn, error) {
 	if t, ok := ctx.Value(toldKey{}).(*told); ok {
 		t.addr = addr
@@ -168,7 +168,7 @@ func (m *master) DialHook(next redis.DialHook) redis.DialHook {
 		case t.addr != "" || known == nil || judge(err) == config:
 			return nil, err
 		}
-		// What is left of the time went by with the sentinels.
+		// The sentinels have used up the time.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
 		return m.dial(ctx, network, *known)

@@ -8,22 +8,22 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// ending is a charge with floors that end before their day does. What its lists
-// hold the script knows, and when days begin and end this process: so it is
-// the script that decides whether a call fits, and this process that says when.
+// ending is a charge whose floors end before the day does. The script decides
+// whether a call fits, since it knows what the lists hold; when it fits is computed
+// here, where calendars are known.
 type ending struct {
 	charge *quota.Charge
 	amount int64
 	used   held
-	floors held // as one
+	floors held // summed up
 	kept   int64
-	order  int // of the charge in its request
+	order  int // index of the charge in its request
 }
 
-// held is a list of which is known what it holds of a day, and of the next.
+// held is a decide.List of two days.
 type held struct {
-	since, next   int64 // of the day
-	today, beyond int64
+	since, next   int64 // when the day and the next one begin, µs
+	today, beyond int64 // what is counted since then
 }
 
 // Newest implements decide.List.
@@ -40,10 +40,10 @@ func (h held) Before(at int64) int64 {
 	return h.today
 }
 
-// Reach implements decide.List. Calendar windows do not ask it.
+// Reach implements decide.List. Calendar windows do not call it.
 func (h held) Reach(int64) int64 { return 0 }
 
-// fit reports how the call fits at an instant if nobody spends until then.
+// fit reports whether the call fits at a time if nothing is spent before.
 func (e *ending) fit(at int64) decide.Fit {
 	day := decide.DayOf(e.charge.Window, at)
 	q := decide.Question{Now: at, Window: &e.charge.Window, Limit: int64(e.charge.Limit), Day: &day,
@@ -51,7 +51,7 @@ func (e *ending) fit(at int64) decide.Fit {
 	return q.Fits(e.used, e.amount)
 }
 
-// readEndings reads what the script says of such charges.
+// readEndings reads the endings in a refusal.
 func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []ending) {
 	for range a.number(2) {
 		n := a.number(2)
@@ -74,7 +74,7 @@ func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []endin
 	return all
 }
 
-// refusalBeside reads why requests were refused that have charges with floors.
+// refusalBeside reads a refusal of a request that has charges with floors.
 func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int64) quota.RefusedError {
 	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
@@ -83,7 +83,7 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int6
 		a.bad = true
 		return quota.RefusedError{}
 	}
-	// The script told the latest of the others, the first of those. So the order matters.
+	// The script's reason is the first of those that end last; endings compete with it by that rule.
 	fit, order := decide.Fit{Used: used, Kept: kept}, 1<<31
 	var latest *quota.Charge
 	if n > 0 {
@@ -123,10 +123,10 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int6
 	return refused
 }
 
-// allFit returns the first instant from one on at which all fit together. Where
-// floors end with each day what fits now may not fit tomorrow.
+// allFit returns the first time from at on when all fit together. Where floors
+// end each day, what fits today may not fit tomorrow.
 func allFit(endings []ending, at int64) int64 {
-	for range 4 { // it may be that there is none
+	for range 4 { // there may be no such time
 		before := at
 		for i := range endings {
 			if fit := endings[i].fit(at); fit.RetryAt > 0 {

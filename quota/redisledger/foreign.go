@@ -13,29 +13,28 @@ import (
 	"time"
 )
 
-// foreignError reports that the other end of a connection answers but is not
-// the server that the URL says. It is a matter of configuration.
+// foreignError reports that what answers at an address is not the server that the
+// URL names. It is an error of configuration.
 type foreignError struct {
 	addr string
-	what string // what answers there
+	what string // what answers at addr
 	fix  string
 }
 
 func (e *foreignError) Error() string { return e.addr + " " + e.what }
 
-// probeTime bounds a second look at an address. A server that is up answers a
-// few bytes much sooner.
+// probeTime is the timeout of a second connection to an address. A server that is
+// up answers a few bytes much faster.
 const probeTime = 200 * time.Millisecond
 
 // dialFunc is how go-redis dials.
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchDial returns dial, and finds out what answers when the other end does
-// not speak as expected. Only what is proved becomes a *foreignError: bytes
-// that Redis never sends, its refusal of all other hosts, a TLS record from a port that was spoken to in the
-// clear, or a plain answer from one that was spoken to in TLS. A connection
-// that is cut or silent proves nothing, since a Redis that restarts, or a
-// forwarder in front of it, does the same.
+// watchDial wraps dial to return a *foreignError when the other end proves not to be
+// the server that the URL names: by bytes that Redis never sends, the error of
+// protected mode, a TLS record on a plain connection, or a plain answer to a TLS
+// handshake. A connection that closes or stays silent proves nothing: a restarting
+// Redis or a proxy in front of it does the same.
 func watchDial(dial dialFunc, secure bool) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -49,8 +48,8 @@ func watchDial(dial dialFunc, secure bool) dialFunc {
 	}
 }
 
-// unfinished reports whether a TLS handshake ended without an answer. A
-// connection that was not even made is not asked for.
+// unfinished reports whether a TLS handshake ended without an answer, on a
+// connection that was established.
 func unfinished(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return false
@@ -58,16 +57,16 @@ func unfinished(err error) bool {
 	return !secured(err)
 }
 
-// watchedConn looks at the first bytes that arrive on a connection.
+// watchedConn judges the first bytes that arrive on a connection.
 type watchedConn struct {
 	net.Conn
 	network, addr string
 	secure        bool
-	judged        atomic.Bool // the first bytes came, or the connection's end
-	foreign       error       // what they were, if they were not Redis'; set before judged
+	judged        atomic.Bool // the first bytes, or the end, arrived
+	foreign       error       // a *foreignError or nil; set before judged
 }
 
-// watchedSocket is a watchedConn of a socket. go-redis looks into sockets for
+// watchedSocket is a watchedConn of a socket. go-redis needs a syscall.Conn to find
 // idle connections that the server has closed.
 type watchedSocket struct {
 	*watchedConn
@@ -82,8 +81,8 @@ func watch(conn net.Conn, network, addr string, secure bool) net.Conn {
 	return w
 }
 
-// Read implements net.Conn. It returns a *foreignError again and again: go-redis
-// swallows an error of a read that looks for push messages.
+// Read implements net.Conn. It returns a *foreignError on every call, since go-redis
+// drops the error of a read for push messages.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	if c.judged.Load() {
 		if c.foreign != nil {
@@ -93,7 +92,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p)
 	if n == 0 && (err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed)) {
-		return n, err // nothing came yet
+		return n, err // nothing has arrived yet
 	}
 	c.foreign = c.judge(p[:n])
 	c.judged.Store(true)
@@ -103,8 +102,8 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. A server that hangs up at once may have said why
-// before, as a Redis in protected mode does: then that is what Write returns.
+// Write implements net.Conn. If a server closed the connection after saying why, as
+// a Redis in protected mode does, Write returns that.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err == nil || c.judged.Load() {
@@ -118,8 +117,8 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// judge returns a *foreignError if the first bytes of a connection, none when
-// it was cut before, prove that the other end is not as the URL says.
+// judge returns a *foreignError if the first bytes of a connection (none if it
+// closed before) prove that the other end is not the server that the URL names.
 func (c *watchedConn) judge(first []byte) error {
 	const tlsInTheClear = "write rediss instead of redis"
 	switch {
@@ -138,9 +137,8 @@ func (c *watchedConn) judge(first []byte) error {
 	return &foreignError{c.addr, fmt.Sprintf("is not a Redis server: it answers %q", line[:min(len(line), shown)]), "check the host and the port"}
 }
 
-// beginsReply reports whether data may be the beginning of what Redis answers
-// first. The first command of a connection is HELLO, whose answer is a map, an
-// array or an error.
+// beginsReply reports whether data may begin Redis's first answer. That is the
+// answer to HELLO: a map, an array or an error.
 func beginsReply(data []byte) bool {
 	switch data[0] {
 	case '-':
@@ -152,13 +150,12 @@ func beginsReply(data []byte) bool {
 	return false
 }
 
-// tlsRecord reports whether data begins as a handshake or an alert of TLS does.
+// tlsRecord reports whether data begins with a TLS handshake or alert.
 func tlsRecord(data []byte) bool {
 	return len(data) > 1 && (data[0] == 0x15 || data[0] == 0x16) && data[1] == 3
 }
 
-// speaksTLS reports whether an address answers a TLS handshake, whatever it
-// then makes of it.
+// speaksTLS reports whether an address answers a TLS handshake, even with an error.
 func speaksTLS(network, addr string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
@@ -168,12 +165,12 @@ func speaksTLS(network, addr string) bool {
 	}
 	defer conn.Close()
 	first := &firstBytes{Conn: conn}
-	// Nothing is sent over this connection, so the certificate does not matter.
+	// Nothing is sent on this connection, so the certificate does not matter.
 	_ = tls.Client(first, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	return tlsRecord(first.data)
 }
 
-// firstBytes is a connection that keeps what its first read returned.
+// firstBytes is a connection that keeps the first bytes that it read.
 type firstBytes struct {
 	net.Conn
 	data []byte
@@ -191,7 +188,7 @@ func (c *firstBytes) Read(p []byte) (int, error) {
 // speaksPlain reports whether an address answers a PING without TLS as Redis
 // does, with or without a password.
 func speaksPlain(ctx context.Context, network, addr string) bool {
-	// The time of the dial that failed may be over.
+	// The deadline of the failed dial may have passed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)

@@ -20,7 +20,7 @@ import (
 type Severity uint8
 
 const (
-	// Note is worth knowing, or could not be looked at.
+	// Note is worth knowing, or could not be checked.
 	Note Severity = iota
 	// Warning means that a fault may make the ledger forget spends.
 	Warning
@@ -39,17 +39,18 @@ func (s Severity) String() string {
 	return "problem"
 }
 
-// Finding is something about a server that endangers the ledger on it.
+// Finding is a setting or state of a server that endangers the ledger on it.
 type Finding struct {
 	Severity Severity
-	What     string // with the server's address
+	What     string // what is wrong, with the server's address
 	Do       string // what to do about it
 }
 
-// Inspect looks at how the servers of the ledger are set up and returns what
-// endangers it, of each master in a cluster. It asks INFO, TIME and CONFIG GET,
-// more than spending needs; what the user may not ask is a Note. It writes
-// nothing, and takes seconds at most. Its error is that of the first server that cannot be asked at all.
+// Inspect checks how the ledger's server, or each master of a cluster, is set up and
+// returns what endangers the ledger. It writes nothing and takes at most three
+// seconds. It sends INFO, TIME and CONFIG GET, which spending does not all need; a
+// command that the user is not allowed is a Note. It returns the error of the first
+// server that cannot be reached, with the findings so far.
 func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -100,13 +101,13 @@ func (l *Ledger) nodes(ctx context.Context) ([]*redis.Client, error) {
 	return nil, fmt.Errorf("%w: a client of type %T cannot be looked into; give New a Client, a ClusterClient or a Ring", quota.ErrLedgerConfig, l.client)
 }
 
-// inspect looks at the way to the servers.
+// inspect checks the connection to the servers.
 func (a *address) inspect() []Finding {
 	if a.kind == socket {
 		return nil
 	}
 	if a.trustAny {
-		return []Finding{{Problem, "insecure_skip_verify trusts whoever answers as " + a.String(), "name the CA instead, with ca=FILE"}}
+		return []Finding{{Problem, "insecure_skip_verify trusts any server that answers as " + a.String(), "name the CA instead, with ca=FILE"}}
 	}
 	for _, host := range a.hosts {
 		name, _, _ := net.SplitHostPort(host)
@@ -118,12 +119,12 @@ func (a *address) inspect() []Finding {
 	return nil
 }
 
-// inspection looks at one server.
+// inspection checks one server.
 type inspection struct {
 	name   string
 	client *redis.Client
 	host   func() time.Time
-	info   map[string]string // what INFO says, if it may be asked
+	info   map[string]string // from INFO, nil if the user may not send it
 	found  []Finding
 }
 
@@ -131,7 +132,8 @@ func (i *inspection) add(severity Severity, do, what string, args ...any) {
 	i.found = append(i.found, Finding{severity, "redis at " + i.name + " " + fmt.Sprintf(what, args...), do})
 }
 
-// run adds what it finds. Its error is one of the way to the server, not of rights.
+// run collects findings. It returns errors of the connection; missing rights are
+// findings.
 func (i *inspection) run(ctx context.Context) error {
 	if err := i.clock(ctx); err != nil {
 		return err
@@ -185,7 +187,8 @@ func (i *inspection) clock(ctx context.Context) error {
 	return nil
 }
 
-// version wants 6.2, the oldest that has what the scripts use. Valkey began at 7.2.
+// version checks for 6.2, the first version with all that the scripts use. Valkey's
+// first is 7.2.
 func (i *inspection) version() {
 	version := i.info["redis_version"]
 	var major, minor int
@@ -207,7 +210,7 @@ func (i *inspection) memory() {
 	}
 }
 
-// settings are what INFO does not tell, and CONFIG GET does unless it is forbidden.
+// settings are read with CONFIG GET, since INFO lacks them.
 var settings = [...]string{"save", "appendfsync", "min-replicas-to-write", "cluster-require-full-coverage"}
 
 func (i *inspection) configuration(ctx context.Context) error {
@@ -227,7 +230,7 @@ func (i *inspection) configuration(ctx context.Context) error {
 	switch {
 	case i.info["aof_enabled"] != "0":
 		if config["appendfsync"] == "no" {
-			i.add(Warning, "set appendfsync everysec", "writes its AOF when the system pleases: a power cut forgets half a minute of spends")
+			i.add(Warning, "set appendfsync everysec", "leaves syncing its AOF to the system: a power cut forgets half a minute of spends")
 		}
 	case !known:
 		i.add(Warning, "set appendonly yes", "keeps no AOF: a crash forgets spends, since the last snapshot if it makes any")

@@ -43,7 +43,7 @@ func TestInspect(t *testing.T) {
 			reset: all(set("maxmemory-policy", "noeviction"), set("maxmemory", "0")), want: []string{`problem: maxmemory-policy is "volatile-ttl"`}},
 		{name: "snapshots only", set: all(set("appendonly", "no"), set("save", "60 1")), want: []string{`warning: snapshots only (save "60 1")`}},
 		{name: "nothing on disk", set: set("save", ""), reset: set("appendonly", "yes"), want: []string{"warning: nothing on disk"}},
-		{name: "fsync when it pleases", set: set("appendfsync", "no"), reset: set("appendfsync", "everysec"), want: []string{"warning: when the system pleases"}},
+		{name: "fsync when it pleases", set: set("appendfsync", "no"), reset: set("appendfsync", "everysec"), want: []string{"warning: leaves syncing its AOF to the system"}},
 		{name: "no replica need have it", set: set("min-replicas-to-write", "0"), reset: set("min-replicas-to-write", "1"), want: []string{"note: min-replicas-to-write"}},
 		{name: "a replica", url: replica.URL(), want: []string{"problem: is a replica"}},
 		{name: "a cluster", url: "redis+cluster://" + node.Addr, want: []string{"note: cluster-require-full-coverage"}},
@@ -107,8 +107,8 @@ func TestInspectTheWay(t *testing.T) {
 		"redis://192.0.2.1:1":                                        "warning: without TLS",
 		"redis+cluster://127.0.0.1:1,redis.invalid:1":                "warning: without TLS",
 		"redis+sentinel://redis.invalid/main":                        "warning: without TLS",
-		"rediss://127.0.0.1:1?insecure_skip_verify=true":             "problem: trusts whoever",
-		"rediss+cluster://redis.invalid:1?insecure_skip_verify=true": "problem: trusts whoever",
+		"rediss://127.0.0.1:1?insecure_skip_verify=true":             "problem: trusts any server",
+		"rediss+cluster://redis.invalid:1?insecure_skip_verify=true": "problem: trusts any server",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		found, err := fresh(t, url, nil).Inspect(ctx)

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// escape percent-encodes all but letters, digits, '.', '_', '-' and more, so that no name
-// can leave its place in a key.
+// escape percent-encodes all but letters, digits, '.', '_', '-' and the bytes of
+// more, so that a name cannot be taken for another part of a key.
 func escape(s, more string) string {
 	plain := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
@@ -27,15 +27,15 @@ func escape(s, more string) string {
 	return b.String()
 }
 
-// names are the keys of one log. Everything of one account stands under one hash tag.
+// names are the Redis keys of one log. Those of one account share a hash tag.
 type names struct {
 	meta, cooldowns string // of the account
 	log             string
-	named           string // where the key of the log stands, if that is not in its name
+	named           string // holds the log's key if the names hold only its hash
 }
 
 const (
-	longestName = 48 // of a key that stands in the name of its log; longer ones are hashed
+	longestName = 48 // bytes; longer keys are hashed
 	nameSuffix  = ":name"
 )
 
@@ -55,7 +55,7 @@ func (l *Ledger) names(account, key string) names {
 
 func (n names) source(id string) string { return n.log + ":" + id }
 
-// slot is where a client's last batch on this log is remembered.
+// slot returns the key of a client's last batch on this log.
 func (n names) slot(client uint64) string {
 	var b [6]byte
 	number(b[:0], int64(client), 6)
@@ -70,7 +70,7 @@ func number(b []byte, v int64, bytes int) []byte {
 	return b
 }
 
-// value reads what number wrote.
+// value is the reverse of number.
 func value(b string) (v int64) {
 	for i := range len(b) {
 		v = v<<8 | int64(b[i])
@@ -78,7 +78,7 @@ func value(b string) (v int64) {
 	return v
 }
 
-// label is all of a request that coverages ask for and logs show.
+// label is what coverages select requests by and what entries show.
 type label struct {
 	method string
 	caller quota.Caller
@@ -92,7 +92,7 @@ func (l label) pack() string {
 	return string(b)
 }
 
-// other is what entries show whose label is not known: there were too many
+// other is the method of entries with an unknown label: there were too many
 // labels, or the ledger lost them.
 const other = "other"
 
@@ -105,7 +105,7 @@ func parseLabel(packed string) (l label) {
 	return label{words[0], quota.Caller{Lane: words[1], Job: words[2], Region: words[3]}}
 }
 
-// define packs a coverage for scripts.
+// define packs a coverage, as coverages.lua reads it.
 func define(c *quota.Coverage) string {
 	b := []byte{byte(c.Measure)}
 	for _, list := range [][]string{c.Methods, c.Except, c.Lanes, c.Regions} {
@@ -117,7 +117,7 @@ func define(c *quota.Coverage) string {
 	return string(b)
 }
 
-// parseDefinition reads what define wrote, whichever process did.
+// parseDefinition is the reverse of define.
 func parseDefinition(def string) (*quota.Coverage, error) {
 	take := func(n int64) string {
 		n = min(n, int64(len(def)))

@@ -10,19 +10,19 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// wants is what a batch needs that is not known yet, or what the store is to be
-// told that it is still asked.
+// wants is what learn.lua is sent: what the account cache lacks for a batch, or
+// all coverages in use.
 type wants struct {
 	labels    []label
 	coverages [2][]demand
-	items     int  // that the whole batch asks, those that are known included
-	all       bool // that was asked since the store was told
+	items     int  // coverages that the whole batch needs, known ones included
+	all       bool // coverages is everything in use since the store was last told
 }
 
-// mostItems is how many the store remembers of each scope, see learn.lua.
+// mostItems is how many coverages the store keeps of each scope, see learn.lua.
 const mostItems = 128
 
-// missing returns what of a batch is not known.
+// missing returns what the cache lacks for a batch.
 func (a *accountCache) missing(p *spendBatch) *wants {
 	if len(a.labels) > maxLabels {
 		clear(a.labels)
@@ -57,7 +57,7 @@ func (a *accountCache) missing(p *spendBatch) *wants {
 	return w
 }
 
-// due returns what is to be told to the store now and then, and nil when it is not time.
+// due returns all coverages in use once every learnEvery, and nil in between.
 func (a *accountCache) due(at int64) *wants {
 	if since := at - a.learned; since >= 0 && since < learnEvery {
 		return nil
@@ -71,8 +71,8 @@ func (a *accountCache) due(at int64) *wants {
 	return w
 }
 
-// learn asks the store for its head, coverages and numbers of labels, and has
-// it take up those that are wanted. A nil w creates nothing.
+// learn reads the account's head, coverages and label numbers into the cache,
+// after adding those in w. A nil w adds nothing.
 func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
 	n := l.names(name, "")
 	now, _ := l.clock(0)
@@ -103,7 +103,7 @@ func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
 	return nil
 }
 
-// elapsed returns this process' clock, which only tells how long ago something was.
+// elapsed returns this process's clock in µs, for measuring intervals.
 func (l *Ledger) elapsed() int64 {
 	if l.now != nil {
 		return l.now().UnixMicro()
@@ -133,7 +133,7 @@ func random(n int) string {
 	return string(b)
 }
 
-// apply takes in what learn.lua answered.
+// apply updates the cache from learn.lua's answer.
 func (a *accountCache) apply(reply *reply, w *wants) error {
 	head, packed := reply.text(), reply.text()
 	if reply.bad || (head != "" && len(head) != headBytes) {
@@ -159,19 +159,19 @@ func (a *accountCache) apply(reply *reply, w *wants) error {
 	return nil
 }
 
-// What meta's items begin with, see learn.lua. The first release wrote nothing.
+// Meta's items begin with the format, see learn.lua. The first release's did not.
 const (
 	formatName = "ration ledger, version "
 	format     = formatName + "2"
 )
 
-// errNewer means that a later release has written what this one cannot read.
+// errNewer means that a later release wrote what this one cannot read.
 var errNewer = errors.New("the account was written by a later version of ration; update this one")
 
 // parseItems reads the coverages of both scopes.
 func parseItems(packed string) (items [2][]item, err error) {
 	rest, is := strings.CutPrefix(packed, format)
-	uses := 21 // bytes that say when an item is in use
+	uses := 21 // bytes of an item's generation of use
 	switch {
 	case !is && strings.HasPrefix(packed, formatName):
 		return items, errNewer
@@ -205,7 +205,7 @@ func parseItems(packed string) (items [2][]item, err error) {
 	return items, nil
 }
 
-// renew replaces the coverages, and forgets the labels of another life of meta.
+// renew replaces the coverages, and drops the labels if meta's life is another.
 func (a *accountCache) renew(head string, items [2][]item) {
 	life := head[:len(head)*lifeBytes/headBytes]
 	if life != a.life {

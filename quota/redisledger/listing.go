@@ -12,13 +12,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// scanned is how many keys of the server one SCAN looks at.
+// scanned is how many of the server's keys one SCAN visits.
 const scanned = 1000
 
-// Keys implements quota.Ledger. It looks at all keys of the server that holds
-// the account, whosever they are, some thousand at a time. The name of a key of
-// more than 48 bytes is known once its log was spent on by this version for a
-// sixteenth of its window.
+// Keys implements quota.Ledger. It scans all keys of the server that holds the
+// account, other programs' included, a thousand at a time. A key of more than 48
+// bytes that the first release logged is listed once this release has spent on it for
+// a sixteenth of its window.
 func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := (&quota.Batch{Account: account}).Check(); err != nil {
@@ -34,7 +34,7 @@ func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, err
 				break
 			}
 			for _, key := range found {
-				if seen[key] { // a server that moves its table tells some twice
+				if seen[key] { // SCAN may return a key twice
 					continue
 				}
 				if seen[key] = true; !yield(key, nil) {
@@ -49,7 +49,7 @@ func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, err
 	}
 }
 
-// nodeOf returns a client of the one server that holds a key.
+// nodeOf returns a client of the server that holds a key.
 func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -68,7 +68,7 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 	return node, nil
 }
 
-// scan returns the keys of the logs that one step of a SCAN finds, and where the next begins.
+// scan runs one SCAN. It returns the keys of the logs it found and the next cursor.
 func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, cursor uint64) (found []string, next uint64, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
@@ -94,7 +94,7 @@ func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, curs
 	return nil, 0, l.failed(err, judge(err), false)
 }
 
-// keyOf returns the key of a log by its name, and "" for what is not a log, or is gone.
+// keyOf returns the key of the log with a Redis key, or "" if it is not a log's, or is gone.
 func keyOf(ctx context.Context, node redis.Cmdable, base, name string) (string, error) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(name, base), ":")
 	hash, named := strings.CutSuffix(rest, nameSuffix)

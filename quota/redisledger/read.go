@@ -51,7 +51,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return nil, l.failed(errForgets, down, false)
 }
 
-// ended returns why the caller's context ended, if it did, else err.
+// ended returns the cause of the caller's context if it is done, else err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -59,7 +59,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// question packs charges as standings.lua takes them.
+// question returns the keys and arguments of standings.lua.
 func (a *accountCache) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,18 +104,18 @@ func readStandings(r *reply, account string, n int) []quota.Standing {
 	return standings
 }
 
-// pageSize is how many entries one script reads, in a tenth of a millisecond or two.
+// pageSize is how many entries one script reads, in 0.1 to 0.2 ms.
 const pageSize = 250
 
-// recordBytes is how long a record of the log is, and of what is not a plain call perhaps
-// longer by tailBytes, see layout.lua.
+// A record of the log has recordBytes; one of a note or correction tailBytes more.
+// See layout.lua.
 const (
 	recordBytes = 29
 	tailBytes   = 5
 )
 
-// Entries implements quota.Ledger. Of an id's Seq the store keeps the low 32 bits.
-// Calls whose label is not known any more are of the method "other".
+// Entries implements quota.Ledger. The store keeps the low 32 bits of an ID's Seq.
+// An entry whose method and caller are no longer known has the method "other".
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return decide.Pages(query, pageSize, func(page decide.Page) ([]quota.Entry, error) {
 		if err := (&quota.Batch{Account: query.Account, Key: query.Key}).Check(); err != nil {
@@ -146,7 +146,7 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 	return page, nil
 }
 
-// What entries.lua reads.
+// Modes of entries.lua.
 const (
 	readOldest = byte(iota)
 	readNewest
@@ -173,7 +173,7 @@ func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, 
 	return reply, nil
 }
 
-// record is a record of the log, see layout.lua.
+// record is a record of the log.
 type record struct {
 	stamp        int64
 	label        int64
@@ -206,10 +206,10 @@ func readRecord(packed string) (record, bool) {
 	return r, true
 }
 
-// inform runs a script that is told what this process knows of an account, and
-// answers first whether that is still so. The account is learned when it is
-// not; make is called with its lock held.
-func (l *Ledger) inform(op *scriptRunner, account string, make func(*accountCache) (*script, []string, []any)) (*reply, error) {
+// inform runs a script that takes the cached head of an account and first answers
+// whether it is current; if it is not, the account is learned and the script run
+// again. encode is called with the cache locked.
+func (l *Ledger) inform(op *scriptRunner, account string, encode func(*accountCache) (*script, []string, []any)) (*reply, error) {
 	a := l.cache(account)
 	for range maxRounds {
 		if a.unknown() {
@@ -219,7 +219,7 @@ func (l *Ledger) inform(op *scriptRunner, account string, make func(*accountCach
 		}
 		a.mu.Lock()
 		head := a.head
-		s, keys, args := make(a)
+		s, keys, args := encode(a)
 		a.mu.Unlock()
 		reply, err := op.run(s, keys, args)
 		if err != nil {

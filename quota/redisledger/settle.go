@@ -7,7 +7,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Settle implements quota.Ledger. It goes through when ctx is done.
+// Settle implements quota.Ledger. It completes even if ctx is done.
 func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.Units) error {
 	if units < 0 || units > quota.MaxUnits {
 		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
@@ -15,12 +15,12 @@ func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.
 	return l.correct(ctx, receipt, units, 1)
 }
 
-// Refund implements quota.Ledger. It goes through when ctx is done.
+// Refund implements quota.Ledger. It completes even if ctx is done.
 func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return l.correct(ctx, receipt, 0, 0)
 }
 
-// correction is a settle or refund as settle.lua takes it.
+// correction is one run of settle.lua: a settle or a refund.
 type correction struct {
 	names
 	*accountCache
@@ -29,12 +29,12 @@ type correction struct {
 	calls   int64
 	scope   int
 	ledger  *Ledger
-	once    bool // it must not be sent again when its answer was lost
+	once    bool // not idempotent: a lost answer is not retried
 }
 
 func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota.Units, calls int64) error {
 	if receipt.Account == "" || receipt.At.UnixMicro() < 1 || receipt.ID.Client >= 1<<48 {
-		return nil // no entry of ours
+		return nil // not an entry of a Redis ledger
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
@@ -65,10 +65,10 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 	return l.failed(errForgets, down, op.doubt)
 }
 
-// send sends the correction until it is answered. It returns nil when there is
+// send sends the correction until it is answered. The reply is nil if there is
 // nothing to correct.
 func (c *correction) send(op *scriptRunner) (*reply, error) {
-	keys, args := c.make()
+	keys, args := c.encode()
 	if keys == nil {
 		return nil, nil
 	}
@@ -87,8 +87,9 @@ func (c *correction) send(op *scriptRunner) (*reply, error) {
 	}
 }
 
-// make packs the correction for what is known of the account now.
-func (c *correction) make() (keys []string, args []any) {
+// encode returns the keys and arguments by the account cache, or nil if there is
+// nothing to correct.
+func (c *correction) encode() (keys []string, args []any) {
 	r := &c.receipt
 	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)
 	what = number(number(what, int64(r.ID.Seq&(1<<32-1)), 4), int64(c.units), 4)

@@ -9,31 +9,31 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// What the scripts answer first.
+// Codes that a script's answer begins with.
 const (
 	answered  = 0
 	otherHead = 1
 	otherDay  = 2 // of spend and standings
 	tooLate   = 2 // of settle
-	stale     = 3 // of spend: a later batch of this client came first
+	stale     = 3 // of spend: a later batch of this client was decided
 	logFull   = 3 // of settle
-	searching = 4 // of spend: the log is not searched to its end yet
+	searching = 4 // of spend: the log was searched in part
 	outdone   = 5 // of spend: a later try of the batch was decided
-	dropped   = 6 // of spend: the log has dropped what it is searched for
+	dropped   = 6 // of spend: the log may have dropped the batch's entries
 )
 
-// What spend.lua answers of some requests.
+// Codes of spend.lua's answer for a run of requests.
 const (
 	runGranted = iota
 	runSpent
 	runCooled
 	runFull
-	runKept  // for a request that has charges with floors
+	runKept  // refused, with floors
 	runKnown // granted before
-	runAhead // not an answer: the next one is of a log whose newest stamp is far ahead
+	runAhead // precedes an answer from a log whose newest timestamp is far ahead
 )
 
-// mode is how the store knows a batch again, see resent.lua.
+// mode is how the store recognizes a batch, see resent.lua.
 type mode byte
 
 const (
@@ -43,27 +43,27 @@ const (
 	again
 )
 
-// maxRounds bounds how often one operation learns, or is told of another day.
+// maxRounds is how often one operation may learn, or be sent again for another day.
 const maxRounds = 8
 
-// maxSeq is where numbers in Lua end, and mostRequests where a batch's numbers of two bytes do.
+// maxSeq is the first number that Lua cannot count to. mostRequests fits in the
+// two bytes that number a batch's requests.
 const (
 	maxSeq       = 1 << 53
 	mostRequests = 1<<16 - 1
 )
 
-// errNoEntries is why a lost answer stays lost.
+// errNoEntries is why a batch whose answer was lost stays in doubt.
 var errNoEntries = errors.New("the log keeps no entries to look the calls up in")
 
 var errFull = fmt.Errorf("%w: the log holds more units than can be added up", quota.ErrBadCall)
 
-// spend decides one batch of the combiner's, which is sent for the first time.
-// ctx carries the deadline.
+// spend decides a batch of the combiner's. ctx has a deadline.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	return l.spendAs(ctx, batch, fresh)
 }
 
-// spendNamed decides one batch whose id is the caller's: it may have come before.
+// spendNamed decides a batch with an id of the caller's, which may be a retry.
 func (l *Ledger) spendNamed(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -105,8 +105,8 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 	return answers, nil
 }
 
-// decide sends the batch until the store and this process agree on what its
-// numbers mean, and on the day.
+// decide sends the batch until the store decides it: with what the account cache
+// lacked, the day by the store's clock, or as a retry.
 func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	a := p.accountCache
 	var told int64
@@ -130,9 +130,9 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 				return nil, err
 			}
 			if lost {
-				p.lost(p.try + 1) // the ledger is to hold the copies before off, and to search for what they did
+				p.lost(p.try + 1) // the store rejects earlier copies and searches for their entries
 			}
-			rounds-- // after counts those
+			rounds-- // after limits these
 			continue
 		}
 		text, ok := value.(string)
@@ -151,7 +151,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		case code == otherHead:
 			a.forget(p.head)
 		case code == searching:
-			rounds-- // a page of the log was searched; the deadline ends it
+			rounds-- // the deadline limits these
 		case code == outdone:
 			p.lost(answer.number(2) + 1)
 		case code == dropped:
@@ -163,8 +163,9 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	return nil, l.failed(errForgets, down, op.doubt)
 }
 
-// packCharge packs one charge as read_charge in windows.lua reads it: with the sources of its
-// coverage and, if they matter, of its floors, and with what is known of where its window begins.
+// packCharge packs a charge as read_charges in windows.lua reads it. sources are
+// the numbers of its coverage's source and perhaps its floors'; known is the cached
+// begin of its window.
 func packCharge(b []byte, a *accountCache, c *quota.Charge, sources []int64, known edge, now int64) []byte {
 	b = append(b, byte(c.Window.Kind()), byte(sources[0]), byte(len(sources)-1))
 	length := c.Window.Length()
@@ -189,7 +190,7 @@ func packCharge(b []byte, a *accountCache, c *quota.Charge, sources []int64, kno
 	return b
 }
 
-// limitOf returns a limit as scripts take it.
+// limitOf returns the charge's limit within the range that scripts accept.
 func limitOf(c *quota.Charge) int64 { return int64(min(max(c.Limit, 1), quota.MaxLimit)) }
 
 // packNames packs the names of the charges' budgets.
