@@ -12,8 +12,8 @@ import (
 // TestUnits parses what each kind of flag takes for a bare number, a day and a typo.
 func TestUnits(t *testing.T) {
 	for _, test := range []struct {
-		text                 string
-		duration, forSeconds time.Duration // -1: an error
+		text      string
+		age, wait time.Duration // -1: an error
 	}{
 		{"5", -1, 5 * time.Second},
 		{"90s", 90 * time.Second, 90 * time.Second},
@@ -22,17 +22,17 @@ func TestUnits(t *testing.T) {
 		{"", -1, -1},
 	} {
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-		var age, wait time.Duration
-		durationflag.Var(flags, &age, "age", "")
-		durationflag.SecondsVar(flags, &wait, "wait", "")
+		var gotAge, gotWait time.Duration
+		durationflag.Var(flags, &gotAge, "age", "")
+		durationflag.SecondsVar(flags, &gotWait, "wait", "")
 		if err := flags.Set("age", test.text); err != nil {
-			age = -1
+			gotAge = -1
 		}
 		if err := flags.Set("wait", test.text); err != nil {
-			wait = -1
+			gotWait = -1
 		}
-		if age != test.duration || wait != test.forSeconds {
-			t.Errorf("%q is %s and %s; want %s and %s", test.text, age, wait, test.duration, test.forSeconds)
+		if gotAge != test.age || gotWait != test.wait {
+			t.Errorf("%q is %s and %s; want %s and %s", test.text, gotAge, gotWait, test.age, test.wait)
 		}
 	}
 }
