@@ -168,7 +168,7 @@ func TestTooMuchAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		requests, coverages int
 		want                error
-	}{{1, 128, nil}, {1, 129, quota.ErrBadCall}, {5000, 1, nil}, {1 << 16, 1, quota.ErrBadCall}} {
+	}{{1, 128, nil}, {1, 129, quota.ErrBadCall}, {2000, 1, nil}, {1 << 16, 1, quota.ErrBadCall}} {
 		l := fresh(t, server.URL(), nil)
 		charges := many(c.coverages)
 		batch := &quota.Batch{Account: account, Requests: make([]quota.Request, c.requests)}
@@ -223,7 +223,7 @@ func TestHostClockIsWrong(t *testing.T) {
 	}
 }
 
-// tamper changes one argument of a script on its way.
+// tamper changes one argument of a batch on its way.
 type tamper struct{ change func(args []any) }
 
 func (h *tamper) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -234,11 +234,19 @@ func (h *tamper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 func (h *tamper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.change != nil && slices.Contains([]string{"evalsha", "eval"}, cmd.Name()) {
-			h.change(cmd.Args())
+		args := cmd.Args()
+		if h.change != nil && slices.Contains([]string{"evalsha", "eval"}, cmd.Name()) && slices.ContainsFunc(args, isBatch) {
+			h.change(args)
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// isBatch reports whether an argument is a batch, which only the spend script
+// takes: after a lost answer, a process first learns the account again.
+func isBatch(arg any) bool {
+	_, ok := arg.([]byte)
+	return ok
 }
 
 // TestScriptRefusesBadArguments: the script itself checks what it is given,
