@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -84,30 +82,4 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 		return quota.Budget{}, &usageError{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
 	}
 	return found[0], nil
-}
-
-// recordNote records an action by hand in the log of an account.
-func recordNote(ctx context.Context, guard *quota.Guard, account, method string, units quota.Units, job string) error {
-	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: method, Units: units, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
-}
-
-// jobOf is how the log attributes what was done to a budget, or to the whole
-// account: cooldown:youtube.
-func jobOf(what, budget string) string {
-	job := what
-	if budget != "" {
-		job += ":" + budget
-	}
-	if len(job) > quota.MaxLabel {
-		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
-	}
-	return job
-}
-
-// whose names a budget, or with an empty one the account.
-func whose(account, budget string) string {
-	if budget == "" {
-		return "account " + human.Name(account)
-	}
-	return human.Name(budget)
 }

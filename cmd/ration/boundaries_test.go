@@ -34,10 +34,12 @@ var boundaries = map[string][]string{
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {},
 	"costs/human":                      {"quota"},
+	"costs/cooldown":                   {"quota", "costs", "costs/human"},
 	"costs/doctor":                     {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/human", "costs/strictyaml"},
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
+	"costs/why":                        {"quota", "quota/usage", "costs/client", "costs/human"},
 	"jobs":                             {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/youtube"},
 	"jobs/catalog":                     {"quota/privatefile"},
 	"jobs/changes":                     {"quota", "costs", "costs/human", "jobs"},
@@ -49,7 +51,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {"costs/strictyaml"},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/doctor", "costs/duration", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/cooldown", "costs/doctor", "costs/duration", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -45,31 +43,14 @@ ledger.
 	}
 }
 
-// cooled is a cooldown as JSON says it.
-type cooled struct {
-	Account string    `json:"account"`
-	Budget  *string   `json:"budget"` // null: the whole account
-	Until   time.Time `json:"until"`
-	In      int64     `json:"in_s"`
-	Reason  string    `json:"reason"`
-}
-
-func newCooled(c *quota.Cooldown, at time.Time) cooled {
-	out := cooled{Account: c.Account, Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
-	if c.Budget != "" {
-		out.Budget = &c.Budget
-	}
-	return out
-}
-
 func (a *app) cooldownList(ctx context.Context) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
 	}
-	at, found := a.now().UTC(), []cooled{}
+	at, found := a.now().UTC(), []cooldown.Report{}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
-		at, found, err = cooldowns(ctx, c.Guard(), table.Accounts())
+		at, found, err = cooldown.List(ctx, c.Guard(), table.Accounts())
 		return err
 	})
 	if err != nil && !errors.Is(err, errNoLedger) {
@@ -94,32 +75,6 @@ func (a *app) cooldownList(ctx context.Context) error {
 	return nil
 }
 
-// cooldowns returns what holds now, of each account its own first.
-func cooldowns(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, found []cooled, err error) {
-	found = []cooled{}
-	for _, account := range accounts {
-		now, held, err := guard.Cooldowns(ctx, account)
-		if err != nil {
-			return at, nil, err
-		}
-		at = now
-		for i := range held {
-			found = append(found, newCooled(&held[i], at))
-		}
-	}
-	return at, found, nil
-}
-
-// cooldownOf returns the cooldown of a budget, or with an empty name of the
-// account, and nil when it has none of its own that is seen.
-func cooldownOf(cooldowns []quota.Cooldown, budget string) *quota.Cooldown {
-	i := slices.IndexFunc(cooldowns, func(c quota.Cooldown) bool { return c.Budget == budget })
-	if i < 0 {
-		return nil
-	}
-	return &cooldowns[i]
-}
-
 func (a *app) cooldownClearCommand() *cobra.Command {
 	var account string
 	cmd := &cobra.Command{
@@ -141,16 +96,6 @@ cooldown again. If there is nothing to lift, clear says so and exits 0.
 	return cmd
 }
 
-// cleared is what clear did, as JSON says it.
-type cleared struct {
-	Lifted  bool       `json:"lifted"`
-	Account string     `json:"account"`
-	Budget  *string    `json:"budget"`
-	Until   *time.Time `json:"until"`
-	Reason  *string    `json:"reason"`
-	Still   []cooled   `json:"still"` // what holds calls of the account all the same
-}
-
 func (a *app) cooldownClear(ctx context.Context, args []string, account string) error {
 	table, err := a.prices()
 	if err != nil {
@@ -160,13 +105,9 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 	if err != nil {
 		return err
 	}
-	out := &cleared{Account: account, Still: []cooled{}}
-	if budget != "" {
-		out.Budget = &budget
-	}
-	at := a.now()
+	at, out := a.now(), cooldown.NewCleared(account, budget)
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
-		at, err = out.clear(ctx, c.Guard(), budget)
+		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget)
 		return err
 	})
 	if err != nil && !errors.Is(err, errNoLedger) {
@@ -175,9 +116,9 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 	if a.json {
 		return a.writeJSON(out)
 	}
-	name := whose(account, budget)
+	name := human.Scope(account, budget)
 	if out.Lifted {
-		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown until %s (in %s): %s\n", name, human.Time(*out.Until), human.Duration(out.Until.Sub(at)), human.Name(dash(*out.Reason)))
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldownText(*out.Until, at, *out.Reason))
 	} else {
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
@@ -186,40 +127,19 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 }
 
 // printStill says which cooldowns hold all the same, and how to lift each.
-func (a *app) printStill(still []cooled, at time.Time) {
+func (a *app) printStill(still []cooldown.Report, at time.Time) {
 	for _, c := range still {
-		name, command := "account "+human.Name(c.Account), "--account "+c.Account
+		name, command := human.Scope(c.Account, ""), "--account "+c.Account
 		if c.Budget != nil {
 			name, command = human.Name(*c.Budget), *c.Budget
 		}
-		fmt.Fprintf(a.stdout, "still in cooldown: %s until %s (in %s): %s; ration cooldown clear %s lifts that\n",
-			name, human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)), command)
+		fmt.Fprintf(a.stdout, "still in cooldown: %s %s; ration cooldown clear %s lifts that\n", name, cooldownText(c.Until, at, c.Reason), command)
 	}
 }
 
-// clear lifts the cooldown, says what it was, and looks what still holds. A
-// budget's own that its account's outlasts is lifted unseen.
-func (out *cleared) clear(ctx context.Context, guard *quota.Guard, budget string) (at time.Time, err error) {
-	_, before, err := guard.Cooldowns(ctx, out.Account)
-	if err != nil {
-		return at, err
-	}
-	if err := guard.Uncool(ctx, out.Account, budget); err != nil {
-		return at, err
-	}
-	if c := cooldownOf(before, budget); c != nil {
-		out.Lifted, out.Until, out.Reason = true, human.Instant(c.Until), &c.Reason
-		if err := recordNote(ctx, guard, out.Account, "cooldown.clear", 0, jobOf("cooldown", budget)); err != nil {
-			return at, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
-		}
-	}
-	at, all, err := cooldowns(ctx, guard, []string{out.Account})
-	for _, c := range all {
-		if c.Budget == nil || budget == "" {
-			out.Still = append(out.Still, c)
-		}
-	}
-	return at, err
+// cooldownText says when a cooldown ends, and why it was set.
+func cooldownText(until, at time.Time, reason string) string {
+	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)), human.Name(dash(reason)))
 }
 
 func (a *app) cooldownSetCommand() *cobra.Command {
@@ -271,52 +191,24 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 		return err
 	}
 	var at time.Time
-	var held []quota.Cooldown
+	var set *cooldown.Report
 	err = a.withClient(table, true, func(c *client.Client) (err error) {
-		guard := c.Guard()
-		cooldown := quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason}
-		if length == 0 {
-			err = resolveUntil(ctx, guard, table, &cooldown)
-		}
-		if err == nil {
-			err = guard.Cool(ctx, cooldown)
-		}
-		if err == nil {
-			err = recordNote(ctx, guard, account, "cooldown.set", 0, jobOf("cooldown", budget))
-		}
-		if err == nil {
-			at, held, err = guard.Cooldowns(ctx, account)
+		at, set, err = cooldown.Set(ctx, c.Guard(), table, quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason})
+		if as[*cooldown.UntilError](err) {
+			err = &usageError{fmt.Errorf("--until %w", err)}
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	c := cmp.Or(cooldownOf(held, budget), cooldownOf(held, "")) // the account's may outlast it
-	if c == nil {
-		return fmt.Errorf("%s: the cooldown is over already; give a longer one", whose(account, budget))
+	name := human.Scope(account, budget)
+	if set == nil {
+		return fmt.Errorf("%s: the cooldown is over already; give a longer one", name)
 	}
 	if a.json {
-		return a.writeJSON(newCooled(c, at))
+		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown until %s (in %s): %s\n", whose(account, budget), human.Time(c.Until), human.Duration(c.Until.Sub(at)), human.Name(dash(c.Reason)))
-	return nil
-}
-
-// resolveUntil sets the end of a cooldown until the upstream's next reset, and
-// refuses one that is over.
-func resolveUntil(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown *quota.Cooldown) error {
-	at, _, err := guard.Now(ctx, cooldown.Account)
-	if err != nil {
-		return err
-	}
-	if cooldown.Until.IsZero() {
-		if cooldown.Until = table.NextReset(cooldown.Account, at); cooldown.Until.IsZero() {
-			return &usageError{fmt.Errorf("--until reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", human.Name(cooldown.Account))}
-		}
-	}
-	if !cooldown.Until.After(at) {
-		return &usageError{fmt.Errorf("--until %s is over; it is %s", cooldown.Until.Format(time.RFC3339), human.Time(at))}
-	}
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", name, cooldownText(set.Until, at, set.Reason))
 	return nil
 }

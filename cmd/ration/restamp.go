@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
 )
 
@@ -53,7 +54,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 		return err
 	}
 	var at time.Time
-	var still []cooled
+	var still []cooldown.Report
 	done := make([]restamped, 0, len(names))
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
 		for _, name := range names {
@@ -63,7 +64,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 			}
 			done = append(done, restamped{name, n})
 		}
-		at, still, err = cooldowns(ctx, c.Guard(), names)
+		at, still, err = cooldown.List(ctx, c.Guard(), names)
 		return err
 	})
 	if err != nil {
@@ -71,8 +72,8 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	}
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(struct {
-			Accounts []restamped `json:"accounts"`
-			Still    []cooled    `json:"still"` // what holds calls all the same
+			Accounts []restamped       `json:"accounts"`
+			Still    []cooldown.Report `json:"still"` // what holds calls all the same
 		}{done, still})
 	}
 	for _, d := range done {

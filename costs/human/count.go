@@ -45,3 +45,12 @@ func Name(name string) string {
 	}
 	return name
 }
+
+// Scope names a budget or, if budget is empty, its whole account: account
+// my-project.
+func Scope(account, budget string) string {
+	if budget == "" {
+		return "account " + Name(account)
+	}
+	return Name(budget)
+}

@@ -33,24 +33,29 @@ type Spender struct {
 	Units          quota.Units
 }
 
+// NewExplanation returns what follows from a refusal alone: Short, LimitNeeded
+// and FloorsMattered.
+func NewExplanation(refused *quota.RefusedError) *Explanation {
+	e := &Explanation{}
+	e.solve(refused)
+	return e
+}
+
 // Explain explains a refusal that was given at a time on the ledger's clock,
-// from what the ledger holds now. If guard is nil, only what follows from the
-// refusal itself is set: Short, LimitNeeded and FloorsMattered.
+// from what the ledger holds now.
 func Explain(ctx context.Context, guard *quota.Guard, refused *quota.RefusedError, at time.Time) (*Explanation, error) {
 	e := &Explanation{}
-	if guard != nil {
-		balances, err := guard.Balances(ctx)
-		if err != nil {
-			return nil, err
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range balances {
+		if b := &balances[i]; b.Budget.Account == refused.Account && b.Budget.Name == refused.Budget {
+			err = e.read(ctx, guard.Ledger(), b, refused, at)
 		}
-		for i := range balances {
-			if b := &balances[i]; b.Budget.Account == refused.Account && b.Budget.Name == refused.Budget {
-				err = e.read(ctx, guard.Ledger(), b, refused, at)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	e.solve(refused)
 	return e, nil

@@ -1,0 +1,173 @@
+// Package cooldown lists, sets and lifts cooldowns for an operator. Each change
+// is recorded as a note in the account's log.
+package cooldown
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Report is a cooldown for JSON.
+type Report struct {
+	Account string    `json:"account"`
+	Budget  *string   `json:"budget"` // null: the whole account
+	Until   time.Time `json:"until"`
+	In      int64     `json:"in_s"`
+	Reason  string    `json:"reason"`
+}
+
+func newReport(c *quota.Cooldown, at time.Time) Report {
+	return Report{Account: c.Account, Budget: optional(c.Budget), Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
+}
+
+func optional(name string) *string {
+	if name == "" {
+		return nil
+	}
+	return &name
+}
+
+// List returns the cooldowns in force, those of a whole account before those of
+// its budgets, and the time on the ledger's clock. The slice is not nil.
+func List(ctx context.Context, guard *quota.Guard, accounts []string) (at time.Time, list []Report, err error) {
+	list = []Report{}
+	for _, account := range accounts {
+		now, held, err := guard.Cooldowns(ctx, account)
+		if err != nil {
+			return at, nil, err
+		}
+		at = now
+		for i := range held {
+			list = append(list, newReport(&held[i], at))
+		}
+	}
+	return at, list, nil
+}
+
+// Cleared is the result of Clear, for JSON.
+type Cleared struct {
+	Lifted  bool       `json:"lifted"`
+	Account string     `json:"account"`
+	Budget  *string    `json:"budget"` // null: the whole account
+	Until   *time.Time `json:"until"`  // of the cooldown that was lifted, as Reason
+	Reason  *string    `json:"reason"`
+	Still   []Report   `json:"still"` // the cooldowns that are still in force
+}
+
+// NewCleared returns the result for a ledger without cooldowns.
+func NewCleared(account, budget string) *Cleared {
+	return &Cleared{Account: account, Budget: optional(budget), Still: []Report{}}
+}
+
+// Clear lifts the cooldown of a budget or, if budget is empty, of the whole
+// account. It also returns the time on the ledger's clock. A budget's cooldown
+// that ends before that of its account is lifted, but not reported as Lifted.
+func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at time.Time, out *Cleared, err error) {
+	_, before, err := guard.Cooldowns(ctx, account)
+	if err != nil {
+		return at, nil, err
+	}
+	if err := guard.Uncool(ctx, account, budget); err != nil {
+		return at, nil, err
+	}
+	out = NewCleared(account, budget)
+	if c := find(before, budget); c != nil {
+		out.Lifted, out.Until, out.Reason = true, human.Instant(c.Until), &c.Reason
+		if err := record(ctx, guard, "cooldown.clear", account, budget); err != nil {
+			return at, nil, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
+		}
+	}
+	at, all, err := List(ctx, guard, []string{account})
+	for _, c := range all {
+		if c.Budget == nil || budget == "" {
+			out.Still = append(out.Still, c)
+		}
+	}
+	return at, out, err
+}
+
+// UntilError is returned by Set for an end that is in the past, or for a next
+// reset that costs.yaml does not define.
+type UntilError struct {
+	Account string
+	Until   time.Time // zero for a next reset
+	Now     time.Time // on the ledger's clock
+}
+
+// Error names the end and says what is wrong with it.
+func (e *UntilError) Error() string {
+	if e.Until.IsZero() {
+		return fmt.Sprintf("reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", human.Name(e.Account))
+	}
+	return fmt.Sprintf("%s is over; it is %s", e.Until.Format(time.RFC3339), human.Time(e.Now))
+}
+
+// Set sets a cooldown. If neither its For nor its Until is set, it lasts until
+// the upstream's next reset, as table defines it. Set returns the time on the
+// ledger's clock and the cooldown that is in force then: that of the budget, else
+// that of its account, or nil if it is over already.
+func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
+	if cooldown.For == 0 {
+		if err := resolveUntil(ctx, guard, table, &cooldown); err != nil {
+			return at, nil, err
+		}
+	}
+	if err := guard.Cool(ctx, cooldown); err != nil {
+		return at, nil, err
+	}
+	if err := record(ctx, guard, "cooldown.set", cooldown.Account, cooldown.Budget); err != nil {
+		return at, nil, err
+	}
+	at, held, err := guard.Cooldowns(ctx, cooldown.Account)
+	if c := cmp.Or(find(held, cooldown.Budget), find(held, "")); c != nil {
+		set = new(newReport(c, at))
+	}
+	return at, set, err
+}
+
+// resolveUntil sets the end of a cooldown that lasts until the next reset, and
+// checks that the end is in the future.
+func resolveUntil(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown *quota.Cooldown) error {
+	at, _, err := guard.Now(ctx, cooldown.Account)
+	if err != nil {
+		return err
+	}
+	if cooldown.Until.IsZero() {
+		cooldown.Until = table.NextReset(cooldown.Account, at)
+	}
+	if !cooldown.Until.After(at) { // a zero time is before at
+		return &UntilError{Account: cooldown.Account, Until: cooldown.Until, Now: at}
+	}
+	return nil
+}
+
+// find returns the cooldown of a budget or, if budget is empty, of the account.
+// It returns nil if there is none.
+func find(cooldowns []quota.Cooldown, budget string) *quota.Cooldown {
+	i := slices.IndexFunc(cooldowns, func(c quota.Cooldown) bool { return c.Budget == budget })
+	if i < 0 {
+		return nil
+	}
+	return &cooldowns[i]
+}
+
+// record notes in the log what was done to a budget or, if budget is empty, to
+// the account. The job is cooldown, or cooldown:youtube.
+func record(ctx context.Context, guard *quota.Guard, action, account, budget string) error {
+	job := "cooldown"
+	if budget != "" {
+		job += ":" + budget
+	}
+	if len(job) > quota.MaxLabel {
+		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
+	}
+	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
+}
