@@ -46,27 +46,12 @@ from the allowance while the ledger was down. Info never creates a ledger.
 
 // ledgerReport is what info says.
 type ledgerReport struct {
-	At         time.Time    `json:"at"`
-	Ledger     string       `json:"ledger"`
-	Exists     bool         `json:"ledger_exists"`
-	Size       *int64       `json:"size_bytes"` // of a file; null elsewhere
-	Unrecorded quota.Units  `json:"unrecorded_units"`
-	Accounts   []accountLog `json:"accounts"`
-}
-
-// accountLog is the log of one account.
-type accountLog struct {
-	Account         string      `json:"account"`
-	Keeps           int64       `json:"keeps_s"` // how long entries are kept for the windows and the history of costs.yaml; 0: none are
-	Entries         int64       `json:"entries"`
-	Calls           quota.Units `json:"calls"`
-	Units           quota.Units `json:"units"`
-	Oldest          *time.Time  `json:"oldest"`
-	Newest          *time.Time  `json:"newest"`
-	ReconciledUnits quota.Units `json:"reconciled_units"`
-	ReconciledCalls quota.Units `json:"reconciled_calls"`
-	ReportedUnits   quota.Units `json:"reported_units"`
-	ReportedCalls   quota.Units `json:"reported_calls"`
+	At         time.Time          `json:"at"`
+	Ledger     string             `json:"ledger"`
+	Exists     bool               `json:"ledger_exists"`
+	Size       *int64             `json:"size_bytes"` // of a file; null elsewhere
+	Unrecorded quota.Units        `json:"unrecorded_units"`
+	Accounts   []*usage.LogReport `json:"accounts"`
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
@@ -74,7 +59,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &ledgerReport{At: a.now().UTC(), Accounts: []accountLog{}}
+	report := &ledgerReport{At: a.now().UTC(), Accounts: []*usage.LogReport{}}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		report.Exists = true
 		return report.read(ctx, c)
@@ -104,14 +89,11 @@ func (r *ledgerReport) read(ctx context.Context, c *client.Client) error {
 			return err
 		}
 		r.At = at
-		log, err := usage.Log(ctx, c.Ledger(), account)
+		log, err := usage.Log(ctx, c.Guard(), account)
 		if err != nil {
 			return err
 		}
-		r.Accounts = append(r.Accounts, accountLog{Account: account, Keeps: human.Seconds(c.Guard().Retention(account)),
-			Entries: log.Entries, Units: log.Units, Calls: log.Calls, Oldest: human.Instant(log.Oldest), Newest: human.Instant(log.Newest),
-			ReconciledUnits: log.UnitDrift.Corrected, ReportedUnits: log.UnitDrift.Reported,
-			ReconciledCalls: log.CallDrift.Corrected, ReportedCalls: log.CallDrift.Reported})
+		r.Accounts = append(r.Accounts, log)
 	}
 	r.Size = fileSize(c.LedgerName())
 	return nil
@@ -155,7 +137,9 @@ func (a *app) ledgerTable(r *ledgerReport) {
 	}
 	var drift []string
 	for _, l := range r.Accounts {
-		for _, found := range []string{missed{l.ReconciledUnits, l.ReportedUnits}.told("units"), missed{l.ReconciledCalls, l.ReportedCalls}.told("calls")} {
+		units := usage.Drift{Corrected: l.ReconciledUnits, Reported: l.ReportedUnits}.Text("units")
+		calls := usage.Drift{Corrected: l.ReconciledCalls, Reported: l.ReportedCalls}.Text("calls")
+		for _, found := range []string{units, calls} {
 			if found != "" {
 				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", human.Name(l.Account), found))
 			}
@@ -183,28 +167,4 @@ func orZero(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return *t
-}
-
-// How drift was found.
-const (
-	byHand     = "by ration ledger reconcile"
-	byUpstream = "by the upstream's answers"
-)
-
-// missed is what was found missing, by how it was found.
-type missed struct{ hand, upstream quota.Units }
-
-// told says how much was found missing, and how: 300 units by ration ledger
-// reconcile, 80 units by the upstream's answers.
-func (m missed) told(measure string) string {
-	var parts []string
-	for _, part := range []struct {
-		amount quota.Units
-		by     string
-	}{{m.hand, byHand}, {m.upstream, byUpstream}} {
-		if part.amount > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s %s", part.amount, measure, part.by))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -98,26 +97,6 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, or an instant such as 2026-11-20T09:00:00Z", f.since)}
 	}
 	return parseTime("--since", f.since, lastYear)
-}
-
-// logged is an entry as JSON says it.
-type logged struct {
-	At      time.Time   `json:"at"`
-	ID      string      `json:"id"`
-	Account string      `json:"account"`
-	Method  string      `json:"method"`
-	Units   quota.Units `json:"units"`
-	Calls   quota.Units `json:"calls"`
-	Lane    string      `json:"lane"`
-	Job     string      `json:"job"`
-	Region  string      `json:"region"`
-	Run     string      `json:"run"`
-
-	note string // what it is, if it is not a call
-}
-
-func newLogged(e *usage.Line) logged {
-	return logged{e.At, e.ID.String(), e.Account, dash(e.Method), e.Units, e.Calls, dash(e.Caller.Lane), dash(e.Caller.Job), dash(e.Caller.Region), usage.Run(e.ID.Client), noteOf(&e.Entry)}
 }
 
 func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
@@ -206,7 +185,7 @@ func (r *logReport) printLines(ctx context.Context, lines iter.Seq2[usage.Line, 
 			return err
 		}
 		none = false
-		if err := writer.write(newLogged(&line)); err != nil {
+		if err := writer.write(usage.NewLineReport(&line)); err != nil {
 			return err
 		}
 	}
@@ -223,7 +202,7 @@ func (r *logReport) printLines(ctx context.Context, lines iter.Seq2[usage.Line, 
 
 // lineWriter writes entries one by one, and what is left at the end.
 type lineWriter struct {
-	write func(logged) error
+	write func(*usage.LineReport) error
 	end   func() error
 }
 
@@ -231,39 +210,21 @@ func (r *logReport) lineWriter() lineWriter {
 	switch {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)
-		return lineWriter{func(e logged) error { return encoder.Encode(e) }, func() error { return nil }}
+		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case r.flags.csv:
 		w := csv.NewWriter(r.stdout)
 		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region"}) // Error says it at the end
-		return lineWriter{func(e logged) error { return w.Write(e.cells()) }, func() error { w.Flush(); return w.Error() }}
+		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
 	}
 	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
-	return lineWriter{func(e logged) error {
-		t.Row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.note)
+	return lineWriter{func(e *usage.LineReport) error {
+		t.Row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark)
 		return nil
 	}, func() error { t.Print(); return nil }}
 }
 
-// cells returns an entry as CSV.
-func (e *logged) cells() []string {
+// lineCells returns an entry as CSV.
+func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
 		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region)}
-}
-
-// noteOf says what an entry is that is not a call.
-func noteOf(e *quota.Entry) string {
-	empty := e.Units == 0 && e.Calls == 0
-	switch {
-	case e.Kind == quota.EntryRefunded:
-		return "refunded"
-	case e.Kind == quota.EntryAddition:
-		return "added to an earlier call"
-	case e.Kind == quota.EntryCall:
-		return ""
-	case empty:
-		return "no call, by hand"
-	case e.Kind == quota.EntryCorrection:
-		return "found missing " + byHand
-	}
-	return "found missing " + byUpstream
 }

@@ -206,8 +206,8 @@ func (a *app) spenderTable(r *statusReport) {
 func (r *statusReport) drift() string {
 	var parts []string
 	for _, b := range r.Budgets {
-		if b.Reconciled > 0 || b.Reported > 0 {
-			parts = append(parts, b.Name+" "+missed{b.Reconciled, b.Reported}.told(b.Measure))
+		if found := (usage.Drift{Corrected: b.Reconciled, Reported: b.Reported}).Text(b.Measure); found != "" {
+			parts = append(parts, b.Name+" "+found)
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -39,7 +39,7 @@ type Floor struct {
 // NewBudgetReport returns a standing for JSON.
 func NewBudgetReport(b *Standing) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: int64((b.Ahead + time.Second - 1) / time.Second),
+		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
 		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
@@ -52,6 +52,63 @@ func NewBudgetReport(b *Standing) *BudgetReport {
 	}
 	return s
 }
+
+// LogReport summarizes the log of an account, for JSON.
+type LogReport struct {
+	Account         string      `json:"account"`
+	Keeps           int64       `json:"keeps_s"` // how long entries are kept for the windows and the history; 0 if none are
+	Entries         int64       `json:"entries"`
+	Calls           quota.Units `json:"calls"`
+	Units           quota.Units `json:"units"`
+	Oldest          *time.Time  `json:"oldest"`
+	Newest          *time.Time  `json:"newest"`
+	ReconciledUnits quota.Units `json:"reconciled_units"` // as in BudgetReport
+	ReconciledCalls quota.Units `json:"reconciled_calls"`
+	ReportedUnits   quota.Units `json:"reported_units"`
+	ReportedCalls   quota.Units `json:"reported_calls"`
+}
+
+// LineReport is a Line for JSON.
+type LineReport struct {
+	At      time.Time   `json:"at"`
+	ID      string      `json:"id"`
+	Account string      `json:"account"`
+	Method  string      `json:"method"`
+	Units   quota.Units `json:"units"`
+	Calls   quota.Units `json:"calls"`
+	Lane    string      `json:"lane"`
+	Job     string      `json:"job"`
+	Region  string      `json:"region"`
+	Run     string      `json:"run"`
+
+	Remark string `json:"-"` // says what the entry is, if it is not a call
+}
+
+// NewLineReport returns a line for JSON.
+func NewLineReport(l *Line) *LineReport {
+	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
+		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Run: Run(l.ID.Client), Remark: remark(&l.Entry)}
+}
+
+// remark says what an entry is that is not a call.
+func remark(e *quota.Entry) string {
+	switch {
+	case e.Kind == quota.EntryCall:
+		return ""
+	case e.Kind == quota.EntryRefunded:
+		return "refunded"
+	case e.Kind == quota.EntryAddition:
+		return "added to an earlier call"
+	case e.Units == 0 && e.Calls == 0:
+		return "no call, by hand"
+	case e.Kind == quota.EntryCorrection:
+		return "found missing " + byHand
+	}
+	return "found missing " + byUpstream
+}
+
+// seconds returns a duration in whole seconds, rounded up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // instant returns a time for JSON, or nil for the zero time.
 func instant(t time.Time) *time.Time {

@@ -6,6 +6,8 @@ package usage
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -65,6 +67,25 @@ func (d *Drift) add(kind quota.EntryKind, amount quota.Units) {
 	}
 }
 
+// How drift was found, in texts.
+const (
+	byHand     = "by ration ledger reconcile"
+	byUpstream = "by the upstream's answers"
+)
+
+// Text says how much was found missing, and how: 300 units by ration ledger
+// reconcile, 80 units by the upstream's answers. It is "" if nothing was.
+func (d Drift) Text(measure string) string {
+	var parts []string
+	if d.Corrected > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s %s", d.Corrected, measure, byHand))
+	}
+	if d.Reported > 0 {
+		parts = append(parts, fmt.Sprintf("%d %s %s", d.Reported, measure, byUpstream))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // amount returns what a coverage counts of a sum: its units, its calls or 0.
 func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
 	switch {
@@ -76,34 +97,29 @@ func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
 	return s.Units
 }
 
-// Contents summarizes a log.
-type Contents struct {
-	Entries      int64
-	Units, Calls quota.Units
-	UnitDrift    Drift     // in units
-	CallDrift    Drift     // in calls
-	Oldest       time.Time // zero if there are no entries
-	Newest       time.Time
-}
-
 // Log summarizes the log of an account, without the logs of its keys.
-func Log(ctx context.Context, ledger quota.Ledger, account string) (*Contents, error) {
-	c := &Contents{}
-	for s, err := range ledger.Sums(ctx, quota.Query{Account: account}) {
+func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, error) {
+	r := &LogReport{Account: account, Keeps: seconds(guard.Retention(account))}
+	var oldest, newest time.Time
+	var units, calls Drift
+	for s, err := range guard.Ledger().Sums(ctx, quota.Query{Account: account}) {
 		if err != nil {
 			return nil, err
 		}
-		c.Entries += s.Entries
-		c.Units += s.Units
-		c.Calls += s.Calls
-		c.UnitDrift.add(s.Kind, s.Units)
-		c.CallDrift.add(s.Kind, s.Calls)
-		if c.Oldest.IsZero() || s.First.Before(c.Oldest) {
-			c.Oldest = s.First
+		r.Entries += s.Entries
+		r.Units += s.Units
+		r.Calls += s.Calls
+		units.add(s.Kind, s.Units)
+		calls.add(s.Kind, s.Calls)
+		if oldest.IsZero() || s.First.Before(oldest) {
+			oldest = s.First
 		}
-		if s.Last.After(c.Newest) {
-			c.Newest = s.Last
+		if s.Last.After(newest) {
+			newest = s.Last
 		}
 	}
-	return c, nil
+	r.Oldest, r.Newest = instant(oldest), instant(newest)
+	r.ReconciledUnits, r.ReportedUnits = units.Corrected, units.Reported
+	r.ReconciledCalls, r.ReportedCalls = calls.Corrected, calls.Reported
+	return r, nil
 }

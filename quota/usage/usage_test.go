@@ -92,9 +92,9 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 	if standings[0].Drift != (usage.Drift{Corrected: 5, Reported: 5}) || standings[1].Drift != (usage.Drift{Corrected: 2, Reported: 2}) {
 		t.Errorf("%+v, %+v; want what was entered", standings[0].Drift, standings[1].Drift)
 	}
-	contents, err := usage.Log(t.Context(), s.ledger, "p")
-	if err != nil || contents.UnitDrift != standings[0].Drift || contents.CallDrift != standings[1].Drift || contents.Units != standings[0].Used || contents.Calls != standings[1].Used {
-		t.Errorf("%+v, %v; want what status says", contents, err)
+	log, err := usage.Log(t.Context(), s.guard, "p")
+	if err != nil || log.Units != standings[0].Used || log.Calls != standings[1].Used || log.ReconciledUnits != 5 || log.ReportedUnits != 5 || log.ReconciledCalls != 2 || log.ReportedCalls != 2 {
+		t.Errorf("%+v, %v; want what status says", log, err)
 	}
 }
 
@@ -232,5 +232,34 @@ func TestTotals(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
+	}
+}
+
+// TestLineReportSaysWhatIsNotACall: a call has no remark, and names that are
+// empty are shown as unattributed.
+func TestLineReportSaysWhatIsNotACall(t *testing.T) {
+	for want, e := range map[string]quota.Entry{
+		"":                         {Kind: quota.EntryCall, Units: 1, Calls: 1},
+		"refunded":                 {Kind: quota.EntryRefunded},
+		"added to an earlier call": {Kind: quota.EntryAddition, Units: 1},
+		"no call, by hand":         {Kind: quota.EntryNote},
+		"found missing by ration ledger reconcile": {Kind: quota.EntryCorrection, Units: 1},
+		"found missing by the upstream's answers":  {Kind: quota.EntryNote, Calls: 1},
+	} {
+		r := usage.NewLineReport(&usage.Line{Entry: e, Account: "p"})
+		if r.Remark != want || r.Region != usage.Unattributed || r.Method != usage.Unattributed {
+			t.Errorf("%s: %+v; want the remark %q", e.Kind, r, want)
+		}
+	}
+}
+
+func TestDriftText(t *testing.T) {
+	for want, d := range map[string]usage.Drift{
+		"": {}, "3 units by ration ledger reconcile": {Corrected: 3}, "2 units by the upstream's answers": {Reported: 2},
+		"3 units by ration ledger reconcile, 2 units by the upstream's answers": {Corrected: 3, Reported: 2},
+	} {
+		if got := d.Text("units"); got != want {
+			t.Errorf("%+v: %q; want %q", d, got, want)
+		}
 	}
 }
