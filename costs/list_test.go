@@ -2,6 +2,7 @@ package costs_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
@@ -45,5 +46,17 @@ when_ledger_down: {default: {allow: 7}}
 	}
 	if p := list.Presets[0]; p.Name != "youtube/2026-06" || p.Variant != nil || p.Date.String() != "2026-11-20" {
 		t.Errorf("the preset: %s", text(p))
+	}
+}
+
+// TestNamesOfBudgets: lanes and regions that only a budget or a floor names are
+// known too.
+func TestNamesOfBudgets(t *testing.T) {
+	table := parse(t, "version: 1\nupstream: u\naccount: p\ncosts: {m: 1}\nbudgets: [{name: a, limit: 9, window: 1h, lanes: [cron, nightly], regions: [IN]}, {name: b, limit: 9, window: 1h, floor: {BR: 2}}]\n")
+	if got, want := table.Lanes(), []string{"cron", "backfill", "manual", "nightly"}; !slices.Equal(got, want) {
+		t.Errorf("lanes %q; want %q", got, want)
+	}
+	if got, want := table.Regions(), []string{"IN", "BR"}; !slices.Equal(got, want) {
+		t.Errorf("regions %q; want %q", got, want)
 	}
 }

@@ -60,6 +60,16 @@ func (e *NoQuotaError) Is(target error) bool { return target == ErrNoQuota }
 // call with it, since each may be charged.
 var ErrKey = errors.New("the upstream refuses the API key; pass another one (YOUTUBE_API_KEY or --key-file), or enable the API for its project")
 
+// StoppedError ends a region's pass that stopped although no call was refused:
+// the region's next tick has come, or the run was told to stop.
+type StoppedError struct{ Err error }
+
+// Error returns the text of e.Err.
+func (e *StoppedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *StoppedError) Unwrap() error { return e.Err }
+
 // RetryAt returns the time at which work that err stopped may resume, or the
 // zero time if err does not say.
 func RetryAt(err error) time.Time {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -146,6 +147,26 @@ func summarize(regions []RegionReport) *Report {
 		report.RetryAt = earlier(report.RetryAt, region.RetryAt)
 	}
 	return report
+}
+
+// Worst returns the region's error that has the lowest rank, the first of
+// several, or nil if no region has an error. Skipped regions have none. An error
+// that stopped a region without a refusal is ranked and returned as a
+// *StoppedError.
+func (r *Report) Worst(rank func(error) int) (worst error) {
+	for _, region := range r.Regions {
+		err := region.Err
+		if err == nil || region.Outcome == Skipped {
+			continue
+		}
+		if region.Outcome == Stopped && !errors.Is(err, quota.ErrRefused) {
+			err = &StoppedError{err}
+		}
+		if worst == nil || rank(err) < rank(worst) {
+			worst = err
+		}
+	}
+	return worst
 }
 
 // earlier returns the earlier of two times. A zero time is unknown and loses.

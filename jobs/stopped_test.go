@@ -30,3 +30,36 @@ func TestLongRetryAfterStopsTheRun(t *testing.T) {
 		}
 	}
 }
+
+// TestWorstErrorOfARun: regions that were skipped do not count, and one that
+// stopped without a refusal is told from a failure.
+func TestWorstErrorOfARun(t *testing.T) {
+	failed, refused := errors.New("disk full"), &quota.RefusedError{Reason: quota.ReasonSpent}
+	report := &jobs.Report{Regions: []jobs.RegionReport{
+		{Outcome: jobs.Complete}, {Outcome: jobs.Skipped, Err: errors.New("locked")},
+		{Outcome: jobs.Stopped, Err: jobs.ErrNextTick}, {Outcome: jobs.Stopped, Err: refused}, {Outcome: jobs.Failed, Err: failed},
+	}}
+	first := func(targets ...error) error {
+		return report.Worst(func(err error) int {
+			for i, target := range targets {
+				if errors.Is(err, target) {
+					return i
+				}
+			}
+			return len(targets)
+		})
+	}
+	if err := first(failed); err != failed {
+		t.Errorf("%v; want the failure", err)
+	}
+	if err := first(quota.ErrRefused); err != error(refused) {
+		t.Errorf("%v; want the refusal", err)
+	}
+	stopped, ok := errors.AsType[*jobs.StoppedError](first())
+	if !ok || !errors.Is(stopped, jobs.ErrNextTick) {
+		t.Errorf("%v; want the first, as a StoppedError", first())
+	}
+	if err := (&jobs.Report{Regions: report.Regions[:2]}).Worst(nil); err != nil {
+		t.Errorf("%v; want none", err)
+	}
+}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -132,10 +130,7 @@ func (a *app) examineRegions(c *doctor.Checkup, table *costs.Table) bool {
 	config, err := a.regions(table)
 	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
 		c.Add(doctor.Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
-		for _, b := range table.Budgets() { // nothing to hold these against
-			regions = slices.AppendSeq(append(regions, b.Regions...), maps.Keys(b.Floor))
-		}
-		c.CheckCoverage(table.Budgets(), regions)
+		c.CheckCoverage(table.Budgets(), table.Regions()) // there is nothing to compare the regions with
 		return false
 	}
 	if err != nil {

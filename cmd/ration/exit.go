@@ -101,7 +101,7 @@ func code(err error) (exit int, kind string) {
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"
-	case is(quota.ErrRefused, quota.ErrCorrecting), as[*stoppedError](err), as[*reconcile.BoundaryError](err):
+	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*reconcile.BoundaryError](err):
 		return exitStopped, "refused"
 	case strings.HasPrefix(err.Error(), "unknown command"), strings.HasPrefix(err.Error(), "unknown help topic"):
 		return exitUsage, "usage" // cobra has no type for it

@@ -138,14 +138,7 @@ func checkParallel(n int) error {
 // checkLane refuses an unknown lane, probably a typo: its calls would be charged
 // to no budget of any lane.
 func checkLane(table *costs.Table, lane string) error {
-	known := costs.Lanes()
-	for _, b := range table.Budgets() {
-		for _, name := range b.Lanes {
-			if !slices.Contains(known, name) {
-				known = append(known, name)
-			}
-		}
-	}
+	known := table.Lanes()
 	if !slices.Contains(known, lane) {
 		return &usageError{fmt.Errorf("--lane %q: %s", lane, terminal.Advice(lane, known))}
 	}
@@ -226,34 +219,14 @@ func (a *app) tell(report *jobs.Report) error {
 // worst returns the error that decides the exit code: of 78, 69, 1, 75 the
 // first that a region has. A signal comes before all.
 func worst(report *jobs.Report) error {
-	var found error
-	best := 5
-	for _, region := range report.Regions {
-		if region.Outcome == jobs.Skipped || region.Err == nil {
-			continue
-		}
-		err := region.Err
-		if region.Outcome == jobs.Stopped && !errors.Is(err, quota.ErrRefused) && !as[*signalError](err) {
-			err = &stoppedError{err}
+	return report.Worst(func(err error) int {
+		if as[*signalError](err) {
+			return -1
 		}
 		exit, _ := code(err)
-		rank := slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
-		if as[*signalError](err) {
-			rank = -1
-		}
-		if rank < best {
-			best, found = rank, err
-		}
-	}
-	return found
+		return slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
+	})
 }
-
-// stoppedError ends a command with exit code 75 without a refusal: the next
-// tick of a region has come, or another process corrects the log.
-type stoppedError struct{ err error }
-
-func (e *stoppedError) Error() string { return e.err.Error() }
-func (e *stoppedError) Unwrap() error { return e.err }
 
 // runLine is the one line of a run that did not end complete.
 func runLine(report *jobs.Report, err error, now time.Time) string {

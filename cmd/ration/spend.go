@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -71,7 +68,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if r := f.caller.Region; r != "" && !twoLetters.MatchString(r) { // it would pass by every floor and every budget of its region
 		return &usageError{fmt.Errorf("--region %q: write two letters, such as IN", r)}
 	}
-	if err := checkRegion(f.caller.Region, regionsOf(table)); err != nil {
+	if err := checkRegion(f.caller.Region, table.Regions()); err != nil {
 		return err
 	}
 	call, err := table.Call(f.upstream, method)
@@ -145,15 +142,6 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
 	}
 	return refusal
-}
-
-// regionsOf returns the regions that budgets name.
-func regionsOf(table *costs.Table) []string {
-	var names []string
-	for _, b := range table.Budgets() {
-		names = slices.AppendSeq(append(names, b.Regions...), maps.Keys(b.Floor))
-	}
-	return names
 }
 
 // regionOf returns a region as regions.yaml and budgets write it.
