@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
@@ -129,16 +128,9 @@ func (a *app) exit(err error) int {
 		fmt.Fprintln(a.stderr, "ration:", text)
 		return exit
 	}
-	var told struct {
-		Error struct {
-			Kind    string     `json:"kind"`
-			Message string     `json:"message"`
-			RetryAt *time.Time `json:"retry_at"`
-		} `json:"error"`
-	}
-	told.Error.Kind, told.Error.Message = kind, text
-	told.Error.RetryAt = human.Instant(jobs.RetryAt(err))
-	json.NewEncoder(a.stderr).Encode(told)
+	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"error": map[string]any{
+		"kind": kind, "message": text, "retry_at": human.Instant(jobs.RetryAt(err)),
+	}})
 	return exit
 }
 

@@ -81,12 +81,5 @@ func (a *app) warn(text string) {
 		fmt.Fprintln(a.stderr, "ration:", text)
 		return
 	}
-	var told struct {
-		Warning struct {
-			Kind    string `json:"kind"`
-			Message string `json:"message"`
-		} `json:"warning"`
-	}
-	told.Warning.Kind, told.Warning.Message = "ledger", text
-	_ = json.NewEncoder(a.stderr).Encode(told)
+	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": "ledger", "message": text}})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -52,12 +53,7 @@ func dated(t, now time.Time, layout string) string {
 }
 
 // dash is how tables and JSON show what is not attributed.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func dash(s string) string { return cmp.Or(s, "-") }
 
 // conceal keeps a secret out of all that is printed from now on.
 func (a *app) conceal(secret string) {

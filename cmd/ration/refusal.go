@@ -1,14 +1,6 @@
 package main
 
-import (
-	"time"
-
-	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/quota"
-)
-
-// refusal is the last refusal that ended a command.
-type refusal = client.Refusal
+import "github.com/ration-dev/ration/costs/client"
 
 // keepRefusal records the refusal that ended a command, for why.
 func (a *app) keepRefusal(err error) {
@@ -17,11 +9,8 @@ func (a *app) keepRefusal(err error) {
 	}
 }
 
-// refusedAt returns when a call was refused, by the ledger's clock.
-func (a *app) refusedAt(r *quota.RefusedError) time.Time { return client.RefusedAt(r, a.now) }
-
 // readRefusal returns the last refusal, and nil when none is known.
-func (a *app) readRefusal() (*refusal, error) {
+func (a *app) readRefusal() (*client.Refusal, error) {
 	dir, err := a.state()
 	if err != nil {
 		return nil, err

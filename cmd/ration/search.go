@@ -79,11 +79,10 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		}
 		t.Row(h.ID, terminal.Narrow(h.Title, 60), terminal.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
-	if len(hits) > 0 {
-		t.Print()
-	}
 	if len(hits) == 0 {
 		fmt.Fprintln(a.stderr, "nothing found")
+		return nil
 	}
+	t.Print()
 	return nil
 }

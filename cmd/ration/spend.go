@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
@@ -112,7 +113,7 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		return refusal
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](refusal); ok {
-		out.RetryAt, out.RetryAfter, out.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(a.refusedAt(refused), refused.RetryAt)), new(refusal.Error())
+		out.RetryAt, out.RetryAfter, out.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, a.now), refused.RetryAt)), new(refusal.Error())
 		if refused.Budget != "" {
 			out.Used, out.Remaining, out.Limit = &refused.Used, &refused.Remaining, &refused.Limit
 			out.Budget = &refused.Budget

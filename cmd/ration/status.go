@@ -163,7 +163,8 @@ func (a *app) statusRemarks(r *statusReport) {
 		if b.Ahead > 0 && !said[b.Account] {
 			said[b.Account] = true
 			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s", aheadText(b.Account, time.Duration(b.Ahead)*time.Second))
+			a.paragraph("", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
+				human.Name(b.Account), human.Duration(time.Duration(b.Ahead)*time.Second))
 		}
 	}
 	if drift := r.drift(); drift != "" {
@@ -174,12 +175,6 @@ func (a *app) statusRemarks(r *statusReport) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s %s sent within the allowance while the ledger was down; no budget shows them", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
 	}
-}
-
-// aheadText says that a log's newest entry is stamped in the future.
-func aheadText(account string, ahead time.Duration) string {
-	return fmt.Sprintf("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-		human.Name(account), human.Duration(ahead))
 }
 
 // spenderTable shows who spent the budgets.

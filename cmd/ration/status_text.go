@@ -43,12 +43,7 @@ func returnText(b *usage.BudgetReport, now time.Time) string {
 
 // roundUp returns the first whole second at or after an instant: units that are
 // said to return at a second have returned then.
-func roundUp(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); !whole.Equal(t) {
-		return whole.Add(time.Second)
-	}
-	return t
-}
+func roundUp(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 // eachDimension calls row with each dimension in which something was spent, and
 // the most names that spent most in it.

@@ -91,14 +91,13 @@ func (a *app) whyText(e *why.Explanation) {
 	for _, what := range e.Helped {
 		a.paragraph("  ", "%s", what)
 	}
+	fmt.Fprintln(a.stdout)
 	switch now := e.Now; {
 	case now.Granted == nil:
-		fmt.Fprintln(a.stdout)
 		a.paragraph("now      ", "not known: %s", *now.Reason)
 	case *now.Granted:
-		fmt.Fprintln(a.stdout, "\nnow      it would be granted")
+		fmt.Fprintln(a.stdout, "now      it would be granted")
 	default:
-		fmt.Fprintln(a.stdout)
 		a.paragraph("now      ", "it would be refused: %s", *now.Reason)
 	}
 }

@@ -58,10 +58,6 @@ func (e *OutageError) Error() string {
 		return fmt.Sprintf("the ledger %s is down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them",
 			e.Ledger, human.Time(e.Since), e.Reason)
 	}
-	unit := "units"
-	if e.Units == 1 {
-		unit = "unit"
-	}
-	return fmt.Sprintf("the ledger %s is back after %s; %d %s went out from here without it, which no budget shows",
-		e.Ledger, human.Duration(e.Until.Sub(e.Since)), e.Units, unit)
+	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, which no budget shows",
+		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -148,10 +149,10 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
 	refusal := &Refusal{
-		At: jsonTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Method: r.Method,
+		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
 		Reason: string(r.Reason), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
-		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, RetryAt: jsonTime(r.RetryAt), Message: r.Error(),
+		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
 	if r.Budget != "" {
 		refusal.Budget = &r.Budget
@@ -173,13 +174,4 @@ func RefusedAt(r *quota.RefusedError, now func() time.Time) time.Time {
 		now = time.Now
 	}
 	return now()
-}
-
-// jsonTime returns t in UTC, limited to quota.MaxUnix, which is the last second
-// that JSON can represent.
-func jsonTime(t time.Time) time.Time {
-	if t.Unix() > quota.MaxUnix {
-		return time.Unix(quota.MaxUnix, 0).UTC()
-	}
-	return t.UTC()
 }

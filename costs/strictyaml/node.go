@@ -172,14 +172,6 @@ func (n Node) Items(each func(Node)) {
 	}
 }
 
-// Len returns the length of a list, or 0 if n is not a list.
-func (n Node) Len() int {
-	if list, ok := n.node.(*ast.SequenceNode); ok {
-		return len(list.Values)
-	}
-	return 0
-}
-
 // Text reads a text of one line and at most most bytes, without control characters
 // or surrounding spaces. It returns "" only after a mistake.
 func (n Node) Text(most int) string {

@@ -98,9 +98,16 @@ func cleanError(method string, err error) error {
 	return fmt.Errorf("%s: %w", method, err)
 }
 
-// noListError is the error for an answer that is JSON but not a list.
-func noListError(method string) error {
-	return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API", method)
+// checkList returns the error of a call, if any, or one for an answer that is
+// JSON but not a list.
+func checkList(method string, isList bool, err error) error {
+	switch {
+	case err != nil:
+		return cleanError(method, err)
+	case !isList:
+		return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API", method)
+	}
+	return nil
 }
 
 func truncate(s string) string {

@@ -59,15 +59,9 @@ func (c *Client) Trending(ctx context.Context, region, token string) (catalog.Pa
 	if token != "" {
 		call.PageToken(token)
 	}
-	if c.etag != "" {
-		call.IfNoneMatch(c.etag)
-	}
-	answer, err := call.Do()
-	if err != nil {
-		return catalog.Page{}, cleanError("videos.list", err)
-	}
-	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, noListError("videos.list")
+	answer, err := call.IfNoneMatch(c.etag).Do()
+	if err := checkList("videos.list", answer != nil && answer.Kind != "", err); err != nil {
+		return catalog.Page{}, err
 	}
 	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag}
 	for _, item := range answer.Items {
@@ -85,15 +79,9 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	if token != "" {
 		call.PageToken(token)
 	}
-	if c.etag != "" {
-		call.IfNoneMatch(c.etag)
-	}
-	answer, err := call.Do()
-	if err != nil {
-		return catalog.Page{}, cleanError("search.list", err)
-	}
-	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, noListError("search.list")
+	answer, err := call.IfNoneMatch(c.etag).Do()
+	if err := checkList("search.list", answer != nil && answer.Kind != "", err); err != nil {
+		return catalog.Page{}, err
 	}
 	page := catalog.Page{Next: answer.NextPageToken, ETag: answer.Etag, Snippets: true}
 	for _, item := range answer.Items {
@@ -112,11 +100,8 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 // the page's MissingChannels.
 func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, error) {
 	answer, err := c.service.Channels.List([]string{"snippet", "statistics"}).Id(ids...).MaxResults(PageSize).Context(ctx).Do()
-	if err != nil {
-		return catalog.Page{}, cleanError("channels.list", err)
-	}
-	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, noListError("channels.list")
+	if err := checkList("channels.list", answer != nil && answer.Kind != "", err); err != nil {
+		return catalog.Page{}, err
 	}
 	var page catalog.Page
 	found := map[string]bool{}
@@ -148,15 +133,9 @@ func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, erro
 // Categories fetches a region's video categories.
 func (c *Client) Categories(ctx context.Context, region string) (catalog.Page, error) {
 	call := c.service.VideoCategories.List([]string{"snippet"}).RegionCode(region).Context(ctx)
-	if c.etag != "" {
-		call.IfNoneMatch(c.etag)
-	}
-	answer, err := call.Do()
-	if err != nil {
-		return catalog.Page{}, cleanError("videoCategories.list", err)
-	}
-	if answer == nil || answer.Kind == "" {
-		return catalog.Page{}, noListError("videoCategories.list")
+	answer, err := call.IfNoneMatch(c.etag).Do()
+	if err := checkList("videoCategories.list", answer != nil && answer.Kind != "", err); err != nil {
+		return catalog.Page{}, err
 	}
 	page := catalog.Page{ETag: answer.Etag}
 	for _, item := range answer.Items {
