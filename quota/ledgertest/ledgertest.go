@@ -128,6 +128,7 @@ func Run(t *testing.T, open Factory) {
 	runAll(t, open, spends())
 	runAll(t, open, windows())
 	runAll(t, open, changes())
+	runAll(t, open, batches())
 	runAll(t, open, regressions())
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })
 	t.Run("EstimatesAgainstAModel", func(t *testing.T) { againstModel(t, open, estimates) })
