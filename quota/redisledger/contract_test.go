@@ -82,6 +82,15 @@ func TestContractInACluster(t *testing.T) {
 	})
 }
 
+// TestServersClockIsRealTime: on it a Guard may cache refusals.
+func TestServersClockIsRealTime(t *testing.T) {
+	for real, now := range map[bool]func() time.Time{true: nil, false: time.Now} {
+		if l := fresh(t, "redis://127.0.0.1:1", now); quota.RealTime(l) != real {
+			t.Errorf("on a real clock: %t; want %t", !real, real)
+		}
+	}
+}
+
 const account = "my-project"
 
 var day = charge("day", 9500, quota.Sliding(24*time.Hour))

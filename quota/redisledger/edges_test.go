@@ -77,6 +77,36 @@ func TestStaleEdges(t *testing.T) {
 	}
 }
 
+// TestStaleEdgesOfADeletedLog: one process has the log anew, another still knows where
+// windows of the old one began. Meta alone tells it, even a meta that was lost before.
+func TestStaleEdgesOfADeletedLog(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	hour, day := charge("hour", 1000, quota.Sliding(time.Hour)), charge("day", 1000, quota.Sliding(24*time.Hour))
+	for _, withoutMeta := range []bool{false, true} {
+		clock := &ledgertest.Clock{}
+		clock.Set(noonUTC())
+		l := fresh(t, server.URL(), clock.Now)
+		log := redisledger.LogKey(l, account)
+		mustSpend(t, l, "m", 10, hour, day)
+		clock.Add(2 * time.Hour)
+		if withoutMeta {
+			do(t, client, "del", strings.TrimSuffix(log, "log")+"meta")
+		}
+		mustSpend(t, l, "m", 1, hour, day)
+		clock.Add(2 * time.Minute)
+		mustSpend(t, l, "m", 1, hour, day) // is told where the windows begin
+		do(t, client, "del", log)
+		other := redisledger.New(client, &redisledger.Options{Now: clock.Now, Prefix: fmt.Sprintf("t%d", prefixes.Load())})
+		mustSpend(t, other, "m", 20, hour, day)
+		mustSpend(t, other, "m", 4, hour, day)
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{hour, day}}}})
+		if err != nil || answers[0].Err != nil || answers[0].Held[0].Used != 25 || answers[0].Held[1].Used != 25 {
+			t.Errorf("meta lost %t: %+v, %v; want the 25 units of the new log", withoutMeta, answers, err)
+		}
+	}
+}
+
 // TestKnownEdgesSpareTheSearch: a decision that knows where its windows begin reads the newest record of each
 // list and nothing else of it.
 func TestKnownEdgesSpareTheSearch(t *testing.T) {

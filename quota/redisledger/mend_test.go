@@ -101,6 +101,16 @@ func TestConfigurationIsNotDown(t *testing.T) {
 	}
 }
 
+// TestServerThatRepeatsThePassword: a server without HELLO and AUTH names their
+// arguments in its error.
+func TestServerThatRepeatsThePassword(t *testing.T) {
+	server := redistest.Start(t, "--rename-command", "HELLO", "no-hello", "--rename-command", "AUTH", "no-auth")
+	_, err := spend(t, fresh(t, "redis://:s3cret-word@"+server.Addr, nil), "m", 1, day)
+	if !errors.Is(err, quota.ErrLedgerConfig) || !strings.Contains(err.Error(), "[hidden]") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("%v; want ErrLedgerConfig without the password", err)
+	}
+}
+
 // TestOurKeyOfAnotherType: half a batch must not be written either.
 func TestOurKeyOfAnotherType(t *testing.T) {
 	server := redistest.Start(t)

@@ -56,6 +56,49 @@ func TestPassingFaults(t *testing.T) {
 	}
 }
 
+// loading is a hook that has the next commands fail as a server that is loading
+// its data fails them.
+type loading struct{ left int }
+
+type loadingError struct{}
+
+func (loadingError) Error() string { return "LOADING Redis is loading the dataset in memory" }
+
+func (loadingError) RedisError() {}
+
+func (h *loading) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *loading) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *loading) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.left > 0 {
+			h.left--
+			return loadingError{}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestServerThatLoadsForHalfASecondIsWaitedFor: the deadline alone limits the tries.
+func TestServerThatLoadsForHalfASecondIsWaitedFor(t *testing.T) {
+	server := redistest.Start(t)
+	given, hook := raw(t, server), &loading{}
+	given.AddHook(hook)
+	l := redisledger.New(given, nil)
+	mustSpend(t, l, "m", 1, day)
+	redistest.Await(t, "a grant", func() bool { // at the first spend, where the machine is not busy
+		hook.left = 8
+		_, err := spend(t, l, "m", 1, day)
+		if err != nil && !errors.Is(err, quota.ErrLedgerDown) {
+			t.Errorf("%v; want a grant, or ErrLedgerDown", err)
+		}
+		return err == nil
+	})
+}
+
 func mustBeDown(t *testing.T, l quota.Ledger, text string) {
 	t.Helper()
 	began := time.Now()

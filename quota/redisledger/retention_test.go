@@ -163,6 +163,41 @@ func TestKeysOutliveTheirWindows(t *testing.T) {
 	}
 }
 
+// TestAdditionRenewsTheLifeOfItsKeys: what a settle adds late lives as long as what
+// a spend adds.
+func TestAdditionRenewsTheLifeOfItsKeys(t *testing.T) {
+	server := redistest.Start(t)
+	client := raw(t, server)
+	l := fresh(t, server.URL(), nil)
+	charges := []*quota.Charge{day, charge("search", 1e6, quota.Sliding(time.Hour), "m"), perMinute}
+	far := mustSpend(t, l, "m", 10, charges...)
+	batch := &quota.Batch{Account: account, Requests: make([]quota.Request, quota.MaxSettle+1)}
+	for i := range batch.Requests {
+		batch.Requests[i] = quota.Request{Method: "m", Units: 1, Charges: charges}
+	}
+	if _, err := l.Spend(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	setBack(t, client, l, 2*time.Hour)
+	far.At = far.At.Add(-2 * time.Hour)
+	if err := l.Settle(t.Context(), far, 17); err != nil {
+		t.Fatal(err)
+	}
+	log := redisledger.LogKey(l, account)
+	for _, key := range do(t, client, "keys", log+"*").([]any) {
+		left, least := time.Duration(do(t, client, "pttl", key).(int64))*time.Millisecond, 4*time.Minute
+		if key == log {
+			least = 48 * time.Hour
+		}
+		if left < least {
+			t.Errorf("%s lives for %s after the addition; want %s at least", key, left, least)
+		}
+	}
+	if sum := used(t, l, day); sum != 17+quota.MaxSettle+1 {
+		t.Errorf("%d units; want 7 more", sum)
+	}
+}
+
 // TestLongerCooldownLivesLonger: a second cooldown, which ends later, must not go with the first.
 func TestLongerCooldownLivesLonger(t *testing.T) {
 	server := redistest.Start(t)
