@@ -187,9 +187,13 @@ func TestTotalsWrap(t *testing.T) {
 	}
 	for i := range 5 {
 		clock.Add(time.Second)
-		mustSpend(t, l, "search", 10, all, search)
-		if a, s := used(t, l, all), used(t, l, search); a != s || a != quota.Units(10*i+20) {
-			t.Fatalf("%d and %d units; want %d", a, s, 10*i+20)
+		want := quota.Units(10*i + 20)
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "search", Units: 10, Charges: []*quota.Charge{all, search}}}})
+		if err != nil || answers[0].Err != nil || answers[0].Held[0].Used != want || answers[0].Held[1].Used != want {
+			t.Fatalf("%+v, %v; want a grant that says %d units", answers, err, want)
+		}
+		if a, s := used(t, l, all), used(t, l, search); a != want || s != want {
+			t.Fatalf("%d and %d units; want %d", a, s, want)
 		}
 	}
 	_, err := spend(t, l, "search", 15, all, search)

@@ -308,6 +308,9 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 		if _, err := l.Restamp(t.Context(), account, ""); err == nil {
 			t.Errorf("restamp, %#v: no error", value)
 		}
+		hook.value = nil
+		mustSpend(t, l, "m", 1, charges...) // so that what is garbled is the settle's own answer
+		hook.value = func(any) any { return value }
 		if err := l.Settle(t.Context(), receipt, 1); err == nil && value != int64(0) && fmt.Sprint(value) != "[0 x]" && fmt.Sprint(value) != "[0 1 x]" {
 			t.Errorf("settle, %#v: no error", value)
 		}
