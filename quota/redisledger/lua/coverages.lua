@@ -43,7 +43,8 @@ local function calls_of(record, raw)
   return #record > 29 and struct.unpack('>I4', record, 30) or 0
 end
 
--- fill fills a missing list or counter from the log, without storing it. KEYS[1] is meta.
+-- fill fills a missing list or counter from the log, without storing it, before a script adds to
+-- the log. KEYS[1] is meta.
 local function fill(source, log, def, now)
   local labels, c = new_labels(KEYS[1]), read_coverage(def)
   local function count(packed)
@@ -55,12 +56,11 @@ local function fill(source, log, def, now)
   source.filled, source.changed = true, true
   local since = now - lists().retention(source.counter and 2 * source.length or source.horizon)
   local _, place = lists().locate(log, math.max(since, 1))
-  local stored = lists().size(log) - log.count
+  local stored = lists().size(log)
   while place < stored do
     for _, packed in ipairs(redis.call('LRANGE', log.key, place, place + 499)) do count(packed) end
     place = math.min(place + 500, stored)
   end
-  for n = place - stored + 1, log.count do count(log.pending[n]) end
   if not source.counter and source.count == 0 then push(source, 0, 0, 1) end
 end
 
