@@ -5,10 +5,10 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/quota"
@@ -163,6 +163,19 @@ func TestProduct(t *testing.T) {
 	}
 }
 
+// nearWrap sets the running totals of all lists, of one record each, to 16 below the
+// number at which they start anew.
+func nearWrap(t *testing.T, client *redis.Client) {
+	t.Helper()
+	for _, key := range do(t, client, "keys", "*:log*").([]any) {
+		if name := key.(string); len(name) < len("t1:{my-project}:log:c") || name[len(name)-13] != 'c' {
+			record := []byte(do(t, client, "lindex", name, 0).(string))
+			copy(record[7:13], "\xff\xff\xff\xff\xff\xf0") // 16 below 2^48
+			do(t, client, "lset", name, 0, string(record))
+		}
+	}
+}
+
 // TestTotalsWrap begins just below the number at which running totals start
 // anew: nothing may show, in the log or in a list beside it.
 func TestTotalsWrap(t *testing.T) {
@@ -173,18 +186,7 @@ func TestTotalsWrap(t *testing.T) {
 	l := fresh(t, server.URL(), clock.Now)
 	all, search := charge("all", 100, quota.Sliding(time.Hour)), charge("search", 60, quota.Sliding(time.Hour), "search")
 	first := mustSpend(t, l, "search", 10, all, search)
-	for _, key := range do(t, client, "keys", "*:log*").([]any) {
-		if name := key.(string); len(name) < len("t1:{my-project}:log:c") || name[len(name)-13] != 'c' {
-			record := []byte(do(t, client, "lindex", name, 0).(string))
-			copy(record[7:13], "\xff\xff\xff\xff\xff\xf0") // 16 below 2^48
-			do(t, client, "lset", name, 0, string(record))
-			if meta, is := strings.CutSuffix(name, "log"); is { // which knows what was before it
-				head := []byte(do(t, client, "hget", meta+"meta", "head").(string))
-				copy(head[19:25], "\xff\xff\xff\xff\xff\xe6")
-				do(t, client, "hset", meta+"meta", "head", string(head))
-			}
-		}
-	}
+	nearWrap(t, client)
 	for i := range 5 {
 		clock.Add(time.Second)
 		want := quota.Units(10*i + 20)
@@ -207,6 +209,30 @@ func TestTotalsWrap(t *testing.T) {
 	clock.Add(time.Hour - 5*time.Second)
 	if a, s := used(t, l, all), used(t, l, search); a != 57 || s != 57 {
 		t.Fatalf("%d and %d units; want 57", a, s)
+	}
+}
+
+// TestDayFreesWhileTotalsWrap: the calls around midnight, which count in both days,
+// do not hide that those before it leave with the first.
+func TestDayFreesWhileTotalsWrap(t *testing.T) {
+	server := redistest.Start(t)
+	clock := &ledgertest.Clock{}
+	clock.Set(noonUTC())
+	l := fresh(t, server.URL(), clock.Now)
+	daily := charge("daily", 100, quota.Daily(time.UTC))
+	mustSpend(t, l, "m", 10, daily)
+	nearWrap(t, raw(t, server))
+	clock.Add(12*time.Hour - 10*time.Second)
+	for i, units := range []quota.Units{20, 30} {
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: units, Charges: []*quota.Charge{daily}}}})
+		want := quota.Held{Used: 30 + 30*quota.Units(i), FreesIn: 10*time.Second + quota.DefaultMargin - time.Duration(i)*time.Microsecond}
+		if err != nil || answers[0].Err != nil || answers[0].Held[0] != want {
+			t.Fatalf("%+v, %v; want a grant that says %+v", answers, err, want)
+		}
+	}
+	_, err := spend(t, l, "m", 50, daily)
+	if refused, ok := err.(*quota.RefusedError); !ok || refused.RetryAfter != 10*time.Second+quota.DefaultMargin {
+		t.Errorf("%v; want a refusal until the day ends", err)
 	}
 }
 
