@@ -46,3 +46,18 @@ func counterRestampedWithEntries(w *world) {
 	w.used(11, each)
 	w.used(1, day)
 }
+
+// counterRestampedAfterAPeriod: Restamp counts the previous period too, which the
+// counter lost when the clock went ahead.
+func counterRestampedAfterAPeriod(w *world) {
+	each, day := charge("each", 20, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(24*time.Hour))
+	w.clock.Set(noon.Add(-30 * time.Second))
+	w.spend(10, each, day)
+	w.clock.Add(20 * time.Hour)
+	w.spend(4, each, day)
+	w.clock.Set(noon)
+	w.restamp("", 1)
+	w.used(14, each, day)
+	w.clock.Add(30 * time.Second)
+	w.used(9, each)
+}

@@ -69,6 +69,7 @@ func windows() []subtest {
 		{"RestampedAfterEntriesWereDropped", restampedAfterEntriesWereDropped},
 		{"RestampedAfterAnEntryOfNow", restampedAfterAnEntryOfNow},
 		{"CounterRestampedWithEntries", counterRestampedWithEntries},
+		{"CounterRestampedAfterAPeriod", counterRestampedAfterAPeriod},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
 		{"KeysListed", keysListed},

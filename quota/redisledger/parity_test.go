@@ -248,10 +248,15 @@ func TestLogIsFull(t *testing.T) {
 	record := []byte(do(t, client, "lindex", key, 1).(string))
 	copy(record[7:13], "\xfd\xff\xff\xff\xff\xff") // the last but two of 256 blocks of 2^40 is used up
 	do(t, client, "lset", key, 1, string(record))
-	forced := quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: quota.MaxUnits, Force: true, Charges: []*quota.Charge{day}}}}
-	answers, err := l.Spend(t.Context(), &forced)
-	if err != nil || answers[0].Err == nil || answers[0].Err.Error() != redisledger.ErrFull.Error() {
-		t.Errorf("%+v, %v; want that the log is full", answers, err)
+	forced := quota.Request{Method: "m", Units: quota.MaxUnits, Force: true, Charges: []*quota.Charge{day}}
+	answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{forced, forced, forced}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if a.Err == nil || a.Err.Error() != redisledger.ErrFull.Error() {
+			t.Errorf("request %d: %+v; want that the log is full", i, a)
+		}
 	}
 	if err := l.Settle(t.Context(), receipt, quota.MaxUnits); err == nil || err.Error() != redisledger.ErrFull.Error() {
 		t.Errorf("settle: %v; want that the log is full", err)
