@@ -288,6 +288,15 @@ func TestExplain(t *testing.T) {
 	if got, err := table.Explain("PUT", "https://youtube.googleapis.com/upload/youtube/v3/videos?uploadType=resumable&upload_id=x"); !errors.Is(err, costs.ErrNoCost) {
 		t.Errorf("%+v, %v", got, err)
 	}
+	for request, want := range map[string]string{
+		"POST /youtube/v3/search": "the path takes no such verb; write GET", "GET /youtube/v3/sarch": "no method of the upstream has this path",
+		"GET /batch": "a batch hides how many calls it is", "GET /youtube/v3/search/": "the path is not clean", "GET /youtube/v3/%73earch": "the path has encoded letters",
+	} {
+		verb, path, _ := strings.Cut(request, " ")
+		if _, err := table.Explain(verb, "https://youtube.googleapis.com"+path); !errors.Is(err, costs.ErrNoRoute) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", request, err, want)
+		}
+	}
 	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
 		_, err := table.Explain("GET", raw)
 		if !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
@@ -312,7 +321,7 @@ func TestEndpointsArePricedAsTheUpstreamsOwn(t *testing.T) {
 	if _, err := table.Explain("GET", "http://127.0.0.1:8080/other"); !errors.Is(err, costs.ErrNoRoute) {
 		t.Errorf("another path of an endpoint: %v", err)
 	}
-	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}} {
+	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}, {"", "https://a~b.example"}} {
 		if _, err := table.WithEndpoint(c[0], c[1]); err == nil {
 			t.Errorf("%v is an endpoint", c)
 		}

@@ -64,6 +64,8 @@ func TestOverridesThatChangeWhatAnInheritedLineMeansAreMistakes(t *testing.T) {
 		{youtube, "{name: youtube-day, limit: 9500, window: 24h}", `limit and window make budget "youtube-day" a whole one, and preset youtube/2026-06, budget "youtube-day" has except [search.list, videos.insert, videos.batchGetStats] beside them: write except as well, or another name`},
 		{youtube, "{name: youtube-search, limit: 50, count: calls, window: 24h}", "has methods [search.list] beside them: write methods as well"},
 		{"salesforce\nhosts: [a.example]", "{name: salesforce, window: 12h}", `preset salesforce does not know the limit of budget "salesforce"`},
+		{youtube, "{limit: 5}", `missing key "name"`}, // and not that the preset has no budget ""
+		{youtube, "5", "write a map"},
 		{hubspot, "{name: hubspot-day, window: {day: UTC}}", ""},
 		{hubspot, "{name: hubspot-day, window: {day: UTC}, limit: 5}", ""},
 	} {

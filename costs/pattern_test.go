@@ -45,8 +45,11 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 		"GET /api/users.list":                     "users.list",
 		"GET /api/users.info":                     "users.info",
 		"PURGE /":                                 "call",
+		"ZYXWVUTSRQPONMLKJIHA /":                  "call",
+		"ZYXWVUTSRQPONMLKJIHGA /":                 "", // longer than any verb
 		"GET ":                                    "call",
 		"GET /a//b/":                              "call",
+		"GET /a.":                                 "call", // the only dot is the last character
 		"GET /api/Users.list":                     "",
 		"GET /api/a%2Fb":                          "",
 		"GET /api/..":                             "",
@@ -120,6 +123,17 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 	_, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\nroutes: {/x: read}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"))
 	if err == nil || err.Error() != "costs.yaml:3:9: routes without hosts: write hosts: [api.example.com]" {
 		t.Error(err)
+	}
+}
+
+// TestRoutedMethodWithoutACost: a budget may name it, and a call of it is refused
+// for want of a cost, not as a typo.
+func TestRoutedMethodWithoutACost(t *testing.T) {
+	table := parse(t, "version: 1\naccount: a\nhosts: [a.example]\nroutes: {GET /x: read, GET /y: ping, \"GET /z/{method}\": \"{method}\"}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h, methods: [read, ping]}]\n")
+	for method, want := range map[string]string{"ping": "has no cost", "pnig": "write ping", "": "is not a known method; write one"} {
+		if _, err := table.Call("", method); !errors.Is(err, costs.ErrNoCost) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %s", method, err, want)
+		}
 	}
 }
 
