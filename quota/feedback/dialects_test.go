@@ -96,6 +96,7 @@ var dialectTests = []struct {
 	{"shopify", "throttled", nil, 200, asJSON, `{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":752,"actualQueryCost":null,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":666.0,"restoreRate":50.0}}}}`,
 		slow("", 2*time.Second, "200 throttled graphql")},
 	{"shopify", "throttled, at a bucket that is full", nil, 200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":10,"throttleStatus":{"currentlyAvailable":666,"restoreRate":1e-300}}}}`, slow("", time.Second, "200 throttled graphql")},
+	{"shopify", "throttled, at a bucket that never fills", nil, 200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":10,"throttleStatus":{"currentlyAvailable":6,"restoreRate":0}}}}`, slow("", time.Minute, "200 throttled graphql")},
 	{"shopify", "an error that is none of the quota's", nil, 200, asJSON, `{"errors":[{"message":"Field 'x' doesn't exist"}]}`, quota.Verdict{}},
 	{"shopify", "REST", nil, 429, dated + "Retry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40", "", slow("", time.Minute, "429 Too Many Requests rest")},
 
@@ -125,6 +126,8 @@ var dialectTests = []struct {
 	{"openai", "fine, and the last", []quota.Budget{{Account: "my-project", Name: "rpm", Limit: 60, Window: quota.Sliding(time.Hour), Measure: quota.Calls}, hour("tpm", 1000)}, 200,
 		asJSON + "X-RateLimit-Remaining-Requests: 0\nX-RateLimit-Reset-Requests: 6m0s\nX-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 120ms", `{"usage":{"total_tokens":21}}`,
 		quota.Verdict{Settled: true, Units: 21, Budget: "rpm", For: 6 * time.Minute, Reason: "200, nothing left of requests"}},
+	{"openai", "the last tokens", []quota.Budget{{Account: "my-project", Name: "rpm", Limit: 60, Window: quota.Sliding(time.Hour), Measure: quota.Calls}, hour("tpm", 1000)}, 200,
+		asJSON + "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: 6m0s", "", stop("tpm", 6*time.Minute, "200, nothing left of tokens")},
 	{"openai", "too fast", nil, 429, asJSON + "X-RateLimit-Limit-Tokens: 1000\nX-RateLimit-Remaining-Tokens: 10\nX-RateLimit-Reset-Tokens: 7.66s", `{"error":{"type":"tokens","code":"rate_limit_exceeded"}}`, slow("", 7660*time.Millisecond, "429 rate_limit_exceeded tokens")},
 	{"openai", "a reset that is no time", nil, 429, asJSON + "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: soon", "", slow("", time.Minute, "429 Too Many Requests tokens")},
 	{"openai", "a reset that has passed", nil, 429, asJSON + "X-RateLimit-Remaining-Tokens: 0\nX-RateLimit-Reset-Tokens: -6m0s", "", slow("", time.Minute, "429 Too Many Requests tokens")},

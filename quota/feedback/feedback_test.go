@@ -179,6 +179,8 @@ func TestGoogle(t *testing.T) {
 		{"the day", buckets, videos, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Budget: "others", Reason: "403 quotaExceeded"}, midnight},
 		{"the day, of a search", shared, searches, response(403, "", body(403, spentHTML, "quotaExceeded")), quota.Verdict{Reason: "403 quotaExceeded"}, midnight},
 		{"too fast", buckets, videos, response(429, "Retry-After: 90", ""), quota.Verdict{Budget: "others", Reason: "429 Too Many Requests", Transient: soon.Transient, After: soon.After}, now.Add(90 * time.Second)},
+		{"too fast, in a short window", []quota.Budget{{Account: "my-project", Name: "burst", Limit: 5, Window: quota.Sliding(10 * time.Second)}}, videos, response(429, "", ""),
+			quota.Verdict{Reason: "429 Too Many Requests", Transient: true, After: soon.After}, now.Add(10 * time.Second)},
 		{"too fast, nonsense", buckets, videos, response(403, "Retry-After: -1", body(403, "x", "rateLimitExceeded")), quota.Verdict{Budget: "others", Reason: "403 rateLimitExceeded", Transient: true, After: soon.After}, minute},
 		{"never", buckets, searches, response(429, "Retry-After: 90", body(429, "x", "rateLimitExceeded", searchDay, search, "quota_limit_value=0")), quota.Verdict{Never: true, Reason: "429 rateLimitExceeded search_list"}, time.Time{}},
 		{"forbidden", buckets, videos, response(403, "", body(403, "x", "forbidden")), quota.Verdict{}, time.Time{}},

@@ -20,7 +20,6 @@ func google(res *response) {
 	res.class, res.word = c.Class, e.word()
 	res.daily = c.Class == Exhausted
 	res.about = unknownLimit(c.Bucket)
-	res.wait, res.hasWait = c.RetryAfter, c.RetryAfter > 0
 }
 
 // apiError is what an error's body says. Every part may be missing.

@@ -135,6 +135,17 @@ func TestShortReads(t *testing.T) {
 	}
 }
 
+// TestLongestErrorIsRead: an error of 64 KiB is read, and a longer one is not.
+func TestLongestErrorIsRead(t *testing.T) {
+	spent := body(403, spentHTML, "quotaExceeded")
+	for size, says := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		resp := response(403, "", spent+strings.Repeat(" ", size-len(spent)))
+		if got := reader(t, "google", feedback.Options{})(call, resp); (got.Reason == "403 quotaExceeded") != says {
+			t.Errorf("%d bytes: %+v", size, got)
+		}
+	}
+}
+
 type oneByOne struct {
 	text  string
 	turns int
