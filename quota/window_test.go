@@ -120,3 +120,15 @@ func TestMarginsAndHorizons(t *testing.T) {
 		}
 	}
 }
+
+func TestWindowsAsCostsYAMLWritesThem(t *testing.T) {
+	for window, want := range map[quota.Window]string{
+		{}: "none", quota.Sliding(24 * time.Hour): "24h", quota.Sliding(90 * time.Second): "1m30s", quota.Sliding(10 * time.Minute): "10m",
+		quota.Daily(time.UTC): "{day: UTC}", quota.Monthly(time.UTC): "{month: UTC}", quota.Counter(10 * time.Minute): "{counter: 10m}",
+		quota.Daily(time.UTC).At(6*time.Hour + 5*time.Minute): `{day: UTC, at: "06:05"}`,
+	} {
+		if got := window.String(); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
