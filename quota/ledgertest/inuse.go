@@ -61,3 +61,32 @@ func counterRestampedAfterAPeriod(w *world) {
 	w.clock.Add(30 * time.Second)
 	w.used(9, each)
 }
+
+// windowOfOneCharge: a window that only one charge asks stays in use, and its
+// entries stay in the log, for as long as calls are charged to it.
+func windowOfOneCharge(w *world) {
+	hours := charge("hours", 5, quota.Sliding(5*time.Hour), methods("m"))
+	for i := range 100 {
+		w.spend(1, hours)
+		w.used(min(5, quota.Units(i+1)), hours)
+		w.clock.Add(61 * time.Minute)
+	}
+}
+
+// counterSettlesBeyondTheWindow: a counter is settled after the exact windows
+// beside it have let the call go.
+func counterSettlesBeyondTheWindow(w *world) {
+	short, each, calls := charge("short", 100, minute), charge("each", 100, quota.Counter(time.Hour)), charge("calls", 10, quota.Counter(time.Hour), counted)
+	settled, refunded := w.spend(40, short, each, calls), w.spend(20, short, each, calls)
+	w.clock.Add(30 * time.Minute)
+	w.spend(1, short, each, calls)
+	w.used(61, each)
+	w.settle(settled, 10)
+	w.used(31, each)
+	if err := w.Refund(w.ctx, refunded); err != nil {
+		w.Fatal(err)
+	}
+	w.used(11, each)
+	w.used(2, calls)
+	w.used(1, short)
+}

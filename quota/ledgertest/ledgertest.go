@@ -63,6 +63,8 @@ func windows() []subtest {
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},
 		{"WindowAskedAnewStaysInUse", windowAskedAnew},
+		{"WindowOfOneChargeStaysInUse", windowOfOneCharge},
+		{"CounterSettlesBeyondTheWindow", counterSettlesBeyondTheWindow},
 		{"ForgottenBudgetAskedAgain", forgottenBudgetAskedAgain},
 		{"StampFarAheadIsReportedAndRestamped", stampFarAhead},
 		{"CounterFarAheadIsReportedAndRestamped", counterFarAhead},
