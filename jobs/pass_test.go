@@ -323,6 +323,28 @@ func TestFailedClaimFailsThePass(t *testing.T) {
 	}
 }
 
+// TestFailedRestartFailsThePass: a pass that --again could not restart is not
+// reported as complete.
+func TestFailedRestartFailsThePass(t *testing.T) {
+	s := newScene(t, plenty, "[trending]", nil, "US")
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
+		t.Fatal(report.Err)
+	}
+	spent := s.agree(t)
+	db, err := sql.Open("sqlite", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TRIGGER stuck BEFORE DELETE ON checkpoints BEGIN SELECT RAISE(ABORT, 'stuck'); END"); err != nil {
+		t.Fatal(err)
+	}
+	s.Again = true
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || !strings.Contains(report.Err.Error(), "stuck") || s.agree(t) != spent {
+		t.Errorf("%s (%v) after %d more units; want failed without a call", report.Outcome, report.Err, s.agree(t)-spent)
+	}
+}
+
 // TestMissingChannelsAreRequestedOnce: channels that do not exist are not
 // requested again by the next page.
 func TestMissingChannelsAreRequestedOnce(t *testing.T) {

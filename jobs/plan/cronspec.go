@@ -47,7 +47,6 @@ func parseSpec(spec string) (w cronSpec) {
 		w.minutes, w.hours = append(w.minutes, t.Minute()), append(w.hours, t.Hour())
 	}
 	slices.Sort(w.minutes)
-	slices.Sort(w.hours)
 	w.minutes, w.hours = slices.Compact(w.minutes), slices.Compact(w.hours)
 	return w
 }

@@ -36,4 +36,8 @@ func TestJSONHasNullForWhatIsNotThere(t *testing.T) {
 	if text, err := json.Marshal(refusal); err != nil || json.Unmarshal(text, &out) != nil || out["budget"] != nil || out["job"] != "trending" || out["local"] != "2026-11-20T18:00:00+09:00" {
 		t.Errorf("%s, %v", text, err)
 	}
+	refusal.Err.Budget = "day"
+	if text, err := json.Marshal(refusal); err != nil || json.Unmarshal(text, &out) != nil || out["budget"] != "day" {
+		t.Errorf("%s, %v; want budget day", text, err)
+	}
 }
