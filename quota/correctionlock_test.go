@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -41,6 +42,36 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
 		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
 	}
+}
+
+// TestCachedRefusalOutlivesACorrection: a correction that returns units is
+// followed by a grant, not by a refusal from before it.
+func TestCachedRefusalOutlivesACorrection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := memledger.Open(nil)
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guard.Spend(t.Context(), call("m", 10))
+		if _, err := guard.Spend(t.Context(), call("m", 1)); !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+		err = guard.Correct(t.Context(), account, func() error {
+			for entry, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+				if err = errors.Join(err, ledger.Settle(t.Context(), quota.Receipt{Account: account, ID: entry.ID, At: entry.At}, 4)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Spend(t.Context(), call("m", 1)); err != nil {
+			t.Errorf("%v; want a grant, since 4 of 10 are used", err)
+		}
+	})
 }
 
 // refusing is a ledger that answers every spend with a refusal.

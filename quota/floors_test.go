@@ -49,6 +49,8 @@ func TestFloorsAreChecked(t *testing.T) {
 		{"until without floors", daily, nil, time.Hour, nil, "floors that end 1h before the window does"},
 		{"until after the end", daily, floors{"IN": 1}, -time.Hour, nil, "floors that end -1h"},
 		{"until before the day", daily, floors{"IN": 1}, 24 * time.Hour, nil, "less than 22h29m"},
+		{"until the day's shortest", daily, floors{"IN": 1}, 22*time.Hour + 29*time.Minute, nil, "less than 22h29m"},
+		{"until just less", daily, floors{"IN": 1}, 22*time.Hour + 29*time.Minute - time.Microsecond, nil, ""},
 		{"until in nanoseconds", daily, floors{"IN": 1}, time.Hour + 1, nil, "whole microseconds"},
 	} {
 		_, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{{Account: account, Name: "day", Limit: 100,

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -191,5 +192,46 @@ func TestNeedCountsRegionsThatStart(t *testing.T) {
 		Budgets: []quota.Budget{{Account: "my-project", Name: "all", Limit: 50, Window: quota.Sliding(24 * time.Hour), Floor: map[string]quota.Units{"US": 2, "IN": 9}}}})
 	if b := report.Budgets[0]; b.PeakLate != 1 || b.Need != 3 {
 		t.Errorf("peak %d, need %d; want the call of IN, and with it the 2 that are kept for US", b.PeakLate, b.Need)
+	}
+}
+
+// unreadable is a ledger that cannot be read: its standings fail, or its entries.
+type unreadable struct {
+	quota.Ledger
+	standings bool
+}
+
+func (l unreadable) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if l.standings {
+		return nil, errLedger
+	}
+	return l.Ledger.Standings(ctx, account, key, charges)
+}
+
+func (l unreadable) Entries(context.Context, quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) { yield(quota.Entry{}, errLedger) }
+}
+
+// TestUnreadableLedgerIsNotEmpty: a plan does not begin from an empty ledger
+// because the ledger could not be read.
+func TestUnreadableLedgerIsNotEmpty(t *testing.T) {
+	from := at(t, "2026-11-20T12:00:00Z")
+	budgets := []quota.Budget{{Account: "my-project", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
+	shared := open(func() time.Time { return from })
+	for name, ledger := range map[string]quota.Ledger{"readable": shared, "standings": unreadable{shared, true}, "entries": unreadable{shared, false}} {
+		guard, err := quota.NewGuard(ledger, budgets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err != nil {
+			t.Fatal(err)
+		}
+		read, state, err := plan.ReadState(t.Context(), guard, from.Add(time.Hour))
+		switch {
+		case name != "readable" && !errors.Is(err, errLedger):
+			t.Errorf("%s: %v; want the ledger's error", name, err)
+		case name == "readable" && (err != nil || !read.Equal(from) || len(state.Entries["my-project"]) == 0):
+			t.Errorf("%+v at %s, %v; want the calls of the last day", state, read, err)
+		}
 	}
 }
