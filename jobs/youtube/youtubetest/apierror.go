@@ -12,8 +12,8 @@ import (
 // project is the number of the project every key belongs to.
 const project = "123456789012"
 
-// apiError is an error in the shape Google's JSON APIs send. Bodies marked
-// "recorded" are as public reports show them; the others follow the documented shape.
+// apiError is an error in the shape of Google's JSON APIs. Bodies marked
+// "recorded" match public reports; the others follow the documented shape.
 type apiError struct {
 	Code    int         `json:"code"`
 	Message string      `json:"message"`
@@ -42,13 +42,13 @@ func newError(code int, domain, reason, message string) *apiError {
 	return &apiError{Code: code, Message: message, Errors: []errorItem{{Message: message, Domain: domain, Reason: reason}}}
 }
 
-// at names the parameter that is wrong.
+// at names the invalid parameter.
 func (e *apiError) at(parameter string) *apiError {
 	e.Errors[0].Location, e.Errors[0].LocationType = parameter, "parameter"
 	return e
 }
 
-// with adds what newer answers carry: a status and an ErrorInfo.
+// with adds a status and an ErrorInfo, which newer answers have.
 func (e *apiError) with(status, reason, domain string, metadata map[string]string) *apiError {
 	e.Status = status
 	e.Details = []errorInfo{{Type: "type.googleapis.com/google.rpc.ErrorInfo", Reason: reason, Domain: domain, Metadata: metadata}}
@@ -76,7 +76,7 @@ func errNoSuchMethod() *apiError {
 	return newError(http.StatusNotFound, "global", "notFound", "Not Found")
 }
 
-// errNoKey has the words of public reports (2022 to 2026).
+// errNoKey is the error without a key. Its text is recorded, 2022 to 2026.
 func errNoKey() *apiError {
 	e := newError(http.StatusForbidden, "global", "forbidden", "Method doesn't allow unregistered callers (callers without established identity). "+
 		"Please use API Key or other form of API consumer identity to call this API.")
@@ -84,13 +84,14 @@ func errNoKey() *apiError {
 	return e
 }
 
-// errBadKey is recorded, 2026.
+// errBadKey is the error for an unknown key; recorded, 2026.
 func errBadKey() *apiError {
 	return newError(http.StatusBadRequest, "global", "badRequest", "API key not valid. Please pass a valid API key.").
 		with("INVALID_ARGUMENT", "API_KEY_INVALID", "googleapis.com", map[string]string{"service": "youtube.googleapis.com"})
 }
 
-// errRegion is recorded: googleapis/google-api-dotnet-client issue 556, 2015.
+// errRegion is the error for an unknown region; recorded in
+// googleapis/google-api-dotnet-client issue 556, 2015.
 func errRegion() *apiError {
 	return newError(http.StatusBadRequest, "youtube.parameter", "invalidRegionCode",
 		"The <code>regionCode</code> parameter specifies an invalid region code.").at("regionCode")
@@ -105,7 +106,8 @@ func errNoChart() *apiError {
 	return newError(http.StatusNotFound, "youtube.video", "videoChartNotFound", "The requested video chart is not supported or is not available.")
 }
 
-// errNoFilter has recorded words: python-youtube's error fixture among others.
+// errNoFilter is the error without a filter. Its text is recorded, for example
+// in python-youtube's error fixture.
 func errNoFilter(expected string) *apiError {
 	return newError(http.StatusBadRequest, "youtube.parameter", "missingRequiredParameter", "No filter selected. Expected one of: "+expected)
 }
@@ -114,8 +116,9 @@ func errInvalid(parameter, message string) *apiError {
 	return newError(http.StatusBadRequest, "global", "invalidParameter", message).at(parameter)
 }
 
-// refusal is what an exhausted bucket answers. Both bodies are recorded: 403 in
-// googleapis/google-api-php-client issue 2055 (2021, the same in 2026), 429 on 2026-09-25.
+// refusal returns the error of an exhausted bucket. Both bodies are recorded:
+// 403 in googleapis/google-api-php-client issue 2055 (2021, the same in 2026),
+// 429 on 2026-09-25.
 func (s *Server) refusal(now time.Time, bucket string) *apiError {
 	if bucket == DefaultBucket {
 		return errFor("quotaExceeded", 0)
@@ -130,7 +133,7 @@ func (s *Server) refusal(now time.Time, bucket string) *apiError {
 	})
 }
 
-// errQuota is the 429 of the buckets and limits that have an ErrorInfo.
+// errQuota is the 429 of a limit that is reported with an ErrorInfo.
 func errQuota(metric, limit string, metadata map[string]string) *apiError {
 	metadata["service"] = "youtube.googleapis.com"
 	metadata["consumer"] = "projects/" + project
@@ -140,8 +143,8 @@ func errQuota(metric, limit string, metadata map[string]string) *apiError {
 		metric, limit, project)).with("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED", "googleapis.com", metadata)
 }
 
-// errFor is the error a Fault names by reason, by status, or by both. A status
-// below 400 does not change the code the body carries.
+// errFor returns the error that a Fault names by reason, status, or both. A
+// status below 400 does not change the code in the body.
 func errFor(reason string, status int) *apiError {
 	if reason == "" {
 		reason = usualReason(status)

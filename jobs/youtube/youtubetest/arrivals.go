@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Arrival is one request that reached the server. The key is never kept.
+// Arrival is one request that reached the server. It never holds the key.
 type Arrival struct {
 	At     time.Time  // by the server's clock
 	Method string     // "search.list"; "" if there is no such method
 	Path   string     // as sent
-	Query  url.Values // less the key
+	Query  url.Values // without the key
 	Region string     // regionCode in upper case; "" if the request named none
-	KeyIn  string     // where the key was: "header", "query" or "" for nowhere
-	Bucket string     // what was charged; "" if nothing was
+	KeyIn  string     // where the key was: "header" or "query"; "" if there was none
+	Bucket string     // the bucket charged; "" if nothing was
 	Units  int64      // charged; 0 for a call that was refused or cost nothing
 	Status int        // sent; 0 if a fault left the client without a status
-	Fault  bool       // a Fault took part in the answer
+	Fault  bool       // a Fault changed the answer
 }
 
 // Arrivals returns a copy of the record of every request since New, oldest first.
-// Nothing is ever removed from it, so a server grows by some hundred bytes a request.
+// Nothing is ever removed from the record: a server's memory grows by a few
+// hundred bytes with each request.
 func (s *Server) Arrivals() []Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,13 +34,14 @@ func (s *Server) Arrivals() []Arrival {
 	return all
 }
 
-// Total returns the units charged for arrivals since New, over all buckets and windows.
+// Total returns the units charged for arrivals since New, over all buckets and
+// windows.
 func (s *Server) Total() int64 {
 	return s.Sum(func(Arrival) string { return "" })[""]
 }
 
-// Sum returns the units charged for arrivals since New, grouped by what by
-// returns. Groups without a charge are absent.
+// Sum returns the units charged for arrivals since New, grouped by the result of
+// by. Groups without a charge are absent.
 //
 //	byRegion := upstream.Sum(func(a youtubetest.Arrival) string { return a.Region })
 func (s *Server) Sum(by func(Arrival) string) map[string]int64 {

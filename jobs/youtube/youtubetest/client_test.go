@@ -18,7 +18,7 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// keyed puts the key where a careful client has it: in a header.
+// keyed sends the key in a header, as a careful client does.
 type keyed struct{ base http.RoundTripper }
 
 func (k keyed) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (k keyed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return k.base.RoundTrip(req)
 }
 
-// start serves a new Server over HTTP, with Google's own client before it.
+// start serves a new Server over HTTP and returns Google's own client for it.
 func start(t *testing.T, opts *youtubetest.Options) (*youtubetest.Server, *youtube.Service, *httptest.Server) {
 	t.Helper()
 	upstream := youtubetest.New(opts)
@@ -41,7 +41,7 @@ func start(t *testing.T, opts *youtubetest.Options) (*youtubetest.Server, *youtu
 	return upstream, svc, srv
 }
 
-// get asks as some other client would; path may carry a key.
+// get sends a GET as another client would; path may contain a key.
 func get(t *testing.T, srv *httptest.Server, path string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+path, nil)
@@ -72,8 +72,7 @@ func apiError(t *testing.T, err error) *googleapi.Error {
 	return no
 }
 
-// Google's client fetches every chart, and gets just what the data holds, at one
-// unit a page.
+// Google's client fetches exactly the data's charts, for one unit a page.
 func TestChartsThroughTheGoogleClient(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	data := youtubetest.DefaultData()
@@ -121,8 +120,8 @@ func compare(t *testing.T, got *youtube.Video, want youtubetest.Video) {
 	}
 }
 
-// The wire has what no client shows: numbers as strings, hidden ones absent, only
-// the parts asked for, in both ways of asking for several.
+// Bodies have details that clients hide: numbers are strings, hidden numbers and
+// parts not requested are absent. Several parts may be joined or repeated.
 func TestVideosOnTheWire(t *testing.T) {
 	_, _, srv := start(t, nil)
 	var hidden, shown youtubetest.Video
@@ -160,14 +159,14 @@ func TestVideosOnTheWire(t *testing.T) {
 		t.Errorf("shown likes: %v", with.Statistics)
 	}
 	if _, has := with.Snippet["tags"]; has || with.Status != nil || with.ContentDetails != nil {
-		t.Errorf("%v has tags, or parts nobody asked for", with)
+		t.Errorf("%v has tags, or parts that were not requested", with)
 	}
 	if _, _, body := get(t, srv, "/youtube/v3/videos?key=k&part=id&chart=mostPopular"); strings.Contains(body, "snippet") || strings.Count(body, "youtube#video\"") != 5 {
 		t.Errorf("part=id: %s", body)
 	}
 }
 
-// Search escapes titles, and nothing else; it claims far more than it gives.
+// A search escapes titles only, and claims far more results than it has.
 func TestSearchThroughTheGoogleClient(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	escaped, got, last := 0, map[string]bool{}, 0
@@ -271,7 +270,7 @@ func TestOtherListsThroughTheGoogleClient(t *testing.T) {
 	}
 }
 
-// An etag is the content's own: it comes again, and a match is a 304 without a body.
+// An etag depends on the content only, and a match is a 304 without a body.
 func TestNotModified(t *testing.T) {
 	for _, c := range []struct {
 		free bool

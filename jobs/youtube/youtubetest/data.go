@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Video is one video, with the numbers it has everywhere. The JSON names are
-// those of the files Load reads.
+// Video is one video, with the same statistics in every chart. The JSON names
+// are those of the files that Load reads.
 type Video struct {
 	ID           string    `json:"id"`
 	Title        string    `json:"title"`
@@ -18,15 +18,15 @@ type Video struct {
 	ChannelTitle string    `json:"channelTitle"`
 	CategoryID   string    `json:"categoryId"`
 	PublishedAt  time.Time `json:"publishedAt"`
-	Tags         []string  `json:"tags"` // none: no tags
+	Tags         []string  `json:"tags"` // may be empty
 	Views        int64     `json:"viewCount"`
 	Likes        *int64    `json:"likeCount"`    // nil: hidden
 	Comments     *int64    `json:"commentCount"` // nil: turned off
 
-	text string // what a search looks at
+	text string // that a search matches
 }
 
-// Data is what a server has to offer: charts, the videos in them and their
+// Data holds what a server serves: charts, the videos in them and their
 // channels. It never changes, so servers may share it. Make it with DefaultData,
 // Load or LoadFile.
 type Data struct {
@@ -44,8 +44,8 @@ type channel struct {
 // Regions returns the regions that have a chart, sorted.
 func (d *Data) Regions() []string { return slices.Sorted(maps.Keys(d.charts)) }
 
-// Chart returns the videos of a region's chart, first place first, as copies: what
-// a complete fetch of it must bring. A region without a chart has none.
+// Chart returns copies of the videos in a region's chart, first place first: what
+// a complete fetch of the chart returns. It is empty for a region without one.
 func (d *Data) Chart(region string) []Video {
 	chart := make([]Video, len(d.charts[region]))
 	for i, v := range d.charts[region] {
@@ -55,7 +55,7 @@ func (d *Data) Chart(region string) []Video {
 	return chart
 }
 
-// newData indexes videos and charts of video ids.
+// newData indexes the videos; charts lists video ids by region.
 func newData(videos []*Video, charts map[string][]string) *Data {
 	d := &Data{charts: map[string][]*Video{}, videos: videos, byID: map[string]*Video{}}
 	seen := map[string]bool{}
@@ -76,7 +76,7 @@ func newData(videos []*Video, charts map[string][]string) *Data {
 	return d
 }
 
-// hash is where numbers come from that the data does not have.
+// hash derives the numbers that the data does not have from an id.
 func hash(text string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text)) // never fails

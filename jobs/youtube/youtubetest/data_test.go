@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// dataFile names a file of recorded data, which some machines have beside the
-// repository and tests go without elsewhere.
+// dataFile returns the path of a file of recorded data. Few machines have these
+// files beside the repository; tests skip what needs them elsewhere.
 func dataFile(name string) string {
 	root := filepath.Join("..", "..", "..")
 	for _, up := range []string{"..", filepath.Join("..", "..")} {
@@ -35,7 +35,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// traitsOf names what about a video may trip a fetcher up.
+// traitsOf names the traits of a video that fetchers often mishandle.
 func traitsOf(v youtubetest.Video) (traits []string) {
 	is := func(trait string, yes bool) {
 		if yes {
@@ -60,7 +60,8 @@ func traitsOf(v youtubetest.Video) (traits []string) {
 	return traits
 }
 
-// The made-up charts have the traits that trip fetchers up, and are always the same.
+// The generated charts have the traits that fetchers often mishandle, and are
+// always the same.
 func TestDefaultDataHasTheTraitsOfRealCharts(t *testing.T) {
 	data := youtubetest.DefaultData()
 	if !slices.Equal(data.Regions(), []string{"AU", "BR", "CA", "DE", "FR", "GB", "IN", "US"}) {
@@ -101,7 +102,7 @@ func TestDefaultDataHasTheTraitsOfRealCharts(t *testing.T) {
 	if again := youtubetest.DefaultData(); !reflect.DeepEqual(again, data) {
 		t.Error("made anew it differs")
 	}
-	// A golden line: it must not change from one release to the next.
+	// This line must not change from one release to the next.
 	if v := data.Chart("US")[0]; v.ID+" "+v.Title != goldenFirst {
 		t.Errorf("the US chart begins with %s %s", v.ID, v.Title)
 	}
@@ -109,7 +110,8 @@ func TestDefaultDataHasTheTraitsOfRealCharts(t *testing.T) {
 
 const goldenFirst = `cM_5jZLtl0o Paper Lanterns - "Live at the Harbour"`
 
-// lines are two days of one region and one of another, the same video on both.
+// lines are two days of one region and one day of another, with one video on both
+// days.
 const lines = `{"region":"US","trendingDate":"2020-08-12","rank":1,"id":"-aaaaaaaaaA","title":"old & \"gone\"","channelId":"UCa","channelTitle":"A","categoryId":"10","publishedAt":"2020-08-10T19:20:14Z","tags":[],"viewCount":1,"likeCount":null,"dislikeCount":5,"commentCount":null}
 {"region":"US","trendingDate":"2020-08-13","rank":2,"id":"bbbbbbbbbbA","title":"second","channelId":"UCb","channelTitle":"B","categoryId":"10","publishedAt":"2020-08-11T19:20:14Z","tags":["x"],"viewCount":20,"likeCount":2,"commentCount":3}
 
@@ -167,12 +169,12 @@ func TestLoadNamesTheBadLine(t *testing.T) {
 		line       int
 	}{
 		{broken, "load charts: line 2: invalid character", 2},
-		{strings.Replace(lines, `"rank":2`, `"rank":0`, 1), "line 2: rank is 0; the first place is 1; correct the line", 2},
+		{strings.Replace(lines, `"rank":2`, `"rank":0`, 1), "line 2: rank is 0, but ranks begin at 1; correct or remove the line", 2},
 		{strings.Replace(lines, `"id":"ccccccccccA"`, `"x":1`, 1), "line 4: id is missing", 4},
-		{strings.Replace(lines, `2020-08-13","rank":1`, `13.08.2020","rank":1`, 1), `line 4: trendingDate "13.08.2020" is no date`, 4},
+		{strings.Replace(lines, `2020-08-13","rank":1`, `13.08.2020","rank":1`, 1), `line 4: trendingDate "13.08.2020" is not a date`, 4},
 		{strings.Replace(lines, `"publishedAt":"2020-08-10T19:20:14Z"`, `"publishedAt":"monday"`, 1), "line 1: ", 1},
 		{lines + strings.Repeat("x", 5<<20), "line 6: ", 6},
-		{"", "no lines", 0},
+		{"", "no data", 0},
 	} {
 		for _, text := range [][]byte{[]byte(c.text), zipped(c.text)} {
 			data, err := youtubetest.Load(bytes.NewReader(text))
@@ -190,7 +192,7 @@ func TestLoadNamesTheBadLine(t *testing.T) {
 	}
 }
 
-// Recorded charts go through Google's client whole, where they are at hand.
+// Google's client fetches complete recorded charts, if this machine has them.
 func TestRecordedCharts(t *testing.T) {
 	files := []string{dataFile("trending_sample.ndjson.gz"), dataFile("trending_AU_derived.ndjson.gz")}
 	data, err := youtubetest.LoadFile(files...)

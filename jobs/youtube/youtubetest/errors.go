@@ -2,7 +2,7 @@ package youtubetest
 
 import "fmt"
 
-// LineError is a line of a data file that cannot be used.
+// LineError reports an invalid line of a data file.
 type LineError struct {
 	Line int // from 1
 	Err  error
@@ -10,7 +10,7 @@ type LineError struct {
 
 // Error names the line and what is wrong with it.
 func (e *LineError) Error() string {
-	return fmt.Sprintf("line %d: %v; correct the line or take it out", e.Line, e.Err)
+	return fmt.Sprintf("line %d: %v; correct or remove the line", e.Line, e.Err)
 }
 
 // Unwrap returns what is wrong with the line.

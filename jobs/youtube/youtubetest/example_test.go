@@ -14,7 +14,7 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// A job fetches a chart page by page; the test then asks the server what that cost.
+// A job fetches a chart page by page; then the test asks the server what it cost.
 func Example() {
 	upstream := youtubetest.New(&youtubetest.Options{Limit: 203})
 	srv := httptest.NewServer(upstream)
@@ -50,7 +50,7 @@ func Example() {
 	// map[AU:3 GB:200]
 }
 
-// A fault breaks chosen answers; what was sent is on record all the same.
+// A fault breaks some answers; all of them are recorded.
 func ExampleServer_Fail() {
 	upstream := youtubetest.New(nil)
 	srv := httptest.NewServer(upstream)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Delivery is how much of an answer reaches the client. The zero value is Whole.
+// Delivery says how much of an answer reaches the client. The zero value is
+// Whole.
 type Delivery int
 
 const (
@@ -19,12 +20,12 @@ const (
 	Halved            // half the body, sent as if it were all: broken JSON
 )
 
-// Fault breaks answers. It says which requests, what is sent instead, and how
-// much of that arrives; each part may be left zero. A faulty answer is charged
-// like any other, unless it is Free: what is lost on the way was metered all the same.
+// Fault breaks answers. Its fields say which requests it hits, what is sent
+// instead, and how much of that arrives; each may be zero. A faulty answer is
+// charged like any other, even if it is lost on the way, unless Free is set.
 //
 //	Fault{Status: 503}                                          // 503 backendError, once
-//	Fault{Reason: "quotaExceeded", Times: -1}                   // the daily 403, for good
+//	Fault{Reason: "quotaExceeded", Times: -1}                   // the daily 403, until ClearFaults
 //	Fault{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
 //	Fault{Method: "search.list", Skip: 2, Delivery: Dropped}    // the third search is cut off
 //	Fault{Every: 2, Times: -1, Reason: "quotaExceeded"}         // every other call
@@ -35,80 +36,82 @@ const (
 type Fault struct {
 	Method string // which requests: "search.list"; "" means any, unknown paths included
 	Region string // those with this regionCode; "" means any
-	Skip   int    // lets so many of them pass first
-	Every  int    // then hits one in so many, the first of them first; 0 means each
-	Times  int    // how often in all; 0 means once, negative means until ClearFaults
+	Skip   int    // number of matching requests that pass first
+	Every  int    // then hits the first of every Every requests; 0 means each
+	Times  int    // most hits; 0 means once, negative means until ClearFaults
 
 	Delay time.Duration // before the answer, in real time; negative means until the client leaves
 
-	// Status, Reason and Body replace the answer. A Reason ("quotaExceeded",
-	// "rateLimitExceeded", "backendError", …) gives Google's status and error body
-	// for it; with a Status from 400 on, that instead of its usual one
-	// (rateLimitExceeded with 429 is the per-minute limit's body), with one below, as
-	// an error inside a success. A Status alone gives the usual reason for it. A Body is sent as it is.
-	// All three zero: the ordinary answer.
+	// Status, Reason and Body replace the answer; if all are zero, the ordinary
+	// answer is sent. A Reason ("quotaExceeded", "rateLimitExceeded",
+	// "backendError", …) gives Google's status and error body for it. A Status of
+	// 400 or more replaces that status (rateLimitExceeded with 429 has the body of
+	// the per-minute limit); a lower one sends an error inside a success. A Status
+	// alone gives its usual reason. A Body is sent as is.
 	Status int
 	Reason string
 	Body   string
-	Header http.Header // added to the answer, replacing lines of the same name
+	Header http.Header // added to the answer, replacing fields of the same name
 
 	Delivery Delivery
 	Free     bool // neither checked against the quota nor charged
 }
 
-// planned is a Fault and how far it has got.
-type planned struct {
+// faultState is a Fault with the number of requests that it was offered and that
+// it hit.
+type faultState struct {
 	Fault
 	offered, done int
 }
 
-// Fail adds faults. A request is offered to them in the order they were added,
-// and the first that hits it has it; the others have then not seen it.
+// Fail adds faults. A request is offered to each in the order they were added,
+// until one hits it; the faults after that do not count it.
 func (s *Server) Fail(faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range faults {
 		f.Header = f.Header.Clone()
-		s.faults = append(s.faults, &planned{Fault: f})
+		s.faults = append(s.faults, &faultState{Fault: f})
 	}
 }
 
-// ClearFaults removes all faults. Answers under way are not changed.
+// ClearFaults removes all faults. It does not change answers in flight.
 func (s *Server) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
 }
 
-func (s *Server) takeFault(req *request) *Fault {
-	for _, p := range s.faults {
-		if p.hits(req) {
-			return &p.Fault
+// nextFault returns the fault that hits a request, or nil, and counts the hit.
+func (s *Server) nextFault(req *request) *Fault {
+	for _, f := range s.faults {
+		if f.hits(req) {
+			return &f.Fault
 		}
 	}
 	return nil
 }
 
-func (p *planned) hits(req *request) bool {
-	if p.Method != "" && p.Method != req.route.method || p.Region != "" && p.Region != req.region {
+func (f *faultState) hits(req *request) bool {
+	if f.Method != "" && f.Method != req.route.method || f.Region != "" && f.Region != req.region {
 		return false
 	}
-	if p.Times >= 0 && p.done >= max(p.Times, 1) {
+	if f.Times >= 0 && f.done >= max(f.Times, 1) {
 		return false
 	}
-	n := p.offered - p.Skip
-	p.offered++
-	if n < 0 || n%max(p.Every, 1) != 0 {
+	n := f.offered - f.Skip
+	f.offered++
+	if n < 0 || n%max(f.Every, 1) != 0 {
 		return false
 	}
-	p.done++
+	f.done++
 	return true
 }
 
-// silent says whether the client gets no status at all.
+// silent reports whether the client gets no status.
 func (f *Fault) silent() bool { return f.Delivery == Dropped || f.Delay < 0 }
 
-// apply puts the fault's own answer in the place of ans.
+// apply replaces ans by the fault's own answer.
 func (f *Fault) apply(ans *answer, req *request) {
 	ans.header = f.Header
 	switch {
@@ -132,7 +135,8 @@ func (f *Fault) apply(ans *answer, req *request) {
 	}
 }
 
-// pause waits. If the client leaves meanwhile there is nobody to answer.
+// pause waits for d, or if d is negative until the client leaves. It panics with
+// http.ErrAbortHandler if the client leaves.
 func pause(ctx context.Context, d time.Duration) {
 	if d == 0 {
 		return
@@ -150,7 +154,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// reset ends the connection with a TCP reset where it can be had, and never returns.
+// reset closes the connection, with a TCP reset if possible. It never returns.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // HTTP/2, or a recorder
@@ -163,7 +167,8 @@ func reset(w http.ResponseWriter) {
 	panic(http.ErrAbortHandler)
 }
 
-// breakOff sends half of body, whose whole length the header has promised, and never returns.
+// breakOff sends half of body after a header with the length of all of it, and
+// ends the answer. It never returns.
 func breakOff(ctx context.Context, w http.ResponseWriter, body []byte, delivery Delivery) {
 	_, _ = w.Write(body[:len(body)/2])
 	_ = http.NewResponseController(w).Flush()

@@ -21,7 +21,7 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// Which requests a fault hits, by method, region, place and count.
+// A fault chooses requests by method, region, position and count.
 func TestWhichRequestsAFaultHits(t *testing.T) {
 	inUS, inDE := aChart+"&regionCode=US", aChart+"&regionCode=DE"
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestWhichRequestsAFaultHits(t *testing.T) {
 		upstream.Fail(c.faults...)
 		var got []int
 		for _, path := range c.paths {
-			status, _ := ask(upstream, path)
+			status, _ := getDirect(upstream, path)
 			got = append(got, status)
 		}
 		if !slices.Equal(got, c.want) {
@@ -51,18 +51,18 @@ func TestWhichRequestsAFaultHits(t *testing.T) {
 	upstream := youtubetest.New(nil)
 	upstream.Fail(youtubetest.Fault{Times: -1, Status: 503})
 	upstream.ClearFaults()
-	if status, _ := ask(upstream, aChart); status != 200 {
+	if status, _ := getDirect(upstream, aChart); status != 200 {
 		t.Errorf("after ClearFaults: %d", status)
 	}
 }
 
-// What a replaced answer looks like: status, body, header lines as they are.
+// A fault replaces the status, the body and header fields.
 func TestReplacedAnswers(t *testing.T) {
 	for _, c := range []struct {
 		fault  youtubetest.Fault
 		status int
 		body   string // part of it
-		kind   string // of its content
+		kind   string // its Content-Type
 	}{
 		{youtubetest.Fault{Status: 429, Header: http.Header{"Retry-After": {"60", "120"}}}, 429, "per minute", "application/json; charset=UTF-8"},
 		{youtubetest.Fault{Status: 502, Body: "<html>Bad Gateway</html>"}, 502, "<html>Bad Gateway</html>", "text/html; charset=UTF-8"},
@@ -94,7 +94,8 @@ func TestReplacedAnswers(t *testing.T) {
 	}
 }
 
-// A fault is metered like any call; Free is not, and a spent quota still refuses.
+// A faulty answer is charged unless Free is set, and an exhausted quota still
+// refuses it.
 func TestFaultsAreMetered(t *testing.T) {
 	upstream := youtubetest.New(&youtubetest.Options{Limit: 100, Now: atNoon})
 	upstream.Fail(
@@ -108,15 +109,15 @@ func TestFaultsAreMetered(t *testing.T) {
 		status int
 		units  int64
 	}{{aSearch, 500, 0}, {aSearch, 500, 100}, {aChart, 403, 0}, {aChart, 503, 0}} {
-		status, _ := ask(upstream, want.path)
+		status, _ := getDirect(upstream, want.path)
 		if a := upstream.Arrivals()[i]; status != want.status || a.Units != want.units || a.Status != want.status {
 			t.Errorf("call %d: %d, %+v", i, status, a)
 		}
 	}
 }
 
-// A dropped connection is an error for the client, or, where net/http resends by
-// itself, one call and two arrivals. Both are charged.
+// A dropped connection is an error for the client or, if net/http resends the
+// request itself, two arrivals, both charged.
 func TestDroppedConnections(t *testing.T) {
 	upstream, svc, _ := start(t, nil)
 	upstream.Fail(youtubetest.Fault{Delivery: youtubetest.Dropped})
@@ -139,7 +140,8 @@ func TestDroppedConnections(t *testing.T) {
 	}
 }
 
-// Half answers: cut in the middle, or whole to HTTP and broken to JSON.
+// Half an answer is an error of the connection, or broken JSON in a complete
+// answer.
 func TestHalfAnswers(t *testing.T) {
 	var syntax *json.SyntaxError
 	for delivery, want := range map[youtubetest.Delivery]func(error) bool{
@@ -168,13 +170,13 @@ func TestHalfAnswers(t *testing.T) {
 	}
 }
 
-// An upstream that hangs, before or within its answer, is left by the client's
-// deadline and has charged for it.
+// An upstream that hangs before or during its answer charges for it; the client's
+// deadline ends the wait.
 func TestHangs(t *testing.T) {
 	for _, f := range []youtubetest.Fault{{Delay: -1}, {Delay: time.Hour}, {Delivery: youtubetest.Stalled}} {
 		arrived := make(chan struct{}, 4)
 		upstream, _, srv := start(t, &youtubetest.Options{Now: func() time.Time {
-			arrived <- struct{}{} // once when made, once a request
+			arrived <- struct{}{} // once when the server is made, then once per request
 			return time.Now()
 		}})
 		<-arrived
@@ -209,7 +211,7 @@ func TestHangs(t *testing.T) {
 		if a := upstream.Arrivals()[0]; a.Units != 1 {
 			t.Errorf("%+v: %+v", f, a)
 		}
-		srv.Close() // returns only when the handler has left
+		srv.Close() // returns only when the handler has returned
 	}
 }
 
@@ -219,8 +221,8 @@ func TestLatency(t *testing.T) {
 		upstream := youtubetest.New(&youtubetest.Options{Latency: 80 * time.Millisecond})
 		upstream.Fail(youtubetest.Fault{Delay: time.Second})
 		begin := time.Now()
-		ask(upstream, aChart)
-		ask(upstream, aChart)
+		getDirect(upstream, aChart)
+		getDirect(upstream, aChart)
 		if took := time.Since(begin); took != 1160*time.Millisecond {
 			t.Errorf("took %s", took)
 		}
@@ -230,7 +232,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// Errors reach Google's client as the real ones do, and carry the server's time.
+// Google's client decodes errors like real ones, with the server's time.
 func TestErrorsThroughTheGoogleClient(t *testing.T) {
 	now := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	upstream, svc, srv := start(t, &youtubetest.Options{Keys: []string{"good"}, Model: youtubetest.Since2026, SearchLimit: 1, Now: func() time.Time { return now }})
@@ -266,17 +268,17 @@ func TestErrorsThroughTheGoogleClient(t *testing.T) {
 	}
 }
 
-// The record belongs to the server: what callers do to a copy changes nothing.
+// Changes that callers make to the arrivals do not change the server's record.
 func TestArrivalsAreCopies(t *testing.T) {
 	upstream := youtubetest.New(nil)
-	ask(upstream, aChart+"&regionCode=br")
+	getDirect(upstream, aChart+"&regionCode=br")
 	upstream.Arrivals()[0].Query.Set("chart", "none")
 	upstream.Arrivals()[0].Units = 7
 	want := url.Values{"part": {"id"}, "chart": {"mostPopular"}, "maxResults": {"1"}, "regionCode": {"br"}}
 	if a := upstream.Arrivals()[0]; fmt.Sprint(a.Query) != fmt.Sprint(want) || a.Units != 1 || a.Region != "BR" || a.Path != "/youtube/v3/videos" || a.Bucket != defaultBk {
 		t.Errorf("%+v", a)
 	}
-	// Other verbs are no methods of it.
+	// Other verbs are unknown methods.
 	rec := httptest.NewRecorder()
 	upstream.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, aChart, nil))
 	if rec.Code != 404 || upstream.Total() != 1 {

@@ -8,14 +8,17 @@ import (
 	"time"
 )
 
-// DefaultData makes data with the traits of real charts, the same at every call:
-// eight regions (US GB DE FR IN BR AU CA), 200 videos each but for AU with 120 and
-// CA with 84, some of them in several regions; titles in a dozen scripts and with
-// quotes, ampersands and emoji; ids that begin with - or _; channels with several
-// videos; some videos without tags, without a description, with likes hidden or
-// comments turned off; no chart for the categories 19, 27 and 29.
+// DefaultData makes data with the traits of real charts. It returns the same data
+// each time:
+//
+//   - Eight regions (US GB DE FR IN BR AU CA) have 200 videos each, except AU with
+//     120 and CA with 84. Some videos are in several regions.
+//   - Titles are in a dozen scripts, with quotes, ampersands and emoji.
+//   - Some ids begin with - or _; some channels have several videos.
+//   - Some videos have no tags, no description, hidden likes or comments turned off.
+//   - The categories 19, 27 and 29 have no chart.
 func DefaultData() *Data {
-	all := &maker{words: vocabulary(), used: map[string]bool{}}
+	all := &generator{words: vocabulary(), used: map[string]bool{}}
 	rnd := random(2026)
 	var world []string
 	for range 150 {
@@ -36,7 +39,7 @@ func DefaultData() *Data {
 		{"AU", 120, []string{"en", "en", "zh"}},
 		{"CA", 84, []string{"en", "fr", "pa"}},
 	} {
-		rnd := random(hash(r.region)) // its own: a region's chart does not depend on the others
+		rnd := random(hash(r.region)) // so a region's chart does not depend on the others
 		ids := slices.Clone(world)
 		shuffle(&rnd, ids)
 		ids = ids[:r.length*2/5]
@@ -49,15 +52,15 @@ func DefaultData() *Data {
 	return newData(all.videos, charts)
 }
 
-// maker makes videos, no two with the same id.
-type maker struct {
+// generator makes videos with distinct ids.
+type generator struct {
 	words  map[string]words
 	videos []*Video
 	used   map[string]bool
 }
 
-func (m *maker) video(rnd *random, lang string) string {
-	w := m.words[lang]
+func (g *generator) video(rnd *random, lang string) string {
+	w := g.words[lang]
 	subject, line := pick(rnd, w.subjects), pick(rnd, w.titles)
 	category, title, _ := strings.Cut(line, " ")
 	title = strings.ReplaceAll(title, "{}", subject)
@@ -66,7 +69,7 @@ func (m *maker) video(rnd *random, lang string) string {
 	}
 	name := pick(rnd, w.channels)
 	v := &Video{
-		ID: m.id(rnd), Title: title, ChannelTitle: name, ChannelID: channelID(name), CategoryID: category,
+		ID: g.id(rnd), Title: title, ChannelTitle: name, ChannelID: channelID(name), CategoryID: category,
 		PublishedAt: time.Date(2026, 11, 19, 18, 0, 0, 0, time.UTC).Add(-time.Duration(rnd.below(12*24*3600)) * time.Second),
 		Views:       int64(20_000 + rnd.below(1000)*rnd.below(1000)*rnd.below(40)),
 	}
@@ -82,29 +85,29 @@ func (m *maker) video(rnd *random, lang string) string {
 	if comments := v.Views / int64(200+rnd.below(900)); rnd.below(25) > 0 {
 		v.Comments = &comments
 	}
-	m.videos = append(m.videos, v)
+	g.videos = append(g.videos, v)
 	return v.ID
 }
 
-// id makes one as YouTube's are: 64 bits in base64url.
-func (m *maker) id(rnd *random) string {
+// id makes an id like YouTube's: 64 bits in base64url.
+func (g *generator) id(rnd *random) string {
 	for {
 		id := base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, rnd.next()))
-		if !m.used[id] {
-			m.used[id] = true
+		if !g.used[id] {
+			g.used[id] = true
 			return id
 		}
 	}
 }
 
-// channelID follows from the name: UC and 128 bits.
+// channelID derives a channel's id from its name: UC and 128 bits.
 func channelID(name string) string {
 	rnd := random(hash(name))
 	bits := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rnd.next()), rnd.next())
 	return "UC" + base64.RawURLEncoding.EncodeToString(bits)
 }
 
-// random is splitmix64: small, and the same in every release of Go.
+// random is splitmix64, which gives the same numbers in every release of Go.
 type random uint64
 
 func (r *random) next() uint64 {

@@ -30,8 +30,8 @@ type channelContent struct {
 	} `json:"relatedPlaylists"`
 }
 
-// channels answers channels.list. Recorded answers promise no order, so this one
-// goes by the channels' hash: whoever counts on the order of the ids is found out.
+// channels answers channels.list. The real API promises no order, so the channels
+// are sorted by hash: a client that relies on the order of the ids fails.
 func (s *Server) channels(r *request) (*listing, *apiError) {
 	parts, bad := r.parts("snippet", "contentDetails", "statistics", "status", "brandingSettings", "topicDetails", "localizations")
 	if bad != nil {
@@ -44,7 +44,7 @@ func (s *Server) channels(r *request) (*listing, *apiError) {
 	if len(ids) == 0 {
 		return nil, errNoFilter("forUsername, managedByMe, categoryId, mine, mySubscribers, id, idParam")
 	}
-	found := keep(s.opts.Data.channels, func(c *channel) bool { return slices.Contains(ids, c.id) })
+	found := filtered(s.opts.Data.channels, func(c *channel) bool { return slices.Contains(ids, c.id) })
 	slices.SortFunc(found, func(a, b *channel) int { return cmp.Compare(hash(a.id), hash(b.id)) })
 	p, bad := r.page(len(found), 0)
 	if bad != nil {
@@ -137,8 +137,8 @@ type category struct {
 	assignable, usOnly bool
 }
 
-// categories are those of recorded answers for seven regions, 2020: 31 each, and
-// one more in the US.
+// categories returns the categories of recorded answers for seven regions, 2020:
+// 31 each, and one more in the US.
 func categories() []category {
 	return []category{
 		{"1", "Film & Animation", true, false}, {"2", "Autos & Vehicles", true, false}, {"10", "Music", true, false},

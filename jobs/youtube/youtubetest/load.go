@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// row is a line of a data file: one place in one region's chart of one day.
+// row is a line of a data file: one place in a region's chart of one day.
 type row struct {
 	Region       string `json:"region"`
 	TrendingDate string `json:"trendingDate"`
@@ -22,19 +22,20 @@ type row struct {
 	Video
 }
 
-// maxLine is the longest line Load takes, in bytes.
+// maxLine is the longest line that Load accepts, in bytes.
 const maxLine = 4 << 20
 
-// Load reads recorded charts: a JSON object a line, gzip or plain, with
+// Load reads recorded charts, plain or compressed with gzip. Each line is a JSON
+// object with
 //
 //	region, trendingDate (2006-01-02), rank (from 1), id, title, description,
 //	channelId, channelTitle, categoryId, publishedAt (RFC 3339), tags,
 //	viewCount, likeCount or null, commentCount or null
 //
-// Other keys are ignored, empty lines too. A region's chart is that of its newest
-// day, in order of rank; older days stay known to search and to videos.list by
-// id. A video has one set of numbers, from its newest line. A line that cannot be
-// used is a *LineError, and nothing is loaded.
+// Other keys and empty lines are ignored. A region's chart is that of its newest
+// day, sorted by rank; the videos of older days are still found by search.list,
+// and by videos.list by id. A video has the statistics of its newest line. An
+// invalid line is a *LineError, and nothing is loaded.
 func Load(r io.Reader) (*Data, error) {
 	rows, err := readRows(r)
 	if err != nil {
@@ -43,7 +44,7 @@ func Load(r io.Reader) (*Data, error) {
 	return fromRows(rows)
 }
 
-// LoadFile reads one or more files as Load does, and makes one Data of them.
+// LoadFile reads one or more files like Load, into one Data.
 func LoadFile(paths ...string) (*Data, error) {
 	var all []row
 	for _, path := range paths {
@@ -52,7 +53,7 @@ func LoadFile(paths ...string) (*Data, error) {
 			return nil, fmt.Errorf("load charts: %w", err)
 		}
 		rows, err := readRows(file)
-		_ = file.Close() // only read from
+		_ = file.Close() // was only read
 		if err != nil {
 			return nil, fmt.Errorf("load charts: %s: %w", path, err)
 		}
@@ -103,10 +104,10 @@ func (r *row) check() error {
 		}
 	}
 	if _, err := time.Parse(time.DateOnly, r.TrendingDate); err != nil {
-		return fmt.Errorf("trendingDate %q is no date like 2006-01-02", r.TrendingDate)
+		return fmt.Errorf("trendingDate %q is not a date like 2006-01-02", r.TrendingDate)
 	}
 	if r.Rank < 1 {
-		return fmt.Errorf("rank is %d; the first place is 1", r.Rank)
+		return fmt.Errorf("rank is %d, but ranks begin at 1", r.Rank)
 	}
 	if r.PublishedAt.IsZero() {
 		return errors.New("publishedAt is missing")
@@ -116,11 +117,11 @@ func (r *row) check() error {
 
 func fromRows(rows []row) (*Data, error) {
 	if len(rows) == 0 {
-		return nil, errors.New("load charts: no lines; name a file that has some")
+		return nil, errors.New("load charts: no data; name a file that has at least one line")
 	}
 	var videos []*Video
-	newest := map[string]string{} // newest day of a region
-	latest := map[string]int{}    // row with the latest numbers of a video
+	newest := map[string]string{} // newest day of each region
+	latest := map[string]int{}    // index of the newest row of each video
 	for i, r := range rows {
 		newest[r.Region] = max(newest[r.Region], r.TrendingDate)
 		if j, known := latest[r.ID]; !known || r.TrendingDate > rows[j].TrendingDate {

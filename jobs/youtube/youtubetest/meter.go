@@ -5,7 +5,7 @@ import (
 	_ "time/tzdata" // the Pacific day must not depend on the machine
 )
 
-// pacific is the zone YouTube's quota days follow.
+// pacific returns the time zone of YouTube's quota days.
 func pacific() *time.Location {
 	zone, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -14,7 +14,7 @@ func pacific() *time.Location {
 	return zone
 }
 
-// window is the span of time one quota covers: [from, to).
+// window returns the window of the quota around now: [from, to).
 func (s *Server) window(now time.Time) (from, to time.Time) {
 	if d := s.opts.Window; d > 0 {
 		n := now.Sub(s.start) / d
@@ -27,8 +27,8 @@ func (s *Server) window(now time.Time) (from, to time.Time) {
 	return time.Date(y, m, d, 0, 0, 0, 0, s.zone), time.Date(y, m, d+1, 0, 0, 0, 0, s.zone)
 }
 
-// spent is the units used in the window around now, by bucket. Windows are kept
-// apart by their start, so a clock that steps back finds what it had counted.
+// spent returns the units used in the window around now, by bucket. Each window
+// has its own map, so a clock that steps back finds what was counted before.
 func (s *Server) spent(now time.Time) map[string]int64 {
 	from, _ := s.window(now)
 	at := from.UnixNano()
@@ -38,7 +38,7 @@ func (s *Server) spent(now time.Time) map[string]int64 {
 	return s.used[at]
 }
 
-// charge admits and counts a call, or does neither.
+// charge counts a call and reports true, or refuses it.
 func (s *Server) charge(now time.Time, bucket string, units int64) bool {
 	spent := s.spent(now)
 	if spent[bucket] >= s.limits[bucket] || s.opts.Exact && spent[bucket]+units > s.limits[bucket] {
@@ -48,9 +48,9 @@ func (s *Server) charge(now time.Time, bucket string, units int64) bool {
 	return true
 }
 
-// Used returns the units used by bucket in the window the server's clock is in,
-// as the upstream counts them: those of SpendElsewhere included. A bucket may
-// have used more than its limit.
+// Used returns the units used in the current window of the server's clock, by
+// bucket. They include those of SpendElsewhere, as the upstream's own count does.
+// They may exceed the limit.
 func (s *Server) Used() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *Server) Used() map[string]int64 {
 	return used
 }
 
-// Resets returns the end of the window the server's clock is in: the instant at
-// which the whole quota is back.
+// Resets returns the end of the current window of the server's clock: the time at
+// which the whole quota is available again.
 func (s *Server) Resets() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,9 +71,9 @@ func (s *Server) Resets() time.Time {
 	return to.UTC()
 }
 
-// SpendElsewhere uses units of a bucket in the present window, as another tool
-// on the same project would: Used grows, limit or not, and nothing is recorded as
-// an arrival. A negative number gives units back.
+// SpendElsewhere uses units of a bucket in the current window, as another tool on
+// the same project would. Used grows whatever the limit, and no arrival is
+// recorded. A negative number returns units.
 func (s *Server) SpendElsewhere(bucket string, units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *Server) SpendElsewhere(bucket string, units int64) {
 	s.spent(s.opts.Now())[bucket] += units
 }
 
-// SetLimit changes a bucket's limit from the next request on. What has been used
-// stays used; a limit of 0 refuses everything, as a project without quota is.
+// SetLimit changes a bucket's limit from the next request on. It does not change
+// what is used. A limit of 0 refuses every call, like a project without quota.
 func (s *Server) SetLimit(bucket string, units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *Server) SetLimit(bucket string, units int64) {
 	s.limits[bucket] = units
 }
 
-// mustKnow panics for a bucket the model lacks: a test that names one is wrong,
-// and would otherwise pass for the wrong reason.
+// mustKnow panics if the model does not have the bucket: a test that names one
+// is wrong, and might pass for the wrong reason.
 func (s *Server) mustKnow(bucket string) {
 	if _, ok := s.limits[bucket]; !ok {
 		panic("youtubetest: no bucket " + bucket + " in this model; use DefaultBucket, or Since2026 for SearchBucket")

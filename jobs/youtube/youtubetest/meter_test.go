@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// ask drives a Server without a network.
-func ask(upstream *youtubetest.Server, path string) (int, string) {
+// getDirect sends a GET to a Server without a network.
+func getDirect(upstream *youtubetest.Server, path string) (int, string) {
 	rec := httptest.NewRecorder()
 	upstream.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 	return rec.Code, rec.Body.String()
@@ -31,7 +31,7 @@ const (
 	searchBk  = youtubetest.SearchBucket
 )
 
-// What every kind of request costs, in both models, and how it is answered.
+// Each kind of request has its cost in both models, and its answer.
 func TestPrices(t *testing.T) {
 	fiftyOne := strings.TrimSuffix(strings.Repeat("abcdefghijk,", 51), ",")
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestPrices(t *testing.T) {
 		{aSearch + "&videoCategoryId=10", 400, "invalidSearchFilter", 1, 1},
 		{aSearch + "&order=best", 400, "invalidParameter", 1, 1},
 		{aSearch + "&publishedAfter=yesterday", 400, "invalidParameter", 1, 1},
-		// nobody to charge
+		// free: the request names no project
 		{strings.Replace(aChart, "key=k", "key=", 1), 403, "forbidden", 0, 0},
 		{strings.Replace(aSearch, "key=k", "key=other", 1), 400, "badRequest", 0, 0},
 		{"/youtube/v3/comments?key=k", 404, "notFound", 0, 0},
@@ -75,7 +75,7 @@ func TestPrices(t *testing.T) {
 	} {
 		for model, want := range map[youtubetest.Model]int64{youtubetest.Legacy: c.legacy, youtubetest.Since2026: c.new_} {
 			upstream := youtubetest.New(&youtubetest.Options{Model: model, Keys: []string{"k"}})
-			status, body := ask(upstream, c.path)
+			status, body := getDirect(upstream, c.path)
 			if status != c.status || !strings.Contains(body, `"reason": "`+c.reason) && c.reason != "" {
 				t.Errorf("%s: %d %s", c.path, status, body)
 			}
@@ -90,7 +90,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// A call is admitted while anything is left, and may overshoot; Exact forbids that.
+// A call is admitted while anything is left and may exceed the limit, unless
+// Exact is set.
 func TestAdmission(t *testing.T) {
 	type limits = youtubetest.Options
 	for _, c := range []struct {
@@ -114,7 +115,7 @@ func TestAdmission(t *testing.T) {
 			[]string{aSearch, aSearch, aSearch, aChart}, []int{200, 200, 429, 200}, map[string]int64{defaultBk: 1, searchBk: 2},
 		},
 		{
-			"so has all else", limits{Model: youtubetest.Since2026, Limit: 1}, nil,
+			"other methods have the default bucket", limits{Model: youtubetest.Since2026, Limit: 1}, nil,
 			[]string{aChart, aChart, aSearch}, []int{200, 403, 200}, map[string]int64{defaultBk: 1, searchBk: 1},
 		},
 		{
@@ -132,7 +133,7 @@ func TestAdmission(t *testing.T) {
 			upstream.SpendElsewhere(bucket, units)
 		}
 		for i, path := range c.paths {
-			if status, body := ask(upstream, path); status != c.statuses[i] {
+			if status, body := getDirect(upstream, path); status != c.statuses[i] {
 				t.Errorf("%s: call %d: %d %s", c.name, i, status, body)
 			}
 			if a := upstream.Arrivals()[i]; c.statuses[i] != 200 && c.statuses[i] != 400 && (a.Units != 0 || a.Bucket != "") {
@@ -145,7 +146,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// atNoon is the clock of tests with a limit: their day does not end meanwhile.
+// atNoon is the clock of tests with a limit, so that no day ends during a test.
 func atNoon() time.Time { return time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) }
 
 func TestLimitChangesWhileRunning(t *testing.T) {
@@ -155,24 +156,23 @@ func TestLimitChangesWhileRunning(t *testing.T) {
 		status int
 	}{{0, 403}, {1, 200}, {1, 403}, {2, 200}, {1, 403}} {
 		upstream.SetLimit(defaultBk, step.limit)
-		if status, _ := ask(upstream, aChart); status != step.status {
+		if status, _ := getDirect(upstream, aChart); status != step.status {
 			t.Errorf("limit %d: %d, want %d", step.limit, status, step.status)
 		}
 	}
 	upstream.SpendElsewhere(defaultBk, -2)
 	if used := upstream.Used()[defaultBk]; used != 0 || upstream.Total() != 2 {
-		t.Errorf("used %d after giving back, total %d", used, upstream.Total())
+		t.Errorf("used %d after returning units, total %d", used, upstream.Total())
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a bucket of the other model was taken")
+			t.Error("a bucket of the other model was accepted")
 		}
 	}()
 	upstream.SetLimit(searchBk, 5)
 }
 
-// The day ends at midnight in Los Angeles, on 23 and 25 hour days too, and not an
-// instant sooner.
+// The day ends exactly at midnight in Los Angeles, also on days of 23 and 25 hours.
 func TestPacificDays(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
 		{"2026-11-20T08:00:00Z", "2026-11-21T08:00:00Z"},
@@ -189,11 +189,11 @@ func TestPacificDays(t *testing.T) {
 			status int
 		}{
 			{from, 200}, {from.Add(time.Hour), 403}, {to.Add(-time.Nanosecond), 403}, {to, 200},
-			{to.Add(-time.Nanosecond), 403}, {to.Add(time.Nanosecond), 403}, // a clock that steps back forgets nothing
+			{to.Add(-time.Nanosecond), 403}, {to.Add(time.Nanosecond), 403}, // a clock that steps back loses no count
 			{from.Add(-time.Nanosecond), 200},
 		} {
 			now = step.at
-			if status, _ := ask(upstream, aChart); status != step.status {
+			if status, _ := getDirect(upstream, aChart); status != step.status {
 				t.Errorf("day of %s: %d at %s, want %d", c.from, status, step.at, step.status)
 			}
 		}
@@ -212,7 +212,7 @@ func TestShortWindowsAreFixed(t *testing.T) {
 		status int
 	}{{9 * time.Second, 200}, {10*time.Second - 1, 403}, {10 * time.Second, 200}, {19 * time.Second, 403}, {-1, 200}, {-10 * time.Second, 403}} {
 		now = start.Add(step.after)
-		if status, _ := ask(upstream, aChart); status != step.status {
+		if status, _ := getDirect(upstream, aChart); status != step.status {
 			t.Errorf("%s: %d, want %d", step.after, status, step.status)
 		}
 	}
@@ -222,7 +222,7 @@ func TestShortWindowsAreFixed(t *testing.T) {
 	}
 }
 
-// Whatever comes at once, the meter is exact and the record has it all.
+// The meter is exact under concurrent requests, and the record complete.
 func TestMeterIsExactUnderConcurrency(t *testing.T) {
 	upstream := youtubetest.New(&youtubetest.Options{Limit: 1000, Now: atNoon})
 	var ok, refused atomic.Int64
@@ -234,7 +234,7 @@ func TestMeterIsExactUnderConcurrency(t *testing.T) {
 				if i%4 == 0 {
 					path, units = aSearch, 100
 				}
-				switch status, _ := ask(upstream, path); status {
+				switch status, _ := getDirect(upstream, path); status {
 				case 200:
 					ok.Add(units)
 				case 403:
@@ -256,47 +256,49 @@ func TestMeterIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// refused is what an exhausted bucket says, on the day of the recorded 429.
-func refused(bucket, path string) string {
+// refusalBody returns the error of an exhausted bucket, on the day of the recorded
+// 429.
+func refusalBody(bucket, path string) string {
 	now := time.Date(2026, 9, 25, 20, 0, 0, 0, time.UTC)
 	upstream := youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026, Now: func() time.Time { return now }})
 	upstream.SpendElsewhere(bucket, 10_000)
-	_, body := ask(upstream, path)
+	_, body := getDirect(upstream, path)
 	return body
 }
 
-func faulty(f youtubetest.Fault) string {
+// faultBody returns the answer that a fault breaks.
+func faultBody(f youtubetest.Fault) string {
 	upstream := youtubetest.New(nil)
 	upstream.Fail(f)
-	_, body := ask(upstream, aChart)
+	_, body := getDirect(upstream, aChart)
 	return body
 }
 
-// Refusals and faults say what public reports say, to the letter, where the
-// reports are at hand.
+// The bodies of refusals and faults equal the recorded ones, if this machine has
+// them.
 func TestErrorBodiesAreTheRecordedOnes(t *testing.T) {
-	_, badKey := ask(youtubetest.New(&youtubetest.Options{Keys: []string{"other"}}), aChart)
-	_, noChart := ask(youtubetest.New(nil), aChart+"&videoCategoryId=29")
-	_, badToken := ask(youtubetest.New(nil), aChart+"&pageToken=x")
+	_, badKey := getDirect(youtubetest.New(&youtubetest.Options{Keys: []string{"other"}}), aChart)
+	_, noChart := getDirect(youtubetest.New(nil), aChart+"&videoCategoryId=29")
+	_, badToken := getDirect(youtubetest.New(nil), aChart+"&pageToken=x")
 	bodies := map[string]string{
-		"yt-403-quotaExceeded-2021":              refused(defaultBk, aChart),
-		"yt-403-quotaExceeded-2019-errors-first": faulty(youtubetest.Fault{Reason: "quotaExceeded"}),
-		"yt-429-search-per-day-2026-09-25":       refused(searchBk, aSearch),
-		"yt-403-dailyLimitExceeded-2017":         faulty(youtubetest.Fault{Reason: "dailyLimitExceeded"}),
-		"yt-429-per-minute":                      faulty(youtubetest.Fault{Status: 429}),
-		"yt-403-rateLimitExceeded-legacy":        faulty(youtubetest.Fault{Reason: "rateLimitExceeded"}),
-		"yt-403-userRateLimitExceeded-legacy":    faulty(youtubetest.Fault{Reason: "userRateLimitExceeded"}),
-		"yt-400-keyInvalid-2018":                 faulty(youtubetest.Fault{Reason: "keyInvalid"}),
+		"yt-403-quotaExceeded-2021":              refusalBody(defaultBk, aChart),
+		"yt-403-quotaExceeded-2019-errors-first": faultBody(youtubetest.Fault{Reason: "quotaExceeded"}),
+		"yt-429-search-per-day-2026-09-25":       refusalBody(searchBk, aSearch),
+		"yt-403-dailyLimitExceeded-2017":         faultBody(youtubetest.Fault{Reason: "dailyLimitExceeded"}),
+		"yt-429-per-minute":                      faultBody(youtubetest.Fault{Status: 429}),
+		"yt-403-rateLimitExceeded-legacy":        faultBody(youtubetest.Fault{Reason: "rateLimitExceeded"}),
+		"yt-403-userRateLimitExceeded-legacy":    faultBody(youtubetest.Fault{Reason: "userRateLimitExceeded"}),
+		"yt-400-keyInvalid-2018":                 faultBody(youtubetest.Fault{Reason: "keyInvalid"}),
 		"yt-400-API_KEY_INVALID":                 badKey,
-		"yt-403-referer-blocked":                 faulty(youtubetest.Fault{Status: 403}),
-		"yt-503-backendError-2020":               faulty(youtubetest.Fault{Status: 503}),
-		"yt-500-backendError":                    faulty(youtubetest.Fault{Status: 500}),
+		"yt-403-referer-blocked":                 faultBody(youtubetest.Fault{Status: 403}),
+		"yt-503-backendError-2020":               faultBody(youtubetest.Fault{Status: 503}),
+		"yt-500-backendError":                    faultBody(youtubetest.Fault{Status: 500}),
 		"yt-404-videoChartNotFound":              noChart,
 		"yt-400-invalidPageToken":                badToken,
 	}
 	file, err := os.ReadFile(dataFile("errors.ndjson"))
 	if err != nil {
-		t.Logf("no recorded errors here (%v): only what the bodies say of themselves is checked", err)
+		t.Logf("no recorded errors on this machine (%v): the bodies are not compared with them", err)
 	}
 	recorded := 0
 	for line := range strings.Lines(string(file)) {
@@ -314,13 +316,13 @@ func TestErrorBodiesAreTheRecordedOnes(t *testing.T) {
 	if err == nil && recorded != len(bodies) {
 		t.Errorf("%d of %d bodies are on record", recorded, len(bodies))
 	}
-	if body := refused(searchBk, aSearch); !strings.Contains(body, `"window_start_time": "1790319600"`) || !strings.Contains(body, `"RESOURCE_EXHAUSTED"`) {
+	if body := refusalBody(searchBk, aSearch); !strings.Contains(body, `"window_start_time": "1790319600"`) || !strings.Contains(body, `"RESOURCE_EXHAUSTED"`) {
 		t.Error(body)
 	}
 }
 
-// plain decodes a body and takes out what differs from project to project, and
-// where a parameter is at fault, which newer answers add.
+// plain decodes a body, without the project's number and without the location of
+// an invalid parameter, which only newer answers have.
 func plain(t *testing.T, body string) (v map[string]any) {
 	t.Helper()
 	for _, number := range []string{"123456789012", "994147049083", "911313852664", "projects/1", "project_number:1"} {

@@ -5,16 +5,16 @@ import (
 	"encoding/binary"
 )
 
-// A page token is base64url, unpadded, of the protocol buffer {1: offset,
-// 2: direction}: it reproduces every chart and search token recorded from 2018
-// to 2023 (CAUQAA is 5, CDIQAA 50, CGQQAA 100, CJYBEAA 150; back from 25 is CBkQAQ).
+// A page token is the protocol buffer {1: offset, 2: direction} in unpadded
+// base64url. This reproduces every chart and search token recorded from 2018 to
+// 2023: CAUQAA is 5, CDIQAA 50, CGQQAA 100, CJYBEAA 150; CBkQAQ is back from 25.
 
 const (
 	tagOffset    = 1 << 3 // field 1, varint
 	tagDirection = 2 << 3 // field 2, varint
 )
 
-// pageToken encodes the page from offset on or, backwards, the page that ends at it.
+// pageToken encodes the page that begins at offset or, backwards, ends at it.
 func pageToken(offset int, backwards bool) string {
 	buf := binary.AppendUvarint([]byte{tagOffset}, uint64(offset))
 	direction := byte(0)
@@ -24,7 +24,7 @@ func pageToken(offset int, backwards bool) string {
 	return base64.RawURLEncoding.EncodeToString(append(buf, tagDirection, direction))
 }
 
-// parsePageToken is strict: it takes what pageToken makes and nothing else.
+// parsePageToken decodes a token. It accepts only what pageToken returns.
 func parsePageToken(token string) (offset int, backwards, ok bool) {
 	buf, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(buf) < 4 || buf[0] != tagOffset {
@@ -44,14 +44,15 @@ type pageInfo struct {
 	ResultsPerPage int `json:"resultsPerPage"`
 }
 
-// page is one page of n things: those from..to, and the tokens around them.
+// page is the items [from, to) of a list, and the tokens of the pages around it.
 type page struct {
 	from, to   int
 	next, prev string
-	size       int // as asked for
+	size       int // requested
 }
 
-// page reads maxResults (least..50, 5 if absent) and pageToken and cuts n things to them.
+// page returns the page of n items that maxResults (least to 50, by default 5)
+// and pageToken name.
 func (r *request) page(n, least int) (page, *apiError) {
 	size, bad := r.integer("maxResults", 5, least, 50)
 	if bad != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Tokens are those of recorded answers, 2018 to 2023.
+// Tokens equal those of recorded answers, 2018 to 2023.
 func TestPageTokensAreTheRealOnes(t *testing.T) {
 	for _, c := range []struct {
 		offset    int
@@ -26,7 +26,7 @@ func TestPageTokensAreTheRealOnes(t *testing.T) {
 	}
 	for _, bad := range []string{"CDIQAA==", "CDIQ", "CDIQAg", "CDIQAB", "!", "EDIQAA", "CLIAEAA", "CP__________8BEAA", "CDIQAACDIQAA", " CDIQAA"} {
 		if _, _, ok := parsePageToken(bad); ok {
-			t.Errorf("parsePageToken(%q) took it", bad)
+			t.Errorf("parsePageToken(%q) accepted it", bad)
 		}
 	}
 }
@@ -36,12 +36,12 @@ func FuzzParsePageToken(f *testing.F) {
 	f.Add("CBkQAQ")
 	f.Fuzz(func(t *testing.T, token string) {
 		if offset, backwards, ok := parsePageToken(token); ok && pageToken(offset, backwards) != token {
-			t.Errorf("%q is taken but is not %q", token, pageToken(offset, backwards))
+			t.Errorf("%q is accepted but is not %q", token, pageToken(offset, backwards))
 		}
 	})
 }
 
-// Forwards and back again over any length, every thing is seen once each way.
+// Paging forwards and then backwards visits each item once per direction.
 func TestPagesCoverEverythingBothWays(t *testing.T) {
 	for _, n := range []int{0, 1, 49, 50, 51, 84, 120, 200, 500} {
 		for _, size := range []int{1, 7, 50} {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// regionList is YouTube's content regions as commonly listed, code and name, a
-// line each; no recorded answer with all of them was at hand.
+// regionList has a line with the code and name of each of YouTube's content
+// regions, as commonly listed; no recorded answer has them all.
 const regionList = `AE United Arab Emirates
 AR Argentina
 AT Austria
@@ -118,7 +118,7 @@ YE Yemen
 ZA South Africa
 ZW Zimbabwe`
 
-// regions yields code and name of every region.
+// regions yields the code and name of every region.
 func regions() iter.Seq2[string, string] {
 	return func(yield func(code, name string) bool) {
 		for line := range strings.SplitSeq(regionList, "\n") {

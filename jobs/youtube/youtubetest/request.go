@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// listing is the body of a list method, resource one thing in it; one shape does
-// for all methods, since what a method has not is left out.
+// listing is the answer of a list method and resource is one item of it. They
+// have the fields of all methods; absent ones are omitted.
 type listing struct {
 	Kind          string     `json:"kind"`
 	Etag          string     `json:"etag"`
@@ -32,7 +32,7 @@ type resource struct {
 	Statistics     any    `json:"statistics,omitempty"`
 }
 
-// encode fills in the etags, which depend on the content alone, and writes the body.
+// encode sets the etags, which depend only on the content, and returns the body.
 func (l *listing) encode(req *request) []byte {
 	if l.Items == nil {
 		l.Items = []resource{}
@@ -67,7 +67,7 @@ func (r *request) list(name string) []string {
 	return all
 }
 
-// ids reads the id parameter: at most 50, each once.
+// ids reads the id parameter: at most 50 ids, without duplicates.
 func (r *request) ids() ([]string, *apiError) {
 	all := r.list("id")
 	if len(all) > 50 {
@@ -81,7 +81,7 @@ func (r *request) ids() ([]string, *apiError) {
 	}), nil
 }
 
-// parts reads the part parameter, which must name one part and none but known ones.
+// parts reads the part parameter, which must name at least one part, all known.
 func (r *request) parts(known ...string) (map[string]bool, *apiError) {
 	parts := map[string]bool{}
 	for _, name := range r.list("part") {

@@ -25,12 +25,12 @@ type searchSnippet struct {
 }
 
 const (
-	searchDepth = 500       // results that can be paged to
-	searchClaim = 1_000_000 // the largest totalResults ever told
+	searchDepth = 500       // results that pages can reach
+	searchClaim = 1_000_000 // the largest totalResults
 )
 
-// search answers search.list: channels whose name, then videos whose title or
-// channel holds every word of q, over all regions.
+// search answers search.list, over all regions: the channels whose name contains
+// every word of q, then the videos whose title or channel does.
 func (s *Server) search(r *request) (*listing, *apiError) {
 	parts, bad := r.parts("snippet")
 	if bad != nil {
@@ -65,8 +65,9 @@ func (s *Server) search(r *request) (*listing, *apiError) {
 	return l, nil
 }
 
-// estimate is what totalResults claims: right for few, far too much for many, as
-// the real one, so that nobody pages by it.
+// estimate returns the totalResults of a search with n results. Like the real
+// one, it is correct for few results and far too high for many, so that a client
+// that pages by it fails.
 func estimate(n int) int {
 	if n <= 20 {
 		return n
@@ -74,7 +75,7 @@ func estimate(n int) int {
 	return min(n*4099, searchClaim)
 }
 
-// find returns all hits of a search, in order.
+// find returns all results of a search, in order.
 func (d *Data) find(r *request) ([]resource, *apiError) {
 	kinds := r.list("type")
 	if len(kinds) == 0 {
@@ -99,7 +100,7 @@ func (d *Data) find(r *request) ([]resource, *apiError) {
 		}
 	}
 	if slices.Contains(kinds, "video") {
-		videos := keep(d.videos, func(v *Video) bool { return holds(v.text, words) && good(v) })
+		videos := filtered(d.videos, func(v *Video) bool { return holds(v.text, words) && good(v) })
 		if bad := sortBy(r.query.Get("order"), videos); bad != nil {
 			return nil, bad
 		}
@@ -139,7 +140,7 @@ func (r *request) filter(kinds []string) (func(*Video) bool, *apiError) {
 	}, nil
 }
 
-// sortBy orders videos; relevance is the order of the data.
+// sortBy sorts videos; relevance is the order of the data.
 func sortBy(order string, videos []*Video) *apiError {
 	var less func(a, b *Video) int
 	switch order {
@@ -188,13 +189,13 @@ func (c *channel) hit() resource {
 	}
 }
 
-// escape writes the entities search.list writes. Recorded answers have them in
+// escape adds the HTML entities of search.list. Recorded answers have them in
 // titles only, not in channelTitle or description.
 func escape(title string) string {
 	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "'", "&#39;", "<", "&lt;", ">", "&gt;").Replace(title)
 }
 
-// shorten cuts a description to the line that search.list shows.
+// shorten cuts a description to one line, as search.list does.
 func shorten(text string) string {
 	words := []rune(strings.Join(strings.Fields(text), " "))
 	if len(words) <= 150 {

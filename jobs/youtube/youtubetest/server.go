@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Model is the set of costs and limits a project is on. The zero value is Legacy.
+// Model is a project's set of costs and limits. The zero value is Legacy.
 type Model int
 
 const (
@@ -31,33 +31,33 @@ const (
 	SearchBucket  = "search_list" // of the model Since2026 only
 )
 
-// Options shape a server. The zero value is the older model with a full day's
-// quota, the real clock, made-up data and no delay.
+// Options configure a server. The zero value is the model Legacy with a full
+// day's quota, the real clock, DefaultData and no delay.
 type Options struct {
 	Model       Model
-	Limit       int64 // units a window in DefaultBucket; 0 means 10,000 (for none at all see SetLimit)
-	SearchLimit int64 // calls a window in SearchBucket, in the model Since2026; 0 means 100
+	Limit       int64 // units of DefaultBucket per window; 0 means 10,000 (see SetLimit for a limit of 0)
+	SearchLimit int64 // calls of SearchBucket per window, in the model Since2026; 0 means 100
 
-	// Window is how long a quota lasts. 0 means the Pacific day. Anything else
-	// makes windows of that length, one after the other from New on: fixed, not
-	// sliding, as the real day is. A demo sets some seconds.
+	// Window is how long a quota lasts. 0 means the Pacific day. Other windows
+	// follow each other from New on: fixed like the real day, not sliding. A demo
+	// sets a few seconds.
 	Window time.Duration
 
-	// Now is the clock of meter and record and of the Date header; nil means
-	// time.Now. It must be safe for concurrent use. Latency and Fault.Delay pass
-	// in real time whatever it says.
+	// Now is the clock of the meter, the arrivals and the Date header; nil means
+	// time.Now. It must be safe for concurrent use. Latency and Fault.Delay take
+	// real time.
 	Now func() time.Time
 
 	Latency time.Duration // before every answer, after the charge
-	Keys    []string      // API keys that are accepted; empty means any but the empty one
-	Data    *Data         // what there is to fetch; nil means DefaultData()
+	Keys    []string      // valid API keys; none means that any nonempty key is valid
+	Data    *Data         // what is served; nil means DefaultData()
 
 	Exact           bool // refuse a call that does not fit, instead of overshooting
 	NotModifiedFree bool // charge nothing for a 304
 }
 
-// Server is a local YouTube Data API. It is an http.Handler to be mounted at the
-// root of a server. All its methods are safe for concurrent use. Make one with New.
+// Server is a local YouTube Data API. It is an http.Handler to mount at the root
+// of a server. Its methods are safe for concurrent use. Make one with New.
 type Server struct {
 	opts   Options
 	routes map[string]route
@@ -67,11 +67,12 @@ type Server struct {
 	mu       sync.Mutex
 	limits   map[string]int64
 	used     map[int64]map[string]int64 // by start of window, then bucket
-	faults   []*planned
+	faults   []*faultState
 	arrivals []Arrival
 }
 
-// route is a method of the API: its name, its cost, and what answers it.
+// route is a method of the API: its name, its cost, and the function that answers
+// it.
 type route struct {
 	method string
 	bucket string
@@ -116,7 +117,7 @@ func orElse(n, otherwise int64) int64 {
 	return n
 }
 
-// request is what arrived, taken apart.
+// request is a parsed request.
 type request struct {
 	route   route // zero if there is no such method
 	path    string
@@ -143,15 +144,16 @@ func (s *Server) read(r *http.Request) *request {
 	return req
 }
 
-// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which
-// net/http turns into a closed connection, where a Fault says so.
+// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which makes
+// net/http close the connection, if a Fault cuts the answer short or the client
+// leaves.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := s.read(r)
 	ans, fault := s.record(req, s.answer(req))
 	deliver(r.Context(), w, ans, fault, s.opts.Latency)
 }
 
-// answer is what is sent, and how it is metered.
+// answer is the answer to a request, and how it is metered.
 type answer struct {
 	status  int
 	header  http.Header
@@ -161,7 +163,7 @@ type answer struct {
 	units   int64
 }
 
-// answer says what a healthy upstream with quota to spare would send.
+// answer returns what a healthy upstream with enough quota would send.
 func (s *Server) answer(req *request) answer {
 	if req.route.list == nil {
 		return failed(errNoSuchMethod(), req)
@@ -189,8 +191,8 @@ func (s *Server) answer(req *request) answer {
 	return ans
 }
 
-// matches says whether an If-None-Match header names the etag, with or without
-// quotes (Google's own clients send it as it stands in the body: without).
+// matches reports whether an If-None-Match header names the etag, with or without
+// quotes. Google's own clients send it as it is in the body, without quotes.
 func matches(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.Trim(strings.TrimPrefix(strings.TrimSpace(tag), "W/"), `"`)
@@ -201,13 +203,13 @@ func matches(header, etag string) bool {
 	return false
 }
 
-// record meters a request, breaks its answer if a fault says so, and writes it
-// down, in one step: the order of arrivals is the order of charges.
+// record meters a request, applies a fault to its answer, and records its
+// arrival, all in one step: arrivals are in the order of the charges.
 func (s *Server) record(req *request, ans answer) (answer, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ans.at = s.opts.Now()
-	fault := s.takeFault(req)
+	fault := s.nextFault(req)
 	if fault != nil && fault.Free {
 		ans.metered, ans.units = false, 0
 	}
@@ -232,7 +234,7 @@ func (s *Server) record(req *request, ans answer) (answer, *Fault) {
 	return ans, fault
 }
 
-// deliver sends the answer, or as much of it as the fault leaves.
+// deliver sends the answer, or the part of it that the fault lets through.
 func deliver(ctx context.Context, w http.ResponseWriter, ans answer, fault *Fault, latency time.Duration) {
 	delivery := Whole
 	if fault != nil {
@@ -261,7 +263,7 @@ func deliver(ctx context.Context, w http.ResponseWriter, ans answer, fault *Faul
 	if delivery == CutShort || delivery == Stalled {
 		breakOff(ctx, w, body, delivery)
 	}
-	_, _ = w.Write(body) // a client that left is no concern of ours
+	_, _ = w.Write(body) // fails if the client left
 }
 
 func bodyAllowed(status int) bool {

@@ -80,7 +80,7 @@ func (s *Server) videos(r *request) (*listing, *apiError) {
 	return nil, errNoFilter("chart, id, myRating")
 }
 
-// videosByID keeps the order of the ids. An unknown one is not an error, just absent.
+// videosByID returns the videos in the order of the ids, without unknown ones.
 func (s *Server) videosByID(ids []string, parts map[string]bool) *listing {
 	l := &listing{Kind: "youtube#videoListResponse"}
 	for _, id := range ids {
@@ -102,7 +102,7 @@ func (s *Server) chart(r *request, parts map[string]bool) (*listing, *apiError) 
 		return nil, errRegion()
 	}
 	if category := r.query.Get("videoCategoryId"); category != "" && category != "0" {
-		all = keep(all, func(v *Video) bool { return v.CategoryID == category })
+		all = filtered(all, func(v *Video) bool { return v.CategoryID == category })
 	}
 	if len(all) == 0 {
 		return nil, errNoChart()
@@ -121,7 +121,7 @@ func (s *Server) chart(r *request, parts map[string]bool) (*listing, *apiError) 
 	return l, nil
 }
 
-func keep[T any](all []T, good func(T) bool) []T {
+func filtered[T any](all []T, good func(T) bool) []T {
 	var kept []T
 	for _, v := range all {
 		if good(v) {
@@ -131,7 +131,7 @@ func keep[T any](all []T, good func(T) bool) []T {
 	return kept
 }
 
-// resource is the video as videos.list shows it.
+// resource returns the video as videos.list shows it.
 func (v *Video) resource(parts map[string]bool) resource {
 	r := resource{Kind: "youtube#video", ID: v.ID}
 	if parts["snippet"] {

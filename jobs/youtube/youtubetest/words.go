@@ -2,13 +2,13 @@ package youtubetest
 
 import "strings"
 
-// words are what titles of one language are made of. A title begins with its
-// category's id; {} is the subject.
+// words are the parts of titles in one language. A title begins with the id of
+// its category; {} stands for the subject.
 type words struct {
 	titles, subjects, channels []string
 }
 
-// vocabulary reads wordList, by language.
+// vocabulary parses wordList, by language.
 func vocabulary() map[string]words {
 	all := map[string]words{}
 	for block := range strings.SplitSeq(wordList, "\n\n") {
