@@ -9,31 +9,30 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// accountCache is what a ledger knows of one account's meta. It is valid for one
-// head, which goes with each batch; if the store's head differs, the cache is
-// refreshed.
+// accountCache caches one account's meta key. It is valid for one head, which
+// each batch includes; if the server's head differs, the cache is refreshed.
 type accountCache struct {
 	mu      sync.Mutex
-	head    string // empty: not known, or the store has none
-	life    string // the part of a head that labels are good for
-	learned int64  // when the store was last told what is asked here, by this host's clock, µs
+	head    string // empty if unknown, or if the server has none
+	life    string // the part of the head that the labels belong to
+	learned int64  // when this process last reported its demands, by this host's clock, µs
 	scopes  [2]scope
 	labels  map[label]*labelled
 	days    map[quota.Window]decide.Day
 
 	unkeyed names                  // of the account's own log
-	edges   map[*quota.Charge]edge // where windows of that log begin
-	newest  int64                  // stamp that a batch of this process has in that log, µs
+	edges   map[*quota.Charge]edge // where the windows of that log begin
+	newest  int64                  // newest stamp of this process in that log, µs
 }
 
-// An account has two scopes: its own log, and all logs that have a key. The logs of a
-// scope share coverages.
+// An account has two scopes: its own log, and all its logs with a key. The logs of
+// a scope share coverages.
 const (
 	ownLog = iota
 	keyedLogs
 )
 
-// scopeOf returns the place of a log's scope in account.scopes.
+// scopeOf returns the index of a log's scope in accountCache.scopes.
 func scopeOf(key string) int {
 	if key == "" {
 		return ownLog
@@ -44,18 +43,19 @@ func scopeOf(key string) int {
 // flag returns the scope's bit in an item's flags.
 func flag(scope int) byte { return 2 << scope }
 
-// scope is what the store keeps for the account's own log, or for each of those with a key.
+// scope is what the server stores for the account's own log, or for each of its
+// logs with a key.
 type scope struct {
 	items   []item
 	places  map[itemKey]int // in items
 	shapes  map[shapeKey]*shape
-	horizon int64              // how long a log keeps its entries; if it keeps none, for how long its counters matter, µs
-	keeps   bool               // entries
-	demands map[itemKey]demand // what was asked since the store was told; the longest horizon of each
-	round   int                // how often the store was told
+	horizon int64              // longest horizon of the items, µs
+	keeps   bool               // whether the logs keep entries
+	demands map[itemKey]demand // in use since the last report to the server, with the longest horizon of each
+	round   int                // number of reports
 }
 
-// item is a coverage for which the store keeps a list or a counter.
+// item is a coverage for which the server has a list or a counter.
 type item struct {
 	id       string
 	horizon  int64
@@ -71,22 +71,23 @@ type itemKey struct {
 // labelled is a label's number, and the items of each scope that count it.
 type labelled struct {
 	number int64
-	feeds  [2][]int // nil until worked out
+	feeds  [2][]int // nil until computed
 }
 
 const (
 	idBytes   = 12 // hexadecimal digits
 	headBytes = 12
 	lifeBytes = 8
-	maxLabels = 4096 // that are remembered in the process
+	maxLabels = 4096 // cached in the process
 
 	slack = int64(quota.MaxStepBack / time.Microsecond)
 
-	// learnEvery is how often a process that spends tells the store which
-	// coverages it asks: a coverage is in use for a day at least.
+	// learnEvery is how often a process that spends reports its demands. A coverage
+	// that was reported stays in use for at least a day.
 	learnEvery = int64(15 * time.Minute / time.Microsecond)
 )
 
+// cache returns the cache of an account.
 func (l *Ledger) cache(name string) *accountCache {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +131,7 @@ func (a *accountCache) namesOf(l *Ledger, batch *quota.Batch) names {
 	return l.names(batch.Account, batch.Key)
 }
 
-// noteNewest notes the newest timestamp that was granted.
+// noteNewest records the newest stamp of the answers.
 func (a *accountCache) noteNewest(answers []quota.Answer) {
 	for i := range slices.Backward(answers) {
 		if answers[i].Err == nil {
@@ -142,7 +143,8 @@ func (a *accountCache) noteNewest(answers []quota.Answer) {
 	}
 }
 
-// demand is a coverage that a charge needs an item for, and the item's least horizon.
+// demand is a coverage for which a charge needs an item, and the item's least
+// horizon.
 type demand struct {
 	coverage *quota.Coverage
 	key      itemKey
@@ -160,12 +162,13 @@ func demandOf(coverage *quota.Coverage, window quota.Window) demand {
 // everything is the coverage of a log itself.
 var everything = quota.NewCoverage(quota.Coverage{})
 
-// historyDemand is the demand that entries are kept for so long, whatever the windows.
+// historyDemand is the demand that the log keeps its entries for a history.
 func historyDemand(history time.Duration) demand {
 	return demand{everything, itemKey{coverage: everything.Key()}, history.Microseconds()}
 }
 
-// demandsOf returns the demands of a charge: that of its own coverage, then those of its floors.
+// demandsOf returns the demands of a charge: that of its own coverage, then those
+// of its floors.
 func demandsOf(c *quota.Charge) []demand {
 	all := make([]demand, 1, 1+len(c.Floors))
 	all[0] = demandOf(c.Coverage, c.Window)
@@ -177,7 +180,7 @@ func demandsOf(c *quota.Charge) []demand {
 	return all
 }
 
-// mark notes that q is in use.
+// mark records that q is in use.
 func (s *scope) mark(q demand) {
 	if have, ok := s.demands[q.key]; !ok || have.horizon < q.horizon {
 		s.demands[q.key] = q
@@ -228,8 +231,8 @@ func (a *accountCache) day(w quota.Window, now int64) decide.Day {
 	return day
 }
 
-// horizonArg returns the horizon of a scope as scripts take it. When nothing is
-// known of the account, nothing is too old.
+// horizonArg returns the horizon of a scope, as an argument of a script. If the
+// cache is empty, it is longer than any history.
 func (a *accountCache) horizonArg(scope int) string {
 	horizon := a.scopes[scope].horizon
 	if a.head == "" {
@@ -254,7 +257,7 @@ func (a *accountCache) unknown() bool {
 	return a.head == ""
 }
 
-// forget empties the cache if it is still that of the given head.
+// forget empties the cache if it still has the given head.
 func (a *accountCache) forget(head string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

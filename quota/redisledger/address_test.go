@@ -23,8 +23,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestURLs: what is understood is shown without its secrets; what is not is an
-// ErrLedgerConfig, and nothing of the password is in it.
+// TestURLs: a valid URL is shown without its secrets; an invalid one is an
+// ErrLedgerConfig without any part of the password.
 func TestURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://host":                                   "redis://host:6379/0",
@@ -74,8 +74,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestPasswordInThePlaceOfTheUserIsShown: without a colon, what stands before
-// the @ is the user, and people put the password there.
+// TestPasswordInThePlaceOfTheUserIsShown: without a colon, the text before the @
+// is the user, and people put the password there.
 func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
 	for _, url := range []string{
 		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock", "redis+sentinel://s3cret@a,b/main",
@@ -119,8 +119,8 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// issue makes a certificate for 127.0.0.1 and its key, in PEM files; without an
-// issuer it is its own.
+// issue makes a certificate for 127.0.0.1 and its key, in PEM files. Without an
+// issuer the certificate is self-signed.
 func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -150,8 +150,8 @@ func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.Pri
 }
 
 // TestWays spends over each kind of connection to one server: plain, a socket,
-// TLS with a client certificate, RESP2 and 3, and an ACL user. A certificate
-// that does not fit is configuration, not a server that is down.
+// TLS with a client certificate, RESP2 and 3, and an ACL user. A wrong certificate
+// is a configuration error, not a server that is down.
 func TestWays(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

@@ -10,10 +10,11 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// BenchmarkOldLog is on a log of 26 hours, of which the window sees 24: most logs are so.
+// BenchmarkOldLog has a log of 26 hours, of which the window sees 24, as in most
+// logs.
 func BenchmarkOldLog(b *testing.B) {
 	fill := func(b *bench, _ *redisledger.Ledger) {
-		now := time.Now().Add(-26 * time.Hour) // a log keeps so much
+		now := time.Now().Add(-26 * time.Hour) // a log's retention
 		old, err := redisledger.Open(b.server.URL(), &redisledger.Options{Prefix: "b", Now: func() time.Time { return now }})
 		if err != nil {
 			b.Fatal(err)
@@ -31,8 +32,9 @@ func BenchmarkOldLog(b *testing.B) {
 	}, fill)
 }
 
-// BenchmarkFloors is calls charged to a budget that keeps some for eight regions, who have used
-// what is theirs: 8,400 of 9,500 calls, the oldest. Who is refused waits for the first of the others.
+// BenchmarkFloors charges calls to a budget with floors for eight regions, which
+// have used all of theirs: the oldest 8,400 of 9,500 calls. A refused call waits
+// for the first of the other calls.
 func BenchmarkFloors(b *testing.B) {
 	const regions, each = 8, 1050
 	with := func(limit quota.Units) *quota.Charge {

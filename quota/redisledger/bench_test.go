@@ -18,16 +18,16 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// These benchmarks stand beside their floors: each round runs PING, an empty
-// script and the subject for a slice of time each, so that what the machine
-// does meanwhile hits all three. xPING is the rate against PING; xE is the
-// server's CPU time a decision against that of an empty EVALSHA.
+// These benchmarks are compared with lower bounds: each round runs PING, an empty
+// script and the subject for a slice of time each, so that other load on the
+// machine affects all three. xPING is the rate relative to PING; xE is the
+// server's CPU time per decision relative to an empty EVALSHA.
 const (
 	callers = 64
 	slice   = 100 * time.Millisecond
 )
 
-// bench is a server with what the floors need.
+// bench is a server and the scripts of the lower bounds.
 type bench struct {
 	*testing.B
 	server *redistest.Server
@@ -43,7 +43,7 @@ func newBench(b *testing.B, args ...string) *bench {
 	return &bench{B: b, server: server, client: client, empty: do(b, client, "script", "load", "return 0").(string)}
 }
 
-// measured is what one slice showed.
+// measured is the result of one slice.
 type measured struct{ rate, cpu, p99 float64 } // decisions a second, µs of the server's CPU each, µs
 
 // run has n goroutines call op for one slice of time.
@@ -117,7 +117,7 @@ func (b *bench) info(section, name string) float64 {
 	return v
 }
 
-// against reports the subject's rate and CPU time as multiples of another's.
+// against reports the subject's rate and CPU time as multiples of another script's.
 func (b *bench) against(other, subject func(caller int), unit string) {
 	var rate, cpu []float64
 	other(0)
@@ -136,7 +136,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// ledgers opens n ledgers on one log: whoever has one alone shares no batch.
+// ledgers opens n ledgers on one log. Callers with different ledgers do not share
+// batches.
 func (b *bench) ledgers(n int) []*redisledger.Ledger { return b.ledgersAs(n, "b") }
 
 func (b *bench) ledgersAs(n int, prefix string) []*redisledger.Ledger {
@@ -152,7 +153,7 @@ func (b *bench) ledgersAs(n int, prefix string) []*redisledger.Ledger {
 	return all
 }
 
-// fill records n calls of so many units.
+// fill records n calls of the given units.
 func (b *bench) fill(l *redisledger.Ledger, n int, units quota.Units, charges ...*quota.Charge) {
 	for n > 0 {
 		batch := &quota.Batch{Account: account}
@@ -174,7 +175,8 @@ func (b *bench) spend(l *redisledger.Ledger, units quota.Units, granted bool, ch
 	}
 }
 
-// each benchmarks decisions one a call, by 64 ledgers, and those of 64 callers of one ledger, combined.
+// each benchmarks decisions by 64 ledgers, one per round trip, and by 64 callers
+// of one ledger, combined.
 func each(b *testing.B, name string, args []string, op func(b *bench, l *redisledger.Ledger), fill func(b *bench, l *redisledger.Ledger)) {
 	for _, combined := range []bool{false, true} {
 		way := "/alone"
@@ -200,7 +202,7 @@ var (
 	full = charge("day", 9500, quota.Sliding(24*time.Hour))
 )
 
-// BenchmarkDecision is on a log of 9,500 calls of one unit.
+// BenchmarkDecision has a log of 9,500 calls of one unit.
 func BenchmarkDecision(b *testing.B) {
 	fill := func(b *bench, l *redisledger.Ledger) { b.fill(l, 9500, 1, full) }
 	for _, c := range []struct {
@@ -218,7 +220,7 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-// BenchmarkAppendOnly is with appendonly yes, everysec. The floors are too.
+// BenchmarkAppendOnly has appendonly yes, everysec, for the lower bounds too.
 func BenchmarkAppendOnly(b *testing.B) {
 	args := []string{"--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"}
 	fill := func(b *bench, l *redisledger.Ledger) { b.fill(l, 9500, 1, full) }
@@ -243,7 +245,7 @@ func BenchmarkAppendOnly(b *testing.B) {
 	})
 }
 
-// BenchmarkOneCaller is what combining costs a caller who is alone: nothing.
+// BenchmarkOneCaller measures the cost of combining for a single caller: none.
 func BenchmarkOneCaller(tb *testing.B) {
 	b := newBench(tb)
 	l := b.ledgers(1)[0]
@@ -251,7 +253,8 @@ func BenchmarkOneCaller(tb *testing.B) {
 	b.compare(1, func(int) { b.spend(l, 1, true, wide) })
 }
 
-// BenchmarkBudgets is three budgets over three coverages, and three windows over one, against one budget.
+// BenchmarkBudgets compares three budgets over three coverages, and three windows
+// over one, with one budget.
 func BenchmarkBudgets(tb *testing.B) {
 	list, cron := charge("list", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list"), charge("some", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list", "search.list")
 	hour, minute := charge("hour", quota.MaxLimit, quota.Sliding(time.Hour)), charge("minute", quota.MaxLimit, quota.Sliding(time.Minute))
@@ -266,7 +269,7 @@ func BenchmarkBudgets(tb *testing.B) {
 	}
 }
 
-// BenchmarkLength is a million entries against a thousand.
+// BenchmarkLength compares a million entries with a thousand.
 func BenchmarkLength(tb *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -288,7 +291,7 @@ func BenchmarkLength(tb *testing.B) {
 	}
 }
 
-// unitScript is the sliding log that everybody copies: one member of a ZSET a unit.
+// unitScript is the usual sliding log: a ZSET with one member per unit.
 const unitScript = `local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
@@ -298,7 +301,7 @@ for i = 1, ARGV[3] do redis.call('ZADD', KEYS[1], now, ARGV[4] .. ':' .. i) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] / 1000)
 return {1, used + ARGV[3]}`
 
-// BenchmarkUnitMembers is calls of 100 units, combined, against that script.
+// BenchmarkUnitMembers compares combined calls of 100 units with unitScript.
 func BenchmarkUnitMembers(tb *testing.B) {
 	b := newBench(tb)
 	l := b.ledgers(1)[0]
@@ -310,7 +313,7 @@ func BenchmarkUnitMembers(tb *testing.B) {
 	}, func(int) { b.spend(l, 100, true, wide) }, "xZSET")
 }
 
-// BenchmarkMemory is the bytes that an entry takes.
+// BenchmarkMemory measures the bytes per entry.
 func BenchmarkMemory(tb *testing.B) {
 	for _, c := range []struct {
 		n     int
@@ -329,8 +332,8 @@ func BenchmarkMemory(tb *testing.B) {
 	}
 }
 
-// BenchmarkStorm is the first decision after 9,500 entries have all expired,
-// against ZREMRANGEBYSCORE of as many members.
+// BenchmarkStorm compares the first decision after 9,500 entries have expired
+// with a ZREMRANGEBYSCORE of as many members.
 func BenchmarkStorm(tb *testing.B) {
 	b := newBench(tb)
 	now := time.Now()
@@ -358,8 +361,8 @@ func BenchmarkStorm(tb *testing.B) {
 	b.ReportMetric(median(ours)/median(theirs), "xZREMRANGE")
 }
 
-// BenchmarkLongest is the scripts that read most in normal use: a page of the
-// log, a settle behind 256 entries, a batch of 128 that is granted.
+// BenchmarkLongest runs the scripts that read most in normal use: a page of the
+// log, a settle behind 256 entries, a granted batch of 128.
 func BenchmarkLongest(tb *testing.B) {
 	b := newBench(tb)
 	l := b.ledgers(1)[0]

@@ -165,7 +165,7 @@ func (m *master) DialHook(next redis.DialHook) redis.DialHook {
 		case err == nil:
 			m.known.Store(&t.addr)
 			return conn, nil
-		case t.addr != "" || known == nil || judge(err) == config:
+		case t.addr != "" || known == nil || classify(err) == config:
 			return nil, err
 		}
 		// The sentinels have used up the time.

@@ -19,7 +19,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestCluster runs on three masters and three replicas, in the order it is written in.
+// TestCluster runs on three masters and three replicas. Its subtests depend on
+// their order.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -31,7 +32,7 @@ func TestCluster(t *testing.T) {
 	t.Run("owners die while spending", func(t *testing.T) { ownersDie(t, cluster, url, 1) })
 }
 
-// TestSoakCluster is the same at length.
+// TestSoakCluster runs TestCluster for minutes.
 func TestSoakCluster(t *testing.T) {
 	soak(t)
 	cluster := redistest.StartCluster(t)
@@ -40,8 +41,8 @@ func TestSoakCluster(t *testing.T) {
 	ownersDie(t, cluster, url, 12)
 }
 
-// namesStay: whatever an account and a key are called, all their keys are in one
-// slot, and belong to nobody else.
+// namesStay checks that all keys of an account and key are in one slot, whatever
+// their names, and shared with no other account.
 func namesStay(t *testing.T, cluster *redistest.Cluster, url string) {
 	names := []string{"a}b{c", "}", "{}", "{", "}{", "{{a}}", "]]", `"]]..redis.call("FLUSHALL")--`, "a\x00b", "a\nb", "\xff\xfe", "a:b", "%7D", "ünï", strings.Repeat("}", 200)}
 	seen := map[string]bool{}
@@ -90,7 +91,7 @@ func namesStay(t *testing.T, cluster *redistest.Cluster, url string) {
 }
 
 // slotsMove moves the account's slot from master to master, key by key. Every
-// grant is in the log, once.
+// grant is in the log exactly once.
 func slotsMove(t *testing.T, cluster *redistest.Cluster, url string, rounds int) {
 	crowd := startCrowd(t, url, "moves", 6)
 	tag := "{" + account + "}"
@@ -105,15 +106,15 @@ func slotsMove(t *testing.T, cluster *redistest.Cluster, url string, rounds int)
 		moveSlot(t, cluster, from, to, slot)
 	}
 	awaitSpends(t, crowd, &before)
-	v := crowd.judge(t, crowd.spenders[0].ledger)
+	v := crowd.finish(t, crowd.spenders[0].ledger)
 	if v.lost > 0 || v.doubts > 0 {
 		t.Errorf("%s; want none lost or in doubt: no answer was", v)
 	}
 	exactly(t, crowd.ledgers()...)
 }
 
-// halfASlot: while keys of an account are on two nodes nothing is decided, nothing
-// is written, and that is said in time. It goes on when they are together again.
+// halfASlot: while the keys of an account are on two nodes, spends fail in time
+// and write nothing. They succeed once the keys are on one node again.
 func halfASlot(t *testing.T, cluster *redistest.Cluster, url string) {
 	l := fresh(t, url, nil)
 	mustSpend(t, l, "m", 100, day)
@@ -137,7 +138,7 @@ func halfASlot(t *testing.T, cluster *redistest.Cluster, url string) {
 	}
 }
 
-// awaitSpends waits until the ledger holds some hundred entries more.
+// awaitSpends waits until the ledger holds a few hundred entries more.
 func awaitSpends(t *testing.T, c *crowd, before *int) {
 	t.Helper()
 	redistest.Await(t, "spends", func() bool {
@@ -161,14 +162,14 @@ func moveSlot(t *testing.T, cluster *redistest.Cluster, from, to *redistest.Serv
 			break
 		}
 		from.Do(t, "migrate", to.Host(), to.Port(), keys[0], 0, 1000)
-		<-time.After(5 * time.Millisecond) // half a log is here, half there
+		<-time.After(5 * time.Millisecond) // half of the log is on each node
 	}
 	for _, node := range []*redistest.Server{to, from, cluster.Nodes[0], cluster.Nodes[1], cluster.Nodes[2]} {
 		node.Do(t, "cluster", "setslot", slot, "node", target)
 	}
 }
 
-// nodeHangs stops the owner for less than it takes to give it up.
+// nodeHangs stops the owner for less than the cluster's timeout.
 func nodeHangs(t *testing.T, cluster *redistest.Cluster, url string) {
 	owner, _ := cluster.Owner(t, "{"+account+"}")
 	crowd := startCrowd(t, url, "hangs", 4)
@@ -180,13 +181,13 @@ func nodeHangs(t *testing.T, cluster *redistest.Cluster, url string) {
 		owner.GoOn(t)
 	}
 	awaitSpends(t, crowd, &before)
-	if v := crowd.judge(t, crowd.spenders[0].ledger); v.lost > 0 {
+	if v := crowd.finish(t, crowd.spenders[0].ledger); v.lost > 0 {
 		t.Errorf("%s; want none lost", v)
 	}
 }
 
-// ownersDie kills the account's owner. What the replica had not got is lost; of
-// the rest nothing is charged twice, and spending goes on.
+// ownersDie kills the node with the account's slot. Calls that the replica did not
+// have are lost; no other call is charged twice, and spending continues.
 func ownersDie(t *testing.T, cluster *redistest.Cluster, url string, rounds int) {
 	crowd := startCrowd(t, url, "dies", 4)
 	before := 0
@@ -213,13 +214,13 @@ func ownersDie(t *testing.T, cluster *redistest.Cluster, url string, rounds int)
 			redistest.Await(t, "the dead to follow", func() bool { return strings.Contains(dead.Info(t), "master_link_status:up") })
 		}
 	}
-	if v := crowd.judge(t, crowd.spenders[0].ledger); v.down == 0 {
+	if v := crowd.finish(t, crowd.spenders[0].ledger); v.down == 0 {
 		t.Errorf("%s; the owner's death went by unseen", v)
 	}
 	exactly(t, crowd.ledgers()...)
 }
 
-// cutter stands before a server, and loses the next answer to a script.
+// cutter is a proxy that loses the next answer to a script.
 type cutter struct {
 	listener net.Listener
 	server   string
@@ -279,9 +280,9 @@ func (c *cutter) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLostInACluster loses answers, or lets the server hang, of a node that
-// its clients find only by the cluster's own word. A call of 100 units is charged
-// once, 50 times of 50; go-redis' own retries are on for the client that is given.
+// TestAnswerLostInACluster loses answers of a node, or lets it hang; clients learn
+// of the node only from the cluster. A call of 100 units is charged once, 50 times
+// of 50. The client given to New has go-redis' own retries.
 func TestAnswerLostInACluster(t *testing.T) {
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	cut := startCutter(t, server.Addr)

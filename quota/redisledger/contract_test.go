@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// prefixes tells the ledgers of one server apart.
+// prefixes numbers the ledgers of one server.
 var prefixes atomic.Int64
 
 // fresh opens an empty ledger.
@@ -40,7 +40,7 @@ func fresh(t testing.TB, url string, now func() time.Time) *redisledger.Ledger {
 	return l
 }
 
-// raw is a client beside the ledger.
+// raw returns a plain client of the ledger's server.
 func raw(t testing.TB, server *redistest.Server) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: server.Addr})

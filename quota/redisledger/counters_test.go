@@ -17,8 +17,8 @@ import (
 
 var perMinute = charge("per minute", quota.MaxLimit, quota.Counter(time.Minute))
 
-// memory returns the bytes that all keys of a prefix take, but for meta, which
-// does not depend on how many calls there are.
+// memory returns the bytes of all keys of a prefix except meta, whose size does
+// not depend on the number of calls.
 func memory(t *testing.T, client *redis.Client, l *redisledger.Ledger) (bytes int64) {
 	t.Helper()
 	log := redisledger.LogKey(l, account)
@@ -28,8 +28,8 @@ func memory(t *testing.T, client *redis.Client, l *redisledger.Ledger) (bytes in
 	return bytes
 }
 
-// TestTenThousandCallsOfACounterCost313KB: what a counter takes does not depend
-// on how many calls there are, with a key and without.
+// TestTenThousandCallsOfACounterCost313KB: the size of a counter does not depend
+// on the number of calls, with a key and without.
 func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -57,8 +57,8 @@ func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
 	}
 }
 
-// TestCountersOnlyUntilAnotherProcessAsksMore: two processes with other budgets agree on whether
-// a log keeps entries, whichever comes first and whatever each believed before.
+// TestCountersOnlyUntilAnotherProcessAsksMore: two processes with different budgets
+// agree on whether a log keeps entries, in either order and whatever they cached.
 func TestCountersOnlyUntilAnotherProcessAsksMore(t *testing.T) {
 	server := redistest.Start(t)
 	for _, key := range []string{"", "203.0.113.9"} {
@@ -86,7 +86,7 @@ func TestCountersOnlyUntilAnotherProcessAsksMore(t *testing.T) {
 		one(more, perMinute)
 		holds(2, 0)
 		one(more, perMinute, day) // from here on there are entries
-		one(few, perMinute)       // and few did not know
+		one(few, perMinute)       // few has a stale cache
 		holds(4, 2)
 		one(few)
 		holds(5, 3)
@@ -96,8 +96,8 @@ func TestCountersOnlyUntilAnotherProcessAsksMore(t *testing.T) {
 	}
 }
 
-// TestUncoveredCallBeforeACounterKeepsNothingForEver: a call that no budget covers is logged while
-// nothing else is known of the account. The first counter ends that.
+// TestUncoveredCallBeforeACounterKeepsNothingForEver: a call that no budget covers
+// is logged while the account has no budgets. The first counter ends that.
 func TestUncoveredCallBeforeACounterKeepsNothingForEver(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -120,8 +120,8 @@ func TestUncoveredCallBeforeACounterKeepsNothingForEver(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfACounterIsInDoubt: without entries nobody can tell whether the call was
-// charged. It is not sent again.
+// TestLostAnswerOfACounterIsInDoubt: without entries it cannot be found out whether
+// the call was charged. It is not sent again.
 func TestLostAnswerOfACounterIsInDoubt(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -144,7 +144,7 @@ func TestLostAnswerOfACounterIsInDoubt(t *testing.T) {
 		}
 		mustSpend(t, l, "m", 1, perMinute)
 
-		// A batch that its caller names stands in its slot.
+		// A batch with an id from its caller is recorded in its slot.
 		batch := &quota.Batch{Account: account, Client: 7, Seq: 3, Requests: []quota.Request{{Method: "m", Units: 100, Charges: []*quota.Charge{perMinute}}}}
 		way.next(run)
 		answers, err := l.Spend(t.Context(), batch)
@@ -163,8 +163,8 @@ func TestLostAnswerOfACounterIsInDoubt(t *testing.T) {
 
 func noonUTC() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
-// TestLostSettleOfACounter: a lower one is in doubt and not sent again, since it would give back
-// twice; a higher one is sent again, and may count too much.
+// TestLostSettleOfACounter: a settle for less is in doubt and not sent again, since
+// it might return the units twice; one for more is sent again and may count twice.
 func TestLostSettleOfACounter(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -207,8 +207,8 @@ func TestLostSettleOfACounter(t *testing.T) {
 	}
 }
 
-// TestLostAnswerWhenEntriesWereDropped: between a batch and its second copy the log ceased to keep entries,
-// and began again. What it was searched for may have been dropped.
+// TestLostAnswerWhenEntriesWereDropped: between a batch and its second copy the log
+// stopped keeping entries and began again, so its own entries may be gone.
 func TestLostAnswerWhenEntriesWereDropped(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -223,7 +223,7 @@ func TestLostAnswerWhenEntriesWereDropped(t *testing.T) {
 	log := redisledger.LogKey(l, account)
 	record := do(t, client, "lindex", log, -1).(string)
 	way.next(true)
-	way.after = func() { // what another process did meanwhile
+	way.after = func() { // another process
 		last := do(t, client, "lindex", log, -1).(string)
 		do(t, client, "del", log)
 		do(t, client, "rpush", log, last[:7]+record[7:13]+"\x80\x00\x00\x00"+"\x00\x00"+record[:0]+"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")
@@ -234,8 +234,8 @@ func TestLostAnswerWhenEntriesWereDropped(t *testing.T) {
 	}
 }
 
-// TestCounterBesideEntriesSettlesByThem: once there are entries, a settle goes by them and a lost answer is looked
-// up, as in any log.
+// TestCounterBesideEntriesSettlesByThem: in a log that keeps entries, a counter's
+// calls are settled and looked up by their entries.
 func TestCounterBesideEntriesSettlesByThem(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -269,8 +269,8 @@ func entriesOf(t testing.TB, l quota.Ledger, key string) (all []quota.Entry) {
 	return all
 }
 
-// TestRestampLosesCounts: what a counter counted before entries were kept still counts, and a
-// second counter does not suffer for a first that was ahead.
+// TestRestampLosesCounts: calls that a counter counted before the log kept entries
+// still count, and a counter that was ahead does not change a second one.
 func TestRestampLosesCounts(t *testing.T) {
 	server := redistest.Start(t)
 	for _, exact := range []bool{false, true} {

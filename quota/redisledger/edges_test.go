@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestStaleEdges: a process that knows where a window begins notices every change, by another process,
-// that moves the totals before it.
+// TestStaleEdges: a process that has cached where a window begins notices every
+// change by another process to the totals before it.
 func TestStaleEdges(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -59,7 +59,7 @@ func TestStaleEdges(t *testing.T) {
 		clock.Add(30 * time.Minute)
 		receipts = append(receipts, mustSpend(t, a, "m", 5, hour, part))
 		clock.Add(40 * time.Minute)
-		mustSpend(t, a, "m", 1, hour, part) // is told where the windows begin
+		mustSpend(t, a, "m", 1, hour, part) // learns where the windows begin
 		want := change(a, clock)
 		if name == "clock back and restamped" {
 			want++ // the first call is in the window again

@@ -13,46 +13,46 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// errGarbled is an answer that no script of ours gives.
-var errGarbled = errors.New("an answer of an unknown shape; look for another program on these keys, or a proxy on the way")
+// errMalformed reports an answer that none of the scripts gives.
+var errMalformed = errors.New("malformed answer; look for another program that writes these keys, or a proxy before the server")
 
-// errForgets means that what the store says of itself changes faster than it can be asked.
-var errForgets = errors.New("the store keeps forgetting; look for evictions or another program on these keys")
+// errUnstable reports that the server's metadata changed during every try.
+var errUnstable = errors.New("the server keeps losing keys; look for evictions or another program that writes these keys")
 
-// outcome is what an error says about the command it answers.
+// outcome says whether the command that an error answers was executed.
 type outcome uint8
 
 const (
 	unknown outcome = iota // it may have been executed
-	busy                   // not executed; soon it may be
+	busy                   // not executed, but a retry may succeed soon
 	down                   // not executed
-	config                 // not executed until somebody mends something
+	config                 // not executed until the configuration is corrected
 )
 
-// codes are how Redis' errors begin (seen on 7.0.15, 2026-11-20). What is not
-// listed is a matter of configuration: commands that are unknown or not allowed.
-// READONLY and NOREPLICAS come of a failover: the next try may find the new master.
+// codes are the first words of Redis errors, with their outcomes (seen on 7.0.15,
+// 2026-11-20). Other codes are config: unknown or forbidden commands. READONLY and
+// NOREPLICAS happen in a failover, and the next try may find the new master.
 var codes = map[string]outcome{
 	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy, "READONLY": busy,
 	"NOREPLICAS": busy, "UNKILLABLE": busy, "MISCONF": down, "OOM": down,
 }
 
-// unsentError wraps what kept a command from being sent, or executed where it was sent.
+// unsentError wraps the cause why a command was not sent, or not executed.
 type unsentError struct{ error }
 
 // Unwrap returns the cause.
 func (e *unsentError) Unwrap() error { return e.error }
 
-// judge says what an error of go-redis means. Only what is certain not to have
-// been executed is called so.
-func judge(err error) outcome {
+// classify returns the outcome that an error of go-redis means. It is unknown
+// unless the command was certainly not executed.
+func classify(err error) outcome {
 	if _, ok := errors.AsType[*foreignError](err); ok {
 		return config
 	}
 	if answer, ok := errors.AsType[redis.Error](err); ok {
-		return judgeAnswer(answer.Error())
+		return classifyAnswer(answer.Error())
 	}
-	if secured(err) {
+	if isTLSFailure(err) {
 		return config
 	}
 	if errors.Is(err, redis.ErrClosed) {
@@ -61,8 +61,8 @@ func judge(err error) outcome {
 	if _, ok := errors.AsType[*unsentError](err); ok {
 		return busy
 	}
-	// A command is executed when all of it has arrived, and of one whose write
-	// failed the end did not even leave.
+	// The server executes a command only when it has all of it. If a write fails,
+	// the end of the command was not sent.
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "dial" || op.Op == "write") {
 		return busy
 	}
@@ -75,9 +75,10 @@ func judge(err error) outcome {
 	return unknown
 }
 
-// judgeAnswer judges an error that the server sent. Redis before 7 wraps the
-// errors of commands in a script: ERR Error running script (...): @user_script: 1: OOM ...
-func judgeAnswer(text string) outcome {
+// classifyAnswer returns the outcome of an error that the server sent. Redis
+// before 7 wraps the errors of commands in a script:
+// ERR Error running script (...): @user_script: 1: OOM ...
+func classifyAnswer(text string) outcome {
 	code, rest, _ := strings.Cut(text, " ")
 	if found, ok := codes[code]; ok {
 		return found
@@ -97,8 +98,8 @@ func judgeAnswer(text string) outcome {
 
 func tooManyClients(text string) bool { return strings.HasPrefix(text, "ERR max number of clients") }
 
-// secured reports whether err is of a TLS handshake that cannot succeed.
-func secured(err error) bool {
+// isTLSFailure reports whether err comes from a TLS handshake that cannot succeed.
+func isTLSFailure(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
@@ -112,20 +113,21 @@ func secured(err error) bool {
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// failed wraps what ended an operation: err, or before it an answer that was lost.
+// failed wraps the error that ended an operation. In doubt means that the answer
+// of an earlier try was lost.
 func (l *Ledger) failed(err error, found outcome, doubt bool) error {
 	err = l.scrubbed(err)
 	switch {
 	case doubt:
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
 	case found == config:
-		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, mend(err))
+		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, advice(err))
 	}
 	return fmt.Errorf("%w: redis at %s: %w; see that it is up and can be reached", quota.ErrLedgerDown, l.where, err)
 }
 
-// scrubbedError shows an error without the passwords that it repeats, as a
-// server does that does not know HELLO or AUTH.
+// scrubbedError hides the passwords in the text of an error. A server that does
+// not know HELLO or AUTH repeats their arguments.
 type scrubbedError struct {
 	error
 	text string
@@ -134,9 +136,10 @@ type scrubbedError struct {
 // Error returns the text without the passwords.
 func (e *scrubbedError) Error() string { return e.text }
 
-// Unwrap returns the error as it was.
+// Unwrap returns the original error.
 func (e *scrubbedError) Unwrap() error { return e.error }
 
+// scrubbed returns err with the address's passwords hidden.
 func (l *Ledger) scrubbed(err error) error {
 	if l.address == nil {
 		return err
@@ -153,19 +156,19 @@ func (l *Ledger) scrubbed(err error) error {
 	return &scrubbedError{err, text}
 }
 
-// mend says what to do about an error of configuration.
-func mend(err error) string {
+// advice returns what to do about a configuration error.
+func advice(err error) string {
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
 		return foreign.fix
 	}
 	switch text := err.Error(); {
 	case errors.Is(err, redis.Nil):
-		return "the sentinels know no master of this name, check it"
+		return "the sentinels know no master of this name; check it"
 	case strings.HasPrefix(text, "MOVED "), strings.HasPrefix(text, "ASK "):
 		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
 	case strings.Contains(text, "cluster support disabled"):
 		return "this server is not one of a cluster, write redis:// instead of redis+cluster://"
-	case secured(err):
+	case isTLSFailure(err):
 		return "check the CA, the client's certificate and the server's name, and that the server speaks TLS"
 	}
 	return "check the URL, the password and the user's rights"

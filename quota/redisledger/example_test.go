@@ -13,9 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// Processes on several hosts share a Redis. Open does not connect: a server
-// that is down fails the calls with quota.ErrLedgerDown, and is found again when
-// it is back.
+// Processes on several hosts share a Redis. Open does not connect: while the
+// server is down, calls fail with quota.ErrLedgerDown. The ledger reconnects by
+// itself.
 func ExampleOpen() {
 	ledger, err := redisledger.Open(os.Getenv("REDIS_URL"), &redisledger.Options{Password: os.Getenv("REDIS_PASSWORD")})
 	if err != nil {

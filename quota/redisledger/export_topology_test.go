@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// LeastRights returns what docs/redis.md gives the least user after its name, of
-// the password s3cret.
+// LeastRights returns the ACL rules of docs/redis.md for a user with the fewest
+// rights and the password s3cret.
 func LeastRights(t *testing.T) (rights []any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "redis.md"))

@@ -25,8 +25,8 @@ import (
 // childURL makes the test binary one of many spending processes.
 const childURL = "RATION_TEST_CHILD"
 
-// child spends calls of 100, 7 and 1 units until not even 1 is granted, and
-// prints how many units it was granted.
+// child spends calls of 100, 7 and 1 units until 1 unit is refused, and prints how
+// many units were granted.
 func child(url string) int {
 	l, err := redisledger.Open(url, nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func child(url string) int {
 	return 0
 }
 
-// TestEightProcesses: what eight processes are granted together is the limit.
+// TestEightProcesses: the grants of eight processes add up to the limit.
 func TestEightProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	var total atomic.Int64
@@ -92,12 +92,12 @@ func TestEightProcesses(t *testing.T) {
 	}
 }
 
-// proxy stands between a client and a server, and can lose an answer.
+// proxy is between a client and a server, and can lose an answer.
 type proxy struct {
 	net.Listener
 	server string
 	cut    atomic.Bool // the next answer is dropped, and its connection
-	hold   atomic.Bool // the next answer never comes, nor anything after it
+	hold   atomic.Bool // the next answer and all later ones are held back
 }
 
 func startProxy(t *testing.T, server string) *proxy {
@@ -146,8 +146,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLost: the script ran, its answer never arrives; the call is granted
-// and charged once. Clients given to New have go-redis' own retries on.
+// TestAnswerLost: the script ran, but its answer never arrives. The call is granted
+// and charged once. Clients given to New have go-redis' own retries.
 func TestAnswerLost(t *testing.T) {
 	server := redistest.Start(t)
 	p := startProxy(t, server.Addr)
@@ -169,7 +169,7 @@ func TestAnswerLost(t *testing.T) {
 				for _, units := range []quota.Units{40, 100} {
 					p.cut.Store(true)
 					err := l.Settle(t.Context(), receipt, units)
-					for errors.Is(err, quota.ErrInDoubt) { // a busy machine took the whole second; to say it again is harmless
+					for errors.Is(err, quota.ErrInDoubt) { // a busy machine took the whole second; a retry is harmless
 						err = l.Settle(t.Context(), receipt, units)
 					}
 					if err != nil {
@@ -208,9 +208,9 @@ func TestSettleUpFarIsAddedOnce(t *testing.T) {
 	}
 }
 
-// TestServerStands stops the server's process while calls are in flight. Each
-// is charged at most once, one that was granted exactly once, and none takes
-// much longer than a second.
+// TestServerStands stops the server's process while calls are in flight. Each call
+// is charged at most once, and exactly once if granted. None takes much longer
+// than a second.
 func TestServerStands(t *testing.T) {
 	server := redistest.Start(t)
 	for _, stands := range []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 4 * time.Second} {

@@ -17,9 +17,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// firstRelease makes a server hold what the first release wrote: a day's calls of an
-// account, among them one that was settled up far from the tail, one refunded
-// and a correction, of two keys, and a cooldown. It returns the ledger and its clock.
+// firstRelease restores data that the first release wrote: a day's calls of two
+// keys of an account, among them one settled up far from the tail, a refund and a
+// correction, and a cooldown. It returns the ledger and its clock.
 func firstRelease(t *testing.T) (*redis.Client, *redisledger.Ledger, *ledgertest.Clock) {
 	t.Helper()
 	server := redistest.Start(t)
@@ -51,7 +51,8 @@ func firstRelease(t *testing.T) (*redis.Client, *redisledger.Ledger, *ledgertest
 	return client, l, clock
 }
 
-// releaseCharges are the budgets that the first release was asked, and what each held.
+// releaseCharges returns the budgets that the first release charged, and what each
+// held.
 func releaseCharges(t *testing.T) (charges []*quota.Charge, held []quota.Units) {
 	t.Helper()
 	pacific, err := time.LoadLocation("America/Los_Angeles")
@@ -64,8 +65,8 @@ func releaseCharges(t *testing.T) (charges []*quota.Charge, held []quota.Units) 
 		charge("search", 600, quota.Sliding(24*time.Hour), "search.list"), charge("guess", 500, quota.Counter(time.Hour), "search.list"), calls}, []quota.Units{538, 538, 280, 180, 55}
 }
 
-// TestFirstReleaseIsReadAndGoesOn: what the first release wrote answers as it did there,
-// before anything is spent and after.
+// TestFirstReleaseIsReadAndGoesOn: the first release's data gives the same answers
+// as there, before and after the first spend.
 func TestFirstReleaseIsReadAndGoesOn(t *testing.T) {
 	_, l, clock := firstRelease(t)
 	charges, held := releaseCharges(t)
@@ -136,9 +137,9 @@ func TestFirstReleaseIsReadAndGoesOn(t *testing.T) {
 	}
 }
 
-// TestFirstReleaseStopsBesideThisOne: a process of the first release cannot learn what this one
-// wrote, and what it knew before holds no more. So it spends nothing, rather than
-// log calls in another form beside it.
+// TestFirstReleaseStopsBesideThisOne: a process of the first release cannot read
+// what this version wrote, and its cache is stale. So it spends nothing, instead of
+// logging calls in another form.
 func TestFirstReleaseStopsBesideThisOne(t *testing.T) {
 	client, l, _ := firstRelease(t)
 	charges, _ := releaseCharges(t)
@@ -170,8 +171,8 @@ func TestFirstReleaseStopsBesideThisOne(t *testing.T) {
 	}
 }
 
-// TestLaterReleaseIsNotTouched: what a later release wrote in a form of its own is
-// an error that says so, and stays.
+// TestLaterReleaseIsNotTouched: data in the form of a later release is an error
+// that says so, and is not changed.
 func TestLaterReleaseIsNotTouched(t *testing.T) {
 	client, l, _ := firstRelease(t)
 	charges, _ := releaseCharges(t)

@@ -54,7 +54,7 @@ func unfinished(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return false
 	}
-	return !secured(err)
+	return !isTLSFailure(err)
 }
 
 // watchedConn judges the first bytes that arrive on a connection.

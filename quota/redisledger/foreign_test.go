@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
-// banner starts a server that greets, or answers the first bytes it is sent,
-// and hangs up after the client did.
+// banner starts a server that sends a greeting, or answers the first bytes it
+// receives, and closes the connection after the client.
 func banner(t *testing.T, greeting, answer string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -47,8 +47,8 @@ func banner(t *testing.T, greeting, answer string) (addr string) {
 	return l.Addr().String()
 }
 
-// TestWhatIsNoRedisOpensNoAllowance: what answers, but not as the URL says, is
-// a matter of configuration, whose error says what answers and what to write.
+// TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is a
+// configuration error, which says what answers and what to write.
 func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,9 +110,9 @@ func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 	}
 }
 
-// TestProtectedModeIsSaidToBeDown: a Redis without a password refuses other
-// hosts, and hangs up before it has read anything. That lasts until somebody
-// configures it, so it is no outage that opens an allowance.
+// TestProtectedModeIsSaidToBeDown: a Redis without a password refuses other hosts,
+// and closes the connection before it reads anything. That lasts until it is
+// configured, so it is not an outage that opens an allowance.
 func TestProtectedModeIsSaidToBeDown(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string]time.Duration{"before the first command": 0, "while it is sent": time.Millisecond} {
@@ -146,8 +146,8 @@ func TestProtectedModeIsSaidToBeDown(t *testing.T) {
 	}
 }
 
-// quiet is a server that keeps silent until it has a whole line of text, as a
-// Redis may that is sent a TLS handshake without a line's end in it.
+// quiet starts a server that is silent until it has a whole line of text, like a
+// Redis that receives a TLS handshake without a newline in it.
 func quiet(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,9 +178,9 @@ func quiet(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// TestRedisInTroubleIsNeverConfiguration kills a server that eight clients
-// spend on, in the clear and by TLS, as long as they go on, and starts it again.
-// Whatever they meet meanwhile is an outage, or a doubt.
+// TestRedisInTroubleIsNeverConfiguration kills and restarts a server while eight
+// clients spend on it, with and without TLS. All their errors are outages or in
+// doubt.
 func TestRedisInTroubleIsNeverConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -225,8 +225,8 @@ func TestRedisInTroubleIsNeverConfiguration(t *testing.T) {
 	wg.Wait()
 }
 
-// TestForwarderWithoutItsRedisIsDown: a port forwarder whose server is gone
-// takes connections and cuts them at once, as a TLS port does that is sent no TLS.
+// TestForwarderWithoutItsRedisIsDown: a port forwarder whose server is gone accepts
+// connections and closes them at once, like a TLS port that receives plain text.
 func TestForwarderWithoutItsRedisIsDown(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(*net.TCPConn){

@@ -12,22 +12,22 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// game is one that is played on two ledgers.
+// game makes the same random calls on two ledgers and compares the answers.
 type game struct {
 	*rapid.T
 	clock    *ledgertest.Clock
 	ledgers  [2]quota.Ledger
 	charges  []*quota.Charge
-	beside   map[string][]*quota.Charge // the same as calls of a region are charged to them
+	beside   map[string][]*quota.Charge // the charges for calls of each region
 	client   uint64
 	seq      uint64
 	last     *quota.Batch
-	unnamed  bool // the ledgers name the batch
+	unnamed  bool // the ledgers choose the batch's id
 	receipts []quota.Receipt
 
-	windows []quota.Window // that budgets may have, unless there are none
-	noLog   bool           // they are estimates
-	wrongBy time.Duration  // at most: beyond that ledgers differ in what they drop
+	windows []quota.Window // of the budgets; any if empty
+	noLog   bool           // the windows are estimates
+	wrongBy time.Duration  // largest error of the clock; beyond it ledgers may drop different entries
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 	gameRegions = []string{"", "IN", "US"}
 )
 
-// begin makes the budgets, and all of them known to both logs: a keyed log
-// keeps its entries for the windows that were asked of it.
+// begin makes the budgets, and charges both logs with each: a keyed log keeps its
+// entries for the windows that it has seen.
 func (g *game) begin() {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -56,14 +56,14 @@ func (g *game) begin() {
 		g.charges = append(g.charges, &quota.Charge{Budget: fmt.Sprint("b", i), Limit: quota.Units(limits.Draw(g.T, "limit")),
 			Coverage: quota.NewCoverage(rapid.SampledFrom(coverages).Draw(g.T, "coverage")), Window: rapid.SampledFrom(windows).Draw(g.T, "window")})
 	}
-	g.keep()
+	g.drawFloors()
 	for _, key := range gameKeys {
 		g.play(&quota.Batch{Account: account, Key: key, Requests: []quota.Request{{Method: "first", Force: true, Charges: g.beside[""]}}})
 	}
 }
 
-// keep draws what the budgets keep for two regions.
-func (g *game) keep() {
+// drawFloors draws the floors of two regions.
+func (g *game) drawFloors() {
 	g.beside = map[string][]*quota.Charge{}
 	for _, c := range g.charges {
 		left, until := int64(c.Limit), time.Duration(rapid.SampledFrom([]int64{0, 1, 7}).Draw(g.T, "until"))*time.Hour
@@ -122,7 +122,7 @@ func (g *game) send(resent bool) []quota.Answer {
 	}
 	for i := range answers[0] {
 		mem, red := answers[0][i].Receipt, answers[1][i].Receipt
-		if g.unnamed { // ids are then of the ledgers' own making
+		if g.unnamed { // the ledgers' ids differ
 			mem.ID, red.ID = quota.ID{}, quota.ID{}
 		}
 		g.same(fmt.Sprintf("request %d: %+v", i, g.last.Requests[i]), mem, red)
@@ -159,7 +159,7 @@ func (g *game) spend(t *rapid.T) {
 		}
 		batch.Requests = append(batch.Requests, r)
 	}
-	for rapid.IntRange(0, 3).Draw(t, "again") == 0 && len(batch.Requests) < 40 { // callers that ask the same
+	for rapid.IntRange(0, 3).Draw(t, "again") == 0 && len(batch.Requests) < 40 { // identical requests
 		batch.Requests = append(batch.Requests, batch.Requests[len(batch.Requests)-1])
 	}
 	g.unnamed = rapid.Bool().Draw(t, "unnamed")
@@ -213,7 +213,7 @@ func (g *game) advance(t *rapid.T) {
 	g.clock.Add(time.Duration(rapid.Int64Range(1, most).Draw(t, "advance")) * time.Microsecond)
 }
 
-// wrong sets the clock forward, and back after a spend.
+// wrong sets the clock forward for one spend.
 func (g *game) wrong(t *rapid.T) {
 	now := g.clock.Now()
 	g.clock.Add(time.Duration(rapid.Int64Range(1, g.wrongBy.Microseconds()).Draw(t, "wrong")) * time.Microsecond)
@@ -234,7 +234,7 @@ func (g *game) restamp(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	if g.noLog && listed { // the counters are no longer in use: a ledger may keep entries, or not
+	if g.noLog && listed { // the counters are no longer in use: a ledger may keep entries or not
 		return
 	}
 	g.same("restamped", changed[0], changed[1])
@@ -262,7 +262,7 @@ func (g *game) compare(*rapid.T) {
 				logs[0][i].ID, logs[1][i].ID = quota.ID{}, quota.ID{}
 			}
 		}
-		if !g.noLog { // which of them ceases first to take a counter for one in use, is not laid down
+		if !g.noLog { // when a counter is no longer in use is not specified
 			g.same("log of "+key, logs[0], logs[1])
 		}
 	}

@@ -15,9 +15,8 @@ import (
 )
 
 // TestHeadNeverComesAgain sets a cooldown, lifts it, and sets it again until the
-// same instant, as an upstream does that names its midnight, while another client
-// takes up a new budget: what the first client knew of the coverages from
-// before must not be believed again.
+// same time, like an upstream that names its midnight, while another client adds a
+// budget. The first client's cache of the coverages must stay invalid.
 func TestHeadNeverComesAgain(t *testing.T) {
 	server := redistest.Start(t)
 	prefix := fmt.Sprintf("t%d", prefixes.Add(1))
@@ -39,7 +38,7 @@ func TestHeadNeverComesAgain(t *testing.T) {
 		if err := a.SetCooldown(t.Context(), cooldown); err != nil {
 			t.Fatal(err)
 		}
-		receipt := mustSpend(t, a, "search", 1, all) // a knows the head of now
+		receipt := mustSpend(t, a, "search", 1, all) // a caches the current head
 		if err := b.ClearCooldown(t.Context(), account, "other"); err != nil {
 			t.Fatal(err)
 		}
@@ -63,9 +62,9 @@ func TestHeadNeverComesAgain(t *testing.T) {
 	}
 }
 
-// TestOldestIsKnown: what stands beside head of the log's oldest record is so, whatever
-// became of that record. A refusal, which goes by it, says what is left and
-// when there is more as the log itself does.
+// TestOldestIsKnown: meta's copy of the log's oldest record is right, whatever
+// happens to that record. A refusal that relies on it has the same balance and
+// retry time as the log itself.
 func TestOldestIsKnown(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -89,7 +88,7 @@ func TestOldestIsKnown(t *testing.T) {
 			if len(log) == 0 || random.IntN(2) == 0 {
 				break
 			}
-			fallthrough // a settle is what comes first then
+			fallthrough // then the settle is first
 		case what < 4 && len(log) > 0:
 			receipt := quota.Receipt{Account: account, ID: log[0].ID, At: log[0].At}
 			if err := l.Settle(t.Context(), receipt, quota.Units(random.IntN(5))); err != nil && !errors.Is(err, quota.ErrStays) {

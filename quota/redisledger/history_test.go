@@ -14,14 +14,14 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// playURL makes the test binary a process that plays for a history, or given a
-// number by playAs, as one of eight regions.
+// playURL makes the test binary a process that spends for a history or, if playAs
+// is set, as one of eight regions.
 const (
 	playURL = "RATION_TEST_PLAY"
 	playAs  = "RATION_TEST_PLAY_AS"
 )
 
-// play spends, and prints what it saw.
+// play spends, and prints the answers.
 func play(url string) int {
 	l, err := redisledger.Open(url, nil)
 	if err != nil {
@@ -45,7 +45,7 @@ func play(url string) int {
 	return 0
 }
 
-// eightPlay starts eight processes and returns what each saw.
+// eightPlay starts eight processes and returns the answers of each.
 func eightPlay[T any](t *testing.T, server *redistest.Server, env func(client int) string) []T {
 	t.Helper()
 	all := make([]T, 8)
@@ -68,8 +68,8 @@ func eightPlay[T any](t *testing.T, server *redistest.Server, env func(client in
 	return all
 }
 
-// TestHistoryOfEightProcesses: what they saw is what one budget says that is
-// asked by one after the other.
+// TestHistoryOfEightProcesses: their answers are those of one budget that is asked
+// sequentially.
 func TestHistoryOfEightProcesses(t *testing.T) {
 	var all []ledgertest.Operation
 	for _, history := range eightPlay[[]ledgertest.Operation](t, redistest.Start(t), func(int) string { return "" }) {
@@ -81,7 +81,8 @@ func TestHistoryOfEightProcesses(t *testing.T) {
 	ledgertest.CheckHistory(t, all)
 }
 
-// TestFloorsOfEightProcesses: each gets its region's floor, however the others hurry.
+// TestFloorsOfEightProcesses: each gets its region's floor, however fast the others
+// spend.
 func TestFloorsOfEightProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	all := eightPlay[ledgertest.Regional](t, server, func(client int) string { return playAs + "=" + strconv.Itoa(client) })

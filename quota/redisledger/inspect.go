@@ -63,7 +63,7 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 		return found, err
 	}
 	if err != nil {
-		return found, l.failed(err, judge(err), false)
+		return found, l.failed(err, classify(err), false)
 	}
 	for _, node := range nodes {
 		i := inspection{name: node.Options().Addr, client: node, host: l.host}
@@ -71,7 +71,7 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 			i.name = l.where
 		}
 		if err := i.run(ctx); err != nil {
-			return found, l.failed(err, judge(err), false)
+			return found, l.failed(err, classify(err), false)
 		}
 		found = append(found, i.found...)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestInspect names what is wrong with real servers, and nothing else.
+// TestInspect finds exactly the problems of real servers.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
@@ -71,7 +71,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// all calls one after the other.
+// all runs steps in order.
 func all(steps ...func()) func() {
 	return func() {
 		for _, step := range steps {
@@ -80,7 +80,7 @@ func all(steps ...func()) func() {
 	}
 }
 
-// expect wants findings, each as "severity: part of what or do".
+// expect checks findings, each given as "severity: part of what or do".
 func expect(t *testing.T, l *redisledger.Ledger, want []string) {
 	t.Helper()
 	found, err := l.Inspect(t.Context())
@@ -95,8 +95,8 @@ func expect(t *testing.T, l *redisledger.Ledger, want []string) {
 	}
 }
 
-// TestInspectTheWay looks at the way to the servers, which need not be there, at
-// clients of others, and at versions that no test can start.
+// TestInspectTheWay checks findings about the connection, about clients given to
+// New, and about versions that no test can start.
 func TestInspectTheWay(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://127.0.0.1:1":                                        "",

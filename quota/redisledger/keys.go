@@ -132,7 +132,7 @@ func parseDefinition(def string) (*quota.Coverage, error) {
 		}
 	}
 	if def != "" {
-		return nil, errGarbled
+		return nil, errMalformed
 	}
 	return quota.NewCoverage(c), nil
 }

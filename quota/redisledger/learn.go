@@ -137,7 +137,7 @@ func random(n int) string {
 func (a *accountCache) apply(reply *reply, w *wants) error {
 	head, packed := reply.text(), reply.text()
 	if reply.bad || (head != "" && len(head) != headBytes) {
-		return errGarbled
+		return errMalformed
 	}
 	if head != a.head {
 		items, err := parseItems(packed)
@@ -154,7 +154,7 @@ func (a *accountCache) apply(reply *reply, w *wants) error {
 	}
 	if reply.bad {
 		a.replace("", "", [2][]item{})
-		return errGarbled
+		return errMalformed
 	}
 	return nil
 }
@@ -181,11 +181,11 @@ func parseItems(packed string) (items [2][]item, err error) {
 	for rest != "" {
 		fixed := idBytes + 8 + uses + 4
 		if len(rest) < fixed {
-			return items, errGarbled
+			return items, errMalformed
 		}
 		flags, horizon, n := rest[idBytes], value(rest[idBytes+1:idBytes+8]), value(rest[fixed-4:fixed])
 		if n > int64(len(rest)-fixed) {
-			return items, errGarbled
+			return items, errMalformed
 		}
 		coverage, err := parseDefinition(rest[fixed : fixed+int(n)])
 		if err != nil {

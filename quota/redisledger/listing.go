@@ -63,7 +63,7 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 		node, err = c.GetShardClientForKey(key)
 	}
 	if err != nil {
-		return nil, l.failed(err, judge(err), false)
+		return nil, l.failed(err, classify(err), false)
 	}
 	return node, nil
 }
@@ -91,7 +91,7 @@ func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, curs
 	case ctx.Err() != nil:
 		return nil, 0, context.Cause(ctx)
 	}
-	return nil, 0, l.failed(err, judge(err), false)
+	return nil, 0, l.failed(err, classify(err), false)
 }
 
 // keyOf returns the key of the log with a Redis key, or "" if it is not a log's, or is gone.

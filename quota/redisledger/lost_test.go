@@ -17,17 +17,17 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// mail is a way to the server on which a batch's command can be held up: the
-// ledger is told that its answer was lost, and deliver sends it later.
+// mail is a connection that can delay a batch's command: the ledger gets the error
+// of a lost answer, and deliver sends the command later.
 type mail struct {
 	mu   sync.Mutex
-	hold int  // so many
-	run  bool // before it is held: the answer is lost, not the command
+	hold int  // number of commands to hold
+	run  bool // run them first, so that the answer is lost, not the command
 	late [][]any
 	sent int
 
-	each  func() // is called before each command
-	after func() // is called once, before the next command after one that was held
+	each  func() // called before each command
+	after func() // called once, before the next command after a held one
 }
 
 func (m *mail) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -80,9 +80,9 @@ func (m *mail) next(run bool) {
 	m.hold, m.run, m.sent = 1, run, 0
 }
 
-// TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and
-// decided; then the first copy arrives. It must not be charged, however often, and
-// whatever became of the second.
+// TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and decided;
+// then the first copy arrives, perhaps several times. It must not be charged,
+// whatever the answer to the second copy was.
 func TestFirstCopyComesLate(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -103,7 +103,7 @@ func TestFirstCopyComesLate(t *testing.T) {
 			t.Fatalf("%d units after %d calls of 2 and one of 1", sum, i+1)
 		}
 	}
-	way.next(false) // one that is refused when it is sent again
+	way.next(false) // its second copy is refused
 	if _, err := spend(t, l, "m", 90, few); !errors.Is(err, quota.ErrRefused) {
 		t.Fatalf("%v; want a refusal", err)
 	}
@@ -117,9 +117,9 @@ func TestFirstCopyComesLate(t *testing.T) {
 	}
 }
 
-// TestCopiesComeLate: of a batch that is sent several times the last is refused; when there is room
-// again the copies before it arrive. The caller was told that its call is refused,
-// and asks again.
+// TestCopiesComeLate: the last copy of a batch is refused; when the call fits again,
+// the earlier copies arrive. They must not be charged, since the caller was refused
+// and spends again.
 func TestCopiesComeLate(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -130,7 +130,7 @@ func TestCopiesComeLate(t *testing.T) {
 	for _, name := range []uint64{0, 7} { // the ledger's and the caller's
 		l := redisledger.New(given, &redisledger.Options{Prefix: fmt.Sprint("copies", name)})
 		few := charge("few", 100, quota.Sliding(24*time.Hour))
-		way.next(false) // so that from here on slots are looked at
+		way.next(false) // from here on slots are read
 		first := mustSpend(t, l, "m", 100, few)
 		for round := range uint64(3) {
 			batch := &quota.Batch{Account: account, Client: name, Seq: 10 + round, Requests: []quota.Request{{Method: "m", Units: 50, Charges: []*quota.Charge{few}}}}
@@ -149,7 +149,7 @@ func TestCopiesComeLate(t *testing.T) {
 			if sum := used(t, l, few); sum != 0 || len(way.late) != 1+int(round) {
 				t.Errorf("%d units after %d late copies of a call that was refused; want 0", sum, len(way.late))
 			}
-			for range 2 { // again, and again
+			for range 2 {
 				if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
 					t.Fatalf("%v, %v; want a grant", answers, err)
 				}
@@ -170,8 +170,8 @@ func TestCopiesComeLate(t *testing.T) {
 	}
 }
 
-// TestLostInALongLog: a process that was granted nothing before searches no further back than a copy
-// can be on its way.
+// TestLostInALongLog: a process without earlier grants searches only as far back as
+// a copy can be in flight.
 func TestLostInALongLog(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -219,8 +219,8 @@ func TestLostInALongLog(t *testing.T) {
 	}
 }
 
-// TestLostAmongMany loses the answers of batches, granted, refused and in part, while another
-// process writes more than one script searches.
+// TestLostAmongMany loses the answers of batches that are granted, refused or
+// partly granted, while another process writes more than one script searches.
 func TestLostAmongMany(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -291,8 +291,8 @@ func TestLostAmongMany(t *testing.T) {
 	}
 }
 
-// TestGuardPasses: after ten minutes without a lost answer or cooldown
-// decisions are as short as before.
+// TestGuardPasses: ten minutes after the last lost answer or cooldown, decisions
+// are as short as before.
 func TestGuardPasses(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

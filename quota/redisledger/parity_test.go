@@ -18,9 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestSameAsInMemory plays random games, with numbers as large as they may be,
-// on this ledger and on the one in memory: every answer is the same, by the
-// script in Lua and by package decide in Go.
+// TestSameAsInMemory plays random games, with numbers up to the limits, on this
+// ledger and on memledger. The Lua scripts and package decide give the same answers.
 func TestSameAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -31,13 +30,13 @@ func TestSameAsInMemory(t *testing.T) {
 		defer g.ledgers[1].Close()
 		g.begin()
 		rt.Repeat(map[string]func(*rapid.T){
-			"spend": g.spend, "resend": g.resend, "correct": g.correct, "cool": g.cool, "advance": g.advance, "keep": func(*rapid.T) { g.keep() }, "": g.compare,
+			"spend": g.spend, "resend": g.resend, "correct": g.correct, "cool": g.cool, "advance": g.advance, "floors": func(*rapid.T) { g.drawFloors() }, "": g.compare,
 		})
 	})
 }
 
-// TestClockWrongSameAsInMemory is the same with a clock that is wrong for a while, by less than
-// any of the windows has to spare, and logs that are restamped.
+// TestClockWrongSameAsInMemory plays with a clock that is wrong at times, by less
+// than the slack of any window, and with logs that are restamped.
 func TestClockWrongSameAsInMemory(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -46,7 +45,7 @@ func TestClockWrongSameAsInMemory(t *testing.T) {
 	clockWrong(t, 170*time.Minute, quota.Sliding(24*time.Hour), quota.Sliding(30*time.Hour), quota.Daily(pacific), quota.Counter(13*time.Hour))
 }
 
-// TestCountersSameAsInMemory is so with estimates alone, of logs that keep no entries.
+// TestCountersSameAsInMemory plays with estimates only, in logs without entries.
 func TestCountersSameAsInMemory(t *testing.T) {
 	clockWrong(t, 20*time.Hour, quota.Counter(time.Second), quota.Counter(7*time.Minute), quota.Counter(9*time.Hour))
 }
@@ -67,9 +66,9 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 	})
 }
 
-// TestPlainSameAsInMemory is sliding budgets over all calls, decided by the shortest
-// way through the script: small limits, met exactly, by runs of calls that are the same, while
-// the windows move over the log.
+// TestPlainSameAsInMemory plays with sliding budgets over all calls, which take the
+// shortest path through the script: runs of identical calls meet small limits
+// exactly while the windows move over the log.
 func TestPlainSameAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -99,8 +98,8 @@ func TestPlainSameAsInMemory(t *testing.T) {
 	})
 }
 
-// TestFloorsSameAsInMemory is one sliding budget of which eight regions keep some, and hundreds of calls, so
-// that the search for the instant at which one more fits has a long way.
+// TestFloorsSameAsInMemory plays with one sliding budget with floors for eight
+// regions, and hundreds of calls, so that the search for the retry time is long.
 func TestFloorsSameAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -116,7 +115,7 @@ func TestFloorsSameAsInMemory(t *testing.T) {
 		}
 		limit := quota.Units(1600 + random.IntN(1600))
 		all := quota.NewCoverage(quota.Coverage{})
-		for i := range 9 { // the last is of all others
+		for i := range 9 { // the last is for all other regions
 			c := &quota.Charge{Budget: "b", Limit: limit, Window: quota.Sliding(time.Minute), Coverage: all}
 			c.Floors = append(slices.Clone(floors[:i]), floors[min(i+1, 8):]...)
 			g.charges = append(g.charges, c)
@@ -136,8 +135,8 @@ func TestFloorsSameAsInMemory(t *testing.T) {
 	})
 }
 
-// TestProduct holds the long division in Lua against big integers, above all
-// where the product is a whole multiple or just beside one.
+// TestProduct compares the long division in Lua with big integers, mostly with
+// products that are exact multiples or off by one.
 func TestProduct(t *testing.T) {
 	client := raw(t, redistest.Start(t))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -147,7 +146,7 @@ func TestProduct(t *testing.T) {
 		if i%2 == 1 {
 			b = random.Int64N(c) + 1
 		}
-		c -= int64(i % 3 * (i % 2)) // beside a multiple
+		c -= int64(i % 3 * (i % 2)) // off by one or two
 		c = max(c, b)
 		product := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
 		if i%5 == 0 { // one less than a multiple of c

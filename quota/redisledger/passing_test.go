@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestPassingFaults: a server that refuses for a while is down, within about a
-// second and never in doubt, and is used again when it is back. What passes
-// within the second is waited for.
+// TestPassingFaults: a server that refuses commands for a while is down after about
+// a second, never in doubt, and is used again when it is back. A fault shorter than
+// a second is waited for.
 func TestPassingFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--busy-reply-threshold", "200", "--loading-process-events-interval-bytes", "1024")
@@ -108,8 +108,8 @@ func mustBeDown(t *testing.T, l quota.Ledger, text string) {
 	}
 }
 
-// scriptLoops is another client's endless script, which is killed after a spend
-// gave up, and then while one waits.
+// scriptLoops runs another client's endless script. It is killed once after a spend
+// has failed, and once while a spend waits.
 func scriptLoops(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	client := server.Client(t)
 	for _, waits := range []bool{false, true} {
@@ -133,7 +133,8 @@ func scriptLoops(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	}
 }
 
-// serverRestarts is a restart with what was recorded, within the second and beyond it.
+// serverRestarts restarts the server with its data, in less than a second and in
+// more.
 func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	server.Do(t, "save")
 	server.Stop()
@@ -142,7 +143,7 @@ func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
 		defer close(back)
 		server.Restart(t)
 	})
-	redistest.Await(t, "a grant", func() bool { // at the first try, where the machine is not busy
+	redistest.Await(t, "a grant", func() bool { // at the first try, unless the machine is busy
 		_, err := spend(t, l, "m", 1, day)
 		if err != nil && !errors.Is(err, quota.ErrLedgerDown) {
 			t.Errorf("%v; want a grant, or ErrLedgerDown", err)
@@ -156,8 +157,8 @@ func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	mustSpend(t, l, "m", 1, day)
 }
 
-// TestAnotherTopology: a URL that calls the servers what they are not is
-// configuration, and the error names the right scheme.
+// TestAnotherTopology: a URL with the wrong scheme for the servers is a
+// configuration error that names the right one.
 func TestAnotherTopology(t *testing.T) {
 	t.Parallel()
 	alone, one, two := redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes"), redistest.Start(t, "--cluster-enabled", "yes")
@@ -179,8 +180,8 @@ func TestAnotherTopology(t *testing.T) {
 	}
 }
 
-// TestLeastRights: a user with what docs/redis.md names, and nothing else, can
-// spend and do all else, alone, in a cluster and by sentinels.
+// TestLeastRights: a user with only the rights that docs/redis.md names can call
+// every method, on one server, in a cluster and with sentinels.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	rights := redisledger.LeastRights(t)
@@ -224,7 +225,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// everything uses all that a ledger can do.
+// everything calls every method of a ledger.
 func everything(t *testing.T, l *redisledger.Ledger) {
 	t.Helper()
 	ctx := t.Context()
@@ -239,7 +240,7 @@ func everything(t *testing.T, l *redisledger.Ledger) {
 		}
 	}
 	counted := quota.Batch{Account: "counted", Requests: []quota.Request{{Method: "m", Units: 1}}}
-	for range 2 { // the second ceases to keep entries
+	for range 2 { // the second time the log stops keeping entries
 		if _, err := l.Spend(ctx, &counted); err != nil {
 			t.Error(err)
 		}

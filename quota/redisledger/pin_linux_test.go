@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin gives the server one core and this process another, where there are two,
-// so that they do not take each other's time.
+// pin gives the server one core and this process another, if there are two, so
+// that they do not compete for one.
 func pin(tb testing.TB, server int) {
 	if runtime.NumCPU() < 2 {
 		return

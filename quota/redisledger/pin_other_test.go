@@ -4,5 +4,5 @@ package redisledger_test
 
 import "testing"
 
-// pin leaves the choice of cores to the system.
+// pin does nothing: the system chooses the cores.
 func pin(testing.TB, int) {}

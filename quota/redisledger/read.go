@@ -39,7 +39,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		case code == answered && !reply.bad:
 			standings := readStandings(reply, account, len(charges))
 			if reply.bad {
-				return nil, l.failed(errGarbled, down, false)
+				return nil, l.failed(errMalformed, down, false)
 			}
 			return standings, nil
 		case code == otherDay:
@@ -48,7 +48,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 			a.forget(args[0].(string))
 		}
 	}
-	return nil, l.failed(errForgets, down, false)
+	return nil, l.failed(errUnstable, down, false)
 }
 
 // ended returns the cause of the caller's context if it is done, else err.
@@ -139,7 +139,7 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 		r, ok := readRecord(reply.text())
 		label := parseLabel(reply.text())
 		if reply.bad || !ok {
-			return nil, l.failed(errGarbled, config, false)
+			return nil, l.failed(errMalformed, config, false)
 		}
 		page = append(page, quota.Entry{At: instant(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls})
 	}
@@ -227,11 +227,11 @@ func (l *Ledger) inform(op *scriptRunner, account string, encode func(*accountCa
 		}
 		switch code := reply.number(); {
 		case reply.bad || code > otherHead:
-			return nil, l.failed(errGarbled, config, op.doubt)
+			return nil, l.failed(errMalformed, config, op.doubt)
 		case code == answered:
 			return reply, nil
 		}
 		a.forget(head)
 	}
-	return nil, l.failed(errForgets, down, op.doubt)
+	return nil, l.failed(errUnstable, down, op.doubt)
 }

@@ -63,7 +63,7 @@ func (l *Ledger) restamp(ctx context.Context, name, key string) (changed, more i
 	}
 	changed, more = int(reply.number()), int(reply.number())
 	if reply.bad {
-		return 0, 0, l.failed(errGarbled, config, op.doubt)
+		return 0, 0, l.failed(errMalformed, config, op.doubt)
 	}
 	return changed, more, nil
 }

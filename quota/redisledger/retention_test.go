@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestLongWindowKeepsWhatALongProcessAsks: a process that learned of a coverage once
-// tells the store now and then that it still asks, so that another one's comings and goings
-// do not end it; and when it asks no more, the log shrinks.
+// TestLongWindowKeepsWhatALongProcessAsks: a process reports its demands again and
+// again, so that other processes that start and end do not shorten the log. When it
+// ends, the log shrinks.
 func TestLongWindowKeepsWhatALongProcessAsks(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -50,8 +50,8 @@ func TestLongWindowKeepsWhatALongProcessAsks(t *testing.T) {
 	}
 }
 
-// TestHistoryKeepsEntriesOfACounter: who wants to list the calls gets them, whatever the windows, and
-// when nobody does any more the log keeps none.
+// TestHistoryKeepsEntriesOfACounter: a history keeps entries whatever the windows,
+// and when no process asks for it any longer the log keeps none.
 func TestHistoryKeepsEntriesOfACounter(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -82,8 +82,8 @@ func TestHistoryKeepsEntriesOfACounter(t *testing.T) {
 	}
 }
 
-// setBack makes the records of a log and of its lists older by so much, the counters too, and
-// has each key of the account live for a minute.
+// setBack makes the records of a log, its lists and its counters older, and sets
+// the account's keys to expire in a minute.
 func setBack(t *testing.T, client *redis.Client, l *redisledger.Ledger, by time.Duration) {
 	t.Helper()
 	log := redisledger.LogKey(l, account)
@@ -114,8 +114,8 @@ func setBack(t *testing.T, client *redis.Client, l *redisledger.Ledger, by time.
 	}
 }
 
-// TestKeysOutliveTheirWindows: each key is given its life anew while calls are made, on every way through the script,
-// and lives for two horizons at least when the calls end.
+// TestKeysOutliveTheirWindows: every path through the script renews the expiry of
+// each key, which lives for at least two horizons after the last call.
 func TestKeysOutliveTheirWindows(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -220,7 +220,7 @@ func TestLongerCooldownLivesLonger(t *testing.T) {
 	}
 }
 
-// TestCooldownGoesByTheServersClock: the host's may be wrong.
+// TestCooldownGoesByTheServersClock: the host's clock may be wrong.
 func TestCooldownGoesByTheServersClock(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), nil)

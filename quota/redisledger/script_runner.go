@@ -49,7 +49,7 @@ func (o *scriptRunner) run(s *script, keys []string, args []any) (*reply, error)
 // after decides what follows a failed try. It returns nil, after a pause, when the
 // script can be retried. It reports whether an answer was lost.
 func (o *scriptRunner) after(s *script, err error) (lost bool, _ error) {
-	found := judge(err)
+	found := classify(err)
 	lost = found == unknown
 	if lost {
 		o.lost++

@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestCoverageFilledFromSevenHundredEntries: a budget that comes late counts what is logged, page
-// by page.
+// TestCoverageFilledFromSevenHundredEntries: a new budget counts the calls already
+// in the log, page by page.
 func TestCoverageFilledFromSevenHundredEntries(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -54,16 +54,17 @@ func TestCoverageFilledFromSevenHundredEntries(t *testing.T) {
 				}
 			}
 		}
-		check(0) // by looking
+		check(0) // by reading the log
 		r := quota.Request{Method: "search", Units: 2, Charges: late}
 		if answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{r}}); err != nil || answers[0].Err != nil {
 			t.Fatal(answers, err)
 		}
-		check(2) // by lists that are kept
+		check(2) // by lists
 	}
 }
 
-// TestBatchOfFifteenHundred is more than one command of a script writes at once, of every kind of window.
+// TestBatchOfFifteenHundred is more than one command of a script writes, with every
+// kind of window.
 func TestBatchOfFifteenHundred(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -92,8 +93,8 @@ func TestBatchOfFifteenHundred(t *testing.T) {
 	}
 }
 
-// TestNotesBehindASettledCall: a settle rewrites the totals behind it, and of notes and
-// corrections no more than that.
+// TestNotesBehindASettledCall: a settle rewrites only the totals of the notes and
+// corrections behind it.
 func TestNotesBehindASettledCall(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), noonUTC)
@@ -131,7 +132,8 @@ func TestNotesBehindASettledCall(t *testing.T) {
 	}
 }
 
-// TestAwkwardNamesStayApart: what is escaped in a name is no other name, and is listed as it is.
+// TestAwkwardNamesStayApart: names that need escaping are distinct from their
+// escaped forms, and are listed unchanged.
 func TestAwkwardNamesStayApart(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), nil)
@@ -176,8 +178,8 @@ func TestAwkwardNamesStayApart(t *testing.T) {
 	}
 }
 
-// TestRestampOfManyEntriesGoesByPages: while a long log is restamped others spend, and nothing is counted
-// twice or lost.
+// TestRestampOfManyEntriesGoesByPages: other processes spend while a long log is
+// restamped, and no call is lost or counted twice.
 func TestRestampOfManyEntriesGoesByPages(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -226,7 +228,8 @@ func TestRestampOfManyEntriesGoesByPages(t *testing.T) {
 	}
 }
 
-// TestLostAnswerIsFoundAfterARestamp: a restamp between the copies of a batch sets back what is searched for.
+// TestLostAnswerIsFoundAfterARestamp: a restamp between the copies of a batch moves
+// the entries that are searched for.
 func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -251,7 +254,8 @@ func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 	}
 }
 
-// TestUnreachableIsDownNotInDoubt: where nothing was sent nothing is in doubt, whatever the error.
+// TestUnreachableIsDownNotInDoubt: a call that was not sent is never in doubt,
+// whatever the error.
 func TestUnreachableIsDownNotInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"redis://nowhere.invalid", "redis://127.0.0.1:1", "unix:///nowhere/at/all.sock",
@@ -281,7 +285,8 @@ func TestUnreachableIsDownNotInDoubt(t *testing.T) {
 	}
 }
 
-// TestGarbledAnswersAreErrors: what no script of ours says is an error of each method, and never a grant.
+// TestGarbledAnswersAreErrors: every method returns an error for a malformed
+// answer, never a grant.
 func TestGarbledAnswersAreErrors(t *testing.T) {
 	server := redistest.Start(t)
 	hook := &garbler{}
@@ -296,7 +301,7 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 	for _, value := range []any{nil, int64(0), int64(9), "", "\x00", "\x07", strings.Repeat("\x00", 12), strings.Repeat("\xff", 60), "\x00" + strings.Repeat("\x01", 40),
 		[]any{}, []any{int64(9)}, []any{"x"}, []any{int64(0), "x"}, []any{int64(0), int64(1), "x"}} {
 		hook.value = nil
-		mustSpend(t, l, "m", 1, charges...) // learns, if what was garbled before made it forget
+		mustSpend(t, l, "m", 1, charges...) // fills the cache, if a malformed answer emptied it
 		hook.value = func(any) any { return value }
 		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1, Charges: charges}}})
 		if !errors.Is(err, quota.ErrInDoubt) {
@@ -322,7 +327,7 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 			t.Errorf("entries, %#v: no error", value)
 		}
 	}
-	// One that is cut, or longer, anywhere.
+	// Answers that are cut or extended at each position.
 	for cut := range 40 {
 		hook.value = func(value any) any {
 			text, ok := value.(string)
@@ -349,7 +354,7 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 	mustSpend(t, l, "m", 1, charges...)
 }
 
-// garbler changes what scripts answer.
+// garbler changes the answers of scripts.
 type garbler struct{ value func(any) any }
 
 func (h *garbler) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -368,7 +373,7 @@ func (h *garbler) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestStandingsSayWhatFailed: an error says no numbers.
+// TestStandingsSayWhatFailed: an error comes without numbers.
 func TestStandingsSayWhatFailed(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
-// TestSentinels runs on a master with two replicas and three sentinels, in the
-// order it is written in.
+// TestSentinels runs on a master with two replicas and three sentinels. Its
+// subtests depend on their order.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinels(t)
@@ -28,13 +28,13 @@ func TestSentinels(t *testing.T) {
 	t.Run("the master is demoted while spending", func(t *testing.T) { masterDemoted(t, group, url) })
 	t.Run("the same with min-replicas-to-write", func(t *testing.T) {
 		group.Present(t).Do(t, "config", "set", "min-replicas-to-write", "1")
-		// How many are lost is Redis' doing, and differs from run to run: docs/redis.md.
+		// The number of lost calls depends on Redis and differs between runs; see docs/redis.md.
 		t.Logf("%s", masterDemoted(t, group, url))
 	})
 	t.Run("the sentinels go while spending", func(t *testing.T) { sentinelsGo(t, group, url) })
 }
 
-// TestSoakSentinels is the same at length.
+// TestSoakSentinels runs TestSentinels for minutes.
 func TestSoakSentinels(t *testing.T) {
 	soak(t)
 	for range 8 {
@@ -45,7 +45,7 @@ func TestSoakSentinels(t *testing.T) {
 	}
 }
 
-// failover waits until the sentinels have another master.
+// failover waits until the sentinels name another master.
 func failover(t *testing.T, group *redistest.Sentinels, old *redistest.Server) {
 	t.Helper()
 	redistest.Await(t, "a failover", func() bool {
@@ -54,9 +54,9 @@ func failover(t *testing.T, group *redistest.Sentinels, old *redistest.Server) {
 	})
 }
 
-// masterDemoted is a failover by hand: the old master lives on and takes spends
-// until the sentinels tell the clients, which are lost; then it is told to follow.
-func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) verdict {
+// masterDemoted is a failover by hand. The old master accepts spends until the
+// sentinels inform the clients; these spends are lost. Then it becomes a replica.
+func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) tally {
 	crowd := startCrowd(t, url, fmt.Sprintf("demoted%d", prefixes.Add(1)), 4)
 	before := 0
 	awaitSpends(t, crowd, &before)
@@ -69,7 +69,7 @@ func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) verdict
 	old.Do(t, "replicaof", now.Host(), now.Port()) // what the sentinels do after some ten seconds
 	redistest.Await(t, "the old master to follow", func() bool { return strings.Contains(old.Info(t), "master_link_status:up") })
 	awaitSpends(t, crowd, &before)
-	v := crowd.judge(t, crowd.spenders[0].ledger)
+	v := crowd.finish(t, crowd.spenders[0].ledger)
 	if v.doubts > 0 {
 		t.Errorf("%s; want none in doubt: no answer was lost", v)
 	}
@@ -77,7 +77,8 @@ func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) verdict
 	return v
 }
 
-// masterDies kills the master, with a sentinel hung that clients may be connected to.
+// masterDies kills the master while a sentinel that clients may be connected to
+// hangs.
 func masterDies(t *testing.T, group *redistest.Sentinels, url string) {
 	crowd := startCrowd(t, url, "dies", 4)
 	before := 0
@@ -89,21 +90,21 @@ func masterDies(t *testing.T, group *redistest.Sentinels, url string) {
 	old.Stop()
 	failover(t, group, old)
 	awaitSpends(t, crowd, &before)
-	if v := crowd.judge(t, crowd.spenders[0].ledger); v.down == 0 {
+	if v := crowd.finish(t, crowd.spenders[0].ledger); v.down == 0 {
 		t.Errorf("%s; the master's death went by unseen", v)
 	}
 	exactly(t, crowd.ledgers()...)
 }
 
-// sentinelsGo stops the sentinels: the master that was known is kept to, by
-// connections that are made afterwards too.
+// sentinelsGo stops the sentinels. Old and new connections keep using the last
+// known master.
 func sentinelsGo(t *testing.T, group *redistest.Sentinels, url string) {
 	master := group.Present(t)
 	crowd := startCrowd(t, url, "alone", 3)
 	before := 0
 	awaitSpends(t, crowd, &before)
 	for i, sentinel := range group.Sentinels {
-		if i == 1 { // one only hangs
+		if i == 1 { // the second one hangs
 			sentinel.Hang(t)
 			t.Cleanup(func() { sentinel.GoOn(t) })
 			continue
@@ -114,7 +115,7 @@ func sentinelsGo(t *testing.T, group *redistest.Sentinels, url string) {
 	awaitSpends(t, crowd, &before)
 	master.Do(t, "client", "kill", "type", "normal", "skipme", "yes")
 	awaitSpends(t, crowd, &before)
-	if v := crowd.judge(t, crowd.spenders[0].ledger); v.lost > 0 {
+	if v := crowd.finish(t, crowd.spenders[0].ledger); v.lost > 0 {
 		t.Errorf("%s; want none lost", v)
 	}
 	began := time.Now()

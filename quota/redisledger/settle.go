@@ -53,7 +53,7 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 		}
 		switch code := reply.number(); {
 		case reply.bad || code > logFull:
-			return l.failed(errGarbled, unknown, true)
+			return l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return nil
 		case code == tooLate:
@@ -62,7 +62,7 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 			return errFull
 		}
 	}
-	return l.failed(errForgets, down, op.doubt)
+	return l.failed(errUnstable, down, op.doubt)
 }
 
 // send sends the correction until it is answered. The reply is nil if there is

@@ -6,28 +6,29 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// shape is what the account cache knows of a request, whatever its units.
+// shape is the part of a request's encoding that does not depend on its units.
 type shape struct {
 	*labelled
 	feeds   []int
 	charges []*quota.Charge
-	demands [][]demand // of each charge: its own, and then those of its floors
-	items   [][]int    // that answer them
-	round   int        // of the scope, when it was last marked as asked
+	demands [][]demand // of each charge: that of its own coverage, then those of its floors
+	items   [][]int    // the indexes of the items that serve them
+	round   int        // the scope's round when the demands were last marked
 }
 
-// shapeKey is the key of a shape in its scope. First is the address of the first element of the
-// caller's list of charges, which stays valid while the shape is cached.
+// shapeKey is the key of a shape in its scope. First is the address of the first
+// element of the caller's list of charges, which stays valid while the shape is
+// cached.
 type shapeKey struct {
 	label
 	first **quota.Charge
 	n     int
 }
 
-// maxShapes is how many shapes a scope caches.
+// maxShapes is the most shapes that a scope caches.
 const maxShapes = 4096
 
-// shape returns the shape of a request, or nil if something about it must be learned first.
+// shape returns the shape of a request, or nil if the cache lacks a part of it.
 func (a *accountCache) shape(scope int, r *quota.Request) *shape {
 	of := &a.scopes[scope]
 	key := shapeKey{label: label{r.Method, r.Caller}, n: len(r.Charges)}

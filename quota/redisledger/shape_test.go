@@ -41,7 +41,8 @@ func TestBytesAnEntry(t *testing.T) {
 	}
 }
 
-// TestKeysExpire: every key has a life of two horizons or more, and with an injected clock none.
+// TestKeysExpire: every key expires after two horizons or more; with an injected
+// clock no key expires.
 func TestKeysExpire(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -60,7 +61,7 @@ func TestKeysExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys := do(t, client, "keys", "*").([]any)
-		if len(keys) != 10 { // meta, cooldowns, and of two logs the log, the batch, a list and a counter
+		if len(keys) != 10 { // meta, cooldowns, and for each of two logs the log, the batch, a list and a counter
 			t.Errorf("%d keys: %v", len(keys), keys)
 		}
 		for _, key := range keys {
@@ -81,8 +82,8 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// TestOldRecordsGo: the log, a list that is asked for and one that is only fed
-// all drop what no window can see any more.
+// TestOldRecordsGo: the log, a list in use and a list that is only written all drop
+// records older than every window.
 func TestOldRecordsGo(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -111,8 +112,8 @@ func TestOldRecordsGo(t *testing.T) {
 	}
 }
 
-// TestManyLabelsAndCoverages: labels beyond 65,000 share one, and coverages
-// beyond 128 push the oldest out; every sum stays right.
+// TestManyLabelsAndCoverages: labels beyond 65,000 share one, and coverages beyond
+// 128 replace the oldest; every sum stays right.
 func TestManyLabelsAndCoverages(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -133,7 +134,8 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 	}
 }
 
-// TestLongestWindowStays: however many coverages come, the log keeps what the longest window sees.
+// TestLongestWindowStays: the log keeps the entries of the longest window, however
+// many coverages follow.
 func TestLongestWindowStays(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -156,7 +158,8 @@ func TestLongestWindowStays(t *testing.T) {
 	}
 }
 
-// TestTooMuchAtOnce: what one batch cannot say is a bad call, and nothing of it is written.
+// TestTooMuchAtOnce: a batch that cannot be encoded is a bad call, and no part of
+// it is written.
 func TestTooMuchAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	many := func(coverages int) (all []*quota.Charge) {
@@ -183,8 +186,8 @@ func TestTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// TestStaleBatch: a batch that was held up on the way and arrives after a
-// later one of its client must not be charged.
+// TestStaleBatch: a delayed batch that arrives after a later one of its client must
+// not be charged.
 func TestStaleBatch(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), nil)
@@ -207,7 +210,7 @@ func TestStaleBatch(t *testing.T) {
 	}
 }
 
-// TestHostClockIsWrong: days are those of the server's clock, whatever the host's says.
+// TestHostClockIsWrong: days follow the server's clock, not the host's.
 func TestHostClockIsWrong(t *testing.T) {
 	server := redistest.Start(t)
 	daily := charge("day", 10, quota.Daily(time.UTC))

@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
-// hole returns an address whose connections are never made nor refused, as
-// those to a host that is gone: its queue is full, so Linux drops what comes.
+// hole returns an address that neither accepts nor refuses connections, like a host
+// that is gone: its queue is full, so Linux drops the packets.
 func hole(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -41,7 +41,7 @@ func hole(t *testing.T) string {
 	return ""
 }
 
-// silent returns an address that takes connections and says nothing.
+// silent returns an address that accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,8 +52,8 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestHostsThatAreGone: whatever the topology, a spend ends within about a second,
-// and is not in doubt since nothing was sent. One host that answers is enough.
+// TestHostsThatAreGone: in every topology, a spend ends within about a second and is
+// not in doubt, since nothing was sent. One host that answers is enough.
 func TestHostsThatAreGone(t *testing.T) {
 	node := redistest.Start(t, "--cluster-enabled", "yes")
 	node.AddSlots(t, 0, redistest.Slots)

@@ -97,7 +97,7 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return nil, err
 	}
 	if !p.read(reply, answers) {
-		return nil, l.failed(errGarbled, unknown, true)
+		return nil, l.failed(errMalformed, unknown, true)
 	}
 	if batch.Key == "" {
 		p.accountCache.noteNewest(answers)
@@ -143,7 +143,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		}
 		switch {
 		case answer.bad || code > dropped:
-			return nil, l.failed(errGarbled, unknown, true)
+			return nil, l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return answer, nil
 		case code == stale:
@@ -160,7 +160,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			told = p.now
 		}
 	}
-	return nil, l.failed(errForgets, down, op.doubt)
+	return nil, l.failed(errUnstable, down, op.doubt)
 }
 
 // packCharge packs a charge as read_charges in windows.lua reads it. sources are

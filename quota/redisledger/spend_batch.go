@@ -6,19 +6,19 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// spendBatch is a batch on its way to spend.lua: what is known of it, and its keys and arguments.
+// spendBatch is a batch for spend.lua, with its keys and arguments.
 type spendBatch struct {
 	names
 	*accountCache
 	batch  *quota.Batch
 	scope  int   // of its log
-	places []int // of the requests to send
+	places []int // indexes of the requests to send
 	mode   mode
 	try    int64 // how often its answer was lost
 
-	time string // injected
-	now  int64  // a guess at the store's, then the store's, µs
-	at   int64  // this process' clock, µs
+	time string // of the injected clock; "" if there is none
+	now  int64  // an estimate of the server's time, then that time, µs
+	at   int64  // this host's time, µs
 
 	groups  []group
 	keeps   bool // the log keeps entries
@@ -26,11 +26,11 @@ type spendBatch struct {
 	keys    []string
 	args    []any
 	charges []*quota.Charge
-	numbers map[*quota.Charge]int // from 1 on, of charges; nil while there are few
+	numbers map[*quota.Charge]int // of the charges, from 1; nil while there are few
 }
 
-// encode makes the keys and arguments. If the account cache lacks something, it
-// returns what must be learned first instead.
+// encode sets the keys and arguments. If the account cache lacks a part of them,
+// it returns what must be learned first.
 func (p *spendBatch) encode() *wants {
 	a := p.accountCache
 	a.mu.Lock()
@@ -88,7 +88,8 @@ func (p *spendBatch) encode() *wants {
 	return nil
 }
 
-// packHead appends the fixed fields that a batch begins with, as spend.lua reads them.
+// packHead appends the fixed fields at the start of a batch, as spend.lua reads
+// them.
 func (p *spendBatch) packHead(b []byte, sources int) []byte {
 	b = append(b, p.head...)
 	b = append(b, byte(p.mode), flagOf(p.keeps), flagOf(p.scope == ownLog))
@@ -112,10 +113,11 @@ func flagOf(is bool) byte {
 	return 0
 }
 
-// guarded reports whether the account may have cooldowns, or slots of batches that were retried.
+// guarded reports whether the account may have cooldowns, or slots of retried
+// batches.
 func (p *spendBatch) guarded() bool { return p.head[headBytes-1] != 0 }
 
-// lost turns the batch into a retry, the try-th, because its answer was lost.
+// lost makes the batch a retry after its answer was lost for the try-th time.
 func (p *spendBatch) lost(try int64) {
 	p.try = try
 	switch p.mode {
@@ -146,7 +148,7 @@ func (p *spendBatch) setArgs(b []byte, s *sources) {
 type group struct {
 	*shape
 	request *quota.Request // the first
-	place   int            // of that in the batch
+	place   int            // its index in the batch
 	times   int
 }
 
@@ -182,7 +184,8 @@ func (p *spendBatch) packGroup(b []byte, g *group, s *sources) []byte {
 	return b
 }
 
-// numberOf returns the number of a charge in this batch, from 1, and whether it already had one.
+// numberOf returns the number of a charge in this batch, from 1, and whether the
+// charge already had one.
 func (p *spendBatch) numberOf(c *quota.Charge) (int, bool) {
 	if p.numbers == nil {
 		if i := slices.Index(p.charges, c); i >= 0 {
@@ -193,7 +196,7 @@ func (p *spendBatch) numberOf(c *quota.Charge) (int, bool) {
 	}
 	p.charges = append(p.charges, c)
 	n := len(p.charges)
-	if n == 32 { // from here on a map finds them sooner
+	if n == 32 { // a map is faster from here on
 		p.numbers = map[*quota.Charge]int{}
 		for i, c := range p.charges {
 			p.numbers[c] = i + 1

@@ -9,12 +9,12 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// sumsPage is how many records one LRANGE reads, in some 50 microseconds of the
-// server's time: a sixth of what a script takes to hand them on.
+// sumsPage is the number of records that one LRANGE reads. That takes some 50 µs
+// of the server's time, a sixth of what a script would take to return them.
 const sumsPage = 1000
 
-// Sums implements quota.Ledger. It reads the records themselves and adds them
-// up here, so that a long log takes little of the server's time.
+// Sums implements quota.Ledger. It reads the records and adds them up in this
+// process, so that a long log takes little of the server's time.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		s := &sumReader{ledger: l, ctx: ctx, query: query, names: l.names(query.Account, query.Key), groups: map[sumKey]*quota.Sum{}}
@@ -34,18 +34,18 @@ type sumReader struct {
 	query  quota.Query
 	names  names
 
-	from, until int64 // stamps of what is not read yet
-	place       int64 // in the list, of the first record that is
-	labelled    int64 // the labels of records from this stamp on are known
+	from, until int64 // the range of stamps not yet read
+	place       int64 // the index in the list of the first record not yet read
+	labelled    int64 // records from this stamp on have known labels
 
 	groups map[sumKey]*quota.Sum
-	key    sumKey // of the last record, which often is the next one's
-	sum    *quota.Sum
+	key    sumKey     // of the last record, often that of the next one too
+	sum    *quota.Sum // of that key
 }
 
-// sumKey is what the records of one sum have in common.
+// sumKey is what the records of one sum share.
 type sumKey struct {
-	label  int64 // 0 when it is not known
+	label  int64 // 0 if unknown
 	kind   quota.EntryKind
 	client uint64
 }
@@ -70,7 +70,8 @@ func (s *sumReader) sums() (*decide.Sums, error) {
 	return s.named()
 }
 
-// locate finds the place of what is to be read next, and reports false when there is nothing.
+// locate finds the place of the first record not yet read. It reports false if
+// there is none.
 func (s *sumReader) locate() (bool, error) {
 	reply, err := s.ledger.readLog(s.ctx, s.query, decide.Page{From: s.from, Until: s.until}, readPlace)
 	if err != nil || !reply.more() {
@@ -78,13 +79,13 @@ func (s *sumReader) locate() (bool, error) {
 	}
 	s.place, s.from, s.labelled = reply.number(), reply.number(), reply.number()
 	if reply.bad {
-		return false, s.ledger.failed(errGarbled, config, false)
+		return false, s.ledger.failed(errMalformed, config, false)
 	}
 	return true, nil
 }
 
-// page adds up the next records. It begins at the one before them: if that is
-// not stamped before them, the list was trimmed since, and their place is another.
+// page adds up the next records. It reads from one record earlier: if that one is
+// in the range too, the list was trimmed since, and the place must be found again.
 func (s *sumReader) page() (more, placed bool, err error) {
 	first := max(s.place-1, 0)
 	reply, err := s.command("lrange", s.names.log, first, first+sumsPage-1)
@@ -100,7 +101,7 @@ func (s *sumReader) page() (more, placed bool, err error) {
 		r, ok := readRecord(reply.text())
 		switch {
 		case reply.bad || !ok:
-			return false, false, s.ledger.failed(errGarbled, config, false)
+			return false, false, s.ledger.failed(errMalformed, config, false)
 		case i == 0 && first > 0 && r.stamp >= s.from:
 			return true, false, nil
 		case r.stamp >= s.until:
@@ -134,7 +135,7 @@ func (s *sumReader) add(r *record) {
 	s.sum.Last = instant(r.stamp)
 }
 
-// named returns the sums with the words of their labels.
+// named returns the sums with the method and caller of their labels.
 func (s *sumReader) named() (*decide.Sums, error) {
 	labels, sums := map[int64]label{}, &decide.Sums{}
 	for in := range s.groups {
@@ -156,7 +157,7 @@ func (s *sumReader) named() (*decide.Sums, error) {
 	return sums, nil
 }
 
-// readLabels reads the words of labels that are known.
+// readLabels reads the methods and callers of labels.
 func (s *sumReader) readLabels(labels map[int64]label) error {
 	var numbers []int64
 	line := []any{"hmget", s.names.meta}
@@ -178,7 +179,7 @@ func (s *sumReader) readLabels(labels map[int64]label) error {
 	return nil
 }
 
-// command runs a command that writes nothing. It is sent again as scripts are.
+// command runs a command that does not write. It retries like a script.
 func (s *sumReader) command(line ...any) (*reply, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)

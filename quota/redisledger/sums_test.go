@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// regional fills a log as a job does that fetches for 24 regions: n entries of 96
-// labels and of a client for each forty.
+// regional fills a log like a job that fetches for 24 regions: n entries with 96
+// labels and a client for every 40 entries.
 func regional(t testing.TB, l quota.Ledger, n int) {
 	t.Helper()
 	for i := 0; i < n; {
@@ -33,7 +33,7 @@ func regional(t testing.TB, l quota.Ledger, n int) {
 	}
 }
 
-// addedUp returns how many entries a query adds up, in how many sums.
+// addedUp returns the number of entries that a query adds up, and of its sums.
 func addedUp(t testing.TB, l quota.Ledger, query quota.Query) (entries int64, sums int) {
 	t.Helper()
 	for sum, err := range l.Sums(context.Background(), query) {
@@ -61,16 +61,16 @@ func lastTen(t testing.TB, l quota.Ledger) {
 	t.Fatalf("%d of the last ten entries are missing", left)
 }
 
-// TestALookReadsLittle: of a long log the last entries are read without reading
-// the log, and scripts that the server cannot interrupt do not add it up.
+// TestALookReadsLittle: the last entries of a long log are read without the rest,
+// and its sums are not computed in scripts, which the server cannot interrupt.
 func TestALookReadsLittle(t *testing.T) {
 	server := redistest.Start(t)
 	client, l := raw(t, server), fresh(t, server.URL(), nil)
 	sent := func() int64 { return stat(t, client, "stats", "total_net_output_bytes:") }
 	regional(t, l, 10_000)
-	lastTen(t, l) // the server knows the script now
+	lastTen(t, l) // loads the script
 	sent()
-	info := -sent() + sent() // what an answer to INFO is long
+	info := -sent() + sent() // the length of an answer to INFO
 	before := sent()
 	lastTen(t, l)
 	if bytes := sent() - before - info; bytes > 5000 {
@@ -85,7 +85,7 @@ func TestALookReadsLittle(t *testing.T) {
 	}
 }
 
-// stat returns the number behind a name in a section of INFO.
+// stat returns a number of a section of INFO.
 func stat(t testing.TB, c *redis.Client, section, name string) (n int64) {
 	t.Helper()
 	_, rest, _ := strings.Cut(do(t, c, "info", section).(string), name)
@@ -95,7 +95,7 @@ func stat(t testing.TB, c *redis.Client, section, name string) (n int64) {
 	return n
 }
 
-// TestTrimmedBetweenPagesOfSums: no entry is missed that is there all the time.
+// TestTrimmedBetweenPagesOfSums: no entry is missed that is never trimmed.
 func TestTrimmedBetweenPagesOfSums(t *testing.T) {
 	server := redistest.Start(t)
 	client, beside := raw(t, server), raw(t, server)
@@ -107,7 +107,7 @@ func TestTrimmedBetweenPagesOfSums(t *testing.T) {
 	}
 }
 
-// afterFirst is a hook that calls do after the first command of a name.
+// afterFirst is a hook that calls do after the first command with a given name.
 type afterFirst struct {
 	name string
 	do   func()
@@ -134,7 +134,7 @@ func (h afterFirst) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// BenchmarkLookAtAMillion is what status and log ask of a log of a million entries.
+// BenchmarkLookAtAMillion runs the queries of status and log on a million entries.
 func BenchmarkLookAtAMillion(tb *testing.B) {
 	b := newBench(tb)
 	l := b.ledgers(1)[0]

@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
-// TestTLSTopologies spends in a cluster of three nodes and by a sentinel, all of which are reached
-// by TLS alone and want a client's certificate, and talk TLS to each other. Where the others are
-// a client is told, and must take its certificates there.
+// TestTLSTopologies spends in a cluster of three nodes and with a sentinel. All
+// require TLS with a client certificate, also between each other. The client must
+// use its certificates for the nodes that it learns of too.
 func TestTLSTopologies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func TestTLSTopologies(t *testing.T) {
 	}
 }
 
-// tlsArgs makes a server answer TLS on a port too.
+// tlsArgs returns the arguments with which a server serves TLS on a port too.
 func tlsArgs(file func(string) string, port string, more ...string) []string {
 	return append([]string{"--tls-port", port, "--tls-ca-cert-file", file("ca.pem"), "--tls-cert-file", file("server.pem"),
 		"--tls-key-file", file("server.key")}, more...)

@@ -14,36 +14,37 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// soak leaves out a test that takes minutes, of what others do in seconds,
-// unless RATION_SOAK=1.
+// soak skips a test that takes minutes unless RATION_SOAK=1. A shorter test checks
+// the same in seconds.
 func soak(t *testing.T) {
 	if os.Getenv("RATION_SOAK") != "1" {
 		t.Skip("takes minutes; set RATION_SOAK=1")
 	}
 }
 
-// tolerated is how long a spend may take: the second it is given, and some for
-// a machine that is busy.
+// tolerated is the longest time for a spend: its second, and more for a busy
+// machine.
 const tolerated = 3 * time.Second
 
-// spender is a caller with a client of its own, so that none waits for another's batch.
+// spender is a caller with its own client, so that it does not wait for another's
+// batch.
 type spender struct {
 	ledger  *redisledger.Ledger
 	granted []quota.ID
-	doubts  int // at most so many more were charged
+	doubts  int // calls that may have been charged too
 	down    int
 	slowest time.Duration
-	strange error // of no kind that may be here
+	strange error // an unexpected one
 }
 
-// crowd are spenders on one log, each call of one unit.
+// crowd is spenders on one log. Each call is one unit.
 type crowd struct {
 	spenders []*spender
 	stop     context.CancelFunc
 	all      sync.WaitGroup
 }
 
-// start lets a crowd spend until it is stopped.
+// startCrowd starts a crowd, which spends until it is stopped.
 func startCrowd(t *testing.T, url, prefix string, spenders int) *crowd {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -96,19 +97,19 @@ func (s *spender) once() {
 
 var crowded = charge("crowded", quota.MaxLimit, quota.Sliding(24*time.Hour))
 
-// verdict is what the ledger holds of a crowd's calls, after it ended.
-type verdict struct {
+// tally is how many of a crowd's calls the ledger holds.
+type tally struct {
 	granted, held, lost, doubts, down int
 	slowest                           time.Duration
 }
 
-func (v verdict) String() string {
+func (v tally) String() string {
 	return fmt.Sprintf("%d granted, %d of them lost, %d held, %d in doubt, %d down, slowest %s", v.granted, v.lost, v.held, v.doubts, v.down, v.slowest)
 }
 
-// judge ends the crowd and compares the log with what it was told: no call is
-// there twice, none that nobody made, and the sum is that of the log.
-func (c *crowd) judge(t *testing.T, reader quota.Ledger) (v verdict) {
+// finish ends the crowd and compares the log with the answers: the log holds no
+// call twice and none that was not made, and the sum is right.
+func (c *crowd) finish(t *testing.T, reader quota.Ledger) (v tally) {
 	t.Helper()
 	c.end()
 	times := map[quota.ID]int{}
@@ -128,7 +129,7 @@ func (c *crowd) judge(t *testing.T, reader quota.Ledger) (v verdict) {
 			}
 		}
 		if s.strange != nil {
-			t.Errorf("an answer of no kind that may be here: %v", s.strange)
+			t.Errorf("unexpected error: %v", s.strange)
 		}
 	}
 	if extra := v.held - (v.granted - v.lost); extra < 0 || extra > v.doubts {
@@ -144,8 +145,8 @@ func (c *crowd) judge(t *testing.T, reader quota.Ledger) (v verdict) {
 	return v
 }
 
-// exactly spends calls until they are refused, and checks that all that the log
-// then holds is the limit: what many hosts and servers did before counts.
+// exactly spends until a call is refused, and checks that the log then holds
+// exactly the limit, with the calls of all hosts and servers before.
 func exactly(t *testing.T, ledgers ...quota.Ledger) {
 	t.Helper()
 	before := used(t, ledgers[0], crowded)

@@ -17,7 +17,7 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// recorder keeps the last script that was sent and its answer.
+// recorder records the last script sent, and its answer.
 type recorder struct {
 	args   []any
 	answer any
@@ -39,7 +39,8 @@ func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// fields splits packed bytes into hexadecimal fields of so many bytes each, and what is left.
+// fields splits packed bytes into hexadecimal fields of the given widths, and the
+// rest.
 func fields(packed string, widths ...int) string {
 	var all []string
 	for _, n := range widths {
@@ -52,8 +53,8 @@ func fields(packed string, widths ...int) string {
 	return strings.Join(all, " ")
 }
 
-// TestWire holds the wire form of a batch, of its answer and of the records that it leaves. A change
-// of the first two is free, since a process brings its own script; a change of records is not.
+// TestWire checks the encoding of a batch, its answer and its records. The first two
+// may change freely, since each process sends its own script; the records may not.
 func TestWire(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -100,7 +101,7 @@ func TestWire(t *testing.T) {
 	for range 3 {
 		add(&batch, "source", 1, 1, 7)
 	}
-	label := func() { // is drawn at random
+	label := func() { // random
 		have := hex.EncodeToString([]byte(batch[:2]))
 		if labels[have] == "" {
 			labels[have] = fmt.Sprintf("(%d)", len(labels)+1)

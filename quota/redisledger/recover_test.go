@@ -15,7 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestStoreForgets clears the script cache, the store, and single keys between calls.
+// TestStoreForgets clears the script cache, the database, and single keys between
+// calls.
 func TestStoreForgets(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -26,13 +27,13 @@ func TestStoreForgets(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		forget func()
-		all    quota.Units // what day then holds of 100 searched and 1 listed
+		all    quota.Units // what day then holds, of 100 for the search and 1 for the list
 		search quota.Units
 		method string // of the first entry, if it is there
 	}{
 		{"scripts", func() { do(t, client, "script", "flush") }, 101, 100, "search"},
 		{"everything", func() { do(t, client, "flushall") }, 0, 0, ""},
-		{"meta", func() { del("*:meta") }, 101, 101, "other"}, // too much rather than too little
+		{"meta", func() { del("*:meta") }, 101, 101, "other"}, // counts too much, never too little
 		{"the search budget's list", func() { del("*:log:????????????") }, 101, 100, "search"},
 		{"the log", func() { del("*:log") }, 0, 100, ""},
 	} {
@@ -47,7 +48,7 @@ func TestStoreForgets(t *testing.T) {
 			if all, some := used(t, l, day), used(t, l, search); all != c.all+18 || some != c.search+10 {
 				t.Errorf("%d units, %d of them searches; want %d and %d", all, some, c.all+18, c.search+10)
 			}
-			if c.name == "meta" { // a number of the earlier life, given to other words in this one
+			if c.name == "meta" { // give a label's number of the earlier life to another label
 				record := do(t, client, "lindex", redisledger.LogKey(l, account), 0).(string)
 				meta := do(t, client, "keys", "*:meta").([]any)[0]
 				do(t, client, "hset", meta, fmt.Sprint("l", int(record[17])<<8|int(record[18])), "\x05wrong\x00\x00\x00")
@@ -120,7 +121,7 @@ func TestOurKeyOfAnotherType(t *testing.T) {
 		l := fresh(t, server.URL(), nil)
 		search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 		mustSpend(t, l, "search", 1, day, search)
-		if kind == "cool" { // else nobody looks at it
+		if kind == "cool" { // without a cooldown the key is not read
 			if err := l.SetCooldown(t.Context(), quota.Cooldown{Account: account, Budget: "x", Until: time.Now().Add(time.Hour)}); err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +174,7 @@ func TestDownIsSaidWithinASecond(t *testing.T) {
 	expect("up again", l, nil)
 	server.Stop()
 	expect("dead port", fresh(t, server.URL(), nil), quota.ErrLedgerDown)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
