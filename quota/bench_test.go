@@ -10,23 +10,23 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// instant answers every request at once, so that only the transport's own
-// cost is left.
-type instant struct{ resp *http.Response }
+// immediate answers every request at once, so that only the transport's own cost
+// is measured.
+type immediate struct{ resp *http.Response }
 
-func (i instant) RoundTrip(*http.Request) (*http.Response, error) { return i.resp, nil }
+func (i immediate) RoundTrip(*http.Request) (*http.Response, error) { return i.resp, nil }
 
-// BenchmarkTransport is what the guard adds to a RoundTrip; compare with
+// BenchmarkTransport measures a guarded RoundTrip; compare it with
 // BenchmarkTransportFloor.
 func BenchmarkTransport(b *testing.B) {
 	guard := newGuard(b, nil, budget("day", quota.MaxLimit, 100*time.Millisecond), budget("hour", quota.MaxLimit, 200*time.Millisecond))
 	c := call("videos.list", 1)
-	bench(b, &quota.Transport{Guard: guard, Base: instant{&http.Response{}},
+	bench(b, &quota.Transport{Guard: guard, Base: immediate{&http.Response{}},
 		Price: func(*http.Request) (quota.Call, error) { return c, nil }})
 }
 
 // BenchmarkTransportFloor is the same RoundTrip without the guard.
-func BenchmarkTransportFloor(b *testing.B) { bench(b, instant{&http.Response{}}) }
+func BenchmarkTransportFloor(b *testing.B) { bench(b, immediate{&http.Response{}}) }
 
 func bench(b *testing.B, transport http.RoundTripper) {
 	req, err := http.NewRequest("GET", "http://127.0.0.1/", nil)
@@ -41,8 +41,8 @@ func bench(b *testing.B, transport http.RoundTripper) {
 	}
 }
 
-// BenchmarkRememberedRefusal is a saturated guard's answer, in turn with
-// time.Now; "xnow" is the ratio.
+// BenchmarkRememberedRefusal compares a saturated guard's answer with time.Now;
+// "xnow" is the ratio.
 func BenchmarkRememberedRefusal(b *testing.B) {
 	guard, err := quota.NewGuard(&counting{Ledger: memledger.Open(nil)}, []quota.Budget{budget("day", 1, 24*time.Hour)}, nil)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// fixedWindow is the counter that everybody writes first: it starts again at
-// zero whenever the clock shows a new minute.
+// fixedWindow is the usual first attempt: a counter that is set to zero whenever
+// the clock shows a new minute.
 type fixedWindow struct{ minute, used, limit int64 }
 
 func (f *fixedWindow) allow(now time.Time) bool {
@@ -23,16 +23,16 @@ func (f *fixedWindow) allow(now time.Time) bool {
 	return f.used <= f.limit
 }
 
-// A limit of 50 a minute, and a full burst on each side of a minute's
-// boundary, two seconds apart: a counter that resets on the clock lets both
-// through, a window that slides lets 50 through in any minute.
+// Two bursts of 50 calls, two seconds apart, are on both sides of a minute's
+// boundary, with a limit of 50 a minute. A counter that is reset at the boundary
+// admits both; a sliding window admits 50 calls in any minute.
 func Example_boundary() {
 	fixed, sliding := acrossABoundary()
 	fmt.Printf("fixed window: %d of 50, sliding window: %d of 50\n", fixed, sliding)
 	// Output: fixed window: 100 of 50, sliding window: 50 of 50
 }
 
-// TestBoundary says what the example does, to who runs it with -v.
+// TestBoundary shows the example's result under go test -v.
 func TestBoundary(t *testing.T) {
 	fixed, sliding := acrossABoundary()
 	t.Logf("fixed window: %d of 50, sliding window: %d of 50", fixed, sliding)
@@ -41,7 +41,7 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-// acrossABoundary returns what a fixed window and ours accept.
+// acrossABoundary returns how many calls a fixed and a sliding window admit.
 func acrossABoundary() (fixed, sliding int) {
 	clock := &ledgertest.Clock{}
 	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: clock.Now}), []quota.Budget{
@@ -52,10 +52,10 @@ func acrossABoundary() (fixed, sliding int) {
 	}
 	counter := &fixedWindow{limit: 50}
 	boundary := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for _, instant := range []time.Time{boundary.Add(-time.Second), boundary.Add(time.Second)} {
-		clock.Set(instant)
+	for _, at := range []time.Time{boundary.Add(-time.Second), boundary.Add(time.Second)} {
+		clock.Set(at)
 		for range 50 {
-			if counter.allow(instant) {
+			if counter.allow(at) {
 				fixed++
 			}
 			if _, err := guard.Spend(context.Background(), quota.Call{Account: "my-project", Method: "videos.list", Units: 1}); err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// stopping is an upstream that says stop for 5 seconds until a time, and fine
-// after it.
+// stopping is an upstream whose answers stop all calls for 5 seconds until a given
+// time, and succeed after it.
 func stopping(until time.Time, stops, fine *atomic.Int32) tripper {
 	return func(r *http.Request) (*http.Response, error) {
 		status := http.StatusOK
@@ -179,7 +179,7 @@ func TestFailedTrialLetsTheNextGo(t *testing.T) {
 	})
 }
 
-// TestCooldownsGrowOnlyWhenRepeated looks at how long cooldowns become.
+// TestCooldownsGrowOnlyWhenRepeated checks the lengths of cooldowns.
 func TestCooldownsGrowOnlyWhenRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))

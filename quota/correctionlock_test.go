@@ -12,7 +12,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestCorrectionsExcludeEachOther lets one correction wait for another's end.
+// TestCorrectionsExcludeEachOther: a correction waits for the end of another.
 func TestCorrectionsExcludeEachOther(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -33,7 +33,7 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 		if err := other.Correct(t.Context(), "another account", func() error { ran++; return nil }); err != nil {
 			t.Errorf("another account: %v", err)
 		}
-		clock.Add(11 * time.Second) // as if it had died
+		clock.Add(11 * time.Second) // as if the holder had died
 		return errors.Join(failed, other.Correct(t.Context(), account, func() error { ran++; return nil }))
 	})
 	if !errors.Is(err, failed) || errors.Is(err, quota.ErrCorrecting) || ran != 2 {
@@ -85,8 +85,8 @@ func (refusing) Spend(_ context.Context, b *quota.Batch) ([]quota.Answer, error)
 	return answers, nil
 }
 
-// TestCorrectionRunsWithoutItsLock: a caller whose claim was refused
-// must not take the correction for entered.
+// TestCorrectionRunsWithoutItsLock: a caller whose lock was refused must get an
+// error, not a correction.
 func TestCorrectionRunsWithoutItsLock(t *testing.T) {
 	guard, err := quota.NewGuard(refusing{memledger.Open(nil)}, []quota.Budget{budget("day", 100, time.Hour)}, nil)
 	if err != nil {

@@ -53,8 +53,8 @@ func ExampleNewGuard() {
 	// videos.list: day minute
 }
 
-// A call whose price is known only afterwards is charged the most that it may
-// cost, and settled to what it did cost.
+// A call whose cost is known only afterwards is charged the most that it may cost,
+// and then settled to its real cost.
 func ExampleGuard_Spend() {
 	guard, ctx := oneBudget(), context.Background()
 	grant, err := guard.Spend(ctx, quota.Call{Account: "my-project", Method: "report", Units: 100})
@@ -120,8 +120,7 @@ func ExampleGuard_Wait() {
 	// export refused
 }
 
-// A refusal says which budget could not pay, how much is missing and when to
-// come back.
+// A refusal names the budget, the units missing and the retry time.
 func ExampleRefusedError() {
 	guard, ctx := oneBudget(), context.Background()
 	if _, err := guard.Spend(ctx, quota.Call{Account: "my-project", Method: "report", Units: 950}); err != nil {
@@ -164,9 +163,8 @@ func ExampleTransport() {
 	// refused before it was sent
 }
 
-// A pricer of one's own names the method of a request and what it costs. It
-// refuses a request to the guarded host that it does not know, and lets other
-// hosts pass.
+// A Pricer returns the method and cost of a request. This one refuses unknown
+// requests to the guarded host, and lets requests to other hosts pass.
 func ExampleTransport_price() {
 	price := func(req *http.Request) (quota.Call, error) {
 		call := quota.Call{Account: "my-project", Units: 1}
@@ -196,8 +194,8 @@ func ExampleTransport_price() {
 	//  1 quota: not a guarded host
 }
 
-// WithCaller says on whose behalf calls are made. Budgets may cover some lanes
-// or regions only, and the log says who spent what.
+// WithCaller sets the caller of calls. Budgets may cover only some lanes or regions,
+// and the log records the caller of each call.
 func ExampleWithCaller() {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
@@ -219,9 +217,9 @@ func ExampleWithCaller() {
 	// backfill refused: true
 }
 
-// A cooldown stops all processes that share the ledger, until its end or until
-// it is cleared. A Transport with Feedback sets one when the upstream says
-// stop.
+// A cooldown stops all processes that share the ledger, until it ends or is
+// cleared. A Transport with Feedback sets one when the upstream's answer asks for
+// it.
 func ExampleGuard_Cool() {
 	guard, ctx := oneBudget(), context.Background()
 	err := guard.Cool(ctx, quota.Cooldown{Account: "my-project", For: time.Hour, Reason: "503 from the upstream"})

@@ -1,4 +1,4 @@
 package quota
 
-// Record is record, which only a Transport calls.
+// Record exports record, which only a Transport calls.
 var Record = (*Guard).record

@@ -20,8 +20,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// saying is a client whose upstream says what is left of a budget by the path:
-// /30.
+// saying returns a client whose upstream reports the number in the path as what is
+// left of a budget.
 func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, left quota.Units) {
 	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &http.Transport{}, Price: func(*http.Request) (quota.Call, error) {
 		return quota.Call{Account: account, Method: "m", Units: 10}, nil
@@ -41,7 +41,8 @@ func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, 
 	}
 }
 
-// TestExternalUsageNeverRaisesABudget plays an upstream that somebody else spends on too.
+// TestExternalUsageNeverRaisesABudget plays an upstream that another program spends
+// on too.
 func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls := budget("other", 1000, time.Hour)
@@ -49,12 +50,12 @@ func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour), calls)
 	get := saying(up, guard, "day")
 	for i, step := range []struct{ left, used quota.Units }{
-		{990, 10},  // as the ledger believes
-		{5000, 20}, // more is not taken
+		{990, 10},  // equal to the ledger's
+		{5000, 20}, // more than is left by the ledger is ignored
 		{900, 100}, // others spent 70
-		{895, 110}, // in less than a hundredth of the limit: not asked
-		{880, 120}, // as the ledger believes
-		{900, 130}, // nor is this
+		{895, 110}, // changed by less than a hundredth of the limit: the ledger is not asked
+		{880, 120}, // equal to the ledger's
+		{900, 130}, // not compared either
 		{600, 400}, // others spent 260
 	} {
 		if get(t, step.left); used(t, guard) != step.used {
@@ -67,8 +68,8 @@ func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	}
 }
 
-// TestExternalUsageOfCalls does so with a budget that counts calls: those that are
-// entered cost no unit, and are one entry.
+// TestExternalUsageOfCalls has a budget that counts calls: external calls are
+// recorded in one entry of 0 units.
 func TestExternalUsageOfCalls(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls, units := budget("day", 1000, time.Hour), budget("units", 100_000, time.Hour)
@@ -86,8 +87,8 @@ func TestExternalUsageOfCalls(t *testing.T) {
 	}
 }
 
-// TestExternalUsageIsRecordedOnce lets many guards, as of many processes, see the same
-// difference at the same time.
+// TestExternalUsageIsRecordedOnce lets many guards, like those of many processes,
+// see the same difference at the same time.
 func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) func() quota.Ledger{
 		"memory": func(*testing.T) func() quota.Ledger {
@@ -152,9 +153,9 @@ func TestExternalUsageIsRecordedOnce(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					// Whoever looked last had the calls of the others in
-					// flight: they are the most that may count twice as spent,
-					// and none as left.
+					// When the last guard compared, the calls of the others
+					// were in flight. At most these count twice as spent;
+					// none counts as left.
 					if got := c.limit - balances[c.place].Used; got > left || got < left-c.flight {
 						t.Errorf("%s, round %d: %d left; want %d, less %d at most", c.budget, round, got, left, c.flight)
 					}
@@ -164,9 +165,8 @@ func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestExternalUsageAtADayBoundary: around a day's boundary the upstream may still speak of
-// the day that ends, and what is entered there would count into the next one
-// too.
+// TestExternalUsageAtADayBoundary: around the boundary of a day the upstream may
+// still report the day that ends, and a note then would count in the next day too.
 func TestExternalUsageAtADayBoundary(t *testing.T) {
 	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)
@@ -180,14 +180,14 @@ func TestExternalUsageAtADayBoundary(t *testing.T) {
 		{"2026-11-20T23:59:29Z", 900, 100}, // others spent 90
 		{"2026-11-20T23:59:31Z", 500, 110},
 		{"2026-11-21T00:00:29Z", 400, 120},
-		{"2026-11-21T00:00:31Z", 400, 500}, // the 20 of between the days, this 10, and 470 by others
+		{"2026-11-21T00:00:31Z", 400, 500}, // 20 between the days, 10 of this call, and 470 by others
 	} {
 		at, err := time.Parse(time.RFC3339, c.at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		clock.Set(at)
-		saying(up, guard, "hour")(t, c.left) // a process of its own
+		saying(up, guard, "hour")(t, c.left) // another process
 		balances, err := guard.Balances(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -215,9 +215,8 @@ func (s *slowStandings) Standings(ctx context.Context, account, key string, char
 	return s.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestExternalUsageDelaysTheCaller: answers return while the ledger is still
-// asked what they mean, one note at a time is in progress, and the last answer
-// is what counts.
+// TestExternalUsageDelaysTheCaller: an answer is returned before the ledger is
+// compared with it, one note at a time is recorded, and the last answer counts.
 func TestExternalUsageDelaysTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &slowStandings{memledger.Open(nil), make(chan struct{}, 100), make(chan struct{})}
@@ -241,7 +240,7 @@ func TestExternalUsageDelaysTheCaller(t *testing.T) {
 			}
 			resp.Body.Close()
 		}
-		cancel() // what is true is entered even so
+		cancel() // does not cancel the note
 		synctest.Wait()
 		if len(ledger.asked) != 1 {
 			t.Errorf("the ledger is asked %d times at once; want once", len(ledger.asked))
@@ -295,7 +294,8 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// TestExternalUsageIsCheckedAgain: an answer that was entered holds for a minute.
+// TestExternalUsageIsCheckedAgain: after a note, small differences are ignored for a
+// minute.
 func TestExternalUsageIsCheckedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("hour", 1000, time.Hour))
@@ -318,8 +318,8 @@ func TestExternalUsageIsCheckedAgain(t *testing.T) {
 	})
 }
 
-// TestExternalUsageIsOneNote: thousands of others' calls are one entry, and cost a few
-// round trips of the ledger.
+// TestExternalUsageIsOneNote: thousands of external calls are one entry, and take a
+// few round trips to the ledger.
 func TestExternalUsageIsOneNote(t *testing.T) {
 	calls := budget("calls", 5000, time.Hour)
 	calls.Measure = quota.Calls
@@ -344,8 +344,8 @@ func TestExternalUsageIsOneNote(t *testing.T) {
 	}
 }
 
-// TestAgreementReadsTheLedgerOnce: when the ledger agrees, nothing is written, and
-// when nothing is left, all of the rest is.
+// TestAgreementReadsTheLedgerOnce: if the ledger agrees, nothing is written. If
+// nothing is left, a note uses up the rest.
 func TestAgreementReadsTheLedgerOnce(t *testing.T) {
 	for left, want := range map[quota.Units]struct {
 		asked int

@@ -69,8 +69,8 @@ func TestFloorsAreChecked(t *testing.T) {
 	}
 }
 
-// TestFloorsOfAGuard spends a budget from regions with and without a floor,
-// and says what is left for whom.
+// TestFloorsOfAGuard spends a budget from regions with and without a floor, and
+// checks what is left for each.
 func TestFloorsOfAGuard(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -114,8 +114,8 @@ func TestFloorsOfAGuard(t *testing.T) {
 	spend("US", 200, "<nil>")
 }
 
-// TestRefusalsAreCachedPerRegion: what one region is refused says
-// nothing of another, and what a region gives back ends it.
+// TestRefusalsAreCachedPerRegion: a cached refusal is valid for its region only, and
+// until the region returns units.
 func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &counting{Ledger: memledger.Open(nil)}
@@ -150,8 +150,8 @@ func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	})
 }
 
-// TestNoRegionWaitsBehindAnother lets one region wait for a budget that keeps
-// some for another.
+// TestNoRegionWaitsBehindAnother lets one region wait for a budget with a floor for
+// another.
 func TestNoRegionWaitsBehindAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		day := budget("day", 10, time.Minute)

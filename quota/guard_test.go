@@ -84,7 +84,7 @@ func TestBudgetsCover(t *testing.T) {
 	)
 	ctx := quota.WithCaller(t.Context(), quota.Caller{Lane: "cron", Region: "IN"})
 	search := call("search.list", 100)
-	search.Caller.Region = "BR" // the call's own word comes before the context's
+	search.Caller.Region = "BR" // the call's own region overrides that of the context
 	for _, c := range []quota.Call{search, call("videos.list", 1)} {
 		if _, err := guard.Spend(ctx, c); err != nil {
 			t.Fatal(err)
@@ -146,8 +146,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestLongestLabelsAreAccepted: MaxLabel and MaxUnits are within bounds, and
-// one more is not.
+// TestLongestLabelsAreAccepted: MaxLabel and MaxUnits are valid, one more is not.
 func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
 	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
@@ -186,7 +185,7 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 	if err != nil || grant.ID() == "" {
 		t.Fatal(grant.ID(), err)
 	}
-	cancel() // what is true is recorded even so
+	cancel() // does not cancel what has happened
 	for _, step := range []struct {
 		do   func() error
 		used quota.Units
@@ -213,8 +212,8 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 	}
 }
 
-// TestNotesAreNotCalls enters what an operator did, and what was missing, into
-// a log whose budgets are spent.
+// TestNotesAreNotCalls records notes and corrections in a log whose budgets are
+// spent.
 func TestNotesAreNotCalls(t *testing.T) {
 	calls := budget("calls", 1, time.Hour)
 	calls.Measure = quota.Calls
@@ -227,7 +226,7 @@ func TestNotesAreNotCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(quota.WithCaller(t.Context(), quota.Caller{Lane: "manual"}))
-	cancel() // what has happened is entered even so
+	cancel() // does not cancel the note
 	for _, units := range []quota.Units{0, 7} {
 		if err := guard.Note(ctx, quota.Note{Call: call("note", units)}); err != nil {
 			t.Fatal(err)
@@ -249,8 +248,8 @@ func TestNotesAreNotCalls(t *testing.T) {
 	}
 }
 
-// TestRecordIgnoresCooldowns: what has happened is entered, whatever the
-// budgets and cooldowns say, for the caller of the context.
+// TestRecordIgnoresCooldowns: a call that has happened is recorded despite budgets
+// and cooldowns, for the caller of the context.
 func TestRecordIgnoresCooldowns(t *testing.T) {
 	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
@@ -290,9 +289,8 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 	}
 }
 
-// TestRefusalsNameTheCaller: a refusal carries the cost and the caller of
-// the call it refused, also when the guard remembers it from another job's
-// call.
+// TestRefusalsNameTheCaller: a refusal has the cost and the caller of the refused
+// call, even if the guard cached it for another job's call.
 func TestRefusalsNameTheCaller(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {

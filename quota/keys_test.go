@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestFullestKeys lists those who are closest to their limit, and no log of the
-// guard's own.
+// TestFullestKeys lists the keys closest to their limits, without the guard's
+// internal logs.
 func TestFullestKeys(t *testing.T) {
 	guard := newGuard(t, nil, budget("minute", 1000, time.Minute), quota.Budget{Account: account, Name: "search", Limit: 10,
 		Window: quota.Sliding(time.Hour), Methods: []string{"search"}})
@@ -44,8 +44,8 @@ func TestFullestKeys(t *testing.T) {
 	}
 }
 
-// TestClockGlitchFreezesABudget: a wrong clock that was corrected is
-// said, and one call repairs the account's log and those of its keys.
+// TestClockGlitchFreezesABudget: a clock that was wrong is reported, and one call
+// repairs the account's log and those of its keys.
 func TestClockGlitchFreezesABudget(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
@@ -61,7 +61,7 @@ func TestClockGlitchFreezesABudget(t *testing.T) {
 	clock.Add(-87_600 * time.Hour)
 	balances, err := guard.Balances(t.Context())
 	if err != nil || balances[0].Ahead != 87_600*time.Hour || balances[0].NextFree.After(clock.Now().Add(24*time.Hour)) {
-		t.Fatalf("%+v, %v; want to be told how far ahead the log is", balances, err)
+		t.Fatalf("%+v, %v; want how far ahead the log is", balances, err)
 	}
 	if n, err := guard.Restamp(t.Context(), account); n != 2 || err != nil {
 		t.Fatalf("restamped %d, %v; want both", n, err)
@@ -72,8 +72,8 @@ func TestClockGlitchFreezesABudget(t *testing.T) {
 	}
 }
 
-// TestGrantBalances: what spend --json and response headers show needs no
-// second look at the ledger.
+// TestGrantBalances: the balances of a grant, as spend --json shows them, do not
+// need a second query of the ledger.
 func TestGrantBalances(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))

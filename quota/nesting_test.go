@@ -12,8 +12,8 @@ import (
 )
 
 // TestDefaultTransportGuardedByItself sets http.DefaultTransport to a Transport
-// without a Base, directly and behind others, which once recursed until the
-// budget was spent.
+// without a Base, directly and wrapped. This once recursed until the budget was
+// spent.
 func TestDefaultTransportGuardedByItself(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()
@@ -79,9 +79,9 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 	} {
 		before, hits := used(t, guard)+used(t, same), up.hits.Load()
 		inner := &quota.Transport{Guard: c.guard, Price: c.price, Base: &http.Transport{}}
-		told := 0
+		reported := 0
 		resp, err := (&http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: c.wrap(inner),
-			Charged: func(quota.Call, int, quota.Units) { told++ }}}).Get(up.URL)
+			Charged: func(quota.Call, int, quota.Units) { reported++ }}}).Get(up.URL)
 		if err == nil {
 			resp.Body.Close()
 		}
@@ -89,7 +89,7 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 		if fine := err == nil && charged == 1 && up.hits.Load() == hits+1; c.fine && !fine {
 			t.Errorf("%s: %v, %d units; want it sent, and charged once", name, err, charged)
 		}
-		if known := strings.Contains(name, "which unwrap") || !strings.Contains(name, "behind"); known && !c.fine && told > 0 {
+		if known := strings.Contains(name, "which unwrap") || !strings.Contains(name, "behind"); known && !c.fine && reported > 0 {
 			t.Errorf("%s: it was charged, and refunded; want it refused before", name)
 		}
 		if !c.fine && (!errors.Is(err, quota.ErrGuardedTwice) || !strings.Contains(err.Error(), `"my-project"`) || charged != 0 || up.hits.Load() != hits) {
@@ -98,8 +98,8 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 	}
 }
 
-// TestRequestsMadeFromAnAnswerAreTheirOwn: what a caller derives from the
-// request of an answer is not the same request guarded twice.
+// TestRequestsMadeFromAnAnswerAreTheirOwn: a request that a caller derives from the
+// request of a response is not that request guarded twice.
 func TestRequestsMadeFromAnAnswerAreTheirOwn(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSmallChangesAreNotLookedAt: within a minute of a note, the ledger is asked
-// again only when what is left has changed by a hundredth of the limit.
+// TestSmallChangesAreNotLookedAt: within a minute of a note, the ledger is compared
+// again only if what is left has changed by a hundredth of the limit.
 func TestSmallChangesAreNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
@@ -21,10 +21,10 @@ func TestSmallChangesAreNotLookedAt(t *testing.T) {
 			after      time.Duration
 			left, used quota.Units
 		}{
-			{0, 999, 1}, // as the ledger believes
-			{0, 995, 2}, // which is not asked
+			{0, 999, 1}, // equal to the ledger's
+			{0, 995, 2}, // not compared
 			{0, 900, 100},
-			{0, 891, 101}, // the ledger believes in 899 and is not asked
+			{0, 891, 101}, // 899 by the ledger, not compared
 			{0, 890, 110}, // a hundredth less than 900
 			{59 * time.Second, 881, 111},
 			{time.Second, 881, 119}, // a minute has passed
@@ -42,7 +42,7 @@ func TestSmallChangesAreNotLookedAt(t *testing.T) {
 	})
 }
 
-// closable is a base that counts how often its idle connections are closed.
+// closable is a base that counts calls of CloseIdleConnections.
 type closable struct {
 	tripper
 	closed *int
@@ -50,7 +50,8 @@ type closable struct {
 
 func (c closable) CloseIdleConnections() { *c.closed++ }
 
-// TestIdleConnectionsOfTheBaseStayOpen closes those of a base that can.
+// TestIdleConnectionsOfTheBaseStayOpen: CloseIdleConnections reaches a base that has
+// it.
 func TestIdleConnectionsOfTheBaseStayOpen(t *testing.T) {
 	closed := 0
 	(&quota.Transport{Guard: newGuard(t, nil, budget("day", 1, time.Hour)), Base: closable{closed: &closed}}).CloseIdleConnections()

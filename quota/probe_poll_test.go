@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// claims is the ledger of a process that claims nothing before another has. It
-// counts its claims.
+// claims is the ledger of a process that claims a trial only after another. It counts
+// its claims.
 type claims struct {
 	behind
 	made *int
@@ -27,8 +27,8 @@ func (c claims) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return c.behind.Spend(ctx, batch)
 }
 
-// TestAWaitingProcessClaimsAgainAndAgain: a process claims a stop once while
-// another's probe is in progress, and only looks at that claim until it has ended.
+// TestAWaitingProcessClaimsAgainAndAgain: a process tries to claim the trial once
+// while another's is in progress, and then only reads that claim until it ends.
 func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 	})
 }
 
-// corrected is a ledger that does something before its second Standings.
+// corrected is a ledger with a hook before its second Standings.
 type corrected struct {
 	quota.Ledger
 	asked int
@@ -71,8 +71,8 @@ func (c *corrected) Standings(ctx context.Context, account, key string, charges 
 	return c.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestWhatAnotherProcessEnteredIsEnteredTwice: between the look and the note,
-// another process may enter the same difference, or the ledger may fail.
+// TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the note,
+// another process may record the same difference, or the ledger may fail.
 func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 	failure := errors.New("no ledger")
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 		err     error
 		used    quota.Units
 		notes   int
-		looks   int // of two answers that say the same
+		looks   int // comparisons after two equal answers
 		reports int
 	}{
 		{"it entered all", 99, nil, 101, 0, 2, 0},

@@ -11,7 +11,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// counting is a ledger on real time that counts how often it is asked.
+// counting is a ledger on real time that counts its queries.
 type counting struct {
 	quota.Ledger
 	asked int
@@ -51,16 +51,16 @@ func TestRefusalCache(t *testing.T) {
 		spend(3, 50*time.Second, 1)
 		time.Sleep(900 * time.Millisecond)
 		spend(3, 49100*time.Millisecond, 0) // remembered, and its wait has shrunk
-		spend(2, 49100*time.Millisecond, 1) // another cost may have another instant
+		spend(2, 49100*time.Millisecond, 1) // another cost may have another retry time
 		spend(3, 49100*time.Millisecond, 0) // both are remembered
 		spend(2, 49100*time.Millisecond, 0)
 		time.Sleep(time.Second)
-		spend(3, 48100*time.Millisecond, 1) // a second is the most: others may have given back
+		spend(3, 48100*time.Millisecond, 1) // at most a second: others may have returned units
 		spend(3, 48100*time.Millisecond, 0)
 		if err := grant.Settle(t.Context(), 8); err != nil {
 			t.Fatal(err)
 		}
-		spend(3, 48100*time.Millisecond, 1) // what was given back here ends it at once
+		spend(3, 48100*time.Millisecond, 1) // units returned by this guard end it at once
 		spend(2, 0, 1)
 		time.Sleep(48*time.Second - 500*time.Millisecond)
 		spend(3, 600*time.Millisecond, 1)
@@ -69,8 +69,8 @@ func TestRefusalCache(t *testing.T) {
 	})
 }
 
-// TestCachedRefusalOutlivesItsCooldown: what an operator sets or lifts
-// holds for the next call of the same process, not a second later.
+// TestCachedRefusalOutlivesItsCooldown: a cooldown that an operator sets or clears
+// takes effect with the next call of the same process, not a second later.
 func TestCachedRefusalOutlivesItsCooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 10, time.Hour))

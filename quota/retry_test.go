@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestTransportRetriesTransientAnswers lets an upstream answer 503 so many
-// times before it recovers.
+// TestTransportRetriesTransientAnswers lets an upstream answer 503 a number of times
+// before it recovers.
 func TestTransportRetriesTransientAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -63,19 +63,19 @@ func TestTransportRetriesTransientAnswers(t *testing.T) {
 				t.Errorf("answer %d %q, %v; want %d, whole", resp.StatusCode, body, err, c.status)
 			}
 			if want := quota.Units(c.hits) * 10; up.hits.Load() != c.hits || used(t, guard) != want || charged.Load() != int64(want) {
-				t.Errorf("%d hits, %d units in the ledger, %d told; want %d hits, each charged", up.hits.Load(), used(t, guard), charged.Load(), c.hits)
+				t.Errorf("%d hits, %d units in the ledger, %d reported; want %d hits, each charged", up.hits.Load(), used(t, guard), charged.Load(), c.hits)
 			}
 		})
 	}
 }
 
-// transient calls every 503 transient, for a millisecond.
+// transient is a feedback by which every 503 is transient, for a millisecond.
 func transient(_ quota.Call, resp *http.Response) quota.Verdict {
 	return quota.Verdict{Transient: resp.StatusCode == http.StatusServiceUnavailable, After: time.Millisecond}
 }
 
-// TestRetriesCannotDrainTheQuota sends 100 requests to an upstream that is out
-// of order: its retries stay few.
+// TestRetriesCannotDrainTheQuota sends 100 requests to an upstream that always
+// fails. There are few retries.
 func TestRetriesCannotDrainTheQuota(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 10_000, time.Hour))
@@ -92,8 +92,8 @@ func TestRetriesCannotDrainTheQuota(t *testing.T) {
 	}
 }
 
-// TestRetriesWaitWithinMaxTotalWait: what the upstream asks to wait for counts
-// as any wait does.
+// TestRetriesWaitWithinMaxTotalWait: a wait that the upstream asks for counts like
+// any other.
 func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour))
@@ -111,8 +111,8 @@ func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	}
 }
 
-// TestRetryWithoutADelayPanics: without an After, the pauses are of 100, 200
-// and 400 ms, each half as long at least and half as long again at most.
+// TestRetryWithoutADelayPanics: without an After, the pauses are 100, 200 and 400 ms,
+// each plus or minus half of it.
 func TestRetryWithoutADelayPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, time.Hour))

@@ -17,12 +17,12 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// unwrapping is a base that says that it only wraps another.
+// unwrapping is a base whose Unwrap returns the base that it wraps.
 type unwrapping struct{ http.RoundTripper }
 
 func (u unwrapping) Unwrap() http.RoundTripper { return u.RoundTripper }
 
-// opaque is a base that says nothing about itself.
+// opaque is a base without an Unwrap.
 type opaque struct{ http.RoundTripper }
 
 // TestTransportRefundsOnlyUnsentRequests fails requests at each stage.
@@ -43,7 +43,7 @@ func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 		name, url string
 		stays     quota.Units
 	}{
-		{"nobody listens", closed.URL, 0},
+		{"connection refused", closed.URL, 0},
 		{"no such host", "http://nowhere.invalid", 0},
 		{"certificate refused", secure.URL, 0},
 		{"speaks no TLS", strings.Replace(reset.URL, "http", "https", 1), 0},
@@ -52,9 +52,9 @@ func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 	} {
 		for _, base := range []http.RoundTripper{&http.Transport{}, unwrapping{&http.Transport{}}, unwrapping{unwrapping{&http.Transport{}}}, opaque{&http.Transport{}}} {
 			guard := newGuard(t, nil, budget("day", 250, time.Hour))
-			var told quota.Units
+			var reported quota.Units
 			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Base: base,
-				Charged: func(_ quota.Call, _ int, units quota.Units) { told += units }}}
+				Charged: func(_ quota.Call, _ int, units quota.Units) { reported += units }}}
 			resp, err := client.Post(c.url, "", strings.NewReader("x"))
 			if err == nil {
 				_, err = io.ReadAll(resp.Body)
@@ -62,10 +62,10 @@ func TestTransportRefundsOnlyUnsentRequests(t *testing.T) {
 			}
 			want := c.stays
 			if _, ok := base.(opaque); ok {
-				want = 10 // it proves nothing
+				want = 10 // the error proves nothing
 			}
-			if got := used(t, guard); got != want || told != want || err == nil {
-				t.Errorf("%s, over %T: %d units stay, %d told (%v); want %d and an error", c.name, base, got, told, err, want)
+			if got := used(t, guard); got != want || reported != want || err == nil {
+				t.Errorf("%s, over %T: %d units stay, %d reported (%v); want %d and an error", c.name, base, got, reported, err, want)
 			}
 		}
 	}
@@ -76,14 +76,14 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAnErrorAfterSendingIsRefunded has bases send a request and then fail in
-// every way that looks as if nothing was sent.
+// TestAnErrorAfterSendingIsRefunded has bases that send a request and then fail as if
+// nothing had been sent.
 func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 	up := newUpstream(t, nil)
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	// sendThen sends by a connection that no trace sees.
+	// sendThen sends the request over a connection without a trace.
 	sendThen := func(then func(*http.Request) error) tripper {
 		return func(r *http.Request) (*http.Response, error) {
 			resp, err := http.Post(up.URL, "", nil)
@@ -149,7 +149,7 @@ func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 	}
 }
 
-// lying says that it wraps net/http's transport, and does not use it.
+// lying has an Unwrap that returns net/http's transport, which it does not use.
 type lying struct{ http.RoundTripper }
 
 func (lying) Unwrap() http.RoundTripper { return &http.Transport{} }
@@ -158,8 +158,8 @@ type cyclic struct{ http.RoundTripper }
 
 func (c *cyclic) Unwrap() http.RoundTripper { return c }
 
-// TestCachedAnswersStayCharged: a base that answers without a connection is not
-// known to have sent nothing.
+// TestCachedAnswersStayCharged: a base that answers without a connection may have
+// sent the request.
 func TestCachedAnswersStayCharged(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 250, time.Hour))
 	cached := tripper(func(r *http.Request) (*http.Response, error) {
@@ -203,9 +203,9 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 			}
 		})
 		guard := newGuard(t, nil, budget("day", c.limit, time.Hour), quota.Budget{Account: account, Name: "calls", Limit: 5, Window: quota.Sliding(time.Hour), Measure: quota.Calls})
-		var told quota.Units
+		var reported quota.Units
 		client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(100), Base: &http.Transport{},
-			Charged: func(_ quota.Call, _ int, units quota.Units) { told += units }}}
+			Charged: func(_ quota.Call, _ int, units quota.Units) { reported += units }}}
 		for i := range 2 {
 			resp, err := client.Get(up.URL + "/search.list")
 			if i == 1 && c.hits == 2 {
@@ -224,14 +224,14 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := quota.Units(c.hits); up.hits.Load() != c.hits || balances[0].Used != 100*want || balances[1].Used != want || told != 100*want {
-			t.Errorf("the upstream saw %d requests, charged are %d units and %d calls, told %d; want %d", up.hits.Load(), balances[0].Used, balances[1].Used, told, c.hits)
+		if want := quota.Units(c.hits); up.hits.Load() != c.hits || balances[0].Used != 100*want || balances[1].Used != want || reported != 100*want {
+			t.Errorf("the upstream saw %d requests, charged are %d units and %d calls, reported %d; want %d", up.hits.Load(), balances[0].Used, balances[1].Used, reported, c.hits)
 		}
 	}
 }
 
-// TestAnsweredRequestsLeakTheirContext: what watches a request ends with its
-// answer's body, and a switched protocol's connection is left as it is.
+// TestAnsweredRequestsLeakTheirContext: the watch of a request ends with the body of
+// its response, and leaves the connection of a switched protocol alone.
 func TestAnsweredRequestsLeakTheirContext(t *testing.T) {
 	conn, other := net.Pipe()
 	defer other.Close()

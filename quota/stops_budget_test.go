@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAStopOfABudgetIsPaidForByEveryCaller: the stop of one budget is asked about
-// by one call, as an account's is.
+// TestAStopOfABudgetIsPaidForByEveryCaller: one call is the trial of a budget's stop,
+// as for an account's.
 func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
@@ -44,7 +44,7 @@ func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 }
 
 // TestACallThatWaitedForRoomMeetsALaterStop: a stop came and went while a call
-// waited for room in its budget. The call is no probe, and is stopped as well.
+// waited for its budget. The call is not a trial, and is stopped too.
 func TestACallThatWaitedForRoomMeetsALaterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("short", 1, 10*time.Second)), 0

@@ -40,7 +40,7 @@ func newUpstream(t *testing.T, answer http.HandlerFunc) *upstream {
 	return u
 }
 
-// body notes that it was closed.
+// body records whether it was closed.
 type body struct {
 	io.Reader
 	closed atomic.Bool

@@ -19,8 +19,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// opener returns a function that opens a ledger as each of several processes
-// does.
+// opener returns a function that opens a ledger for one of several processes.
 type opener func(*testing.T) func() (quota.Ledger, error)
 
 func openMemory(*testing.T) func() (quota.Ledger, error) {
@@ -53,7 +52,7 @@ func everyLedger(t *testing.T, run func(*testing.T, func() (quota.Ledger, error)
 	})
 }
 
-// stopFor is the feedback of an upstream whose every 429 says stop for d.
+// stopFor is a feedback by which every 429 is a stop for d.
 func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 	return func(_ quota.Call, r *http.Response) quota.Verdict {
 		if r.StatusCode == http.StatusTooManyRequests {
@@ -63,13 +62,13 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 	}
 }
 
-// newProcess returns the client of a process of its own on a ledger, which
-// waits for at most ten stops.
+// newProcess returns a client like that of a new process on a ledger. It waits for
+// at most ten stops.
 func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
 	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
 
-// openGuard returns the guard of a process of its own on a ledger.
+// openGuard returns a guard like that of a new process on a ledger.
 func openGuard(t *testing.T, open func() (quota.Ledger, error)) *quota.Guard {
 	ledger, err := open()
 	if err != nil {
@@ -97,8 +96,8 @@ func getStatus(client *http.Client) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestShortCooldownIsPaidForByEveryProcess has processes of three callers each
-// meet the cooldown of an upstream that never stops saying stop.
+// TestShortCooldownIsPaidForByEveryProcess has processes with three callers each, and
+// an upstream that never ends its stop.
 func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	for _, processes := range []int{1, 2, 6, 12} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
@@ -138,8 +137,8 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesStayPausedAfterTheUpstreamRecovers: once a probe finds that the
-// stop is over, the calls of all processes are sent.
+// TestProcessesStayPausedAfterTheUpstreamRecovers: once a trial finds that the stop
+// is over, the calls of all processes are sent.
 func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 	t.Parallel()
 	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
@@ -173,7 +172,7 @@ func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 	})
 }
 
-// behind is the ledger of a process that claims nothing before another has.
+// behind is the ledger of a process that claims a trial only after another.
 type behind struct {
 	quota.Ledger
 	first <-chan struct{}
@@ -186,8 +185,8 @@ func (b behind) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return b.Ledger.Spend(ctx, batch)
 }
 
-// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait for its
-// claim to lapse, and no longer.
+// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait until its claim
+// lapses, not longer.
 func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
@@ -232,8 +231,8 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	}
 }
 
-// TestRefusedTrialIsSent: a probe is a call like any other, and
-// the end of a stop is no room in a budget.
+// TestRefusedTrialIsSent: a trial is charged like any other call, and may be refused
+// by a budget.
 func TestRefusedTrialIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0
@@ -249,7 +248,7 @@ func TestRefusedTrialIsSent(t *testing.T) {
 }
 
 // TestCallIsSentWithoutWaitingForATrial: a call whose wait ends before another
-// process's probe has its answer is refused.
+// process's trial has its answer is refused.
 func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// answering returns a client whose upstream's answers all mean the same, and
-// what is reported.
+// answering returns a client whose upstream's answers all have one verdict, and what
+// it reports.
 func answering(guard *quota.Guard, price quota.Units, v quota.Verdict) (*http.Client, *[]error) {
 	reports := &[]error{}
 	base := tripper(func(r *http.Request) (*http.Response, error) {
@@ -22,7 +22,7 @@ func answering(guard *quota.Guard, price quota.Units, v quota.Verdict) (*http.Cl
 		Feedback: func(quota.Call, *http.Response) quota.Verdict { return v }}}, reports
 }
 
-// TestCostHeadersAreTrustedWithoutBound settles calls to what answers say.
+// TestCostHeadersAreTrustedWithoutBound settles calls to the costs in answers.
 func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 	documented := func(units quota.Units) quota.Verdict { return quota.Verdict{Settled: true, Units: units} }
 	guessed := func(units quota.Units) quota.Verdict {
@@ -80,8 +80,8 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 	}
 }
 
-// TestDifferentLimitIsNotReported reports an upstream's limit that is far from a
-// budget's, once a process.
+// TestDifferentLimitIsNotReported: an upstream's limit that is far from a budget's is
+// reported once per process.
 func TestDifferentLimitIsNotReported(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 2400, 24*time.Hour), budget("other", 5000, 24*time.Hour))
 	for _, c := range []struct {
@@ -114,8 +114,8 @@ func TestDifferentLimitIsNotReported(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfUnknownBudgets: an answer may speak of budgets that are not
-// there, and of amounts that cannot be.
+// TestFeedbackOfUnknownBudgets: an answer may name unknown budgets and impossible
+// amounts.
 func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	lane := budget("lane", 100, time.Hour)
 	lane.Lanes = []string{"cron"}
@@ -136,7 +136,7 @@ func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	}
 }
 
-// TestCooldownsNameTheCaller looks at what others are told.
+// TestCooldownsNameTheCaller checks the reason that other processes see.
 func TestCooldownsNameTheCaller(t *testing.T) {
 	long := strings.Repeat("é", 100)
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestCooldownsNameTheCaller(t *testing.T) {
 	}
 }
 
-// TestNeverIsNeitherCooledNorRetried answers that there is no quota at all.
+// TestNeverIsNeitherCooledNorRetried has an upstream whose quota is 0.
 func TestNeverIsNeitherCooledNorRetried(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))

@@ -10,9 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestCalendarWindows takes windows through the days on which their zones'
-// clocks are set, months of every length, and zones that have neither whole
-// hours nor a midnight each day.
+// TestCalendarWindows checks windows on the days on which their zones' clocks
+// change, in months of every length, and in zones with offsets that are not whole
+// hours or with days without a midnight.
 func TestCalendarWindows(t *testing.T) {
 	at := func(s string) time.Time {
 		parsed, err := time.Parse(time.RFC3339, s)

@@ -126,7 +126,7 @@ func TestOnlyDownFallsBack(t *testing.T) {
 	}
 }
 
-// Options.Allow gets all that is known about a call.
+// Options.Allow gets every field of a call.
 func TestAllowGetsTheCaller(t *testing.T) {
 	var seen []quota.Call
 	l := allowance.New(failing(errDown), t.TempDir(), &allowance.Options{Allow: func(call quota.Call) quota.Units {
@@ -305,7 +305,7 @@ func TestSettleAndRefund(t *testing.T) {
 	}
 	unrecorded(t, l, 5)
 
-	// A receipt of the ledger's own goes there.
+	// A receipt from the ledger is settled there.
 	inner.fail(nil)
 	receipt, err := spend(t.Context(), allowance.New(inner, t.TempDir(), nil), "m", 3)
 	if err != nil || l.Settle(t.Context(), receipt, 2) != nil {
@@ -352,7 +352,7 @@ func TestBreaker(t *testing.T) {
 			}
 			crowd()
 
-			// A caller that leaves while it asks decides nothing.
+			// A canceled call does not decide whether the ledger is down.
 			time.Sleep(2 * time.Second)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()

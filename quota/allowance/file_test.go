@@ -44,7 +44,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// The file has all that the ledger would have recorded, and is private.
+// The file has everything that the ledger would have recorded, and is private.
 func TestFileFormat(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, filepath.Join(t.TempDir(), "state", "allowance")
 	clock.Set(noon)
@@ -91,7 +91,7 @@ func TestTornLine(t *testing.T) {
 	for cut := last; cut <= len(whole); cut++ {
 		write(t, path, whole[:cut])
 		want := quota.Units(2)
-		if cut >= len(whole)-1 { // all of the line, if perhaps not its newline
+		if cut >= len(whole)-1 { // all of the line, maybe without its newline
 			want = 3
 		}
 		l := allowance.New(failing(errDown), dir, allow(5))
@@ -300,14 +300,14 @@ func TestCompaction(t *testing.T) {
 	if at(49, 1); lines() != 20+1+2 {
 		t.Fatalf("%d lines after 49 h; want 23", lines())
 	}
-	clock.Set(noon.Add(11 * time.Hour)) // a clock that ran ahead, and was set right
+	clock.Set(noon.Add(11 * time.Hour)) // a clock that ran ahead, and was corrected
 	unrecorded(t, l, 20+4+2)
 	if err := l.Refund(t.Context(), old); err != nil || lines() != 23 {
 		t.Fatalf("a call that has left: %v, %d lines", err, lines())
 	}
 }
 
-// Awkward names have files of their own, inside the folder.
+// Names that need escaping have distinct files inside the folder.
 func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 	dir := t.TempDir()
 	l := allowance.New(failing(errDown), dir, allow(2))

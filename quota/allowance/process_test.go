@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spendAndTell is a job whose ledger is down. It writes a line for each grant, as
-// a real one would send a request.
+// spendAndTell is a job whose ledger is down. It writes a line for each grant, where a
+// real job would send a request.
 func spendAndTell(dir string) {
 	l := allowance.New(failing(errDown), dir, allow(childUnits))
 	for range childCalls {
@@ -43,8 +43,8 @@ func spendAndTell(dir string) {
 	}
 }
 
-// child starts such a job and calls told after each of its grants.
-func child(t *testing.T, dir string, told func(*os.Process)) {
+// child starts such a job and calls granted after each of its grants.
+func child(t *testing.T, dir string, granted func(*os.Process)) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Error(err)
@@ -59,12 +59,12 @@ func child(t *testing.T, dir string, told func(*os.Process)) {
 		return
 	}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		told(cmd.Process)
+		granted(cmd.Process)
 	}
 	_ = cmd.Wait() // it may have been killed
 }
 
-// Eight processes spend the allowance to the last unit and no further.
+// Eight processes spend exactly the allowance.
 func TestEightProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var granted atomic.Int32
@@ -79,8 +79,8 @@ func TestEightProcesses(t *testing.T) {
 	unrecorded(t, allowance.New(failing(errDown), dir, nil), childUnits)
 }
 
-// Processes that are killed leave all that they were granted, and at most one
-// further call each. The rest of the allowance can still be granted.
+// The file has every grant of killed processes, and at most one more call each. The
+// rest of the allowance can still be granted.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var granted, kills atomic.Int32

@@ -218,7 +218,7 @@ func (b *tracked) Read(p []byte) (int, error) {
 
 func (b *tracked) Close() error { b.closed++; return nil }
 
-// The caller reads all that was sent, then the same error or io.EOF.
+// The caller reads everything that was sent, then the same error or io.EOF.
 func TestBodyReadsTheSame(t *testing.T) {
 	broken := errors.New("connection reset")
 	long := strings.Repeat("0123456789abcdef", 640<<10) // 10 MB

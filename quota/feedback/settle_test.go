@@ -39,7 +39,7 @@ var upstreams = []struct {
 		fmt.Fprintf(w, `{"choices":[{"message":{"content":%q}}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, strings.Repeat("x", int(n)*3000), 3*n, 8*n, 11*n)
 		return 11 * n
 	}},
-	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, _ int64) int64 { // a stream does not say
+	{"openai", "/v1/chat/completions", func(w http.ResponseWriter, _ int64) int64 { // a stream without a cost
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "data: {\"usage\":null}\n\n")
 		return 100
@@ -55,10 +55,10 @@ var upstreams = []struct {
 	}},
 	{"generic", "/x", func(w http.ResponseWriter, n int64) int64 {
 		w.Header().Set("RateLimit-Cost", fmt.Sprint(100+20*n))
-		w.WriteHeader(http.StatusNotFound) // what failed costs too
+		w.WriteHeader(http.StatusNotFound) // a failed request costs too
 		return 100 + 20*n
 	}},
-	{"google", "/x", func(w http.ResponseWriter, n int64) int64 { // a 304 costs what not_modified_units say
+	{"google", "/x", func(w http.ResponseWriter, n int64) int64 { // a 304 costs not_modified_units
 		if n%2 == 0 {
 			w.WriteHeader(http.StatusNotModified)
 			return 3
@@ -72,7 +72,7 @@ var upstreams = []struct {
 func TestSettle(t *testing.T) {
 	for _, u := range upstreams {
 		t.Run(u.dialect+u.path, func(t *testing.T) {
-			var hits, counted, told atomic.Int64
+			var hits, counted, reported atomic.Int64
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				counted.Add(u.answer(w, hits.Add(1)))
 			}))
@@ -86,9 +86,9 @@ func TestSettle(t *testing.T) {
 				Price: func(*http.Request) (quota.Call, error) {
 					return quota.Call{Account: "my-project", Method: "m", Units: 100}, nil
 				},
-				Charged: func(_ quota.Call, _ int, units quota.Units) { told.Add(int64(units)) },
+				Charged: func(_ quota.Call, _ int, units quota.Units) { reported.Add(int64(units)) },
 				Report: func(_ quota.Call, err error) {
-					if _, differs := errors.AsType[*quota.LimitError](err); !differs { // GitHub's is
+					if _, differs := errors.AsType[*quota.LimitError](err); !differs { // GitHub's limit differs
 						t.Error(err)
 					}
 				},
@@ -112,8 +112,8 @@ func TestSettle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := balances[0].Used; int64(got) != counted.Load() || told.Load() != counted.Load() || hits.Load() != 32 {
-				t.Errorf("the ledger holds %d units and %d were told, the upstream counted %d in %d requests", got, told.Load(), counted.Load(), hits.Load())
+			if got := balances[0].Used; int64(got) != counted.Load() || reported.Load() != counted.Load() || hits.Load() != 32 {
+				t.Errorf("the ledger holds %d units and %d were reported, the upstream counted %d in %d requests", got, reported.Load(), counted.Load(), hits.Load())
 			}
 		})
 	}

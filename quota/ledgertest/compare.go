@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Work is what a benchmark repeats, in a number of goroutines; 0 is one.
+// Work is a function that a benchmark repeats, in a number of goroutines; 0 is one.
 type Work struct {
 	Goroutines int
 	Do         func()

@@ -9,7 +9,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// myLedger is a ledger of one's own: here it only wraps another.
+// myLedger is the ledger under test; here it only wraps another.
 type myLedger struct {
 	quota.Ledger
 }
@@ -18,8 +18,8 @@ func open(now func() time.Time) *myLedger {
 	return &myLedger{memledger.Open(&memledger.Options{Now: now})}
 }
 
-// testContract is what a test file of the ledger calls TestContract. It runs
-// the whole contract, each subtest on a fresh ledger that reads the given clock.
+// testContract is named TestContract in the ledger's test file. It runs the whole
+// contract, each subtest on a fresh ledger with the given clock.
 func testContract(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		ledger := open(now)

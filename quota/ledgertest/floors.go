@@ -35,7 +35,7 @@ func runFloors(t *testing.T, open Factory) {
 // floors are the floors of a budget by region.
 type floors map[string]quota.Units
 
-// of returns c with the floors that apply to the calls of a region.
+// of returns c with the floors that apply to calls of a region.
 func (f floors) of(region string, c *quota.Charge) *quota.Charge {
 	keeps := *c
 	for _, other := range slices.Sorted(maps.Keys(f)) {

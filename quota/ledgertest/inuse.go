@@ -6,8 +6,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// windowAskedAnew: a window that is asked all the time stays in use, even if each
-// question brings an equal window of its own, as those of several guards do.
+// windowAskedAnew: a window that is charged all the time stays in use, even if each
+// batch has its own equal window, like those of several guards.
 func windowAskedAnew(w *world) {
 	hours := func() *quota.Charge { return charge("hours", 5, quota.Sliding(5*time.Hour), methods("m")) }
 	for i := range 60 {

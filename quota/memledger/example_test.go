@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// A ledger in memory is for one process whose quota nobody else spends, and for
-// tests, which may set its clock.
+// A ledger in memory is for a process that spends a quota alone, and for tests,
+// which may set its clock.
 func ExampleOpen() {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})

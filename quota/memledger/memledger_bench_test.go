@@ -13,7 +13,7 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// fastClock returns a clock that moves on by a second whenever it is read, so that
+// fastClock returns a clock that advances by a second whenever it is read, so that
 // entries leave a day's log while a benchmark runs. It is as slow as time.Now.
 func fastClock() func() time.Time {
 	var seconds atomic.Int64

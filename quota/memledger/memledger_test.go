@@ -98,7 +98,7 @@ func TestCounterMemory(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// TestIdleKeysAreDropped bounds what clients leave behind that never return.
+// TestIdleKeysAreDropped bounds the memory of clients that never return.
 func TestIdleKeysAreDropped(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))

@@ -7,7 +7,7 @@ import (
 )
 
 // TestRing compares a ring with a slice, over several chunks, and its search from
-// guesses of every kind.
+// any guess.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r ring[int64]

@@ -204,7 +204,7 @@ func TestSecretThatOthersMayReadIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := privatefile.ReadSecret(write(t, filepath.Join(closed, "key"), 0o644)); err != nil {
-		t.Errorf("in a folder that lets nobody else in: %v", err)
+		t.Errorf("in a private folder: %v", err)
 	}
 	long := write(t, filepath.Join(dir, "long"), 0o600)
 	if err := os.Truncate(long, privatefile.MaxSecret+1); err != nil {

@@ -107,11 +107,10 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledg
 	}
 }
 
-// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
-// them searches. Entered one after the other in the order of status, they were
-// 1,644. In whatever order they come, together or apart, every budget that was
-// taken holds its number afterwards, or the command is refused and changes
-// nothing.
+// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of them
+// searches. Given one after the other in the order of status, they once became 1,644.
+// In any order, together or apart, each corrected budget then holds its reading, or
+// the command is refused and changes nothing.
 func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	budgets := func() []quota.Budget {
 		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
@@ -145,9 +144,9 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	}
 }
 
-// TestReconcileOverlappingBudgets draws budgets, calls and what a console
-// counted of them, with calls that went around the ledger. Given together, all
-// budgets must hold what the console says.
+// TestReconcileOverlappingBudgets draws budgets, calls and the readings of a console,
+// which include calls without the ledger. Given together, all budgets must then hold
+// their readings.
 func TestReconcileOverlappingBudgets(t *testing.T) {
 	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
 		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
@@ -182,7 +181,7 @@ func TestReconcileOverlappingBudgets(t *testing.T) {
 			}
 			r.mustHold(d, taken)
 		}
-		for name := range taken { // then once all that was taken, and more
+		for name := range taken { // then all readings that were accepted, and more
 			taken[name] = truth[name]
 		}
 		maps.Copy(taken, drawSome(d, truth, budgets))
@@ -190,7 +189,7 @@ func TestReconcileOverlappingBudgets(t *testing.T) {
 			return
 		}
 		if err := r.reconcile(false, taken); err != nil {
-			if !strings.Contains(err.Error(), "--force") { // what was entered twice is too much
+			if !strings.Contains(err.Error(), "--force") { // a reading that was given twice is too high
 				d.Fatalf("%v: %v", taken, err)
 			}
 			if err := r.reconcile(true, taken); err != nil {
@@ -241,7 +240,7 @@ func TestReconcileAtABoundary(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window
 		at     string
-		until  string // empty: it may be entered
+		until  string // empty: accepted
 	}{
 		{quota.Daily(time.UTC), "2026-11-20T23:59:29Z", ""},
 		{quota.Daily(time.UTC), "2026-11-20T23:59:30Z", "2026-11-21T00:00:30Z"},

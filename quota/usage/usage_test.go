@@ -61,9 +61,9 @@ func (s *stand) status(t *testing.T) []usage.Standing {
 	return standings
 }
 
-// TestAJobCalledReconcileIsNotACorrection: drift was told by the job's name and
-// the entry's amounts, so a free answer to a job of that name looked like a
-// correction, and so did units that were added late to one of its calls.
+// TestAJobCalledReconcileIsNotACorrection: drift used to be recognized by the job's
+// name and the entry's amounts, so a free answer to a job of that name looked like a
+// correction, and so did an addition to one of its calls.
 func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "units", Window: quota.Sliding(24 * time.Hour)}, quota.Budget{Name: "calls", Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls})
 	call := quota.Call{Method: "reconcile", Units: 5, Caller: quota.Caller{Lane: "upstream", Job: "reconcile"}}
@@ -99,7 +99,7 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 }
 
 // TestStatusAddsUpToWhatIsUsed draws calls, and budgets whose windows begin at
-// different times: each is attributed whole, and no return is promised too
+// different times: each is attributed completely, and no return is reported too
 // early.
 func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
@@ -183,8 +183,7 @@ func TestReturnsOfARareCallReadTheLog(t *testing.T) {
 	}
 }
 
-// TestLinesOfSeveralAccountsAreOrdered: and the newest first in the
-// reverse of that order.
+// TestLinesOfSeveralAccountsAreOrdered: newest first is exactly the reverse order.
 func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		s := newStand(t)
@@ -217,8 +216,7 @@ func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestTotals adds up by what is asked, who spent most first, and keeps accounts
-// apart.
+// TestTotals adds up by one label, largest first, separately for each account.
 func TestTotals(t *testing.T) {
 	line := func(minute int, account, region string, units, calls quota.Units) usage.Line {
 		return usage.Line{Account: account, Entry: quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), Caller: quota.Caller{Region: region}, Units: units, Calls: calls}}

@@ -101,7 +101,7 @@ func TestCanceledCallersAreRefunded(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(time.Second) // those who left in flight are paid back behind their backs
+		time.Sleep(time.Second) // calls canceled in flight are refunded in the background
 		if got := used(t, ledger); got != quota.Units(stayed.Load()) || stayed.Load() < 15 {
 			t.Errorf("%d units charged for %d callers that stayed; want as many, and 15 at least", got, stayed.Load())
 		}
@@ -157,7 +157,7 @@ func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 		}
 		wg.Wait()
 		if down.Load() < 700 {
-			t.Errorf("%d were sent away unasked; want those who did not fit into two batches", down.Load())
+			t.Errorf("%d were refused without a round trip; want those that did not fit into two batches", down.Load())
 		}
 	})
 }

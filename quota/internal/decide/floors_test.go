@@ -87,7 +87,7 @@ func TestBesideFloors(t *testing.T) {
 	})
 }
 
-// TestBesideFloorsInFewSteps waits for thousands of records that all go to a floor.
+// TestBesideFloorsInFewSteps has thousands of records whose units all return to a floor.
 func TestBesideFloorsInFewSteps(t *testing.T) {
 	const n = 4000
 	window := quota.Sliding(time.Hour)

@@ -74,7 +74,7 @@ func TestCanceledWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		leave()
-		leave() // one wait is all there is of them
+		leave() // there is only one wait
 		if ok, err := other.TryLock(); ok || err != nil {
 			t.Fatalf("%t, %v; want it not to be had", ok, err)
 		}
