@@ -120,7 +120,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// The transport charges what the body holds, and sends the body as it was.
+// The transport charges the calls in the body, and sends the body unchanged.
 func TestATransportSendsABatchAsItWas(t *testing.T) {
 	var sent []byte
 	base := roundTrip(func(req *http.Request) (*http.Response, error) {

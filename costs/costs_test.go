@@ -75,9 +75,8 @@ func TestShippedFile(t *testing.T) {
 	}
 }
 
-// The incident that ration is there to prevent is a day's searches within ten
-// minutes: the shipped budgets used to grant forty in one second. A pass of all
-// eight regions at once must still fit.
+// Ration must prevent a day's searches within ten minutes: the shipped budgets used to
+// grant forty in one second. A pass of all eight regions at once must still fit.
 func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -121,8 +120,8 @@ func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	}
 }
 
-// methods returns the rows of the shared list of methods, by column, when the
-// file is there.
+// methods returns the rows of the shared list of methods, by column, if the file
+// exists.
 func methods(t *testing.T) []map[string]string {
 	file, err := os.Open("../../shared/data/youtube_methods.csv")
 	if err != nil {
@@ -213,7 +212,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, strictyaml.ErrUnsafeFile) || !strings.Contains(err.Error(), "chmod go-w")) {
-		t.Errorf("a file that all may write: %v", err)
+		t.Errorf("a file that everyone may write: %v", err)
 	}
 	if _, err := costs.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
@@ -336,7 +335,7 @@ func get(t testing.TB, raw string) *http.Request {
 	return &http.Request{Method: "GET", URL: u, Header: http.Header{"User-Agent": {"test"}, "Accept": {"*/*"}}}
 }
 
-// 300 ns without garbage are the aim. The requests are what google.golang.org/api v0.310.0 sends.
+// The goal is 300 ns without allocations. The requests are what google.golang.org/api v0.310.0 sends.
 func BenchmarkPrice(b *testing.B) {
 	table := load(b)
 	for name, raw := range map[string]string{

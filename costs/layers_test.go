@@ -7,7 +7,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// over reads the file's lines over those of a preset that does not ship.
+// over parses lines of a file that override those of a preset made for the test.
 func over(t *testing.T, preset, own string) *Table {
 	t.Helper()
 	d := newDocument(strictyaml.Node{})
@@ -42,7 +42,7 @@ costs: {get: 1}
 budgets: [{name: all, limit: 10, window: 1h}]
 `
 
-// A method without a cost was once still sold at the preset's price.
+// A method without a cost was once charged at the preset's price.
 func TestUnlistedRefusedOverAPresetsNumberIsStillPriced(t *testing.T) {
 	for own, want := range map[string]quota.Units{"unlisted: refuse\n": 0, "unlisted: 3\n": 3, "costs: {get: 2}\n": 7} {
 		table := over(t, lines, own)
@@ -60,8 +60,8 @@ func TestUnlistedRefusedOverAPresetsNumberIsStillPriced(t *testing.T) {
 	}
 }
 
-// A limit below a preset's price for unlisted methods is not the file's
-// mistake, its own price above a limit is.
+// A limit below a preset's price for unlisted methods is valid; a file's own price
+// above a limit is a mistake.
 func TestUnlistedAboveALimitIsReportedAtTheFilesLine(t *testing.T) {
 	if table := over(t, lines, "budgets: [{name: all, limit: 5}]\n"); table.Budgets()[0].Limit != 5 {
 		t.Errorf("%+v", table.Budgets())

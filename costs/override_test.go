@@ -30,7 +30,7 @@ func TestUnitLimitOverACallPresetIsAMistake(t *testing.T) {
 	}
 }
 
-// Each entry is over the preset in force; want is its mistake, and "" none.
+// Each entry overrides the current preset; want is its mistake, or "".
 func TestOverridesThatChangeWhatAnInheritedLineMeansAreMistakes(t *testing.T) {
 	const youtube, hubspot = "youtube/2026-06", "{name: hubspot, variant: free}\nresets: {day: UTC}"
 	for _, c := range []struct{ preset, entry, want string }{

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shop has one route that is dear and one that takes everything else.
+// shop has one expensive route, and one that matches everything else.
 const shop = `version: 1
 account: a
 hosts: [shop.example]
@@ -152,7 +152,7 @@ func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 	})
 }
 
-// What any server could take for a dear request is never priced below it.
+// A request that any server could read as the expensive one is never priced below it.
 func FuzzRoutes(f *testing.F) {
 	table := parse(f, shop)
 	for _, p := range []string{"/admin/1/graphql.json", "/admin/1/x/../graphql.json", "/admin%2f1%2fgraphql.json", "/ADMIN/1/graphql.json;v=1", "//admin/1/graphql.json/", "/api/users.list", "/admin/1%255C..%255C2/graphql.json"} {
@@ -165,7 +165,7 @@ func FuzzRoutes(f *testing.F) {
 		}
 		call, err := table.Price(&http.Request{Method: verb, URL: u})
 		read := lenient(u.EscapedPath())
-		if dear, _ := path.Match("/admin/*/graphql.json", read); dear && verb == "POST" && err == nil && call.Units < 100 {
+		if expensive, _ := path.Match("/admin/*/graphql.json", read); expensive && verb == "POST" && err == nil && call.Units < 100 {
 			t.Errorf("%s %s (%s): %+v", verb, u, read, call)
 		}
 		if err == nil && (call.Units < 1 || call.Account != "a" || call.Method == "" || len(call.Method) > quota.MaxLabel) {

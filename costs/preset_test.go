@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// uses are all presets and variants as a user writes them, and what they make
-// of the requests that are typical of their upstream.
+// uses are all presets and variants as a user writes them, with the prices of typical
+// requests to their upstreams.
 var uses = map[string]struct {
 	lines    string            // below version and account
 	requests map[string]string // VERB URL: method, units and budgets; "-" is refused
@@ -169,7 +169,7 @@ func TestPresetsNameTheirSources(t *testing.T) {
 			t.Errorf("%s lacks a date, what it is for, what is not known or its text: %+v", p.Name, p)
 		}
 		if p.SupersededBy != nil && !slices.ContainsFunc(presets, func(other costs.Preset) bool { return other.Name == *p.SupersededBy }) {
-			t.Errorf("%s is superseded by %s, which there is not", p.Name, *p.SupersededBy)
+			t.Errorf("%s is superseded by %s, which does not exist", p.Name, *p.SupersededBy)
 		}
 		if !slices.IsSortedFunc(p.Variants, func(a, b costs.Variant) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("the variants of %s are not sorted: %v", p.Name, p.Variants)
@@ -187,8 +187,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 	}
 }
 
-// The costs of the youtube presets are those of the shared list of methods,
-// when the file is there.
+// The costs of the youtube presets equal those of the shared list of methods, if the
+// file exists.
 func TestYouTubePresetsHaveTheDocumentedCosts(t *testing.T) {
 	legacy, now := use(t, uses["youtube/legacy"].lines), use(t, uses["youtube/2026-06"].lines)
 	for _, row := range methods(t) {
@@ -300,8 +300,8 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 	}
 }
 
-// A limit that is lower than what some method of the preset costs is no
-// mistake: that method cannot be called, and who wants to fetch it hears so.
+// A limit below the cost of a method of the preset is not a mistake: only a call of
+// that method is an error.
 func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
 	table := use(t, "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 300, floor: {IN: 150, US: 60}}]")
 	for method, regions := range map[string]map[string]bool{
@@ -388,7 +388,8 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 	}
 }
 
-// TestPresetsDocumentExamplesParse: who pastes one of docs/presets.md has a costs.yaml.
+// TestPresetsDocumentExamplesParse: each example of docs/presets.md is a valid
+// costs.yaml.
 func TestPresetsDocumentExamplesParse(t *testing.T) {
 	data, err := os.ReadFile("../docs/presets.md")
 	if err != nil {

@@ -196,14 +196,13 @@ func TestResumableUploadsAreChargedOnce(t *testing.T) {
 	}
 }
 
-// mutations change how a search is written, but not what a lenient server
-// would read in it.
+// mutations change how a search is written, but not how a lenient server reads it.
 var mutations = []func(*rapid.T, *http.Request){
 	func(t *rapid.T, r *http.Request) { // one letter of the path encoded
 		i := rapid.IntRange(0, len(r.URL.Path)-1).Draw(t, "at")
 		r.URL.RawPath = r.URL.Path[:i] + "%" + strings.ToUpper(string("0123456789abcdef"[r.URL.Path[i]>>4])+string("0123456789abcdef"[r.URL.Path[i]&15])) + r.URL.Path[i+1:]
 	},
-	func(t *rapid.T, r *http.Request) { // something that cleans away, after some slash
+	func(t *rapid.T, r *http.Request) { // a segment that path cleaning removes
 		parts := strings.SplitAfter(r.URL.Path, "/")
 		i := rapid.IntRange(1, len(parts)).Draw(t, "at")
 		junk := rapid.SampledFrom([]string{"/", "./", "x/../", "//", ".//./"}).Draw(t, "junk")
@@ -234,7 +233,7 @@ var mutations = []func(*rapid.T, *http.Request){
 	func(t *rapid.T, r *http.Request) { r.URL.User = url.User("videos") },
 }
 
-// However a search is written, it costs what a search costs or is refused.
+// A search is charged as a search or refused, however it is written.
 func TestNoMutationMakesASearchCheap(t *testing.T) {
 	table := load(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -250,7 +249,7 @@ func TestNoMutationMakesASearchCheap(t *testing.T) {
 	})
 }
 
-// lenient is the path that the most forgiving server would read.
+// lenient returns the path as the most lenient server would read it.
 func lenient(p string) string {
 	for range 4 {
 		decoded, err := url.PathUnescape(p)
@@ -268,8 +267,8 @@ func lenient(p string) string {
 	return path.Clean("/" + strings.Join(segments, "/"))
 }
 
-// What any server could take for a search is never priced below one, and what
-// goes to a guarded host is never unguarded.
+// A request that any server could read as a search is never priced below one, and a
+// request to a guarded host is never unguarded.
 func FuzzPrice(f *testing.F) {
 	table := load(f)
 	f.Add("GET", searchURL, "", "Accept", "/youtube/v3/search")

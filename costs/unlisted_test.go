@@ -23,7 +23,7 @@ func TestAPathWithoutARouteIsNotUnlisted(t *testing.T) {
 	}
 }
 
-// TestHistoryIsTheLongestOfAnAccount looks at what a ledger is told to keep.
+// TestHistoryIsTheLongestOfAnAccount checks the history that a ledger receives.
 func TestHistoryIsTheLongestOfAnAccount(t *testing.T) {
 	const document = "version: 1\naccount: %s\nhistory: %s\nupstream: %s\ncosts: {get: 1}\nbudgets: [{name: %s, limit: 9, window: 24h}]\n"
 	var text []string

@@ -64,9 +64,8 @@ func get(c *client.Client, method string) error {
 	return err
 }
 
-// TestRefusalsOfAProgramAreRecorded: a refusal that a program's request meets
-// is kept for ration why, and of many within a second the last one when the
-// Client is closed.
+// TestRefusalsOfAProgramAreRecorded: a refusal of a program's request is stored for
+// ration why. Of many within a second, the last is stored when the Client is closed.
 func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	s := newStand(t, "")
 	c := s.open()
@@ -119,8 +118,8 @@ func TestSecretInRefusal(t *testing.T) {
 	}
 }
 
-// TestLedgerByEnvironment checks which of the places that may name a ledger
-// decides.
+// TestLedgerByEnvironment checks which of the options, the environment and the file
+// names the ledger.
 func TestLedgerByEnvironment(t *testing.T) {
 	s := newStand(t, "ledger: sqlite:named.db\n")
 	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
@@ -170,9 +169,9 @@ func TestEmptyLedgerReported(t *testing.T) {
 	}
 }
 
-// TestDeadRedis has a ledger that cannot be reached: what when_ledger_down
-// allows goes out, the outage is reported, and other calls fail. The password
-// comes from a file, and the program hears of it.
+// TestDeadRedis has a ledger that cannot be reached: calls within the allowance are
+// sent, the outage is reported, and other calls fail. The password comes from a file,
+// which is reported to the program.
 func TestDeadRedis(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
@@ -222,7 +221,7 @@ func TestDeadRedis(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentWithoutStateFolder: what cannot be counted is not allowed.
+// TestNothingIsSentWithoutStateFolder: calls that cannot be counted are not sent.
 func TestNothingIsSentWithoutStateFolder(t *testing.T) {
 	s := newStand(t, "")
 	s.options.State, s.options.Ledger = "", "redis://127.0.0.1:1/0"

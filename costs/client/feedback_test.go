@@ -16,9 +16,9 @@ import (
 // TestEveryDialectCanBeNamed reads a costs.yaml with each dialect that package
 // feedback knows, and one that it does not.
 func TestEveryDialectCanBeNamed(t *testing.T) {
-	for _, name := range append(feedback.Names(), "nobody") {
+	for _, name := range append(feedback.Names(), "unknown") {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: x\naccount: y\nfeedback: "+name+"\ncosts: {m: 1}\nbudgets: [{name: all, limit: 10, window: 24h}]\n"))
-		if name == "nobody" {
+		if name == "unknown" {
 			if err == nil || !strings.Contains(err.Error(), strings.Join(feedback.Names()[:3], ", ")) {
 				t.Errorf("%s: %v; want the names that are known", name, err)
 			}
@@ -89,7 +89,7 @@ budgets: [{name: all, limit: 10, window: 24h}]
 }
 
 // TestPresetsCoolTheirBudgets lets the upstreams of the presets say which limit
-// is spent: the budget that stands for it is cooled, and no other.
+// is spent: only the budget that stands for it gets a cooldown.
 func TestPresetsCoolTheirBudgets(t *testing.T) {
 	const (
 		youtube  = "preset: youtube/2026-06"

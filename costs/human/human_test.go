@@ -38,7 +38,7 @@ func TestDurationNeverSaysEarlier(t *testing.T) {
 	}
 }
 
-// TestOneUnitIsSaidAsManyAre checks the plurals of all that is counted.
+// TestOneUnitIsSaidAsManyAre checks the plurals of everything that is counted.
 func TestOneUnitIsSaidAsManyAre(t *testing.T) {
 	for want, got := range map[string]string{
 		"1 unit": human.Count(1, "unit"), "0 units": human.Count(0, "unit"), "2 entries": human.Count(2, "entry"), "1 entry": human.Count(1, "entry"),

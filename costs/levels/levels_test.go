@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLevels tells each crossing once, whoever asks, and again after the level
-// was left or a new day has begun.
+// TestLevels reports each crossing once, to any caller, and again after the level was
+// left or a new day has begun.
 func TestLevels(t *testing.T) {
 	l := Marks{filepath.Join(t.TempDir(), "levels")}
 	sliding, daily := quota.Sliding(24*time.Hour), quota.Daily(time.UTC)
@@ -21,7 +21,7 @@ func TestLevels(t *testing.T) {
 		window quota.Window
 		since  time.Time
 		used   quota.Units
-		told   string // the percentage, or nothing
+		want   string // the percentage, or ""
 	}{
 		{sliding, monday, 59, ""},
 		{sliding, monday, 60, "60 %"},
@@ -40,9 +40,9 @@ func TestLevels(t *testing.T) {
 		balance := quota.Balance{Budget: quota.Budget{Account: "p", Name: "all", Limit: 100, Window: step.window}, At: monday, Since: step.since, Used: step.used, NextFree: monday.Add(time.Hour)}
 		other := balance
 		other.Budget.Name, other.Used = "other", 0
-		told := strings.Join(l.Crossed([]quota.Balance{other, balance}), "\n")
-		if step.told == "" && told != "" || !strings.Contains(told, step.told) || strings.Contains(told, "\n") {
-			t.Errorf("step %d: told %q; want %q", i, told, step.told)
+		reported := strings.Join(l.Crossed([]quota.Balance{other, balance}), "\n")
+		if step.want == "" && reported != "" || !strings.Contains(reported, step.want) || strings.Contains(reported, "\n") {
+			t.Errorf("step %d: reported %q; want %q", i, reported, step.want)
 		}
 	}
 	if files, err := os.ReadDir(l.Dir); err != nil || len(files) != 2 {
@@ -50,25 +50,25 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestLevelsAreToldByOne: of many at once one tells; and where nothing can be
-// remembered all do.
+// TestLevelsAreToldByOne: of many concurrent callers one reports a crossing; without a
+// state folder all of them do.
 func TestLevelsAreToldByOne(t *testing.T) {
 	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(time.Hour)}, Used: 8}}
 	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1, filepath.Join(os.Args[0], "no-folder"): 16} {
 		var mu sync.Mutex
-		var told []string
+		var reported []string
 		var wg sync.WaitGroup
 		for range 16 {
 			wg.Go(func() {
 				lines := Marks{dir}.Crossed(balances)
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, lines...)
+				reported = append(reported, lines...)
 			})
 		}
 		wg.Wait()
-		if len(told) != want || told[0] != `"a\nb" has used 80 % of 10 calls (8)` {
-			t.Errorf("%s: told %d times: %q; want %d", dir, len(told), told, want)
+		if len(reported) != want || reported[0] != `"a\nb" has used 80 % of 10 calls (8)` {
+			t.Errorf("%s: reported %d times: %q; want %d", dir, len(reported), reported, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// sample is what the tests read: one key of each kind.
+// sample has one key of each kind.
 type sample struct {
 	Count int64
 	Name  string
@@ -225,8 +225,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading ends without a panic, and every mistake names a
-// place and what to do.
+// Reading does not panic for any bytes, and every mistake names a place and what to do.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"count: 7\nitems: [x]\n", "a: 1\n---\n---\nb: 2\n", "- - -", "? a\n: b", "a: [1, {b: c", "\"", "a: |\n x", "%YAML 1.2\n---\na: b\n...\n", "a:\n- b\n -c", "{}: {}\n[]: x"} {
 		f.Add(seed)

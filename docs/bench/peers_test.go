@@ -122,7 +122,7 @@ for i = 1, ARGV[3] do redis.call('ZADD', KEYS[1], now, ARGV[4] .. ':' .. i) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1] / 1000)
 return {1, used + ARGV[3]}`)
 
-// peers are what decides a call of so many units, none of which is ever refused.
+// peers are functions that decide a call of n units, which is never refused.
 func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 	ctx := context.Background()
 	gcra := redis_rate.NewLimiter(s.client)
