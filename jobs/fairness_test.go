@@ -126,7 +126,7 @@ func (m *market) play(guaranteed func(at time.Time) bool) {
 			if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 				m.refusals++
 				m.held(s, units, refused, guaranteed)
-				continue // dearer calls are refused first, cheap ones go on
+				continue // expensive calls are refused first, cheap ones may still fit
 			}
 			if err != nil {
 				m.t.Error(err)

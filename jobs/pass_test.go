@@ -55,8 +55,8 @@ func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 	}
 }
 
-// TestSecondStopIsNotAFailure: an upstream that says stop twice stops the step
-// until the time that it names. Both calls are charged.
+// TestSecondStopIsNotAFailure: a second stop ends the step until the time that the
+// upstream names. Both calls are charged.
 func TestSecondStopIsNotAFailure(t *testing.T) {
 	for name, fault := range map[string]youtubetest.Fault{
 		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2, Header: map[string][]string{"Retry-After": {"90"}}},
@@ -157,7 +157,7 @@ func TestPassFailsAfterOtherStepsWhenLedgerIsDown(t *testing.T) {
 		t.Errorf("%s (%v) with %d chart pages; want failed by the ledger, with the whole chart", report.Outcome, report.Err, len(s.pages()))
 	}
 	if !report.RetryAt.IsZero() {
-		t.Errorf("retry at %s; want that nobody knows", report.RetryAt)
+		t.Errorf("retry at %s; want the zero time", report.RetryAt)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestRunUsesItsLane(t *testing.T) {
 func TestGraceIsADeadline(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.Grace = time.Millisecond
-	why := errors.New("told to stop")
+	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.upstream.Fail(youtubetest.Fault{Delay: -1}) // until the client leaves
 	go func() {

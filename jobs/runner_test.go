@@ -58,7 +58,7 @@ func newScene(t testing.TB, budgets, fetch string, o *youtubetest.Options, regio
 	if o != nil {
 		upstream = *o
 	}
-	upstream.Now = s.clock.Now // a day of its own would end while a test runs
+	upstream.Now = s.clock.Now // or the upstream's day might end during a test
 	s.upstream = youtubetest.New(&upstream)
 	web := httptest.NewServer(s.upstream)
 	t.Cleanup(web.Close)
@@ -184,7 +184,7 @@ func TestRunStopsAndResumes(t *testing.T) {
 		if want.outcome == jobs.Stopped {
 			refused, ok := errors.AsType[*quota.RefusedError](report.Err)
 			if !ok || refused.Budget != "all" || refused.Remaining != 0 || !report.RetryAt.Equal(refused.RetryAt) {
-				t.Fatalf("run %d: %v, retry at %s; want the refusal and its instant", run, report.Err, report.RetryAt)
+				t.Fatalf("run %d: %v, retry at %s; want the refusal and its retry time", run, report.Err, report.RetryAt)
 			}
 		}
 		s.clock.Add(time.Minute + time.Second)
@@ -279,7 +279,7 @@ func TestConcurrentRunsOfOneRegion(t *testing.T) {
 // TestCancelledRunKeepsThePageInFlight: that page is paid for.
 func TestCancelledRunKeepsThePageInFlight(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
-	why := errors.New("told to stop")
+	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.Progress = func(p jobs.Progress) {
 		if p.Pages == 2 {
@@ -355,8 +355,8 @@ func TestRunOnRealCharts(t *testing.T) {
 }
 
 // BenchmarkRun is eight regions of four pages against an upstream that takes
-// 100 ms an answer. Its "answers" is the time of a run in upstream answers: four in
-// a row are the floor.
+// 100 ms per answer. Its "answers" is the time of a run divided by that; four in a row
+// are the lower bound.
 func BenchmarkRun(b *testing.B) {
 	const latency = 100 * time.Millisecond
 	for b.Loop() {

@@ -13,7 +13,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// changing are zones whose clocks change at all sorts of times: by one hour,
+// changing are zones whose clocks change in many ways: by one hour,
 // half an hour (Lord Howe), two (Troll), at midnight (Beirut, Cairo, Santiago,
 // Havana, the Azores), at the odd quarter (Chatham).
 var changing = []string{"America/New_York", "Europe/Berlin", "Europe/London", "Asia/Beirut", "Africa/Cairo", "America/Santiago", "America/Havana",
@@ -80,7 +80,7 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 		{"UTC", "0 0 29 Feb ?", "2012-07-09T23:35", "2021-01-01T00:00", "29T00:00+0 29T00:00+0"},
 		{"UTC", "0 0 1,15 * Sun", "2012-07-01T00:01", "2012-07-16T00:00", "08T00:00+0 15T00:00+0"},
 
-		// The clock is put forward: what it skips does not come on that day.
+		// The clock is set forward: skipped times have no tick on that day.
 		{"America/New_York", "30 2 * * *", "2026-03-07T00:00", "2026-03-10T00:00", "07T02:30-5 09T02:30-4"},
 		{"America/New_York", "0 * * * *", "2026-03-08T01:00", "2026-03-08T05:00", "08T01:00-5 08T03:00-4 08T04:00-4"},
 		{"America/New_York", "0 */6 * * *", "2026-03-08T00:00", "2026-03-08T13:00", "08T00:00-5 08T06:00-4 08T12:00-4"},
@@ -91,7 +91,7 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 		{"Asia/Beirut", "0 12 29 3 *", "2026-03-01T00:00", "2027-04-01T00:00", "29T12:00+3 29T12:00+3"},
 		{"Australia/Lord_Howe", "@daily", "2026-10-03T00:00", "2026-10-06T00:00", "03T00:00+10 04T00:00+10 05T00:00+11"},
 
-		// The clock is put back: what it shows twice comes twice.
+		// The clock is set back: repeated times have two ticks.
 		{"America/New_York", "30 1 * * *", "2026-10-31T00:00", "2026-11-03T00:00", "31T01:30-4 01T01:30-4 01T01:30-5 02T01:30-5"},
 		{"America/New_York", "0 * * * *", "2026-11-01T00:00", "2026-11-01T03:00", "01T00:00-4 01T01:00-4 01T01:00-5 01T02:00-5"},
 		{"America/New_York", "0 */6 * * *", "2026-11-01T00:00", "2026-11-01T13:00", "01T00:00-4 01T06:00-5 01T12:00-5"},

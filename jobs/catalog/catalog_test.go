@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the child half of a test when told to: see process_test.go.
+// TestMain runs the child half of a test if asked to; see process_test.go.
 func TestMain(m *testing.M) {
 	if role := os.Getenv("CATALOG_TEST_CHILD"); role != "" {
 		os.Exit(child(role))
@@ -23,13 +23,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// day0 is the first instant of every test; tick the pass it belongs to.
+// day0 is the first time of every test, and tick the tick of its pass.
 var (
 	day0 = time.Date(2026, 11, 20, 6, 4, 0, 0, time.UTC)
 	tick = time.Date(2026, 11, 20, 6, 0, 0, 0, time.UTC)
 )
 
-// clock is moved by hand.
+// clock is set by the test.
 type clock struct{ t time.Time }
 
 func (k *clock) now() time.Time { return k.t }
@@ -91,7 +91,7 @@ func one[T any](t testing.TB, c *Catalog, query string, args ...any) T {
 	return v
 }
 
-// intact checks the file and that FTS5's index says what the videos say.
+// intact checks the file, and that FTS5's index equals the videos.
 func intact(t testing.TB, c *Catalog) {
 	t.Helper()
 	if got := one[string](t, c, "PRAGMA integrity_check"); got != "ok" {
@@ -130,7 +130,7 @@ func TestOpenCreatesForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// A file that is not ours is named, explained and left byte for byte as it was.
+// A file that is not a catalogue is an error that names it, and is left unchanged.
 func TestOpenRefusesOtherFiles(t *testing.T) {
 	database := func(script string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -185,8 +185,8 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// An open handle goes on writing to a deleted file without an error (facts of
-// 2026-11-20); a page in there would be lost with its units.
+// SQLite keeps writing to a deleted file without an error (observed 2026-11-20); its
+// pages would be lost with their units.
 func TestReplacedWhileOpen(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"deleted":  os.Remove,
@@ -231,8 +231,8 @@ func TestDiskFullKeepsCommittedPages(t *testing.T) {
 	intact(t, c)
 }
 
-// While another program holds the file, a write waits, and no longer than its
-// context; searches go on.
+// While another program locks the file, a write waits until its context ends, and
+// searches still work.
 func TestBusyHonoursTheContext(t *testing.T) {
 	c, _ := openTest(t)
 	commit(t, c, Page{Videos: chart("v", 1)})
@@ -252,7 +252,7 @@ func TestBusyHonoursTheContext(t *testing.T) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
 	if hits, err := c.Search(t.Context(), Query{Text: "surfing"}); err != nil || len(hits) != 1 {
-		t.Errorf("a search meanwhile: %d hits, %v, want 1", len(hits), err)
+		t.Errorf("a search during the wait: %d hits, %v, want 1", len(hits), err)
 	}
 	if _, err := other.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)

@@ -62,8 +62,8 @@ func TestTwoRegionsClaimAChannelOnce(t *testing.T) {
 	shared(t, c, "UC1", "UC2", "UC3")
 	claimed(t, c, "US", 2, "UC3", "UC2")
 	claimed(t, c, "GB", 50, "UC1")
-	claimed(t, c, "US", 50, "UC3", "UC2") // its own again
-	// A page that came ends the claims on its channels only.
+	claimed(t, c, "US", 50, "UC3", "UC2") // already its own
+	// A committed page ends the claims on its channels only.
 	commit(t, c, Page{Step: "channels", Channels: []Channel{{ID: "UC3"}}})
 	if err := c.ReleaseClaims(t.Context(), "US"); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestTwoRegionsClaimAChannelOnce(t *testing.T) {
 	claimed(t, c, "US", 50)
 	k.t = k.t.Add(time.Millisecond)
 	claimed(t, c, "US", 50, "UC2", "UC1")
-	// What GB renews now is not what has become another region's.
+	// GB does not renew claims that have passed to another region.
 	if err := c.RenewClaims(t.Context(), "GB"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestClaimsLapseWhenTheClockIsSetBack(t *testing.T) {
 }
 
 // childClaim claims every channel that it can get for a region, a few at a
-// time, and prints their ids. Told to, it then waits to be killed.
+// time, and prints their ids. Then it waits to be killed if the test says so.
 func childClaim(path, region string) error {
 	c, err := Open(path, &Options{Now: func() time.Time { return day0 }})
 	if err != nil {

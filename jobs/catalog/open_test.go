@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer when a
-// new file turns to WAL, so eight processes that began a catalogue at once could
-// be told that it is locked.
+// TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer while it
+// changes a new file to WAL, so eight processes that created a catalogue at once could
+// fail because it was locked.
 func TestOpenedWhileAnotherProcessWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	if _, err := statFile(path, true); err != nil {

@@ -56,8 +56,8 @@ func childCommit(path, region string) error {
 	return c.FinishPass(context.Background(), region, tick)
 }
 
-// Eight processes create one catalogue and write to it at the same time; none
-// is told that the database is busy, and none loses a row.
+// Eight processes create one catalogue and write to it at the same time; none fails
+// because the database is busy, and no row is lost.
 func TestProcessesWriteAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	regions := []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}
@@ -125,7 +125,7 @@ func secondPage() Page {
 }
 
 // A process killed at any point of a commit leaves the page and its checkpoint
-// both or neither, and the next run goes on from the checkpoint.
+// both or neither, and the next run continues from the checkpoint.
 func TestKilledWithinCommit(t *testing.T) {
 	for _, tc := range []struct {
 		name, when string
@@ -134,7 +134,7 @@ func TestKilledWithinCommit(t *testing.T) {
 		{"checkpoint written, no row yet", "AFTER UPDATE ON checkpoints", 1},
 		{"in the middle of the videos", "AFTER INSERT ON videos WHEN new.id = 'b-25'", 1},
 		{"at the last position", "AFTER INSERT ON positions WHEN new.rank = 100", 1},
-		{"committed, and nobody knows", "", 2},
+		{"committed, but not reported", "", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "catalog.db")
@@ -241,7 +241,7 @@ func TestLockWithinOneProcess(t *testing.T) {
 	}
 }
 
-// childWrite says what Open thinks of a file that it may not write.
+// childWrite prints the error of Open for a file that it may not write.
 func childWrite(path, _ string) error {
 	c, err := Open(path, nil)
 	if err == nil {

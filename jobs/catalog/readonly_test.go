@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A catalogue of another user is refused when it is opened, not at the first
-// page that was paid for.
+// A catalogue of another user is refused by Open, not after the first page was paid
+// for.
 func TestOpenReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "catalog.db")
@@ -21,7 +21,7 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 	cmd := spawn(path, "write")
 	if os.Getuid() == 0 {
-		// Root may write to anything: the child is nobody, with a program it can reach.
+		// Root may write to anything: the child runs as the user nobody.
 		for d := dir; d != os.TempDir() && len(d) > 1; d = filepath.Dir(d) {
 			os.Chmod(d, 0o755)
 		}

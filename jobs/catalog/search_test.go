@@ -78,7 +78,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A hit carries what the charts said of it, per region.
+// A hit has its chart positions, per region.
 func TestHitCharts(t *testing.T) {
 	c, k := openTest(t)
 	v := Video{ID: "a/b?c", Title: "whale", CategoryID: "15"}
@@ -100,8 +100,8 @@ func TestHitCharts(t *testing.T) {
 	}
 }
 
-// A word that is everywhere ranks the newest matches only: an older video that
-// would rank first is not among them, unless a filter lets few through.
+// For a very common word only the newest matches are ranked: an older video that would
+// rank first is missing, unless a filter leaves few matches.
 func TestSearchIsBounded(t *testing.T) {
 	c, _ := openTest(t)
 	if c.matches != 5000 {
@@ -153,12 +153,12 @@ func searchText(t *testing.T) string {
 	return text
 }
 
-// nasty is what queries are made of that break query languages.
+// nasty are the parts of queries that break query languages.
 var nasty = []string{"a", "Z", "7", "running", "é", "\u0301", "हि", "न्दी", "東京", "กรุง", "🎉", "👨‍👩‍👧", "❤\ufe0f", "\u200d", `"`, `""`, "'", "*", "-", "+", "^", ":",
 	"(", ")", "{", "}", ",", ";", ".", "\\", "%", "_", "\x00", "\x01", "\xff", "\u202e", "\ufffd", " ", "  ", "\n", "\t", "NEAR(", "AND", "OR", "NOT", "title:", "rowid", "--", "/*"}
 
-// Any text is survived: hits, or ErrEmptyQuery, and no other error. And what
-// was stored is found by its own text, as words, quoted, and word by word.
+// Any query returns hits or ErrEmptyQuery, and no other error. A stored video is found
+// by its own text, as words, quoted, and word by word.
 func TestEveryQueryIsValid(t *testing.T) {
 	c, _ := openTest(t)
 	text := rapid.Custom(func(r *rapid.T) string {

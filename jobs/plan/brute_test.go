@@ -25,8 +25,8 @@ type due struct {
 
 // TestPlanMatchesBruteForce compares plans with brute force on a small grid of
 // minutes. Peaks equal the largest plain sum over every lateness of every start.
-// A plan fits if and only if the real guard refuses nothing, whatever the
-// lateness. The refusals are those of plain sums with every start on time.
+// A plan fits if and only if the real guard refuses nothing for any lateness. The
+// refusals are those of plain sums with every start on time.
 func TestPlanMatchesBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)

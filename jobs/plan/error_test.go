@@ -63,7 +63,7 @@ func TestPlayReturnsErrors(t *testing.T) {
 		"a cooldown":             {ledger: failing{cooldown: true}, want: errLedger, opened: 1},
 		"the first call":         {ledger: failing{spend: 3}, want: errLedger, opened: 1},
 		"the last call":          {ledger: failing{spend: 2 + 2*4*3}, want: errLedger, opened: 1},
-		"no more calls":          {ledger: failing{spend: 2 + 2*4*3 + 1}, opened: 1},
+		"no further calls":       {ledger: failing{spend: 2 + 2*4*3 + 1}, opened: 1},
 		"a price": {change: func(in *plan.Input) {
 			in.Price = func(string) (quota.Call, error) { return quota.Call{}, errLedger }
 		}, want: errLedger},

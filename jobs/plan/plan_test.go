@@ -37,11 +37,11 @@ func parse(t testing.TB, yaml string) []jobs.Region {
 
 func at(t testing.TB, s string) time.Time {
 	t.Helper()
-	instant, err := time.Parse(time.RFC3339, s)
+	parsed, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return instant
+	return parsed
 }
 
 func zone(t testing.TB, name string) *time.Location {
@@ -171,7 +171,7 @@ func TestPlanStartsFromTheLedgersState(t *testing.T) {
 			fmt.Fprintln(&got, played.At.Format("15:04"), played.Region, played.Calls, played.Refused)
 		}
 	}
-	// The region that was not fetched is first. A cooldown ends at its instant.
+	// The region that was never fetched is first. A cooldown ends exactly on time.
 	want := `true
 units true 55 55 0
 calls true 9 9 0
@@ -231,8 +231,8 @@ func shipped(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestColumnsOfEachWindow: what a picture shows half an hour after the other, by
-// region and of what the ledger held.
+// TestColumnsOfEachWindow checks a picture's columns, half an hour apart, by region and
+// with what the ledger held.
 func TestColumnsOfEachWindow(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	for name, c := range map[string]struct {

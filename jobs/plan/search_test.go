@@ -144,7 +144,7 @@ func TestShareKept(t *testing.T) {
 		t.Errorf("the original asks for %d calls and leaves %g; want %d and all", m.calls, s.poorestShare(), 48*6)
 	}
 	if m := s.measure(variant{s.original[0], {"0 0 29 2 *", []int{2}}, s.original[2]}); !math.IsInf(m.excess, 1) {
-		t.Errorf("a region without a tick: too much by %g; want that it is no good at all", m.excess)
+		t.Errorf("a region without a tick: too much by %g; want an infinite excess", m.excess)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 			quota.Budget{Limit: 5, Window: quota.Sliding(10 * time.Minute)}, "US schedule 0 * * * * 16 * * * *"},
 		"a page less": {"schedule: '0 */2 * * *'\nfetch: [{trending: {pages: 4}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 3, Window: quota.Sliding(time.Minute)}, "US trending 4 3"},
-		"the dear step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
+		"the expensive step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}}, "US search:music 3 2"},
 		"no region pays for all": {"schedule: '*/15 * * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n",
 			quota.Budget{Limit: 104, Window: quota.Sliding(24 * time.Hour)}, "US schedule */15 * * * * 0 * * * *, IN schedule */15 * * * * 0 * * * *, BR schedule */15 * * * * 0 * * * *, AU schedule */15 * * * * 0 * * * *"},

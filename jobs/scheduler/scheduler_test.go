@@ -18,8 +18,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// A bubble's clock begins at 2000-01-01T00:00:00Z; instants below are offsets
-// from there.
+// A bubble's clock begins at 2000-01-01T00:00:00Z; times below are offsets from there.
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(t time.Time) string { return t.Sub(midnight).Round(time.Millisecond).String() }
@@ -172,15 +171,15 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 		want  string
 		log   string
 	}{
-		"a refusal goes on when it says": {[]jobs.RegionReport{refusedUntil(5 * time.Minute), refusedUntil(7*time.Minute + 500*time.Millisecond), fine}, "@hourly", 119 * time.Minute,
+		"a refusal is retried at its time": {[]jobs.RegionReport{refusedUntil(5 * time.Minute), refusedUntil(7*time.Minute + 500*time.Millisecond), fine}, "@hourly", 119 * time.Minute,
 			"0s 5m0s 7m0.5s 1h0m0s", `msg="pass does not start" region=US tick=2000-01-01T00:00:00Z outcome=stopped calls=0 units=0 videos=0 took=0s reason="all has 0 of 9 units left, videos.list needs 1; more at 2000-01-01T00:05:00Z (in 5m)" retry_at=2000-01-01T00:05:00Z next=2000-01-01T01:00:00Z`},
 		"one beyond the next tick is asked again then": {[]jobs.RegionReport{refusedUntil(100 * time.Minute), refusedUntil(100 * time.Minute), fine}, "@hourly", 119 * time.Minute,
 			"0s 1h0m0s 1h40m0s", `retry_at=2000-01-01T01:40:00Z next=2000-01-01T01:00:00Z`},
-		"one for now is no busy loop":         {[]jobs.RegionReport{refusedUntil(0), refusedUntil(0), fine}, "@hourly", 59 * time.Minute, "0s 1s 2s", ""},
+		"one for now is not a busy loop":      {[]jobs.RegionReport{refusedUntil(0), refusedUntil(0), fine}, "@hourly", 59 * time.Minute, "0s 1s 2s", ""},
 		"a ledger that is down is asked on":   {[]jobs.RegionReport{down, down, down, down, down, down, down, down, down, fine}, "@hourly", 59 * time.Minute, "0s 10s 30s 1m10s 2m30s 5m10s 10m30s 20m30s 30m30s 40m30s", "level=ERROR"},
 		"a failure that costs stops":          {[]jobs.RegionReport{failed(3, errors.New("500"))}, "@hourly", 119 * time.Minute, "0s 1m0s 5m0s 21m0s 1h0m0s 1h1m0s 1h5m0s 1h21m0s", ""},
 		"a ledger that went down in between":  {[]jobs.RegionReport{failed(2, quota.ErrLedgerDown)}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
-		"no quota at all":                     {[]jobs.RegionReport{failed(1, &jobs.NoQuotaError{Err: errors.New("429")})}, "@hourly", 119 * time.Minute, "0s 1h0m0s", ""},
+		"a quota of 0":                        {[]jobs.RegionReport{failed(1, &jobs.NoQuotaError{Err: errors.New("429")})}, "@hourly", 119 * time.Minute, "0s 1h0m0s", ""},
 		"so does an upstream that refuses":    {[]jobs.RegionReport{upstream(10 * time.Minute)}, "@hourly", 59 * time.Minute, "0s 10m0s 14m0s 30m0s", ""},
 		"another process has the region":      {[]jobs.RegionReport{locked, fine}, "@hourly", 59 * time.Minute, "0s 10s", "already running: pid 7 on h"},
 		"done is done":                        {[]jobs.RegionReport{{Outcome: jobs.Skipped, Err: errors.New("done 00:00")}}, "@hourly", 59 * time.Minute, "0s", ""},
@@ -198,8 +197,8 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestOneRegionNeverOverlaps has passes that take longer than their period. A
-// tick waits for the end of the last one's pass, and gives way to a later tick.
+// TestOneRegionNeverOverlaps has passes that take longer than their period. A tick
+// waits until the last pass ends, unless a later tick replaces it.
 func TestOneRegionNeverOverlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -230,7 +229,7 @@ func TestOneRegionNeverOverlaps(t *testing.T) {
 	})
 }
 
-// TestOrder: no more passes at once than allowed, in the given order.
+// TestOrder: passes start in the given order, at most as many at once as allowed.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(context.Context, string, int) jobs.RegionReport {
@@ -255,8 +254,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestReplace: passes under way end as they began, and their work is closed
-// then; the new work is taken up at once, and what it does not name is dropped.
+// TestReplace: running passes end with the old work, which is closed then. The new work
+// starts at once, without regions that it does not name.
 func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed []string
@@ -283,7 +282,7 @@ func TestReplace(t *testing.T) {
 		<-b.served
 		b.Replace(&scheduler.Work{Close: func() { closed = append(closed, "late") }})
 		if got := strings.Join(closed, ", "); got != "old 10m0s, new 1h40m0s, late" {
-			t.Errorf("closed: %s; want the old work when its last pass ended, the new one when told to stop", got)
+			t.Errorf("closed: %s; want the old work when its last pass ended, the new one after Stop", got)
 		}
 	})
 }
@@ -303,8 +302,8 @@ func TestReplacedWorkWithoutAPassIsClosedAtOnce(t *testing.T) {
 	})
 }
 
-// TestStopWaitsForRunningPasses: told to stop, the scheduler begins nothing, tells
-// the passes under way, and comes back with the last of them.
+// TestStopWaitsForRunningPasses: a stopped scheduler starts no pass, cancels the
+// running ones, and returns after the last of them.
 func TestStopWaitsForRunningPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(ctx context.Context, _ string, _ int) jobs.RegionReport {
@@ -329,8 +328,8 @@ func TestStopWaitsForRunningPasses(t *testing.T) {
 	})
 }
 
-// TestDaylightSaving serves the two days of 2000 on which New York's clock
-// changes: 02:30 does not come on the one, 01:30 twice on the other.
+// TestDaylightSaving schedules the two days of 2000 on which New York's clock changes:
+// one has no 02:30, the other has 01:30 twice.
 func TestDaylightSaving(t *testing.T) {
 	ny, err := time.LoadLocation("America/New_York")
 	if err != nil {

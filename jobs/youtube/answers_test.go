@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube"
 )
 
-// says is an upstream that gives one answer to whatever it is asked.
+// says is an upstream that gives one answer to every request.
 func says(status int, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -162,6 +162,6 @@ func TestKeyRefusedAndNotFound(t *testing.T) {
 		}
 	}
 	if (&youtube.APIError{Status: 400, Err: errors.New(`"keyInvalid"`)}).KeyRefused() {
-		t.Error("an error that is no answer of Google refuses the key")
+		t.Error("an error that is not an answer of Google refuses the key")
 	}
 }
