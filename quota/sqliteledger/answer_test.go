@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestCombinedGrantsSayTheSame: each says what its windows held right after it,
-// whoever shared its transaction.
+// TestCombinedGrantsSayTheSame: each grant has the balances right after it, whatever
+// other calls shared its transaction.
 func TestCombinedGrantsSayTheSame(t *testing.T) {
 	const callers, each = 64, 20
 	l := open(t, fresh(t), &sqliteledger.Options{Sync: sqliteledger.Normal})
@@ -51,14 +51,14 @@ func TestCombinedGrantsSayTheSame(t *testing.T) {
 	}
 }
 
-// TestShortWindowAfterAPause: what a window holds is known from the newest
-// records or from the file, wherever it begins.
+// TestShortWindowAfterAPause: what a window holds is right whether it begins in the
+// cached records or before them.
 func TestShortWindowAfterAPause(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
 	list := charge("list", 1000, quota.Sliding(10*time.Second), "videos.list")
 	model := map[*quota.Charge][]time.Time{}
-	for i := range 1500 { // beyond what a handle knows of the newest
+	for i := range 1500 { // more than a handle caches
 		clock.Add(time.Duration(1+i%7*i%11*20) * time.Millisecond)
 		if i%400 == 399 {
 			clock.Add(time.Minute)
@@ -81,8 +81,8 @@ func TestShortWindowAfterAPause(t *testing.T) {
 	}
 }
 
-// TestEdgeOfWhatAHandleKnows: windows begin where the newest records that a
-// handle remembers do, before, and behind.
+// TestEdgeOfWhatAHandleKnows: windows begin at the oldest record that a handle
+// caches, before it, and after it.
 func TestEdgeOfWhatAHandleKnows(t *testing.T) {
 	l, clock := timed(t)
 	var charges []*quota.Charge
@@ -105,8 +105,8 @@ func TestEdgeOfWhatAHandleKnows(t *testing.T) {
 	}
 }
 
-// TestEntriesLoseTheirLabels: a log that nobody uses keeps what its entries are
-// for as long as they are shown.
+// TestEntriesLoseTheirLabels: the labels of entries in an unused log are kept as long
+// as the entries.
 func TestEntriesLoseTheirLabels(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
@@ -137,7 +137,8 @@ func TestEntriesLoseTheirLabels(t *testing.T) {
 	}
 }
 
-// TestKeysInOnePage: there are more than one page holds, and some go meanwhile.
+// TestKeysInOnePage: there are more keys than in one page, and some are deleted during
+// the listing.
 func TestKeysInOnePage(t *testing.T) {
 	const n = 1203
 	l, clock := timed(t)
@@ -182,8 +183,8 @@ func TestKeysInOnePage(t *testing.T) {
 	}
 }
 
-// TestRestampLosesEntries: hundreds that were stamped ahead, among them some that
-// are not, keep their order, their windows and their lists, for every handle.
+// TestRestampLosesEntries: hundreds of entries, most of them stamped ahead, keep their
+// order, their windows and their lists, for every handle.
 func TestRestampLosesEntries(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
@@ -192,7 +193,7 @@ func TestRestampLosesEntries(t *testing.T) {
 	grants(t, l, 10, day, list, estimate)
 	clock.Add(12 * time.Hour)
 	grants(t, l, 700, day, list, estimate)
-	clock.Add(-12*time.Hour + 100*time.Microsecond) // there is less room than entries
+	clock.Add(-12*time.Hour + 100*time.Microsecond) // fewer microseconds than entries
 	restamper := open(t, l.Path(), o)
 	if n, err := restamper.Restamp(t.Context(), "my-project", ""); n != 700 || err != nil {
 		t.Fatalf("restamped %d, %v; want 700", n, err)
@@ -228,8 +229,8 @@ func TestRestampLosesEntries(t *testing.T) {
 	}
 }
 
-// TestRestampLosesCounts: what a counter counted before entries were kept still
-// counts, and a second counter does not suffer for a first that was ahead.
+// TestRestampLosesCounts: calls that a counter counted before the log kept entries
+// still count, and a counter that was ahead does not change a second one.
 func TestRestampLosesCounts(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		l, clock := timed(t)
@@ -257,8 +258,8 @@ func TestRestampLosesCounts(t *testing.T) {
 	}
 }
 
-// TestRestamperForgetsTheNewest: the handle that restamped goes on behind the
-// newest entry.
+// TestRestamperForgetsTheNewest: the handle that restamped continues after the newest
+// entry.
 func TestRestamperForgetsTheNewest(t *testing.T) {
 	l, clock := timed(t)
 	day := charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour))
@@ -274,8 +275,8 @@ func TestRestamperForgetsTheNewest(t *testing.T) {
 	}
 }
 
-// TestALabelInUseIsSwept: a label is said to be in use once an hour, which is
-// longer than the windows of its entries may be.
+// TestALabelInUseIsSwept: a label is marked as in use once an hour, which may be longer
+// than the windows of its entries.
 func TestALabelInUseIsSwept(t *testing.T) {
 	l, clock := timed(t)
 	second := quota.Sliding(time.Second)
@@ -284,7 +285,7 @@ func TestALabelInUseIsSwept(t *testing.T) {
 	clock.Add(50 * time.Minute)
 	spend(t, l, 7, all)
 	crowd := one(1, all)
-	for i := range 300 { // more than lie between two sweeps
+	for i := range 300 { // more than between two sweeps
 		r := crowd.Requests[0]
 		r.Method, r.Caller.Job = "search.list", fmt.Sprint("job ", i)
 		crowd.Requests = append(crowd.Requests, r)

@@ -83,8 +83,8 @@ func (r *countedRows) Next(row []driver.Value) error {
 	return err
 }
 
-// Fill puts n entries into the log, a second apart from an instant on: forty of
-// each client, of the requests of a batch four by four.
+// Fill puts n entries into the log, a second apart from an instant on: forty for each
+// client, four for each request of a batch.
 func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 	return l.write(context.Background(), func(t *tx) {
 		g, client := t.log(logName{batch.Account, batch.Key}), uint64(1<<40)

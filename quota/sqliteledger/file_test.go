@@ -40,7 +40,7 @@ func used(t testing.TB, l quota.Ledger, charge *quota.Charge) quota.Units {
 	return s[0].Used
 }
 
-// TestFilesAreTheOwners looks at all that is put on the disk while a ledger is open.
+// TestFilesAreTheOwners checks every file that an open ledger has.
 func TestFilesAreTheOwners(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "a?b#%20", "ration.db")
 	l := open(t, path, nil)
@@ -88,7 +88,7 @@ func TestMustExistCreatesNothing(t *testing.T) {
 
 // TestWrongFiles: a file that is not a ledger is refused and left unchanged.
 func TestWrongFiles(t *testing.T) {
-	text := func(t *testing.T, path string) { write(t, path, strings.Repeat("no database at all\n", 1000)) }
+	text := func(t *testing.T, path string) { write(t, path, strings.Repeat("not a database\n", 1000)) }
 	foreign := func(statement string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			l := open(t, path, nil)
@@ -114,8 +114,8 @@ func TestWrongFiles(t *testing.T) {
 			foreign("SELECT 1")(t, path)
 			overwrite(t, path, 0, 100)
 		}, quota.ErrLedgerConfig, "restore"},
-		{"deleted while nobody used it", func(t *testing.T, path string) { open(t, path, nil).Close(); os.Remove(path) }, quota.ErrLedgerLost, "ration.db.lock"},
-		{"emptied while nobody used it", func(t *testing.T, path string) { open(t, path, nil).Close(); os.Truncate(path, 0) }, quota.ErrLedgerLost, "ration.db.lock"},
+		{"deleted while it was closed", func(t *testing.T, path string) { open(t, path, nil).Close(); os.Remove(path) }, quota.ErrLedgerLost, "ration.db.lock"},
+		{"emptied while it was closed", func(t *testing.T, path string) { open(t, path, nil).Close(); os.Truncate(path, 0) }, quota.ErrLedgerLost, "ration.db.lock"},
 		{"empty", func(t *testing.T, path string) { write(t, path, "") }, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// TestCorruptInTheMiddle spoils the pages behind the header.
+// TestCorruptInTheMiddle overwrites the pages after the header.
 func TestCorruptInTheMiddle(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)
@@ -185,11 +185,11 @@ func TestLostWhileOpen(t *testing.T) {
 	}
 }
 
-// TestDiskFull: nothing is done, the error says so, and reading goes on.
+// TestDiskFull: nothing is written, the error says so, and reading still works.
 func TestDiskFull(t *testing.T) {
 	l, day := open(t, fresh(t), nil), charge("day", 1000, hour)
 	spend(t, l, 1, day)
-	if err := l.Pragma("max_page_count = 1"); err != nil { // as full as it is now
+	if err := l.Pragma("max_page_count = 1"); err != nil { // no larger than it is now
 		t.Fatal(err)
 	}
 	granted := quota.Units(1)
@@ -281,7 +281,7 @@ func TestResentAcrossReopen(t *testing.T) {
 	}
 }
 
-// TestTwoConfigsOnOneFile: each has its own limits, over what both have spent.
+// TestTwoConfigsOnOneFile: each has its own limits, on what both spend together.
 func TestTwoConfigsOnOneFile(t *testing.T) {
 	path := fresh(t)
 	old, now := open(t, path, nil), open(t, path, nil)
@@ -313,7 +313,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// overwrite spoils the end of each page from an offset on, or the bytes there.
+// overwrite overwrites the end of each page from an offset on, or the bytes there.
 func overwrite(t *testing.T, path string, offset int64, n int) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestLedgerBehindALink: SQLite would open what a link leads to.
+// TestLedgerBehindALink: SQLite would open the target of a link.
 func TestLedgerBehindALink(t *testing.T) {
 	for _, name := range []string{"ration.db", "ration.db-wal", "ration.db-shm", "ration.db-journal", "ration.db.lock"} {
 		dir := t.TempDir()
@@ -32,7 +32,7 @@ func TestLedgerBehindALink(t *testing.T) {
 	}
 }
 
-// TestLedgerThatOthersMayWrite: another user who may write to the file could change
+// TestLedgerThatOthersMayWrite: another user with write access to the file could change
 // what is spent.
 func TestLedgerThatOthersMayWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
@@ -45,8 +45,7 @@ func TestLedgerThatOthersMayWrite(t *testing.T) {
 	}
 }
 
-// TestLockReplacedByALink: the lock of a ledger that is open already is
-// opened with its first write.
+// TestLockReplacedByALink: an open ledger opens its lock file with its first write.
 func TestLockReplacedByALink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "ration.db"), filepath.Join(dir, "victim")

@@ -54,14 +54,14 @@ func firstRelease(t testing.TB) string {
 
 var firstReleased = time.Date(2026, 11, 20, 12, 7, 23, 0, time.UTC) // when it was closed
 
-// ofFirstRelease opens such a ledger at the time at which it was closed.
+// ofFirstRelease opens such a ledger, with the clock at the time it was closed.
 func ofFirstRelease(t testing.TB) (*sqliteledger.Ledger, *ledgertest.Clock) {
 	clock := &ledgertest.Clock{}
 	clock.Set(firstReleased)
 	return open(t, firstRelease(t), &sqliteledger.Options{Now: clock.Now}), clock
 }
 
-// charges are those that the first release was asked.
+// charges are those of the first release.
 func charges(t testing.TB) (day, calendar, searches, each *quota.Charge) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestFileOfTheFirstRelease(t *testing.T) {
 			Cooldown: &quota.Cooldown{Account: "my-project", Budget: "searches", Until: at("2026-11-20T14:07:23Z"), Reason: "the upstream said so"}},
 		{At: firstReleased, Used: 260, NextFree: at("2026-11-20T12:10:02.307693Z")},
 	}
-	for range 2 { // before and after counters and lists were asked for
+	for range 2 { // before and after counters and lists are in use
 		got, err := l.Standings(t.Context(), "my-project", "", []*quota.Charge{day, calendar, searches, each})
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Fatal(diff, err)
@@ -136,7 +136,7 @@ func TestEntryKindsOfTheFirstRelease(t *testing.T) {
 		{quota.EntryCall, "search.list", "charts", 100, 1}:    1,
 		{quota.EntryRefunded, "search.list", "charts", 0, 0}:  1,
 		{quota.EntryCall, "search.list", "charts", 40, 1}:     1,
-		{quota.EntryRefunded, "note", "reconcile", 0, 0}:      1, // told no more
+		{quota.EntryRefunded, "note", "reconcile", 0, 0}:      1, // no further detail was stored
 		{quota.EntryCall, "videos.list", "charts", 1, 1}:      260,
 		{quota.EntryAddition, "search.list", "charts", 30, 0}: 1,
 		{quota.EntryCall, "channels.list", "", 5, 1}:          1,
@@ -147,8 +147,8 @@ func TestEntryKindsOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// TestRepeatedBatchOfTheFirstRelease: the last batches of clients are migrated, and
-// so are entries that are settled later.
+// TestRepeatedBatchOfTheFirstRelease: the last batches of clients are migrated, and so
+// are entries that are settled later.
 func TestRepeatedBatchOfTheFirstRelease(t *testing.T) {
 	l, _ := ofFirstRelease(t)
 	day, _, _, _ := charges(t)
@@ -275,7 +275,7 @@ func TestFirstReleaseInAMigratedFile(t *testing.T) {
 	}
 	open(t, path, nil)
 	if err := read(); err == nil || !strings.Contains(err.Error(), "a newer version of this program has upgraded the file: restart this one") {
-		t.Errorf("%v; want to be told why", err)
+		t.Errorf("%v; want the reason", err)
 	}
 	var version int
 	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 4 {

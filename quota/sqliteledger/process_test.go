@@ -22,7 +22,7 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// What a process started by a test is to do, and on which file.
+// The role of a process started by a test, and its file.
 const roleVar, pathVar = "SQLITELEDGER_TEST_ROLE", "SQLITELEDGER_TEST_PATH"
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func act(role, path string) error {
 		signal.Notify(goOn, syscall.SIGCONT)
 		o.Now = func() time.Time {
 			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			<-goOn // this thread may run on for a moment before the process stops
+			<-goOn // this thread may run for a moment before the process stops
 			return time.Now()
 		}
 	}
@@ -80,8 +80,7 @@ func act(role, path string) error {
 	return spendAndReport(l, func(i int) quota.Units { return quota.Units([]int{1, 100, 3, 7}[i%4]) }, shared)
 }
 
-// spendAndReport spends until not even one unit is left, and prints a line for each
-// grant after it was granted.
+// spendAndReport spends until no unit is left, and prints a line after each grant.
 func spendAndReport(l quota.Ledger, cost func(i int) quota.Units, charges ...*quota.Charge) error {
 	for i := 0; ; i++ {
 		units := cost(i)
@@ -99,8 +98,8 @@ func spendAndReport(l quota.Ledger, cost func(i int) quota.Units, charges ...*qu
 	}
 }
 
-// spendUntilFull lets the file system refuse a write inside a COMMIT: whether
-// it is recorded is then not known, and a later spend still goes on from a sound state.
+// spendUntilFull lets the file system refuse a write inside a COMMIT: it is unknown
+// whether the spend was recorded, and a later spend finds a consistent state.
 func spendUntilFull(l *sqliteledger.Ledger, path string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	granted := quota.Units(0)
@@ -149,7 +148,7 @@ func spendUntilFull(l *sqliteledger.Ledger, path string) error {
 	return err
 }
 
-// start runs this test binary in a role of its own, and with an input if one is given.
+// start runs this test binary in a role, with an optional input.
 func start(t testing.TB, role, path string, stdin ...*os.File) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -168,8 +167,8 @@ func start(t testing.TB, role, path string, stdin ...*os.File) (*exec.Cmd, *bufi
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestEightProcesses spend one budget with calls of 1, 3, 7 and 100 units, the
-// first of them on a file that is not there yet.
+// TestEightProcesses spend one budget with calls of 1, 3, 7 and 100 units. The file does
+// not exist at first.
 func TestEightProcesses(t *testing.T) {
 	path := fresh(t)
 	granted := 0
@@ -208,8 +207,8 @@ func spenders(t *testing.T, path string, n int) (granted []int) {
 	return granted
 }
 
-// TestKilledWhileSpending: what was granted before the kill is in the ledger,
-// with at most one spend more whose answer nobody got.
+// TestKilledWhileSpending: what was granted before the kill is in the ledger, and at
+// most one more spend whose answer was lost.
 func TestKilledWhileSpending(t *testing.T) {
 	path := fresh(t)
 	for range 3 {
@@ -253,8 +252,8 @@ func TestKilledWhileSpending(t *testing.T) {
 	}
 }
 
-// TestHolderStopped: a process that is stopped inside its transaction delays
-// others to their deadline, or a second, and no longer than it is stopped.
+// TestHolderStopped: a process that is stopped inside its transaction delays others until
+// it continues, at most until their deadline or for a second.
 func TestHolderStopped(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)
@@ -280,7 +279,7 @@ func TestHolderStopped(t *testing.T) {
 	if took := time.Since(began); took > 500*time.Millisecond {
 		t.Errorf("gave up after %s; want 20ms", took)
 	}
-	if n := used(t, l, shared); n != 5 { // to look needs no turn
+	if n := used(t, l, shared); n != 5 { // reading does not wait for a turn
 		t.Errorf("%d used; want 5", n)
 	}
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -306,8 +305,8 @@ func TestWriteRefusedInCommit(t *testing.T) {
 	}
 }
 
-// TestWithoutPermission runs as a user who may not write: as nobody when the
-// tests are root's, whom permissions do not stop.
+// TestWithoutPermission runs as a user without write permission: as the user nobody if
+// the tests run as root, which ignores permissions.
 func TestWithoutPermission(t *testing.T) {
 	folder, err := os.MkdirTemp("", "sqliteledger")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestRefusalNeedsNoLock: a refusal from the cache does not wait, and lasts no longer
-// than it should: until another handle or time returns units.
+// TestRefusalNeedsNoLock: a refusal from the cache does not wait, and is valid until
+// another handle or time returns units.
 func TestRefusalNeedsNoLock(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
@@ -37,7 +37,7 @@ func TestRefusalNeedsNoLock(t *testing.T) {
 			t.Error("granted; want a refusal")
 		}
 	}
-	refuse(l) // from now on it is in memory
+	refuse(l) // from now on it is cached
 	lock, err := filelock.Open(l.Path() + ".lock")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 		return answers[0]
 	}
 	first := ask(7, 1)
-	for _, id := range [][2]uint64{{9, 1}, {7, 5}} { // no client of the ledger's, and one with another batch
+	for _, id := range [][2]uint64{{9, 1}, {7, 5}} { // an unknown client, and one with another batch
 		if answer := ask(id[0], id[1]); answer.Err == nil {
 			t.Errorf("client %d, batch %d was granted", id[0], id[1])
 		}

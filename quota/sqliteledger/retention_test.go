@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// timed opens a ledger with a clock of its own and without syncing.
+// timed opens a ledger with its own clock and without syncing.
 func timed(t *testing.T) (*sqliteledger.Ledger, *ledgertest.Clock) {
 	clock := &ledgertest.Clock{}
 	clock.Set(noon)
@@ -105,8 +105,8 @@ func collect(t *testing.T, l quota.Ledger) (all []quota.Entry) {
 	return all
 }
 
-// TestSteadySpendingStaysSmall spends every two minutes for a week on windows of
-// an hour and of a day, by jobs that never come back, each from a process of its own.
+// TestSteadySpendingStaysSmall spends every two minutes for a week on windows of an hour
+// and of a day. Each call has a new job and a new process.
 func TestSteadySpendingStaysSmall(t *testing.T) {
 	l, clock := timed(t)
 	all, list := charge("all", 10_000, quota.Sliding(24*time.Hour)), charge("list", 60, hour, "videos.list")

@@ -31,8 +31,8 @@ func spendingIn(ctx context.Context, b *testing.B, l quota.Ledger, units quota.U
 	}
 }
 
-// appending is the least that a record on disk costs which processes take
-// turns to write: flock, append 64 bytes, unlock.
+// appending is the lower bound for a record on disk that processes take turns to write:
+// flock, append 64 bytes, unlock.
 func appending(b *testing.B, synced bool) func() {
 	file, err := os.OpenFile(filepath.Join(b.TempDir(), "floor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -57,8 +57,8 @@ func appending(b *testing.B, synced bool) func() {
 	}
 }
 
-// BenchmarkSpend decides calls on one budget, by one goroutine or by 64, which
-// share transactions, beside flock and append: a granted call is recorded, a
+// BenchmarkSpend decides calls on one budget, by one goroutine or by 64, which share
+// transactions, and compares them with flock and append. A granted call is recorded, a
 // refused one is not.
 func BenchmarkSpend(b *testing.B) {
 	const full, empty = 1, quota.MaxLimit
@@ -88,8 +88,8 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
-// long returns a ledger that holds n entries, a second apart, and its clock,
-// at which the first of them is about to leave a window of n seconds.
+// long returns a ledger with n entries, a second apart, and its clock. The first entry is
+// about to leave a window of n seconds.
 func long(b *testing.B, n int) (*sqliteledger.Ledger, *ledgertest.Clock, quota.Window) {
 	clock := &ledgertest.Clock{}
 	clock.Set(noon)
@@ -167,8 +167,8 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// BenchmarkCold opens a ledger, spends once and closes it. For comparison it inserts
-// one row by database/sql.
+// BenchmarkCold opens a ledger, spends once and closes it. For comparison it inserts one
+// row with database/sql.
 func BenchmarkCold(b *testing.B) {
 	bare, ledger := fresh(b), fresh(b)
 	insert := func() {

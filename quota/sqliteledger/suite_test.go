@@ -40,8 +40,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestContractBySeveralHandles runs the contract on a file that two handles use in
-// turn, one of which is reopened now and then: no handle may use a stale cache.
+// TestContractBySeveralHandles runs the contract on a file that two handles use in turn;
+// one is reopened at times. No handle may use a stale cache.
 func TestContractBySeveralHandles(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}

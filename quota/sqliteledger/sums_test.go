@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// regional is a long log as a job makes it that fetches for 24 regions: n
-// entries of 96 labels and of a client for each forty, a second apart.
+// regional makes a long log like that of a job that fetches for 24 regions: n entries, a
+// second apart, with 96 labels and a client for every 40 entries.
 func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
 	t.Helper()
 	clock := &ledgertest.Clock{}
@@ -32,8 +32,8 @@ func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
 	return l, quota.Query{Account: batch.Account}
 }
 
-// TestALookReadsLittle: of a long log the last entries, and what all add up to,
-// are read without reading the log.
+// TestALookReadsLittle: the last entries of a long log, and the sums of all, are read
+// without the rest of the log.
 func TestALookReadsLittle(t *testing.T) {
 	const n = 100_000
 	l, query := regional(t, n)
@@ -70,7 +70,7 @@ func TestALookReadsLittle(t *testing.T) {
 	}
 }
 
-// TestSumsGoWithTheirLog: another log may have the number of one that is gone.
+// TestSumsGoWithTheirLog: a new log may get the number of a deleted one.
 func TestSumsGoWithTheirLog(t *testing.T) {
 	l, clock := timed(t)
 	batch := one(1, charge("each", quota.MaxLimit, hour))
@@ -81,7 +81,7 @@ func TestSumsGoWithTheirLog(t *testing.T) {
 	if rows := count(t, l, "sums"); rows == 0 {
 		t.Fatal("no sums of a log of 20000 entries")
 	}
-	for i := range 8 { // some logs that are new look for one that is idle
+	for i := range 8 { // some new logs look for an idle one
 		clock.Add(24 * time.Hour)
 		batch.Key = fmt.Sprint("another ", i)
 		if _, err := l.Spend(t.Context(), batch); err != nil {
@@ -93,7 +93,7 @@ func TestSumsGoWithTheirLog(t *testing.T) {
 	}
 }
 
-// BenchmarkLookAtAMillion is what status and log ask of a log of a million entries.
+// BenchmarkLookAtAMillion runs the queries of status and log on a million entries.
 func BenchmarkLookAtAMillion(b *testing.B) {
 	l, query := regional(b, 1_000_000)
 	b.Run("sums", func(b *testing.B) {
