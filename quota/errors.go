@@ -109,12 +109,10 @@ func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
 	switch {
-	case e.Reason == ReasonCooldown || e.Reason == ReasonQueue:
-		when = "try again at " + when
-	case e.Ahead > 0:
+	case e.Ahead > 0 && e.Reason != ReasonCooldown && e.Reason != ReasonQueue:
 		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))
 	default:
-		when = "more at " + when
+		when = "try again at " + when
 	}
 	return e.Short() + "; " + when
 }
@@ -131,15 +129,15 @@ func (e *RefusedError) Short() string {
 	case ReasonQueue:
 		return fmt.Sprintf("another call of this process waits for %s, %s must wait its turn", e.Budget, e.Method)
 	}
-	kept := ""
+	reserved := ""
 	if e.Kept > 0 {
-		kept = fmt.Sprintf(" (%d kept for other regions)", e.Kept)
+		reserved = fmt.Sprintf(" (%d reserved for other regions)", e.Kept)
 	}
 	measure := e.Measure.String()
 	if e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, kept, e.Method, e.Needed)
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed)
 }
 
 // Is reports whether target is ErrRefused.

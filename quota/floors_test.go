@@ -87,10 +87,10 @@ func TestFloorsOfAGuard(t *testing.T) {
 		}
 	}
 	spend("US", 300, "<nil>")
-	spend("", 201, "youtube has 200 of 1000 units left (500 kept for other regions), search.list needs 201; more at 2026-11-20T21:59:30Z (in 10h)")
+	spend("", 201, "youtube has 200 of 1000 units left (500 reserved for other regions), search.list needs 201; try again at 2026-11-20T21:59:30Z (in 10h)")
 	spend("US", 501, "hour allows 900 units and keeps 400 of them for other regions, search.list needs 501 and never fits; lower its cost or the floors, or raise the limit")
 	spend("IN", 500, "<nil>")
-	spend("IN", 101, "youtube has 100 of 1000 units left (100 kept for other regions), search.list needs 101; more at 2026-11-20T21:59:30Z (in 10h)")
+	spend("IN", 101, "youtube has 100 of 1000 units left (100 reserved for other regions), search.list needs 101; try again at 2026-11-20T21:59:30Z (in 10h)")
 	covering := guard.Covering(regional("IN", 1))
 	if len(covering) != 2 || covering[0].Floor["BR"] != 100 {
 		t.Errorf("covering %+v; want both budgets with all their floors", covering)

@@ -124,7 +124,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	if !ok || !errors.Is(err, quota.ErrRefused) || errors.Is(err, quota.ErrNeverFits) {
 		t.Fatalf("got %v", err)
 	}
-	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; more at 2026-11-21T09:07:13Z (in 3h12m)"; got != want {
+	if got, want := err.Error(), "youtube has 12 of 9500 units left, search.list needs 100; try again at 2026-11-21T09:07:13Z (in 3h12m)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if refused.Remaining != 12 || refused.Limit != 9500 || refused.Needed != 100 || refused.RetryAfter != 3*time.Hour+12*time.Minute {
@@ -306,7 +306,7 @@ func TestRefusalsNameTheCaller(t *testing.T) {
 		if !ok || refused.Caller != caller || refused.Units != 5 {
 			t.Errorf("%s: %+v; want its caller and 5 units", job, err)
 		}
-		if ok && refused.Short() != "day has 2 of 10 units left, m needs 5" || !strings.HasPrefix(err.Error(), refused.Short()+"; more at ") {
+		if ok && refused.Short() != "day has 2 of 10 units left, m needs 5" || !strings.HasPrefix(err.Error(), refused.Short()+"; try again at ") {
 			t.Errorf("%s: %q, in short %q", job, err, refused.Short())
 		}
 	}

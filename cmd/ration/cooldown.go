@@ -161,7 +161,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 			var err error
 			switch {
 			case (length != 0) == (until != ""):
-				return &usageError{errors.New("say how long: --for 10m, --until an instant, or --until reset")}
+				return &usageError{errors.New("say how long: --for 10m, --until a time, or --until reset")}
 			case until != "" && until != untilReset:
 				if at, err = parseTime("--until", until, lastYear); err != nil {
 					return &usageError{fmt.Errorf("%w, or reset", err)}
@@ -178,7 +178,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 	return cmd
 }
 
-// untilReset is what --until takes beside an instant.
+// untilReset is what --until accepts besides a time.
 const untilReset = "reset"
 
 func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {

@@ -224,7 +224,7 @@ func serve(handler http.Handler) (*http.Server, string, error) {
 	return server, "http://" + listener.Addr().String(), nil
 }
 
-// until waits for an instant, or for what ends ctx.
+// until waits until a time, or until ctx ends.
 func until(ctx context.Context, at time.Time) error {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

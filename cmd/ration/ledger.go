@@ -161,7 +161,7 @@ func keepsText(s int64) string {
 	return human.Duration(time.Duration(s) * time.Second)
 }
 
-// orZero returns what a JSON instant says, and the zero time for null.
+// orZero returns the time at t, or the zero time for null.
 func orZero(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

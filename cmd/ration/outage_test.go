@@ -38,7 +38,7 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 			}
 			await(2)
 			restart(func() {
-				d.says("the ledger redis://127.0.0.1:[0-9]+/0 is down since 20.*; calls go out within the allowance of when_ledger_down")
+				d.says("the ledger redis://127.0.0.1:[0-9]+/0 has been down since 20.*; calls go out within the allowance of when_ledger_down")
 				await(s.upstream.Total() + 1)
 			})
 			d.says("the ledger redis://127.0.0.1:[0-9]+/0 is back after .*; [0-9]+ units went out from here without it, which no budget shows")
@@ -48,7 +48,7 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 				<-d.done
 				d.Wait()
 			}
-			if text := d.text(); strings.Count(text, "is down since") != 1 || strings.Count(text, "is back after") != 1 {
+			if text := d.text(); strings.Count(text, "has been down since") != 1 || strings.Count(text, "is back after") != 1 {
 				t.Errorf("it says\n%s", text)
 			}
 		})

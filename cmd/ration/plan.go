@@ -84,11 +84,11 @@ func (f *planFlags) span(a *app) (from time.Time, err error) {
 		if text == "" || err != nil {
 			return time.Time{}
 		}
-		var instant time.Time
-		if instant, err = parseTime(flag, text, lastNowYear); err == nil && instant.Year() < 1971 {
-			err = &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
+		var at time.Time
+		if at, err = parseTime(flag, text, lastNowYear); err == nil && at.Year() < 1971 {
+			err = &usageError{fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
 		}
-		return instant
+		return at
 	}
 	at, from := read("--at", f.at), read("--from", f.from)
 	if err == nil && f.at != "" {

@@ -16,7 +16,7 @@ import (
 
 // TestReadme runs the commands of the console blocks of the README and of
 // docs/operating.md, in order, on the shipped files, and holds what they print
-// against what the page shows. Numbers, instants and ids differ from run to run,
+// against what the page shows. Numbers, times and ids differ from run to run,
 // words do not: the processes begin at midday, since within half a minute of
 // midnight some commands rightly say something else.
 func TestReadme(t *testing.T) {

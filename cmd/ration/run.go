@@ -252,7 +252,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	}
 	reason = redact.URLs(reason)
 	if at := jobs.RetryAt(err); !at.IsZero() {
-		when = fmt.Sprintf("; more at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
+		when = fmt.Sprintf("; try again at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
 	}
 	return fmt.Sprintf("stopped: %s; %s%s", reason, progress, when)
 }

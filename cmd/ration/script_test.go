@@ -53,9 +53,9 @@ func rationMain() {
 	os.Exit(a.main(os.Args[1:]))
 }
 
-// shiftTo returns the value of shiftEnv for clocks that show an instant now.
-func shiftTo(t interface{ Fatal(...any) }, instant string) time.Duration {
-	at, err := time.Parse(time.RFC3339, instant)
+// shiftTo returns the value of shiftEnv for clocks that show a time now.
+func shiftTo(t interface{ Fatal(...any) }, text string) time.Duration {
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -204,7 +204,7 @@ func TestServeReloads(t *testing.T) {
 		d.Process.Signal(syscall.SIGHUP)
 		reloading := tells(t, systemd, `^RELOADING=1`)
 		if runtime.GOOS == "linux" && !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]{6,}$`).MatchString(reloading) {
-			t.Errorf("systemd is told %q; want the instant by the monotonic clock", reloading)
+			t.Errorf("systemd received %q; want the time by the monotonic clock", reloading)
 		}
 		tells(t, systemd, `^READY=1\nSTATUS=the configuration could not be loaded again, the old one stays in force`)
 		d.says(`level=ERROR msg="configuration not loaded" reason="` + regexp.QuoteMeta(regions) + `:2:1: unknown key \\"colour\\"`)

@@ -90,8 +90,8 @@ func redisProcess(t *testing.T, args ...string) (url string, restart func(meanwh
 	}
 }
 
-// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the instant at
-// which the first unit of that minute returned. At each instant that is printed,
+// TestReturnsPrintedBeforeTheyAreBack: status printed +201 at the time at
+// which the first unit of that minute returned. At each time that is printed,
 // and each in the JSON, the ledger must have what is promised by then.
 func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
@@ -150,7 +150,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 	}
 }
 
-// clock0 is an instant as the column of what returns prints it.
+// clock0 is a time in the column of returns.
 func clock0(at, now time.Time) string {
 	s := &usage.BudgetReport{NextFree: []usage.Return{{At: at, Units: 1}}}
 	var when, rest string

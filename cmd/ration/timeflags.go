@@ -10,10 +10,10 @@ import (
 func parseTime(flag, text string, last int) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, &usageError{fmt.Errorf("%s %q: write an instant such as 2026-11-20T09:00:00Z", flag, text)}
+		return t, &usageError{fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
 	}
 	if year := t.UTC().Year(); year < 1970 || year > last {
-		return t, &usageError{fmt.Errorf("%s %q: in UTC its year is %d; write an instant from 1970 to %d, such as 2026-11-20T09:00:00Z", flag, text, year, last)}
+		return t, &usageError{fmt.Errorf("%s %q: in UTC its year is %d; write a time from 1970 to %d, such as 2026-11-20T09:00:00Z", flag, text, year, last)}
 	}
 	return t, nil
 }

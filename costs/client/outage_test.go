@@ -65,7 +65,7 @@ func TestDeadLedgerInvisible(t *testing.T) {
 			reports = nil
 		}
 		down := func(since time.Time) string {
-			return "the ledger redis://x is down since " + human.Time(since) + ": redis at x: connection refused; calls go out within the allowance of when_ledger_down, and no budget shows them"
+			return "the ledger redis://x has been down since " + human.Time(since) + ": redis at x: connection refused; calls go out within the allowance of when_ledger_down, and no budget shows them"
 		}
 		spend()
 		began := time.Now().UTC().Truncate(time.Second)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
 )
 
 // Verdict says in one line whether the schedule fits, and if not, which call is
@@ -16,14 +17,17 @@ func (r *Report) Verdict(jitter time.Duration) string {
 		return fmt.Sprintf("fits: %s, %s, %s; nothing is refused when each start is up to %s late", human.Count(r.Ticks, "tick"), human.Count(r.Calls, "call"), human.Count(r.Units, "unit"), human.Duration(jitter))
 	}
 	if f := r.First; f != nil {
-		reason, _, _ := strings.Cut(f.Err.Error(), "; more at")
+		reason := f.Err.Error()
+		if f.Err.Reason == quota.ReasonSpent {
+			reason = f.Err.Short()
+		}
 		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
 			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, human.Name(f.Step), reason, r.starving())
 	}
 	i := slices.IndexFunc(r.Budgets, func(b BudgetReport) bool { return b.Over })
 	b, more := r.Budgets[i], ""
 	if b.Need > b.PeakLate {
-		more = fmt.Sprintf(", and %d with what it keeps for other regions", b.Need)
+		more = fmt.Sprintf(", and %d with what it reserves for other regions", b.Need)
 	}
 	return fmt.Sprintf("does not fit: on the dot nothing is refused, but with starts up to %s late %s may be asked for %d%s, and its limit is %d",
 		human.Duration(jitter), b.Budget.Name, b.PeakLate, more, b.Budget.Limit)

@@ -172,7 +172,7 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 		log   string
 	}{
 		"a refusal is retried at its time": {[]jobs.RegionReport{refusedUntil(5 * time.Minute), refusedUntil(7*time.Minute + 500*time.Millisecond), fine}, "@hourly", 119 * time.Minute,
-			"0s 5m0s 7m0.5s 1h0m0s", `msg="pass does not start" region=US tick=2000-01-01T00:00:00Z outcome=stopped calls=0 units=0 videos=0 took=0s reason="all has 0 of 9 units left, videos.list needs 1; more at 2000-01-01T00:05:00Z (in 5m)" retry_at=2000-01-01T00:05:00Z next=2000-01-01T01:00:00Z`},
+			"0s 5m0s 7m0.5s 1h0m0s", `msg="pass does not start" region=US tick=2000-01-01T00:00:00Z outcome=stopped calls=0 units=0 videos=0 took=0s reason="all has 0 of 9 units left, videos.list needs 1; try again at 2000-01-01T00:05:00Z (in 5m)" retry_at=2000-01-01T00:05:00Z next=2000-01-01T01:00:00Z`},
 		"one beyond the next tick is asked again then": {[]jobs.RegionReport{refusedUntil(100 * time.Minute), refusedUntil(100 * time.Minute), fine}, "@hourly", 119 * time.Minute,
 			"0s 1h0m0s 1h40m0s", `retry_at=2000-01-01T01:40:00Z next=2000-01-01T01:00:00Z`},
 		"one for now is not a busy loop":      {[]jobs.RegionReport{refusedUntil(0), refusedUntil(0), fine}, "@hourly", 59 * time.Minute, "0s 1s 2s", ""},

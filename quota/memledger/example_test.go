@@ -29,6 +29,6 @@ func ExampleOpen() {
 	}
 	// Output:
 	// <nil>
-	// minute has 0 of 1 unit left, get needs 1; more at 2026-11-20T09:01:00Z (in 30s)
+	// minute has 0 of 1 unit left, get needs 1; try again at 2026-11-20T09:01:00Z (in 30s)
 	// <nil>
 }
