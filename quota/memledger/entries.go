@@ -243,7 +243,7 @@ func (g *log) page(p decide.Page) []quota.Entry {
 	for place := begin; place < end; place++ {
 		e := g.entries.at(place)
 		label := g.labels[e.label]
-		page = append(page, quota.Entry{At: decide.Instant(g.all.records.at(place).stamp), ID: e.id, Kind: e.kind, Method: label.method,
+		page = append(page, quota.Entry{At: decide.Time(g.all.records.at(place).stamp), ID: e.id, Kind: e.kind, Method: label.method,
 			Caller: label.caller, Units: quota.Units(e.units), Calls: quota.Units(e.calls)})
 	}
 	return page

@@ -91,7 +91,7 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			}
 			answers[i].Held = g.Held(g, r, stamp, carve(&l.held, len(r.Charges))[:0])
 		}
-		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}
+		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp)}
 	}
 	return answers, nil
 }

@@ -70,7 +70,7 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 	stamp := a.number(7)
 	for i, place := range run {
 		answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
-			ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: instant(stamp + int64(i))}
+			ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: decide.Time(stamp + int64(i))}
 	}
 	if known {
 		return
@@ -127,7 +127,7 @@ func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (use
 func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota.RefusedError {
 	n, used, at := a.number(2), a.number(7), a.number(7)
 	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
-		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+		Needed: request.Units, RetryAt: decide.Time(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
 	if cool {
 		refused.Reason, refused.Detail = quota.ReasonCooldown, a.text(a.number(2))
 	}

@@ -19,20 +19,20 @@ var errMalformed = errors.New("malformed answer; look for another program that w
 // errUnstable reports that the server's metadata changed during every try.
 var errUnstable = errors.New("the server keeps losing keys; look for evictions or another program that writes these keys")
 
-// outcome says whether the command that an error answers was executed.
-type outcome uint8
+// errorClass says whether a command that failed with an error was executed.
+type errorClass uint8
 
 const (
-	unknown outcome = iota // it may have been executed
-	busy                   // not executed, but a retry may succeed soon
-	down                   // not executed
-	config                 // not executed until the configuration is corrected
+	unknown errorClass = iota // it may have been executed
+	busy                      // not executed, but a retry may succeed soon
+	down                      // not executed
+	config                    // not executed until the configuration is corrected
 )
 
-// codes are the first words of Redis errors, with their outcomes (seen on 7.0.15,
+// codes are the first words of Redis errors, with their classes (seen on 7.0.15,
 // 2026-11-20). Other codes are config: unknown or forbidden commands. READONLY and
 // NOREPLICAS happen in a failover, and the next try may find the new master.
-var codes = map[string]outcome{
+var codes = map[string]errorClass{
 	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy, "READONLY": busy,
 	"NOREPLICAS": busy, "UNKILLABLE": busy, "MISCONF": down, "OOM": down,
 }
@@ -43,9 +43,9 @@ type unsentError struct{ error }
 // Unwrap returns the cause.
 func (e *unsentError) Unwrap() error { return e.error }
 
-// classify returns the outcome that an error of go-redis means. It is unknown
-// unless the command was certainly not executed.
-func classify(err error) outcome {
+// classify returns the class of an error of go-redis: unknown unless the command
+// was certainly not executed.
+func classify(err error) errorClass {
 	if _, ok := errors.AsType[*foreignError](err); ok {
 		return config
 	}
@@ -75,10 +75,10 @@ func classify(err error) outcome {
 	return unknown
 }
 
-// classifyAnswer returns the outcome of an error that the server sent. Redis
+// classifyAnswer returns the class of an error that the server sent. Redis
 // before 7 wraps the errors of commands in a script:
 // ERR Error running script (...): @user_script: 1: OOM ...
-func classifyAnswer(text string) outcome {
+func classifyAnswer(text string) errorClass {
 	code, rest, _ := strings.Cut(text, " ")
 	if found, ok := codes[code]; ok {
 		return found
@@ -115,7 +115,7 @@ func isTLSFailure(err error) bool {
 
 // failed wraps the error that ended an operation. In doubt means that the answer
 // of an earlier try was lost.
-func (l *Ledger) failed(err error, found outcome, doubt bool) error {
+func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	err = l.scrubbed(err)
 	switch {
 	case doubt:

@@ -110,7 +110,7 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int6
 		at = allFit(endings, at)
 	}
 	refused := quota.RefusedError{Account: p.batch.Account, Key: p.batch.Key, Method: request.Method, Reason: quota.ReasonSpent,
-		Needed: request.Units, RetryAt: instant(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
+		Needed: request.Units, RetryAt: decide.Time(at), RetryAfter: time.Duration(at-p.now) * time.Microsecond}
 	if cool {
 		refused.Reason, refused.Detail = quota.ReasonCooldown, reason
 	}

@@ -84,20 +84,20 @@ func (a *accountCache) question(n names, key string, charges []*quota.Charge, no
 }
 
 func readStandings(r *reply, account string, n int) []quota.Standing {
-	at, ahead := instant(r.number()), time.Duration(r.number())*time.Microsecond
+	at, ahead := decide.Time(r.number()), time.Duration(r.number())*time.Microsecond
 	standings := make([]quota.Standing, n)
 	for i := range standings {
 		used, over, since, free, till := r.number(), r.number(), r.number(), r.number(), r.number()
 		budget, reason := r.text(), r.text()
 		s := quota.Standing{At: at, Used: quota.Units(used), Over: quota.Units(over), Ahead: ahead}
 		if since > 0 {
-			s.Since = instant(since)
+			s.Since = decide.Time(since)
 		}
 		if free > 0 {
-			s.NextFree = instant(free)
+			s.NextFree = decide.Time(free)
 		}
 		if till > 0 {
-			s.Cooldown = &quota.Cooldown{Account: account, Budget: budget, Until: instant(till), Reason: reason}
+			s.Cooldown = &quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(till), Reason: reason}
 		}
 		standings[i] = s
 	}
@@ -141,7 +141,7 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 		if reply.bad || !ok {
 			return nil, l.failed(errMalformed, config, false)
 		}
-		page = append(page, quota.Entry{At: instant(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls})
+		page = append(page, quota.Entry{At: decide.Time(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls})
 	}
 	return page, nil
 }

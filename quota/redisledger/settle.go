@@ -12,16 +12,16 @@ func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.
 	if units < 0 || units > quota.MaxUnits {
 		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
 	}
-	return l.correct(ctx, receipt, units, 1)
+	return l.adjust(ctx, receipt, units, 1)
 }
 
 // Refund implements quota.Ledger. It completes even if ctx is done.
 func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
-	return l.correct(ctx, receipt, 0, 0)
+	return l.adjust(ctx, receipt, 0, 0)
 }
 
-// correction is one run of settle.lua: a settle or a refund.
-type correction struct {
+// settlement is one run of settle.lua: a settle or a refund.
+type settlement struct {
 	names
 	*accountCache
 	receipt quota.Receipt
@@ -32,14 +32,14 @@ type correction struct {
 	once    bool // not idempotent: a lost answer is not retried
 }
 
-func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota.Units, calls int64) error {
+func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.Units, calls int64) error {
 	if receipt.Account == "" || receipt.At.UnixMicro() < 1 || receipt.ID.Client >= 1<<48 {
 		return nil // not an entry of a Redis ledger
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
-	c := correction{names: l.names(receipt.Account, receipt.Key), accountCache: l.cache(receipt.Account), ledger: l, receipt: receipt,
+	c := settlement{names: l.names(receipt.Account, receipt.Key), accountCache: l.cache(receipt.Account), ledger: l, receipt: receipt,
 		units: units, calls: calls, scope: scopeOf(receipt.Key)}
 	for round := range maxRounds {
 		if round > 0 || c.unknown() {
@@ -65,9 +65,9 @@ func (l *Ledger) correct(ctx context.Context, receipt quota.Receipt, units quota
 	return l.failed(errUnstable, down, op.doubt)
 }
 
-// send sends the correction until it is answered. The reply is nil if there is
-// nothing to correct.
-func (c *correction) send(op *scriptRunner) (*reply, error) {
+// send sends the settlement until it is answered. The reply is nil if there is
+// nothing to change.
+func (c *settlement) send(op *scriptRunner) (*reply, error) {
 	keys, args := c.encode()
 	if keys == nil {
 		return nil, nil
@@ -88,8 +88,8 @@ func (c *correction) send(op *scriptRunner) (*reply, error) {
 }
 
 // encode returns the keys and arguments by the account cache, or nil if there is
-// nothing to correct.
-func (c *correction) encode() (keys []string, args []any) {
+// nothing to change.
+func (c *settlement) encode() (keys []string, args []any) {
 	r := &c.receipt
 	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)
 	what = number(number(what, int64(r.ID.Seq&(1<<32-1)), 4), int64(c.units), 4)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -200,5 +199,3 @@ func packNames(b []byte, charges []*quota.Charge) []byte {
 	}
 	return b
 }
-
-func instant(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

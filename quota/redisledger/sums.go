@@ -125,14 +125,14 @@ func (s *sumReader) add(r *record) {
 	if s.sum == nil || in != s.key {
 		s.key, s.sum = in, s.groups[in]
 		if s.sum == nil {
-			s.sum = &quota.Sum{Kind: r.kind, Client: in.client, First: instant(r.stamp)}
+			s.sum = &quota.Sum{Kind: r.kind, Client: in.client, First: decide.Time(r.stamp)}
 			s.groups[in] = s.sum
 		}
 	}
 	s.sum.Entries++
 	s.sum.Units += r.units
 	s.sum.Calls += r.calls
-	s.sum.Last = instant(r.stamp)
+	s.sum.Last = decide.Time(r.stamp)
 }
 
 // named returns the sums with the method and caller of their labels.

@@ -76,7 +76,7 @@ func (t *tx) load(name logName) *log {
 		t.query("counters", func(row []driver.Value) { t.loadCounter(g, row) }, g.id)
 	}
 	t.query("cooldowns", func(row []driver.Value) {
-		c := &quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: decide.Instant(integer(row[1])), Reason: text(row[2]),
+		c := &quota.Cooldown{Account: name.account, Budget: text(row[0]), Until: decide.Time(integer(row[1])), Reason: text(row[2]),
 			For: time.Duration(integer(row[3])) * time.Microsecond}
 		g.cooldowns[c.Budget] = c
 	}, name.account)

@@ -80,7 +80,7 @@ func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 // readEntry converts a row of a page.
 func readEntry(row []driver.Value) quota.Entry {
 	return quota.Entry{
-		At:     decide.Instant(integer(row[0])),
+		At:     decide.Time(integer(row[0])),
 		ID:     quota.ID{Client: uint64(integer(row[1])), Seq: uint64(integer(row[2]))},
 		Units:  quota.Units(integer(row[3])),
 		Calls:  quota.Units(integer(row[4])),

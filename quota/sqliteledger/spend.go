@@ -58,7 +58,7 @@ func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
 			held = judge.Held(log, r, stamp, held)
 			answers[i].Held = held[n:len(held):len(held)]
 		}
-		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Instant(stamp)}
+		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp)}
 	}
 	if granted {
 		t.writeLastBatch(g, batch.Client, last)

@@ -117,8 +117,8 @@ func (t *tx) readSums(name string, args ...driver.Value) (page sumPage) {
 			Entries: integer(row[3]),
 			Units:   quota.Units(integer(row[4])),
 			Calls:   quota.Units(integer(row[5])),
-			First:   decide.Instant(integer(row[6])),
-			Last:    decide.Instant(integer(row[7])),
+			First:   decide.Time(integer(row[6])),
+			Last:    decide.Time(integer(row[7])),
 		})
 	}, args...)
 	return page

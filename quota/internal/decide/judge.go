@@ -47,7 +47,7 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 		fit.RetryAt = min(fit.RetryAt, q.latestRetry(ahead > 0))
 		if fit.RetryAt > 0 && later(fit.RetryAt, refused) {
 			refused = j.refusal(r, charge, fit)
-			refused.Reason, refused.RetryAt = quota.ReasonSpent, Instant(fit.RetryAt)
+			refused.Reason, refused.RetryAt = quota.ReasonSpent, Time(fit.RetryAt)
 		}
 		if c := j.active(log.Cooldown(charge.Budget)); c != nil && later(c.Until.UnixMicro(), refused) {
 			refused = j.refusal(r, charge, fit)
@@ -64,7 +64,7 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if refused.Ahead = ahead; ahead == 0 {
 		refused.RetryAt = j.firstFit(log, r, refused.RetryAt)
 	}
-	refused.RetryAfter = refused.RetryAt.Sub(Instant(j.Now))
+	refused.RetryAfter = refused.RetryAt.Sub(Time(j.Now))
 	return refused
 }
 
@@ -109,7 +109,7 @@ func (j *Judge) firstFit(log Log, r *quota.Request, at time.Time) time.Time {
 			var q Question
 			j.question(&q, log, charge)
 			list := log.List(charge.Coverage, &charge.Window)
-			at = Instant(q.firstFit(list, int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
+			at = Time(q.firstFit(list, int64(charge.Coverage.Amount(r.Units)), at.UnixMicro()))
 		}
 		if at.Equal(before) {
 			break
@@ -143,12 +143,12 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	list := log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
 	ahead := j.ahead(log)
-	s := quota.Standing{At: Instant(j.Now), Used: quota.Units(used), Ahead: ahead}
+	s := quota.Standing{At: Time(j.Now), Used: quota.Units(used), Ahead: ahead}
 	if since != 0 {
-		s.Since = Instant(since)
+		s.Since = Time(since)
 	}
 	if free := q.NextFree(list, used, ahead > 0); free != 0 {
-		s.NextFree = Instant(free)
+		s.NextFree = Time(free)
 	}
 	if q.Window.Estimate() {
 		s.Over = quota.Units(q.hidden(list))
@@ -203,12 +203,12 @@ func (d Days) find(w quota.Window, now int64) *Day {
 // ShortenCooldown needs.
 func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 	if c.For > 0 {
-		c.Until = Instant(now).Add(c.For)
+		c.Until = Time(now).Add(c.For)
 	}
 	if c.Until.Unix() >= quota.MaxUnix {
 		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
-	c.For, c.Until = max(c.For, 0), Instant(Ceil(c.Until))
+	c.For, c.Until = max(c.For, 0), Time(Ceil(c.Until))
 	if len(c.Reason) > quota.MaxReason {
 		c.Reason = strings.ToValidUTF8(c.Reason[:quota.MaxReason], "")
 	}
@@ -219,15 +219,15 @@ func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 // one that was set for a duration ends at most that long from now. It reports
 // whether that changed it.
 func ShortenCooldown(c quota.Cooldown, now int64) (quota.Cooldown, bool) {
-	latest := Instant(now).Add(c.For)
-	if c.For <= 0 || !c.Until.After(Instant(Ceil(latest))) {
+	latest := Time(now).Add(c.For)
+	if c.For <= 0 || !c.Until.After(Time(Ceil(latest))) {
 		return c, false
 	}
 	return StartCooldown(c, now), true
 }
 
-// Instant returns the time of an instant, in UTC.
-func Instant(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+// Time returns an instant as a time in UTC.
+func Time(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
 
 // Ceil returns the first instant that is not before t.
 func Ceil(t time.Time) int64 { return t.Add(time.Microsecond - time.Nanosecond).UnixMicro() }
