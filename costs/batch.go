@@ -14,15 +14,15 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Batch says how many calls a request of a method holds.
-type Batch struct {
+// BatchMethod is a method whose requests hold several calls.
+type BatchMethod struct {
 	Method string
 	List   string // key of the list in the body's JSON object that has an item for each call; "" if there is none
 	Most   int64  // number of calls charged if there is no such list, or it cannot be read
 }
 
 // String describes the batch in one line.
-func (b *Batch) String() string {
+func (b *BatchMethod) String() string {
 	if b.List == "" {
 		return fmt.Sprintf("%s: %d calls each", b.Method, b.Most)
 	}
@@ -37,7 +37,7 @@ const (
 // readBatches reads {composite.batch: {list: batchRequests, most: 25}}.
 func (d *document) readBatches(n strictyaml.Node) {
 	n.Entries(func(key, value strictyaml.Node) {
-		b := Batch{Method: d.readMethod(key)}
+		b := BatchMethod{Method: d.readMethod(key)}
 		value.Fields(batchFields(&b)...)
 		if b.Method != "" && b.Most > 0 {
 			d.site.batches[b.Method] = b
@@ -50,7 +50,7 @@ func (d *document) readBatches(n strictyaml.Node) {
 	}
 }
 
-func batchFields(b *Batch) []strictyaml.Field {
+func batchFields(b *BatchMethod) []strictyaml.Field {
 	return []strictyaml.Field{
 		{Key: "list", Read: func(n strictyaml.Node) { b.List = n.Text(maxText) }},
 		{Key: "most", Missing: "most: 25, the calls that one request may hold", Read: func(n strictyaml.Node) { b.Most = n.Int(1, maxBatch) }},
@@ -72,7 +72,7 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 
 // countCalls returns the number of calls in a request: the length of its list, at
 // least 1, or Most if that cannot be read.
-func (b *Batch) countCalls(req *http.Request) int64 {
+func (b *BatchMethod) countCalls(req *http.Request) int64 {
 	if b.List == "" {
 		return b.Most
 	}

@@ -165,7 +165,7 @@ func TestBodiesThatHoldSeveralCalls(t *testing.T) {
 		{"hubspot free", "POST", "https://api.hubapi.com/crm/v3/objects/contacts/batch/read", "1"},
 		{"slack", "POST", "https://slack.com/api/chat.postMessage", "1"},
 	} {
-		found, err := use(t, uses[c.preset].lines).Explain(c.verb, c.url)
+		found, err := use(t, uses[c.preset].lines).Quote(c.verb, c.url)
 		got := fmt.Sprint(found.Call.Units)
 		if _, refused := errors.AsType[*costs.PriceError](err); refused {
 			got = "refused"

@@ -157,7 +157,7 @@ func TestAllMethodsHaveTheirRoutesAndDocumentedCosts(t *testing.T) {
 			}
 			path = strings.ReplaceAll(path, "{id}", "AbC-_1%2Fd=")
 			for _, host := range []string{"youtube.googleapis.com", "www.googleapis.com"} {
-				got, err := free.Explain(row["verb"], "https://"+host+path+"?part=snippet&uploadType=resumable")
+				got, err := free.Quote(row["verb"], "https://"+host+path+"?part=snippet&uploadType=resumable")
 				if err != nil || got.Call != (quota.Call{Account: "a", Method: method, Units: 7}) || len(got.Budgets) != 1 {
 					t.Errorf("%s %s%s: %+v, %v; want %s", row["verb"], host, path, got, err, method)
 				}
@@ -275,16 +275,16 @@ func TestMethodsByName(t *testing.T) {
 	}
 }
 
-func TestExplain(t *testing.T) {
+func TestQuote(t *testing.T) {
 	table := parse(t, two)
-	got, err := table.Explain("", "https://youtube.googleapis.com/youtube/v3/search?q=x&key=AIzaSECRET")
+	got, err := table.Quote("", "https://youtube.googleapis.com/youtube/v3/search?q=x&key=AIzaSECRET")
 	if err != nil || !got.Guarded || got.Call.Units != 100 || len(got.Budgets) != 1 || got.Budgets[0].Name != "all" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := table.Explain("GET", "https://example.com/youtube/v3/search"); err != nil || got.Guarded {
+	if got, err := table.Quote("GET", "https://example.com/youtube/v3/search"); err != nil || got.Guarded {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := table.Explain("PUT", "https://youtube.googleapis.com/upload/youtube/v3/videos?uploadType=resumable&upload_id=x"); !errors.Is(err, costs.ErrNoCost) {
+	if got, err := table.Quote("PUT", "https://youtube.googleapis.com/upload/youtube/v3/videos?uploadType=resumable&upload_id=x"); !errors.Is(err, costs.ErrNoCost) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for request, want := range map[string]string{
@@ -297,7 +297,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{"/youtube/v3/search?key=AIzaSECRET", "https://youtube.googleapis.com/nothing?key=AIzaSECRET", "https://you tube/?key=AIzaSECRET", "https://youtube.googleapis.com/search%3Fkey=SECRET", "https:youtube.googleapis.com/?key=AIzaSECRET", "https://u:AIzaSECRET@youtube.googleapis.com/youtube/v3/search"} {
-		_, err := table.Explain("GET", raw)
+		_, err := table.Quote("GET", raw)
 		if !errors.Is(err, costs.ErrNoRoute) || strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: %v", raw, err)
 		}
@@ -313,11 +313,11 @@ func TestEndpointsArePricedAsTheUpstreamsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for raw, units := range map[string]quota.Units{"http://127.0.0.1:8080/youtube/v3/search": 100, "https://youtube.googleapis.com/youtube/v3/search": 100, "http://127.0.0.1:8081/youtube/v3/search": 0} {
-		if got, err := table.Explain("GET", raw); err != nil || got.Call.Units != units {
+		if got, err := table.Quote("GET", raw); err != nil || got.Call.Units != units {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
 	}
-	if _, err := table.Explain("GET", "http://127.0.0.1:8080/other"); !errors.Is(err, costs.ErrNoRoute) {
+	if _, err := table.Quote("GET", "http://127.0.0.1:8080/other"); !errors.Is(err, costs.ErrNoRoute) {
 		t.Errorf("another path of an endpoint: %v", err)
 	}
 	for _, c := range [][2]string{{"", "127.0.0.1:8080"}, {"", "http://example.com"}, {"", "https://127.0.0.1/prefix"}, {"", "https://u:p@127.0.0.1"}, {"", "ftp://127.0.0.1"}, {"other", "http://127.0.0.1:1"}, {"", "http://[::1"}, {"", "https://a~b.example"}} {

@@ -53,22 +53,22 @@ func TestAliasesThatReachTheSameQuotaAreRefused(t *testing.T) {
 	for name, c := range aliases {
 		table := use(t, uses[name].lines)
 		for _, alias := range c.refused {
-			if found, err := table.Explain("GET", "https://"+alias); !errors.Is(err, costs.ErrNoRoute) {
+			if found, err := table.Quote("GET", "https://"+alias); !errors.Is(err, costs.ErrNoRoute) {
 				t.Errorf("%s: %s: %+v, %v; want it refused", name, alias, found, err)
 			}
 		}
 		for _, alias := range c.passes {
-			if found, err := table.Explain("GET", "https://"+alias); err != nil || found.Guarded {
+			if found, err := table.Quote("GET", "https://"+alias); err != nil || found.Guarded {
 				t.Errorf("%s: %s: %+v, %v; want it to pass", name, alias, found, err)
 			}
 		}
 	}
 	for name, request := range map[string]string{"hubspot free": "https://api-eu1.hubapi.com/crm/v3/objects/contacts", "slack": "https://www.slack.com/api/conversations.list", "github-rest": "https://uploads.github.com/repos/o/r/releases/1/assets"} {
-		if found, err := use(t, uses[name].lines).Explain("GET", request); err != nil || !found.Guarded || found.Call.Units == 0 {
+		if found, err := use(t, uses[name].lines).Quote("GET", request); err != nil || !found.Guarded || found.Call.Units == 0 {
 			t.Errorf("%s: %+v, %v; want a price", request, found, err)
 		}
 	}
-	if _, err := load(t).Explain("GET", "https://content.googleapis.com/youtube/v3/search"); !errors.Is(err, costs.ErrNoRoute) {
+	if _, err := load(t).Quote("GET", "https://content.googleapis.com/youtube/v3/search"); !errors.Is(err, costs.ErrNoRoute) {
 		t.Errorf("the shipped file: %v", err)
 	}
 }
@@ -163,13 +163,13 @@ costs: {items.get: 50, reports.get: 60, reports.head: 2, read: 5, write: 9, call
 budgets: [{name: all, limit: 100, window: 1h}]`)
 	for request, want := range map[string]string{"HEAD /v1/items/7": "items.get", "HEAD /v1/reports": "reports.head", "HEAD /v1/x": "read", "HEAD /x": "call", "OPTIONS /v1/items/7": "call", "POST /v1/items/7": "write"} {
 		verb, path, _ := strings.Cut(request, " ")
-		if found, err := table.Explain(verb, "https://api.example.com"+path); err != nil || found.Call.Method != want {
+		if found, err := table.Quote(verb, "https://api.example.com"+path); err != nil || found.Call.Method != want {
 			t.Errorf("%s: %+v, %v; want %s", request, found, err, want)
 		}
 	}
 	for _, request := range []string{"head /v1/items/7", "Head /v1/items/7"} {
 		verb, path, _ := strings.Cut(request, " ")
-		if found, err := table.Explain(verb, "https://api.example.com"+path); !errors.Is(err, costs.ErrNoRoute) {
+		if found, err := table.Quote(verb, "https://api.example.com"+path); !errors.Is(err, costs.ErrNoRoute) {
 			t.Errorf("%s: %+v, %v", request, found, err)
 		}
 	}

@@ -53,7 +53,7 @@ func TestUnlistedRefusedOverAPresetsNumberIsStillPriced(t *testing.T) {
 		if call.Units != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: put by name: %+v, %v", own, call, err)
 		}
-		found, err := table.Explain("GET", "https://api.example.com/put")
+		found, err := table.Quote("GET", "https://api.example.com/put")
 		if found.Call.Units != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: put by request: %+v, %v", own, found, err)
 		}

@@ -199,7 +199,7 @@ func (u *Upstream) settings() []Setting {
 
 // MarshalJSON implements json.Marshaler. An unguarded request has null for its
 // account, method and units, and one that was paid for before has 0 units.
-func (e Explanation) MarshalJSON() ([]byte, error) {
+func (e Quote) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Guarded bool         `json:"guarded"`
 		Account *string      `json:"account"`

@@ -73,19 +73,19 @@ func TestRoutesLeadToTheMostExactMethod(t *testing.T) {
 		"GET /%25252525252525252561":              "",
 	} {
 		verb, path, _ := strings.Cut(request, " ")
-		got, err := table.Explain(verb, "https://shop.example"+path)
+		got, err := table.Quote(verb, "https://shop.example"+path)
 		if got.Call.Method != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, costs.ErrNoRoute) {
 			t.Errorf("%s: %q, %v; want %q", request, got.Call.Method, err, want)
 		}
 	}
 	if with, err := table.WithEndpoint("", "http://127.0.0.1:8080"); err != nil {
 		t.Error(err)
-	} else if got, err := with.Explain("POST", "http://127.0.0.1:8080/admin/1/graphql.json"); err != nil || got.Call.Units != 100 {
+	} else if got, err := with.Quote("POST", "http://127.0.0.1:8080/admin/1/graphql.json"); err != nil || got.Call.Units != 100 {
 		t.Errorf("at an endpoint: %+v, %v", got, err)
 	}
 	if with, err := parse(t, two+"---\n"+strings.Replace(shop, "account: a", "account: shop", 1)).WithEndpoint("", "http://127.0.0.1:8080"); err != nil {
 		t.Error(err)
-	} else if got, err := with.Explain("GET", "http://127.0.0.1:8080/youtube/v3/search"); err != nil || got.Call.Method != "search.list" {
+	} else if got, err := with.Quote("GET", "http://127.0.0.1:8080/youtube/v3/search"); err != nil || got.Call.Method != "search.list" {
 		t.Errorf("the endpoint is not of the upstream with an api: %+v, %v", got, err)
 	}
 }

@@ -105,7 +105,7 @@ func TestPresetsPriceTheirTypicalRequests(t *testing.T) {
 		table := use(t, c.lines)
 		for request, want := range c.requests {
 			verb, url, _ := strings.Cut(request, " ")
-			found, err := table.Explain(verb, url)
+			found, err := table.Quote(verb, url)
 			got := "-"
 			if err == nil {
 				got = fmt.Sprint(found.Call.Method, " ", found.Call.Units)

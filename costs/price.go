@@ -15,7 +15,7 @@ type site struct {
 	patterns []*pattern // the more exact first
 	costs    map[string]quota.Units
 	unlisted quota.Units // 0: refuse
-	batches  map[string]Batch
+	batches  map[string]BatchMethod
 }
 
 // cost returns the cost of a method, or 0 if it must not be called.

@@ -19,11 +19,11 @@ func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 		"https://www.googleapis.com/youtube/v3/", "www.googleapis.com/youtube/v3/search?key=", "https://www.googleapis.com:x/?key=", "https:", "://", "%zz",
 	} {
 		for _, secret := range []string{key, "xoxb-17653285672-s3cret"} {
-			_, err := table.Explain("GET", address+secret)
+			_, err := table.Quote("GET", address+secret)
 			if err == nil || strings.Contains(err.Error(), "cret") {
 				t.Errorf("%s: %v", address+secret, err)
 			}
-			if _, err := table.Explain(address+secret, "https://www.googleapis.com/youtube/v3/search"); err == nil || strings.Contains(err.Error(), "cret") {
+			if _, err := table.Quote(address+secret, "https://www.googleapis.com/youtube/v3/search"); err == nil || strings.Contains(err.Error(), "cret") {
 				t.Errorf("as the verb, %s: %v", address+secret, err)
 			}
 			if _, err := table.Call("", address+secret); err == nil || strings.Contains(err.Error(), "cret") {
@@ -36,7 +36,7 @@ func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 		t.Errorf("as the user: %v", err)
 	}
 	for _, plain := range []string{"/youtube/v3/videoAbuseReportReasonsX", "/youtube/v3/liveChat/messages:nothing"} {
-		if _, err := table.Explain("GET", "https://www.googleapis.com"+plain); err == nil || !strings.Contains(err.Error(), plain) {
+		if _, err := table.Quote("GET", "https://www.googleapis.com"+plain); err == nil || !strings.Contains(err.Error(), plain) {
 			t.Errorf("%v; want %s named", err, plain)
 		}
 	}

@@ -62,7 +62,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},
 		"a window":                 {windowFields(&windowSpec{}), budget.Properties["window"].OneOf[1]},
-		"a batch":                  {batchFields(&Batch{}), batch},
+		"a batch":                  {batchFields(&BatchMethod{}), batch},
 		"an allowance":             {allowFields(&units), root.Definitions["then"].OneOf[1]},
 		"a rule":                   {without.downFields(&DownRule{}, &name), *down},
 	} {

@@ -50,7 +50,7 @@ type Upstream struct {
 	Resets    *time.Location // the zone at whose midnight the upstream's own day ends; nil: not said
 	Unlisted  quota.Units    // what a method without a cost costs; 0: it is refused
 	Costs     []MethodCost   // sorted by method
-	Batches   []Batch        // methods whose requests hold several calls, sorted
+	Batches   []BatchMethod  // methods whose requests hold several calls, sorted
 	Budgets   []quota.Budget // in the order of the file, a preset's first
 	Feedback  string         // the dialect of package quota/feedback that reads the upstream's answers: google, generic, …
 
@@ -261,31 +261,31 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 	return ""
 }
 
-// Explanation describes how a request would be charged.
-type Explanation struct {
+// Quote describes how a request would be charged.
+type Quote struct {
 	Guarded bool           // false if it would pass unguarded; all other fields are zero then
 	Paid    bool           // it continues an upload that was charged when it began
 	Call    quota.Call     // the call, without a caller
 	Budgets []quota.Budget // the budgets that the call would be charged to
 }
 
-// Explain explains how a request would be charged, without sending it. An empty
+// Quote returns how a request would be charged, without sending it. An empty
 // verb means GET. The error is a *PriceError; it does not include the URL's query.
-func (t *Table) Explain(verb, rawURL string) (Explanation, error) {
+func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" && u.Opaque == "" {
-		return Explanation{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write https://, the host and the path", kind: ErrNoRoute}
+		return Quote{}, &PriceError{Verb: verb, Reason: "the URL is incomplete; write https://, the host and the path", kind: ErrNoRoute}
 	}
 	call, err := t.Price(&http.Request{Method: verb, URL: u})
 	switch {
 	case errors.Is(err, quota.ErrUnguarded):
-		return Explanation{}, nil
+		return Quote{}, nil
 	case errors.Is(err, quota.ErrPaid):
-		return Explanation{Guarded: true, Paid: true}, nil
+		return Quote{Guarded: true, Paid: true}, nil
 	case err != nil:
-		return Explanation{Guarded: true}, err
+		return Quote{Guarded: true}, err
 	}
-	return Explanation{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
+	return Quote{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
 }
 
 // WithEndpoint returns a copy of the table that also guards endpoint, the base URL

@@ -15,10 +15,10 @@ import (
 // requests without a method.
 func TestAPathWithoutARouteIsNotUnlisted(t *testing.T) {
 	table := use(t, "hosts: [api.example.com]\nroutes: {GET /a: read, GET /b: write}\nunlisted: 3\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 24h}, {name: writes, limit: 5, window: 24h, methods: [write]}]")
-	if got, err := table.Explain("GET", "https://api.example.com/b"); err != nil || got.Call.Units != 3 || len(got.Budgets) != 2 {
+	if got, err := table.Quote("GET", "https://api.example.com/b"); err != nil || got.Call.Units != 3 || len(got.Budgets) != 2 {
 		t.Errorf("%+v, %v; want a write of 3 units", got, err)
 	}
-	if got, err := table.Explain("GET", "https://api.example.com/c"); !errors.Is(err, costs.ErrNoRoute) || !got.Guarded {
+	if got, err := table.Quote("GET", "https://api.example.com/c"); !errors.Is(err, costs.ErrNoRoute) || !got.Guarded {
 		t.Errorf("%+v, %v; want it guarded, and refused", got, err)
 	}
 }

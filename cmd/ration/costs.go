@@ -42,11 +42,11 @@ the request would be refused. It does not use the ledger and sends nothing.
 					if err != nil {
 						return err
 					}
-					return a.price(costs.Explanation{Guarded: true, Call: call, Budgets: table.Covering(call)})
+					return a.price(costs.Quote{Guarded: true, Call: call, Budgets: table.Covering(call)})
 				}
 				args = []string{"GET", args[0]}
 			}
-			found, err := table.Explain(args[0], args[1])
+			found, err := table.Quote(args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ func (a *app) sources(presets []costs.UsedPreset) {
 	t.Print()
 }
 
-func (a *app) price(found costs.Explanation) error {
+func (a *app) price(found costs.Quote) error {
 	var names []string
 	for _, b := range found.Budgets {
 		names = append(names, b.Name)
