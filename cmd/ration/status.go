@@ -90,7 +90,7 @@ func (a *app) status(ctx context.Context) error {
 // addUnspent adds the budgets of a ledger that does not exist yet.
 func (r *statusReport) addUnspent(table *costs.Table) {
 	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.Standing{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
+		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.BudgetStatus{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
 	}
 }
 

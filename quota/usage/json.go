@@ -6,8 +6,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// BudgetReport is a Standing for JSON. Times are in UTC and at most quota.MaxUnix; no
-// slice or map is nil.
+// BudgetReport is a BudgetStatus for JSON. Times are in UTC and at most
+// quota.MaxUnix; no slice or map is nil.
 type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
@@ -36,8 +36,8 @@ type Floor struct {
 	Kept  quota.Units `json:"kept"` // of the floor, not used yet
 }
 
-// NewBudgetReport returns a standing for JSON.
-func NewBudgetReport(b *Standing) *BudgetReport {
+// NewBudgetReport returns a budget's status for JSON.
+func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
 		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}

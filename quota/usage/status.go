@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Standing is the state of a budget and who spent it.
-type Standing struct {
+// BudgetStatus is the balance of a budget and who spent it.
+type BudgetStatus struct {
 	quota.Balance
 	Attribution
 	Drift
@@ -30,16 +30,16 @@ type Return struct {
 const maxReturns = 3
 
 // Status returns the state of every budget of a guard, in the guard's order.
-func Status(ctx context.Context, guard *quota.Guard) ([]Standing, error) {
+func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
 		return nil, err
 	}
-	standings := make([]Standing, len(balances))
-	accounts := map[string][]*Standing{}
+	statuses := make([]BudgetStatus, len(balances))
+	accounts := map[string][]*BudgetStatus{}
 	for i, b := range balances {
-		standings[i].Balance = b
-		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &standings[i])
+		statuses[i].Balance = b
+		accounts[b.Budget.Account] = append(accounts[b.Budget.Account], &statuses[i])
 	}
 	for account, budgets := range accounts {
 		log := &log{ledger: guard.Ledger(), account: account}
@@ -55,12 +55,12 @@ func Status(ctx context.Context, guard *quota.Guard) ([]Standing, error) {
 			}
 		}
 	}
-	return standings, nil
+	return statuses, nil
 }
 
 // since returns the beginning of the budget's window. For a Counter window it
 // is the earliest time that the two counts can include.
-func (s *Standing) since() time.Time {
+func (s *BudgetStatus) since() time.Time {
 	if s.Since.IsZero() {
 		return s.At.Add(-s.Budget.Window.Horizon())
 	}
@@ -76,7 +76,7 @@ type log struct {
 // attribute sets the Attribution, the Drift and, for calendar windows, the
 // Returns of budgets. It splits the log wherever a window begins, so that it
 // reads each part once.
-func (l *log) attribute(ctx context.Context, budgets []*Standing) error {
+func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 	var splits []time.Time
 	for _, s := range budgets {
 		splits = append(splits, s.since())
@@ -109,7 +109,7 @@ func (l *log) attribute(ctx context.Context, budgets []*Standing) error {
 }
 
 // add adds a sum of entries, all on the same side of a calendar window's Next.
-func (s *Standing) add(sum *quota.Sum) {
+func (s *BudgetStatus) add(sum *quota.Sum) {
 	n := amount(s.Coverage, sum)
 	if n == 0 {
 		return
@@ -122,7 +122,7 @@ func (s *Standing) add(sum *quota.Sum) {
 }
 
 // addReturn adds units that become free at a given time.
-func (s *Standing) addReturn(at time.Time, units quota.Units) {
+func (s *BudgetStatus) addReturn(at time.Time, units quota.Units) {
 	i := slices.IndexFunc(s.Returns, func(r Return) bool { return r.At.Equal(at) })
 	if i < 0 {
 		s.Returns = append(s.Returns, Return{at, units})
@@ -137,8 +137,8 @@ const maxGap = 2000
 
 // findReturns sets the Returns of a sliding window. It reads the window's
 // oldest entries until all of its returns are known.
-func (l *log) findReturns(ctx context.Context, s *Standing) error {
-	r := returnFinder{Standing: s}
+func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
+	r := returnFinder{BudgetStatus: s}
 	for _, units := range s.ByMethod {
 		r.unread += units
 	}
@@ -175,7 +175,7 @@ func (l *log) findReturns(ctx context.Context, s *Standing) error {
 
 // firstCounted returns the timestamp of the first entry at or after from that
 // counts for a budget, or the zero time if there is none.
-func (l *log) firstCounted(ctx context.Context, s *Standing, from time.Time) (first time.Time, err error) {
+func (l *log) firstCounted(ctx context.Context, s *BudgetStatus, from time.Time) (first time.Time, err error) {
 	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: from}) {
 		if err != nil {
 			return first, err
@@ -189,7 +189,7 @@ func (l *log) firstCounted(ctx context.Context, s *Standing, from time.Time) (fi
 
 // returnFinder finds the returns of a sliding window.
 type returnFinder struct {
-	*Standing
+	*BudgetStatus
 	unread quota.Units // what the window holds beyond the entries read so far
 	began  time.Time   // when the first units of the last return become free
 }

@@ -52,7 +52,7 @@ func (s *stand) spend(t *testing.T, call quota.Call) *quota.Grant {
 	return grant
 }
 
-func (s *stand) status(t *testing.T) []usage.Standing {
+func (s *stand) status(t *testing.T) []usage.BudgetStatus {
 	t.Helper()
 	standings, err := usage.Status(t.Context(), s.guard)
 	if err != nil {
