@@ -292,7 +292,7 @@ func TestQuote(t *testing.T) {
 		"GET /batch": "a batch hides how many calls it is", "GET /youtube/v3/search/": "the path is not clean", "GET /youtube/v3/%73earch": "the path has encoded letters",
 	} {
 		verb, path, _ := strings.Cut(request, " ")
-		if _, err := table.Explain(verb, "https://youtube.googleapis.com"+path); !errors.Is(err, costs.ErrNoRoute) || !strings.Contains(err.Error(), want) {
+		if _, err := table.Quote(verb, "https://youtube.googleapis.com"+path); !errors.Is(err, costs.ErrNoRoute) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", request, err, want)
 		}
 	}

@@ -90,3 +90,20 @@ func counterSettlesBeyondTheWindow(w *world) {
 	w.used(2, calls)
 	w.used(1, short)
 }
+
+// longerWindowAfterAnIdleTime: a longer window is asked of a coverage whose
+// entries have left the log. What they counted stays gone.
+func longerWindowAfterAnIdleTime(w *world) {
+	short, other := charge("short", 10, minute, methods("m")), charge("other", 10, minute)
+	w.spend(3, short, other)
+	for range 4 {
+		w.clock.Add(5 * time.Minute)
+		w.grant(request("other", 1, other))
+	}
+	w.clock.Add(time.Second)
+	long := charge("long", 10, quota.Sliding(time.Hour), methods("m"))
+	w.spend(1, short, long)
+	w.used(1, short, long)
+	w.spend(9, short, long)
+	w.refuse(1, "long", time.Hour, 0, short, long)
+}

@@ -66,6 +66,7 @@ func windows() []subtest {
 		{"WindowOfOneChargeStaysInUse", windowOfOneCharge},
 		{"CounterSettlesBeyondTheWindow", counterSettlesBeyondTheWindow},
 		{"ForgottenBudgetAskedAgain", forgottenBudgetAskedAgain},
+		{"LongerWindowAfterAnIdleTime", longerWindowAfterAnIdleTime},
 		{"StampFarAheadIsReportedAndRestamped", stampFarAhead},
 		{"CounterFarAheadIsReportedAndRestamped", counterFarAhead},
 		{"RestampedAfterEntriesWereDropped", restampedAfterEntriesWereDropped},

@@ -183,6 +183,7 @@ func (t *tx) fill(g *log, l *list) {
 	t.exec("list-clear", l.id)
 	t.exec("list-fill", l.id, g.id, l.coverage.Measure == quota.Calls, t.coveredLabels(l.coverage))
 	l.dropCache()
+	l.newest = record{}
 	if row := t.queryRow("list-newest", l.id); row != nil {
 		l.newest = record{integer(row[0]), integer(row[1])}
 	}
