@@ -121,6 +121,7 @@ func TestParseReportsAllMistakesInWindowsAndFloors(t *testing.T) {
 		{window, "floor: {IN: 1}\n    floor_until: 2h\n    window: 24h", "17:18: floor_until on window 24h, which has no end: write window: {day: America/Los_Angeles}, or remove it"},
 		{window, "floor: {IN: 1}\n    window: {counter: 1h}", "16:12: floors on a counter, which is an estimate: write window: 24h or {day: America/Los_Angeles}"},
 		{window, "floor: {IN: 83, US: 83, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h", `10:16: search.list costs 100, which never fits beside the floors of budget "search", 415 of its limit 500: lower the floors or raise the limit`},
+		{window, "floor: {IN: 84, US: 84, DE: 83, FR: 83, GB: 83, BR: 83}\n    window: 24h", `10:16: search.list costs 100, which never fits beside the floors of budget "search", 416 of its limit 500: lower the floors or raise the limit`},
 	})
 }
 

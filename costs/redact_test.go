@@ -31,6 +31,11 @@ func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 			}
 		}
 	}
+	for _, at := range []string{"@", "%40"} {
+		if _, err := table.Explain("GET", "https://www.googleapis.com/youtube/v3/s3cret"+at+"x"); err == nil || strings.Contains(err.Error(), "cret") || !strings.Contains(err.Error(), "/youtube/v3/") {
+			t.Errorf("before %s: %v", at, err)
+		}
+	}
 	u := &url.URL{Scheme: "https", Host: "www.googleapis.com", User: url.User("s3cret"), Path: "/youtube/v3/search"}
 	if _, err := table.Price(&http.Request{Method: "GET", URL: u}); err == nil || strings.Contains(err.Error(), "cret") {
 		t.Errorf("as the user: %v", err)
