@@ -126,6 +126,7 @@ func TestParseReportsAllMistakesInAllowances(t *testing.T) {
 		{old, "  - {regions: [in], then: refuse}", `19:16: unknown region "in": write its two capital letters, such as IN`},
 		{old, "  - {then: open}", `19:12: unknown policy "open": write one of refuse`},
 		{old, "  - {then: 50}", "19:12: neither refuse nor an allowance: write refuse, or {allow: 50}"},
+		{old, "  - {lanes: [], then: open}", "19:13: an empty list: name at least one, or remove the key to cover all\n" + `19:23: unknown policy "open": write one of refuse`},
 		{old, "  - {then: {allow: 0}}", "19:20: allow is 0: write an integer from 1 to 2147483647"},
 		{old, "  - {then: {}}", "19:12: missing key \"allow\": write allow: 50, in units"},
 		{old, "  - {lane: [cron], then: refuse}", `19:6: unknown key "lane": write lanes`},

@@ -2,6 +2,7 @@ package costs_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 

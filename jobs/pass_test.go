@@ -323,6 +323,25 @@ func TestFailedClaimFailsThePass(t *testing.T) {
 	}
 }
 
+// TestUnreadableTableFailsThePass: a pass whose progress or known pages cannot be
+// read does not pay for pages that it may have.
+func TestUnreadableTableFailsThePass(t *testing.T) {
+	for _, table := range []string{"checkpoints", "pages"} {
+		s := newScene(t, plenty, "[trending]", nil, "US")
+		db, err := sql.Open("sqlite", s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec("ALTER TABLE " + table + " RENAME TO gone"); err != nil {
+			t.Fatal(err)
+		}
+		if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || s.agree(t) != 0 {
+			t.Errorf("without %s: %s (%v) after %d units; want failed without a call", table, report.Outcome, report.Err, s.agree(t))
+		}
+	}
+}
+
 // TestFailedRestartFailsThePass: a pass that --again could not restart is not
 // reported as complete.
 func TestFailedRestartFailsThePass(t *testing.T) {

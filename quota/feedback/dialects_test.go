@@ -141,6 +141,8 @@ var dialectTests = []struct {
 
 	{"generic", "too fast", nil, 429, dated + "Retry-After: Fri, 20 Nov 2026 12:01:30 GMT", "", slow("", 90*time.Second, "429 Too Many Requests")},
 	{"generic", "busy", nil, 503, dated + "Retry-After: 7", "", slow("", 7*time.Second, "503 Service Unavailable")},
+	{"generic", "busy, until now", nil, 503, dated + "Retry-After: 0", "", transient(0)}, // not a retry at once
+	{"generic", "missing, until now", []quota.Budget{hour("x", 100)}, 404, dated + "Retry-After: 0", "", quota.Verdict{}},
 	{"generic", "forbidden", nil, 403, dated, "", quota.Verdict{}},
 	{"generic", "forbidden for a while", nil, 403, dated + "Retry-After: 7", "", slow("", 7*time.Second, "403 Forbidden")},
 	{"generic", "longer than the window", []quota.Budget{minutely}, 429, dated + "Retry-After: 3600", "", slow("minute", time.Hour, "429 Too Many Requests")},
