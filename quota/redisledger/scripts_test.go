@@ -243,14 +243,19 @@ func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 	mustSpend(t, l, "m", 1, day)
 	clock.Set(noonUTC())
 	way.next(true)
+	crowd := &quota.Batch{Account: account, Requests: make([]quota.Request, 300)} // more than one search reads
+	for i := range crowd.Requests {
+		crowd.Requests[i] = quota.Request{Method: "n", Units: 1, Charges: []*quota.Charge{day}}
+	}
 	way.after = func() {
-		if _, err := other.Restamp(context.Background(), account, ""); err != nil {
-			t.Error(err)
+		_, err := other.Restamp(context.Background(), account, "")
+		if _, spent := other.Spend(context.Background(), crowd); err != nil || spent != nil {
+			t.Error(err, spent)
 		}
 	}
 	mustSpend(t, l, "m", 10, day)
-	if sum := used(t, l, day); sum != 11 || len(entries(t, l)) != 2 {
-		t.Errorf("%d units in %d entries; want 11 in 2", sum, len(entries(t, l)))
+	if sum := used(t, l, day); sum != 311 || len(entries(t, l)) != 302 {
+		t.Errorf("%d units in %d entries; want 311 in 302", sum, len(entries(t, l)))
 	}
 }
 
