@@ -2,7 +2,6 @@ package costs_test
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"testing"
 

@@ -131,7 +131,7 @@ func TestParseReportsAllMistakesInRoutes(t *testing.T) {
 func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
 	table := parse(t, "version: 1\naccount: a\nhosts: [a.example]\nroutes: {POST /graphql: graphql, \"/{path...}\": call}\ncosts: {graphql: 100, call: 1}\nbudgets: [{name: all, limit: 1000, window: 1h}]\n")
 	for path, want := range map[string]quota.Units{"/graphql": 100, "//graphql": 0, "/graphql/": 0, "/.graphql": 1, "/x": 1} {
-		if found, err := table.Explain("POST", "https://a.example"+path); found.Call.Units != want || (err == nil) != (want > 0) {
+		if found, err := table.Quote("POST", "https://a.example"+path); found.Call.Units != want || (err == nil) != (want > 0) {
 			t.Errorf("%s: %+v, %v; want %d units", path, found.Call, err, want)
 		}
 	}

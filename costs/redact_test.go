@@ -32,7 +32,7 @@ func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 		}
 	}
 	for _, at := range []string{"@", "%40"} {
-		if _, err := table.Explain("GET", "https://www.googleapis.com/youtube/v3/s3cret"+at+"x"); err == nil || strings.Contains(err.Error(), "cret") || !strings.Contains(err.Error(), "/youtube/v3/") {
+		if _, err := table.Quote("GET", "https://www.googleapis.com/youtube/v3/s3cret"+at+"x"); err == nil || strings.Contains(err.Error(), "cret") || !strings.Contains(err.Error(), "/youtube/v3/") {
 			t.Errorf("before %s: %v", at, err)
 		}
 	}
