@@ -304,7 +304,7 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 	floored.Floors, floored.FloorUntil = []quota.Floor{{Coverage: quota.NewCoverage(quota.Coverage{Regions: []string{"IN"}}), Units: 5}}, time.Hour
 	charges := []*quota.Charge{day, perMinute, floored}
 	receipt := mustSpend(t, l, "m", 1, charges...)
-	for _, value := range []any{nil, int64(0), int64(9), "", "\x00", "\x07", strings.Repeat("\x00", 12), strings.Repeat("\xff", 60), "\x00" + strings.Repeat("\x01", 40),
+	for _, value := range []any{nil, int64(0), int64(9), "", "\x00", "\x07", strings.Repeat("\x00", 12), strings.Repeat("\x00", 8) + "\x01" + strings.Repeat("\x00", 40), strings.Repeat("\xff", 60), "\x00" + strings.Repeat("\x01", 40),
 		[]any{}, []any{int64(9)}, []any{"x"}, []any{int64(0), "x"}, []any{int64(0), int64(1), "x"}} {
 		hook.value = nil
 		mustSpend(t, l, "m", 1, charges...) // fills the cache, if a malformed answer emptied it
