@@ -105,7 +105,7 @@ type UntilError struct {
 // Error names the end and says what is wrong with it.
 func (e *UntilError) Error() string {
 	if e.Until.IsZero() {
-		return fmt.Sprintf("reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give an instant", human.Name(e.Account))
+		return fmt.Sprintf("reset: costs.yaml does not say when the upstream of account %s resets; add resets: to it, or give a time", human.Name(e.Account))
 	}
 	return fmt.Sprintf("%s is over; it is %s", e.Until.Format(time.RFC3339), human.Time(e.Now))
 }
