@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -274,4 +275,17 @@ func shipped(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+func TestLoadReadsTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "regions.yaml")
+	if _, err := jobs.Load(path, nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("version: 1\nschedule: 0 11 * * *\nfetch: [trending]\nregions: {US: {}, IN: {}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if config, err := jobs.Load(path, nil); err != nil || len(config.Regions) != 2 {
+		t.Errorf("%+v, %v; want two regions", config, err)
+	}
 }

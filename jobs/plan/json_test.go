@@ -41,3 +41,24 @@ func TestJSONHasNullForWhatIsNotThere(t *testing.T) {
 		t.Errorf("%s, %v; want budget day", text, err)
 	}
 }
+
+// TestRegionsThatStarve names those that lose the largest share of their calls.
+func TestRegionsThatStarve(t *testing.T) {
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	region := func(name string, planned, refused int) RegionReport {
+		return RegionReport{Region: name, Planned: planned, Refused: refused, First: &Refusal{At: at, Local: at}}
+	}
+	for _, c := range []struct {
+		regions []RegionReport
+		want    string
+	}{
+		{[]RegionReport{region("US", 10, 5), region("IN", 20, 9)}, "US starves, with 5 of 10 calls refused from Fri 09:00 UTC on"},
+		{[]RegionReport{region("US", 10, 5), region("IN", 20, 10)}, "US, IN starve, each with 50 % of its calls refused"},
+		{[]RegionReport{region("US", 10, 5), region("IN", 10, 5)}, "each of 2 regions has 5 of 10 calls refused"},
+		{[]RegionReport{region("US", 10, 5), region("IN", 10, 5), region("BR", 10, 0)}, "US, IN starve, each with 5 of 10 calls refused"},
+	} {
+		if got := (&Report{Regions: c.regions}).starving(); got != c.want {
+			t.Errorf("%s; want %s", got, c.want)
+		}
+	}
+}

@@ -65,6 +65,20 @@ func spend(ctx context.Context, l quota.Ledger, method string, units quota.Units
 	return answers[0].Receipt, answers[0].Err
 }
 
+// TestLargestCallIsReadAgain: a call of the most units there may be is granted
+// and counted, and the file stays readable.
+func TestLargestCallIsReadAgain(t *testing.T) {
+	l := allowance.New(failing(errDown), t.TempDir(), allow(quota.MaxUnits+1))
+	defer l.Close()
+	if _, err := spend(t.Context(), l, "videos.list", quota.MaxUnits); err != nil {
+		t.Fatal(err)
+	}
+	grant(t, l, 1)
+	if used, err := l.Unrecorded(account); err != nil || used != quota.MaxUnits+1 {
+		t.Errorf("%d units, %v; want %d", used, err, quota.MaxUnits+1)
+	}
+}
+
 // grant checks that exactly this many calls of one unit are granted.
 func grant(t *testing.T, l quota.Ledger, want int) {
 	t.Helper()
