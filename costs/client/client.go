@@ -27,6 +27,13 @@
 // configuration files (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and
 // the API key.
 //
+// # Tests
+//
+// Requests to hosts that costs.yaml does not guard are sent without a charge,
+// and a test server is such a host. To charge them, pass [New] a table that
+// guards the server too: [costs.Table.WithEndpoint] makes one, as in the examples
+// of package youtubetest.
+//
 // # Files
 //
 // The state folder and these files in it are created when they are first

@@ -12,6 +12,9 @@
 // Mount it at the root of a server: the paths are those of the real API
 // (/youtube/v3/videos and so on). It imports the standard library only.
 //
+// A costs/client does not charge requests to the server unless its table guards
+// it: pass client.New what Table.WithEndpoint of package costs returns.
+//
 // # What it answers
 //
 // videos.list (chart=mostPopular or id), search.list, channels.list (id),
