@@ -249,7 +249,7 @@ func TestFairnessOverThirtyDays(t *testing.T) {
 	}
 	playing.Wait()
 	var table strings.Builder
-	table.WriteString("| region | asks for, a day | floor | without floors: mean, least | log and day: mean, least | day, floor_until 2h: mean, least |\n|---|---|---|---|---|---|\n")
+	table.WriteString("| region | asks for, a day | floor | without floors: mean, least | sliding and day: mean, least | day, floor_until 2h: mean, least |\n|---|---|---|---|---|---|\n")
 	for _, d := range demands {
 		asked := int64(24*time.Hour/d.every) * int64(100*d.searches+d.lists)
 		fmt.Fprintf(&table, "| %s | %d | %d |", d.region, asked, d.floor)
