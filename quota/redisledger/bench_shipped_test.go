@@ -11,7 +11,8 @@ import (
 )
 
 // BenchmarkShipped has the budgets of the costs.yaml that ships with ration: the
-// trailing day and Google's day over all calls, and the trailing day of searches.
+// trailing day and Google's day over all calls, and the trailing day of searches,
+// but not the ten minutes of searches.
 // The log is a day old.
 func BenchmarkShipped(b *testing.B) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
