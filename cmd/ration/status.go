@@ -25,9 +25,11 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show what is left, who spent the rest, and when it returns",
 		Long: `Status shows the limit of each budget, what is used and what is left, who spent
-it, and when the units return. It also shows cooldowns, and the ten fullest keys
-of accounts with keyed calls. While the ledger is down, status shows what it
-knows and exits 69. It never creates a ledger, and says so if there is none yet.
+it, and when the units return: those that return within a minute are shown
+together, at the time of the last. It also shows cooldowns, and the ten fullest
+keys of accounts with keyed calls. While the ledger is down, status shows what
+it knows and exits 69. It never creates a ledger, and says so if there is none
+yet.
 
 With --at after now it shows what that time will find if nothing more is spent.
 With --at before the newest entry it shows what a clock set back to that time
