@@ -163,7 +163,7 @@ func ExampleTransport() {
 	// refused before it was sent
 }
 
-// A Pricer returns the method and cost of a request. This one refuses unknown
+// Price returns the method and cost of a request. This one refuses unknown
 // requests to the guarded host, and lets requests to other hosts pass.
 func ExampleTransport_price() {
 	price := func(req *http.Request) (quota.Call, error) {
