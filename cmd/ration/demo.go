@@ -100,7 +100,7 @@ func (a *app) tooLittle(ctx context.Context, dir, address string, upstream *yout
 		return fmt.Errorf("the small budget should have stopped the run (%v); this machine may be too slow, try again", err)
 	}
 	first := len(upstream.Arrivals()) - before
-	a.say("\n%s came. When units are back, the next run goes on:\n", human.Count(first, "page"))
+	a.say("\n%s came. When units are back, the next run resumes:\n", human.Count(first, "page"))
 	for errors.Is(err, quota.ErrRefused) { // a slow machine may need a third run
 		if err := until(ctx, jobs.RetryAt(err)); err != nil {
 			return err

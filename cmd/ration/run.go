@@ -242,7 +242,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	progress := fmt.Sprintf("%d of %s done (left: %s)", done, human.Count(len(report.Regions), "region"), strings.Join(left, " "))
 	if exit, _ := code(err); exit != exitStopped {
 		if as[*signalError](err) {
-			return fmt.Sprintf("%s; %s; the next run goes on there", message(err), progress)
+			return fmt.Sprintf("%s; %s; the next run resumes there", message(err), progress)
 		}
 		return fmt.Sprintf("failed: %s; %s", message(err), progress)
 	}
