@@ -33,6 +33,7 @@ type Receipt struct {
 	Key     string
 	ID      ID
 	At      time.Time // the entry's timestamp, unique in its log
+	Epoch   uint64    // the life of the log that granted it, as in Batch.Known; 0 if unknown
 
 	// Recorded is what the entry counts for at present. A log without entries
 	// needs it for Settle and Refund. It is set by a Grant, and nil in an

@@ -49,6 +49,13 @@ import (
 // ahead of the clock; if they are, by up to MaxStepBack, it may be late by as
 // much.
 //
+// A log has an epoch: a random number of one life of it. A log that was deleted
+// has another one when it is created again. Receipts have the epoch, and a client
+// that passes the newest one on in Batch.Known is not granted anything by a log
+// that has forgotten it. A ledger whose data can be replaced by an older copy
+// looks for the entry itself, when its connection or file is new and once a
+// minute; the other checks cost nothing.
+//
 // All methods return an error that wraps ErrLedgerDown if nothing was done,
 // ErrInDoubt if that is not known, or ErrLedgerConfig if the configuration must
 // be corrected first. They return the context's error if the context ended
@@ -121,6 +128,16 @@ type Ledger interface {
 	// that none ends later than For from now. It is idempotent.
 	Restamp(ctx context.Context, account, key string) (int, error)
 
+	// Restore puts back what a log has lost, in one atomic step. It adds the
+	// entries that are missing, by their ids, with their own timestamps, and
+	// raises the units of those that were settled to less. It records for good
+	// what Heard says, and adds a note, about nobody's call in particular, for
+	// what the log then lacks. The notes are computed anew by each Restore, so
+	// that they shrink as other clients restore their own entries. Restore is
+	// idempotent; it lowers nothing but these notes. A log without entries
+	// stays as it is.
+	Restore(ctx context.Context, r *Restoration) (Restored, error)
+
 	// Close releases the resources of the ledger. Calls in flight may fail.
 	Close() error
 }
@@ -151,6 +168,11 @@ type Batch struct {
 	// History is the least time for which the log keeps its entries, so that
 	// they can be listed: 0 to MaxHistory. 0 keeps them as the windows need.
 	History time.Duration
+
+	// Known is an entry that the log is known to have held, with its Epoch, or
+	// zero. If the log cannot hold it, Spend decides nothing and returns a
+	// *ForgottenError.
+	Known Receipt
 
 	Requests []Request
 }

@@ -10,6 +10,7 @@ import (
 // log holds the calls of one account, or of one key of an account.
 type log struct {
 	decide.Judge
+	epoch     uint64
 	newest    int64       // the newest stamp, even of an entry that was not kept
 	all       list        // the units of all calls
 	horizon   int64       // how far back entries are kept
@@ -25,6 +26,7 @@ type log struct {
 	latest    uint32   // the label of the newest entry, which the next call often shares
 	cooldowns map[string]*quota.Cooldown
 	clients   map[uint64]*lastBatch
+	heard     []quota.Heard
 }
 
 // lastBatch holds the grants of a client's last batch.
@@ -37,7 +39,7 @@ type lastBatch struct {
 var everything = quota.NewCoverage(quota.Coverage{})
 
 func newLog(name logName, days decide.Days, cooldowns map[string]*quota.Cooldown) *log {
-	return &log{Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
+	return &log{epoch: quota.NewEpoch(), Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
 }
 
 // judgeAt returns a judge for decisions at an instant.

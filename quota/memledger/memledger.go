@@ -67,6 +67,9 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.log(logName{batch.Account, batch.Key}, now)
+	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil {
+		return nil, err
+	}
 	client, seq := batch.Client, batch.Seq
 	if client == 0 {
 		client, seq = l.client, l.seq
@@ -91,7 +94,7 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 			}
 			answers[i].Held = g.Held(g, r, stamp, carve(&l.held, len(r.Charges))[:0])
 		}
-		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp)}
+		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp), Epoch: g.epoch}
 	}
 	return answers, nil
 }
@@ -246,6 +249,21 @@ func (l *Ledger) Restamp(_ context.Context, account, key string) (int, error) {
 		}
 	}
 	return g.restamp(now), nil
+}
+
+// Restore implements quota.Ledger.
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+	if err := ctx.Err(); err != nil {
+		return quota.Restored{}, err
+	}
+	if err := r.Check(); err != nil {
+		return quota.Restored{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now().UnixMicro()
+	g := l.log(logName{r.Account, r.Key}, now)
+	return g.restore(r, now), nil
 }
 
 // Close implements quota.Ledger. The ledger stays usable.

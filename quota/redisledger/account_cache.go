@@ -22,7 +22,8 @@ type accountCache struct {
 
 	unkeyed names                  // of the account's own log
 	edges   map[*quota.Charge]edge // where the windows of that log begin
-	newest  int64                  // newest stamp of this process in that log, µs
+	looked  lookedUp
+	newest  int64 // newest stamp of this process in that log, µs
 }
 
 // An account has two scopes: its own log, and all its logs with a key. The logs of

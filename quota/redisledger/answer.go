@@ -70,7 +70,7 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 	stamp := a.number(7)
 	for i, place := range run {
 		answers[place].Receipt = quota.Receipt{Account: p.batch.Account, Key: p.batch.Key,
-			ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: decide.Time(stamp + int64(i))}
+			ID: quota.ID{Client: p.batch.Client, Seq: p.batch.Seq + uint64(place)}, At: decide.Time(stamp + int64(i)), Epoch: epochOf(p.head)}
 	}
 	if known {
 		return

@@ -19,9 +19,9 @@ const (
 	sentinelTimeout = patience / 4
 )
 
-// client returns a client for the address. It follows MOVED and ASK but retries
-// nothing: retries are the scriptRunner's.
-func (a *address) client() (redis.UniversalClient, error) {
+// client returns a client for the address that counts its connections in dials. It
+// follows MOVED and ASK but retries nothing: retries are the scriptRunner's.
+func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
 	config, err := a.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (a *address) client() (redis.UniversalClient, error) {
 			DisableIdentity: true, MaintNotificationsConfig: quiet, DisableRoutingPolicies: true, // else it sends COMMAND
 			NewClient: func(o *redis.Options) *redis.Client {
 				node := redis.NewClient(o)
-				node.AddHook(tracer{})
+				node.AddHook(tracer{dials})
 				return node
 			},
 		})}, nil
@@ -50,7 +50,7 @@ func (a *address) client() (redis.UniversalClient, error) {
 			ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
 		})
 		client.AddHook(master)
-		client.AddHook(tracer{})
+		client.AddHook(tracer{dials})
 		return client, nil
 	}
 	options := &redis.Options{
@@ -63,13 +63,15 @@ func (a *address) client() (redis.UniversalClient, error) {
 		options.Network = "unix"
 	}
 	client := redis.NewClient(options)
-	client.AddHook(tracer{})
+	client.AddHook(tracer{dials})
 	return client, nil
 }
 
 // tracer is a hook that returns an *unsentError for commands that failed before
 // they were sent, for lack of a connection.
-type tracer struct{}
+type tracer struct {
+	dials *atomic.Int64 // counts the connections that were made
+}
 
 // traced is a command that notes whether it was written.
 type traced struct {
@@ -84,7 +86,15 @@ func (c *traced) Args() []any {
 }
 
 // DialHook implements redis.Hook.
-func (tracer) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (t tracer) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err == nil {
+			t.dials.Add(1)
+		}
+		return conn, err
+	}
+}
 
 // ProcessPipelineHook implements redis.Hook.
 func (tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {

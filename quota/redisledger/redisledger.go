@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,6 +48,7 @@ type Ledger struct {
 	now     func() time.Time // injected, or nil
 	host    func() time.Time // this host's clock: the first guess at the store's
 	spends  *combine.Combiner
+	dials   *atomic.Int64 // how many connections were made; 0 for a given client
 
 	mu       sync.Mutex
 	accounts map[string]*accountCache
@@ -75,12 +77,13 @@ func Open(url string, o *Options) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redisledger: open: %w", err)
 	}
-	client, err := a.client()
+	dials := new(atomic.Int64)
+	client, err := a.client(dials)
 	if err != nil {
 		return nil, fmt.Errorf("redisledger: open: %w", err)
 	}
 	l := New(client, o)
-	l.own, l.where, l.address = true, a.String(), a
+	l.own, l.where, l.address, l.dials = true, a.String(), a, dials
 	return l, nil
 }
 
@@ -90,7 +93,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 	if c, ok := client.(*redis.ClusterClient); ok {
 		client = &clusterClient{c}
 	}
-	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, accounts: map[string]*accountCache{}}
+	l := &Ledger{client: client, where: "the given client", prefix: "ration", host: time.Now, dials: new(atomic.Int64), accounts: map[string]*accountCache{}}
 	if o != nil {
 		l.now = o.Now
 		if o.Prefix != "" {

@@ -265,8 +265,8 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 	mustSpend(t, l, "search", 1, day, search)
 	mustSpend(t, l, "m", 1, day)
-	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, keeps 13, own 14, client 15-20, seq 21-27,
-	// horizon 28-34, numbers 35-39, charges 40 and 84, source 128, run 137: label 137-138, units 139-142, source 152, charges 153
+	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, keeps 13, own 14, client 15-20, seq 21-27, known 28-34,
+	// horizon 35-41, numbers 42-46, charges 47 and 91, source 135, run 144: label 144-145, units 146-149, source 159, charges 160
 	const args = 3 + 2
 	splice := func(args []any, n, from int, bytes string) {
 		b := slices.Clone(args[n].([]byte))
@@ -294,23 +294,23 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		"time hex":         func(a []any) { a[args+2] = "0x10" },
 		"time decimal":     func(a []any) { a[args+2] = "1795170937" },
 		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:24] },
-		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:100] },
-		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:152] },
+		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:107] },
+		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:159] },
 		"no such mode":     func(a []any) { splice(a, args+1, 12, "\x04") },
-		"no units":         func(a []any) { splice(a, args+1, 139, "\x00\x00\x00\x00") },
-		"no label":         func(a []any) { splice(a, args+1, 137, "\x00\x00") },
-		"units too many":   func(a []any) { splice(a, args+1, 139, "\x7f\xff\xff\xff") },
-		"kind of window":   func(a []any) { splice(a, args+1, 40, "\x09") },
-		"counter's list":   func(a []any) { splice(a, args+1, 40, "\x03\x01") },
-		"no such source":   func(a []any) { splice(a, args+1, 41, "\x07") },
-		"no such feed":     func(a []any) { splice(a, args+1, 152, "\x07") },
+		"no units":         func(a []any) { splice(a, args+1, 146, "\x00\x00\x00\x00") },
+		"no label":         func(a []any) { splice(a, args+1, 144, "\x00\x00") },
+		"units too many":   func(a []any) { splice(a, args+1, 146, "\x7f\xff\xff\xff") },
+		"kind of window":   func(a []any) { splice(a, args+1, 47, "\x09") },
+		"counter's list":   func(a []any) { splice(a, args+1, 47, "\x03\x01") },
+		"no such source":   func(a []any) { splice(a, args+1, 48, "\x07") },
+		"no such feed":     func(a []any) { splice(a, args+1, 159, "\x07") },
 		"resent, no log":   func(a []any) { splice(a, args+1, 12, "\x02\x00") },
-		"window of 0":      func(a []any) { splice(a, args+1, 43, "\x00\x00\x00\x00\x00\x00\x00") },
-		"limit of 0":       func(a []any) { splice(a, args+1, 50, "\x00\x00\x00\x00\x00\x00") },
-		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 50, "\xff\xff\xff\xff\xff\xff") },
-		"no such charge":   func(a []any) { splice(a, args+1, 153, "\x00\x03") },
-		"too many groups":  func(a []any) { splice(a, args+1, 38, "\x00\x09") },
-		"too many charges": func(a []any) { splice(a, args+1, 36, "\x00\x09") },
+		"window of 0":      func(a []any) { splice(a, args+1, 50, "\x00\x00\x00\x00\x00\x00\x00") },
+		"limit of 0":       func(a []any) { splice(a, args+1, 57, "\x00\x00\x00\x00\x00\x00") },
+		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 57, "\xff\xff\xff\xff\xff\xff") },
+		"no such charge":   func(a []any) { splice(a, args+1, 160, "\x00\x03") },
+		"too many groups":  func(a []any) { splice(a, args+1, 45, "\x00\x09") },
+		"too many charges": func(a []any) { splice(a, args+1, 43, "\x00\x09") },
 	} {
 		hook.change = change
 		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {

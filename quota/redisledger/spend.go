@@ -19,6 +19,7 @@ const (
 	searching = 4 // of spend: the log was searched in part
 	outdone   = 5 // of spend: a later try of the batch was decided
 	dropped   = 6 // of spend: the log may have dropped the batch's entries
+	forgot    = 7 // of spend: the log ends before an entry that the batch knows
 )
 
 // Codes of spend.lua's answer for a run of requests.
@@ -90,6 +91,9 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return answers, nil
 	}
 	p.names = p.accountCache.namesOf(l, batch)
+	if err := l.lookUp(ctx, batch); err != nil {
+		return nil, err
+	}
 	op := scriptRunner{ledger: l, ctx: ctx}
 	reply, err := l.decide(&op, &p)
 	if err != nil {
@@ -119,6 +123,9 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			}
 			continue
 		}
+		if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) {
+			return nil, l.forgotten(op.ctx, p.batch)
+		}
 		if p.mode == resent && !p.keeps {
 			return nil, l.failed(errNoEntries, unknown, true)
 		}
@@ -141,7 +148,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			p.now = answer.number(7)
 		}
 		switch {
-		case answer.bad || code > dropped:
+		case answer.bad || code > forgot:
 			return nil, l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return answer, nil
@@ -153,6 +160,8 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			rounds-- // the deadline limits these
 		case code == outdone:
 			p.lost(answer.number(2) + 1)
+		case code == forgot:
+			return nil, l.forgotten(op.ctx, p.batch)
 		case code == dropped:
 			return nil, l.failed(errNoEntries, unknown, true)
 		default:

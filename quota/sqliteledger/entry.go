@@ -87,7 +87,8 @@ func (t *tx) insertLog(g *log) {
 		t.sweepIdle()
 		due = t.now + g.idleAfter()
 	}
-	if row := t.queryRow("log-insert", g.name.account, g.name.key, g.horizon, due); row != nil {
+	g.epoch = quota.NewEpoch()
+	if row := t.queryRow("log-insert", g.name.account, g.name.key, g.horizon, due, int64(g.epoch)); row != nil {
 		g.id = integer(row[0])
 	}
 	g.all.id = g.id

@@ -15,6 +15,7 @@ type logName struct{ account, key string }
 type log struct {
 	name      logName
 	id        int64            // 0 before the log is written
+	epoch     uint64           // chosen when the log is written
 	newest    int64            // the newest stamp, even of an entry that was not kept
 	horizon   int64            // how far back entries are kept
 	changed   bool             // newest and horizon have not been written
@@ -69,7 +70,7 @@ func (t *tx) load(name logName) *log {
 	g.all, g.history = &list{coverage: quota.NewCoverage(quota.Coverage{}), kind: "entry"}, &list{key: historyKey}
 	g.lists = map[string]*list{"": g.all}
 	if row := t.queryRow("log", name.account, name.key); row != nil {
-		g.id, g.horizon = integer(row[0]), integer(row[1])
+		g.id, g.horizon, g.epoch = integer(row[0]), integer(row[1]), uint64(integer(row[5]))
 		g.all.newest = record{integer(row[3]), integer(row[4])}
 		g.newest, g.all.id = max(integer(row[2]), g.all.newest.stamp), g.id
 		t.query("lists", func(row []driver.Value) { t.loadList(g, row) }, g.id)

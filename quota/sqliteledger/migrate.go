@@ -15,6 +15,9 @@ var migration string
 //go:embed migrate_sums.sql
 var migrationToSums string
 
+//go:embed migrate_epochs.sql
+var migrationToEpochs string
+
 // migrationPatience is how long a process waits for another to migrate the file,
 // which takes about two seconds for a million entries.
 const migrationPatience = 30 * time.Second
@@ -48,6 +51,9 @@ func (l *Ledger) migrate(c *conn) error {
 		fallthrough
 	case 3:
 		c.script(migrationToSums)
+		fallthrough
+	case 4:
+		c.script(migrationToEpochs)
 	}
 	c.script("COMMIT")
 	return c.err

@@ -10,14 +10,18 @@ ROLLBACK
 PRAGMA data_version
 
 -- log
-SELECT g.log, g.horizon, g.newest, e.stamp, e.total
+SELECT g.log, g.horizon, g.newest, e.stamp, e.total, g.epoch
 FROM account_logs g LEFT JOIN entries e
   ON e.log = g.log AND e.stamp = (SELECT stamp FROM entries WHERE log = g.log ORDER BY stamp DESC LIMIT 1)
 WHERE g.account = ?1 AND g.key = ?2
 -- log-insert
-INSERT INTO account_logs (account, key, horizon, due) VALUES (?1, ?2, ?3, ?4) RETURNING log
+INSERT INTO account_logs (account, key, horizon, due, epoch) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING log
 -- log-save
 UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
+-- heard
+SELECT heard FROM account_logs WHERE log = ?1
+-- heard-set
+UPDATE account_logs SET heard = ?2 WHERE log = ?1
 -- keys
 SELECT key FROM account_logs WHERE account = ?1 AND key > ?2 ORDER BY key LIMIT ?3
 

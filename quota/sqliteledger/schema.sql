@@ -1,4 +1,4 @@
--- The ledger's tables, version 4; migrate.go upgrades those of older versions.
+-- The ledger's tables, version 5; migrate.go upgrades those of older versions.
 -- Instants are microseconds since the Unix epoch, durations are microseconds.
 -- Stamps are unique and increase within a log. Totals are running totals and never
 -- fall as stamps increase, so that what a window holds is the difference of two.
@@ -11,6 +11,8 @@ CREATE TABLE account_logs (
   horizon INTEGER NOT NULL, -- how far back its entries are kept; 0: none are
   due     INTEGER,          -- of a key's log: when to check whether it is idle
   newest  INTEGER NOT NULL DEFAULT 0, -- the newest stamp, if no entry and no counter has it
+  epoch   INTEGER NOT NULL,
+  heard   TEXT    NOT NULL DEFAULT '', -- statements of quota.Restoration.Heard, as JSON
   UNIQUE (account, key)
 ) STRICT;
 CREATE INDEX logs_due ON account_logs (due) WHERE due IS NOT NULL;
@@ -114,4 +116,4 @@ CREATE TABLE clients (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x7261746e; -- "ratn"
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;

@@ -1,6 +1,7 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -16,9 +17,14 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if l.refuseFromCache(ctx, batch, answers) {
 		return answers, nil
 	}
+	var forgotten error
 	err := l.write(ctx, func(t *tx) {
-		t.decide(t.log(logName{batch.Account, batch.Key}), batch, answers)
+		g := t.log(logName{batch.Account, batch.Key})
+		if forgotten = t.checkKnown(g, batch); forgotten == nil {
+			t.decide(g, batch, answers)
+		}
 	})
+	err = cmp.Or(err, forgotten)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
 	}
@@ -58,7 +64,7 @@ func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
 			held = judge.Held(log, r, stamp, held)
 			answers[i].Held = held[n:len(held):len(held)]
 		}
-		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp)}
+		answers[i].Receipt = quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id, At: decide.Time(stamp), Epoch: g.epoch}
 	}
 	if granted {
 		t.writeLastBatch(g, batch.Client, last)

@@ -80,6 +80,8 @@ type Ledger struct {
 	seen os.FileInfo   // of the file, when it was last checked
 	days decide.Days
 
+	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
+
 	// The cache of the file's content, which is valid for one version of it.
 	version uint32
 	logs    map[logName]*log
@@ -97,7 +99,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}}
+	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}}
 	if l.now == nil {
 		l.now = time.Now
 	}

@@ -112,4 +112,8 @@ func (r *relay) Restamp(ctx context.Context, account, key string) (int, error) {
 	return r.next().Restamp(ctx, account, key)
 }
 
+func (r *relay) Restore(ctx context.Context, restoration *quota.Restoration) (quota.Restored, error) {
+	return r.next().Restore(ctx, restoration)
+}
+
 func (r *relay) Close() error { return nil }

@@ -47,6 +47,7 @@ type queue struct{ waiting []*waiter }
 type waiter struct {
 	requests []quota.Request
 	history  time.Duration
+	known    quota.Receipt
 	answers  []quota.Answer
 	err      error
 	since    time.Time
@@ -72,7 +73,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := logName{batch.Account, batch.Key}
-	me := &waiter{requests: batch.Requests, history: batch.History, ready: make(chan struct{}, 1)}
+	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -151,12 +152,15 @@ func (c *Combiner) abandon(me *waiter) {
 func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
 	waiters := c.gather(name, me)
-	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Requests: me.requests}
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Requests: me.requests}
 	if len(waiters) > 1 {
 		batch.Requests = nil
 		for _, waiter := range waiters {
 			batch.Requests = append(batch.Requests, waiter.requests...)
 			batch.History = max(batch.History, waiter.history)
+			if waiter.known.At.After(batch.Known.At) {
+				batch.Known = waiter.known
+			}
 		}
 	}
 	n := uint64(len(batch.Requests))

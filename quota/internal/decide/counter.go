@@ -44,6 +44,16 @@ func (c *Counter) Restamp(now int64) bool {
 	return true
 }
 
+// KeepHigher raises the counts to those of other, which may have counted more.
+func (c *Counter) KeepHigher(other *Counter) {
+	switch {
+	case other.Start > c.Start:
+		*c = *other
+	case other.Start == c.Start:
+		c.Present, c.Past = max(c.Present, other.Present), max(c.Past, other.Past)
+	}
+}
+
 // Idle reports whether no count matters at now.
 func (c *Counter) Idle(now int64) bool {
 	return c.Start+2*c.Length <= now || c.Present == 0 && c.Past == 0

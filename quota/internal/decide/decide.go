@@ -73,6 +73,16 @@ func (q *Question) Used(list List) (used, since int64) {
 	return usedSince(list, since), since
 }
 
+// Since returns the first instant that a window sees at an instant. The window is
+// not an estimate.
+func Since(w *quota.Window, at int64) int64 {
+	q := Question{Now: at, Window: w}
+	if w.Kind() == quota.KindDaily {
+		q.Day = new(DayOf(*w, at))
+	}
+	return q.since()
+}
+
 func (q *Question) since() int64 {
 	if q.Day != nil {
 		return q.Day.Since

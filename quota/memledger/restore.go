@@ -1,0 +1,53 @@
+package memledger
+
+import (
+	"math"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// restore merges a restoration into the log.
+func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
+	g.Now = now
+	g.recordHistory(r.History)
+	var done quota.Restored
+	if g.keepsEntries() {
+		restorer := decide.Restorer{
+			Entries: g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}),
+			Heard:   g.heard,
+			Now:     decide.Time(now),
+			Oldest:  decide.Time(now - decide.Retain(g.horizon)),
+		}
+		done = restorer.Restore(r)
+		g.heard = restorer.Heard
+		g.rebuild(restorer.Entries)
+	}
+	done.Known = quota.Receipt{Account: r.Account, Key: r.Key, Epoch: g.epoch, At: decide.Time(g.newest)}
+	if last := g.entries.tail - 1; last >= g.entries.head {
+		done.Known.ID = g.entries.at(last).id
+	}
+	return done
+}
+
+// rebuild replaces the entries of the log, and computes its lists and counters
+// from them.
+func (g *log) rebuild(entries []quota.Entry) {
+	g.entries, g.all = ring[entry]{}, list{coverage: everything, use: g.all.use}
+	g.labels, g.numbers, g.free, g.latest = nil, nil, nil, 0
+	for _, e := range entries {
+		number := g.labelNumber(label{e.Method, e.Caller})
+		g.labels[number].entries++
+		g.entries.push(entry{id: e.ID, units: uint32(e.Units), label: number, calls: uint32(e.Calls), kind: e.Kind})
+		g.all.add(e.At.UnixMicro(), int64(e.Units))
+	}
+	for _, l := range g.lists {
+		g.fill(l)
+	}
+	for _, c := range g.counters {
+		counted := c.Counter
+		g.fillCounter(c, c.Length)
+		c.KeepHigher(&counted) // it may have counted before the log kept entries
+	}
+	g.views, g.newest = nil, max(g.newest, g.all.newest.stamp)
+}

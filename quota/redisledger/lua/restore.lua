@@ -1,0 +1,55 @@
+-- Puts a restored log in the place of the present one, with what came since that was read. The
+-- lists of coverages are deleted, to be filled again; counters are computed again and never fall.
+-- KEYS: meta, the log, the restored log, then all sources of the scope.
+-- ARGV: head, the time of a test, scope 1, horizon 7 and how many records the log had 4, the last
+-- of them, and what clients have heard.
+-- Answer: 1 other head; 2 the log has changed otherwise; or 0.
+
+local meta, restored = KEYS[1], KEYS[3]
+if head_of(meta) ~= ARGV[1] then return {1} end
+local now = clock(ARGV[2])
+local scope, horizon, many = struct.unpack('>BI7I4', ARGV[3])
+local last = many > 0 and redis.call('LINDEX', KEYS[2], many - 1) or ''
+if last ~= ARGV[4] then
+  redis.call('DEL', restored)
+  return {2}
+end
+local total = 0
+if last ~= '' then total = select(2, struct.unpack('>I7I6', last)) end
+local log = new_list(restored, horizon)
+for _, record in ipairs(redis.call('LRANGE', KEYS[2], many, '-1')) do
+  local later, sum = struct.unpack('>I7I6', record)
+  if later <= log.stamp then
+    redis.call('DEL', restored)
+    return {2}
+  end
+  redis.call('RPUSH', restored, string.sub(record, 1, 7) .. string.sub(struct.pack('>I8', (log.total + sum - total) % 2^48), 3) .. string.sub(record, 14))
+end
+if log.stored then
+  redis.call('RENAME', restored, KEYS[2])
+  if scope == 2 then redis.call('HSET', meta, 'from', '0') end -- all labels have numbers of this life
+end
+redis.call('HSET', meta, 'heard' .. KEYS[2], ARGV[5])
+table.remove(KEYS, 3)
+log = new_list(KEYS[2], horizon)
+for _, source in ipairs(coverages().stored_sources(scope)) do
+  if source.counter then
+    local new = counters().new(nil, source.length)
+    coverages().fill(new, log, source.def, now)
+    if new.start > source.start then
+      source.start, source.present, source.before = new.start, new.present, new.before
+    elseif new.start == source.start then
+      source.present, source.before = math.max(source.present, new.present), math.max(source.before, new.before)
+    end
+    source.changed = true
+    counters().store(source, false)
+  else
+    redis.call('DEL', source.key)
+  end
+end
+if ARGV[2] == '' then
+  lists().extend(log.key, horizon)
+  accounts().outlive(meta, horizon)
+end
+accounts().turn(meta)
+return {0}

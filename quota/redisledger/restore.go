@@ -1,0 +1,303 @@
+package redisledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+const (
+	// lookEvery is how often a log is searched for the entry that a batch knows.
+	// The other checks, of every batch, cost nothing.
+	lookEvery = int64(time.Minute / time.Microsecond)
+
+	restorePatience = 30 * time.Second // of a Restore without a deadline
+	restoreAtOnce   = 1000             // records in one command
+	maxRestores     = 20               // how often a Restore begins again because the log has changed
+)
+
+// epochOf returns the epoch that a head names.
+func epochOf(head string) uint64 {
+	if len(head) != headBytes {
+		return 0
+	}
+	return binary.BigEndian.Uint64([]byte(head[:lifeBytes]))
+}
+
+// lookedUp is when a process last searched a log for an entry that it knows, and
+// over how many connections.
+type lookedUp struct {
+	at    int64
+	dials int64
+}
+
+// lookUp returns a *quota.ForgottenError if the log no longer holds the entry that
+// the batch knows. It reads the log when a connection is new, since another server
+// may answer, and once a minute.
+func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch) error {
+	known := &batch.Known
+	if known.ID == (quota.ID{}) || batch.Key != "" {
+		return nil
+	}
+	a, now := l.cache(batch.Account), lookedUp{l.elapsed(), l.dials.Load()}
+	a.mu.Lock()
+	last, keeps := a.looked, a.scopes[ownLog].keeps
+	a.mu.Unlock()
+	if since := now.at - last.at; !keeps || last.dials == now.dials && since >= 0 && since < lookEvery && last.at != 0 {
+		return nil
+	}
+	query := quota.Query{Account: batch.Account, Since: known.At, Until: known.At.Add(time.Microsecond)}
+	for e, err := range l.Entries(ctx, query) {
+		if err != nil {
+			return err
+		}
+		if e.ID.Client == known.ID.Client && uint32(e.ID.Seq) == uint32(known.ID.Seq) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.looked = now
+			return nil
+		}
+	}
+	a.mu.Lock()
+	kept := decide.Retain(a.scopes[ownLog].horizon)
+	a.mu.Unlock()
+	err := l.forgotten(ctx, batch)
+	if lost, ok := errors.AsType[*quota.ForgottenError](err); ok && lost.Present.At.Sub(known.At).Microseconds() >= kept {
+		return nil // the log has dropped it for its age
+	}
+	return err
+}
+
+// forgotten returns the *quota.ForgottenError of a batch, with the log's newest
+// timestamp.
+func (l *Ledger) forgotten(ctx context.Context, batch *quota.Batch) error {
+	a := l.cache(batch.Account)
+	a.mu.Lock()
+	epoch := epochOf(a.head)
+	a.mu.Unlock()
+	for e, err := range l.Entries(ctx, quota.Query{Account: batch.Account, Key: batch.Key, Newest: true}) {
+		if err != nil {
+			return err
+		}
+		return batch.Forgotten(epoch, e.At)
+	}
+	return batch.Forgotten(epoch, time.Time{})
+}
+
+// errChanging means that a log changed each time that it was to be restored.
+var errChanging = errors.New("the log changes too fast to be restored")
+
+// Restore implements quota.Ledger. It reads the log, writes the restored one
+// beside it, and puts that in its place unless the log has changed meanwhile other
+// than by growing.
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+	if err := r.Check(); err != nil {
+		return quota.Restored{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return quota.Restored{}, context.Cause(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, restorePatience)
+	defer cancel()
+	for range maxRestores {
+		done, swapped, err := l.restore(within, r)
+		if err != nil {
+			return quota.Restored{}, ended(ctx, err)
+		}
+		if swapped {
+			return done, nil
+		}
+	}
+	return quota.Restored{}, l.failed(errChanging, down, false)
+}
+
+// restore restores a log once. It reports false if the log has changed meanwhile.
+func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, swapped bool, err error) {
+	n := l.names(r.Account, r.Key)
+	op := &scriptRunner{ledger: l, ctx: ctx}
+	scope := scopeOf(r.Key)
+	keeping := &wants{}
+	if r.History > 0 {
+		keeping.coverages[scope] = []demand{historyDemand(r.History)}
+	}
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := l.learn(&scriptRunner{ledger: l, ctx: soon}, r.Account, keeping); err != nil {
+		return done, false, err // a server that is down is not waited for
+	}
+	a := l.cache(r.Account)
+	a.mu.Lock()
+	of := a.scopes[scope]
+	done.Known = quota.Receipt{Account: r.Account, Key: r.Key, Epoch: epochOf(a.head)}
+	a.mu.Unlock()
+	if !of.keeps {
+		return done, true, nil
+	}
+	before, err := l.snapshot(ctx, n)
+	if err != nil {
+		return done, false, err
+	}
+	restorer := decide.Restorer{Heard: before.heard}
+	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
+		if err != nil {
+			return done, false, err
+		}
+		restorer.Entries = append(restorer.Entries, e)
+	}
+	now, err := l.storeTime(ctx)
+	if err != nil {
+		return done, false, err
+	}
+	restorer.Now, restorer.Oldest = decide.Time(now), decide.Time(now-decide.Retain(of.horizon))
+	known := done.Known
+	done = restorer.Restore(r)
+	done.Known = known
+	if k := len(restorer.Entries); k > 0 {
+		done.Known.ID, done.Known.At = restorer.Entries[k-1].ID, restorer.Entries[k-1].At
+	}
+	swapped, err = l.swap(ctx, op, r, &restorer, before)
+	return done, swapped, err
+}
+
+// logSnapshot is a log before it is restored.
+type logSnapshot struct {
+	records int64
+	last    string // the last record
+	heard   []quota.Heard
+}
+
+// snapshot reads how long a log is, and what clients have heard of it.
+func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err error) {
+	records, err := l.send(ctx, []any{"llen", n.log})
+	if err == nil {
+		s.records, _ = records.(int64)
+		if s.records > 0 {
+			var last any
+			last, err = l.send(ctx, []any{"lindex", n.log, s.records - 1})
+			s.last, _ = last.(string)
+		}
+	}
+	var heard any
+	if err == nil || errors.Is(err, redis.Nil) {
+		heard, err = l.send(ctx, []any{"hget", n.meta, "heard" + n.log})
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return s, l.failed(err, classify(err), false)
+	}
+	text, _ := heard.(string)
+	if s.heard, err = decide.ParseHeard([]byte(text)); err != nil {
+		return s, fmt.Errorf("%w: redis at %s: what clients have heard of %s is malformed: %w", quota.ErrLedgerConfig, l.where, n.log, err)
+	}
+	return s, nil
+}
+
+// storeTime returns the ledger's time in microseconds.
+func (l *Ledger) storeTime(ctx context.Context) (int64, error) {
+	if l.now != nil {
+		return l.now().UnixMicro(), nil
+	}
+	cmd := redis.NewTimeCmd(ctx, "time")
+	if err := l.client.Process(ctx, cmd); err != nil {
+		return 0, l.failed(err, classify(err), false)
+	}
+	return cmd.Val().UnixMicro(), nil
+}
+
+// swap writes the restored log and puts it in the place of the present one.
+func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoration, restorer *decide.Restorer, before logSnapshot) (bool, error) {
+	numbers, err := l.labelNumbers(op, r.Account, restorer.Entries)
+	if err != nil {
+		return false, err
+	}
+	n := l.names(r.Account, r.Key)
+	beside := n.log + ":r" + random(6)
+	records, total := []any{"rpush", beside}, int64(0)
+	for i := range restorer.Entries {
+		e := &restorer.Entries[i]
+		total += int64(e.Units)
+		records = append(records, packRecord(e, total, numbers[label{e.Method, e.Caller}]))
+		if len(records) == restoreAtOnce || i == len(restorer.Entries)-1 {
+			if _, err := l.send(ctx, records); err != nil {
+				return false, l.failed(err, classify(err), false)
+			}
+			records = records[:2]
+		}
+	}
+	now, _ := l.clock(0)
+	swapped := false
+	a := l.cache(r.Account)
+	a.mu.Lock()
+	of, head := a.scopes[scopeOf(r.Key)], a.head
+	a.mu.Unlock()
+	what := number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4)
+	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
+	reply, err := op.run(&restoreScript, keys, []any{head, now, string(what), before.last, string(decide.FormatHeard(restorer.Heard))})
+	if err != nil {
+		return false, err
+	}
+	swapped = reply.number() == answered && !reply.bad
+	a.forget(head)
+	return swapped, nil
+}
+
+// labelNumbers returns the numbers of the labels of entries, some thousand at once.
+func (l *Ledger) labelNumbers(op *scriptRunner, account string, entries []quota.Entry) (map[label]int64, error) {
+	numbers := map[label]int64{}
+	w := &wants{}
+	learn := func() error {
+		if err := l.learn(op, account, w); err != nil {
+			return err
+		}
+		a := l.cache(account)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, name := range w.labels {
+			if have := a.labels[name]; have != nil {
+				numbers[name] = have.number
+			}
+		}
+		w = &wants{}
+		return nil
+	}
+	for i := range entries {
+		name := label{entries[i].Method, entries[i].Caller}
+		if _, ok := numbers[name]; ok {
+			continue
+		}
+		numbers[name] = otherLabel
+		if name.method != other {
+			w.labels = append(w.labels, name)
+		}
+		if len(w.labels) == restoreAtOnce {
+			if err := learn(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return numbers, learn()
+}
+
+// otherLabel is the number of unknown labels, see learn.lua.
+const otherLabel = 1<<16 - 1
+
+// packRecord packs an entry as a record of the log, see layout.lua.
+func packRecord(e *quota.Entry, total, label int64) string {
+	amount, tail := int64(e.Units), []byte(nil)
+	switch e.Kind {
+	case quota.EntryCall:
+	case quota.EntryNote, quota.EntryCorrection:
+		amount, tail = amount|1<<31, append(number(nil, int64(e.Calls), 4), byte(e.Kind))
+	default:
+		amount |= 1 << 31
+	}
+	b := number(number(number(nil, e.At.UnixMicro(), 7), total&(1<<48-1), 6), amount, 4)
+	b = number(number(number(b, label, 2), int64(e.ID.Client), 6), int64(e.ID.Seq&(1<<32-1)), 4)
+	return string(append(b, tail...))
+}

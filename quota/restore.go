@@ -1,0 +1,124 @@
+package quota
+
+import (
+	"fmt"
+	"time"
+)
+
+// Restoration is what a client knows that a log has held: the entries of its
+// own calls, and what answers said of everybody's. See Ledger.Restore.
+type Restoration struct {
+	Account string
+	Key     string
+	History time.Duration // as in Batch: how long the log must keep what is restored
+	Entries []Entry       // in any order
+	Heard   []Heard
+}
+
+// Heard says how much the window of a budget held at one time.
+type Heard struct {
+	Client   uint64    // who was told; its later Heard of the same budget replaces this one
+	Budget   string    // the budget's name
+	Coverage *Coverage // what the budget counts
+	Since    time.Time // the timestamp of the oldest entry that the window could hold
+	At       time.Time // the timestamp of the newest one: the grant whose answer said it
+	Used     Units     // what the window held
+}
+
+// Note returns the method and caller of the note that stands for calls that are
+// missing from the log. The budget covers it.
+func (h *Heard) Note() (method string, caller Caller) {
+	method, caller = externalMethod(h.Budget), Caller{Lane: externalLane}
+	if h.Coverage.Covers(method, caller) {
+		return method, caller
+	}
+	if len(h.Coverage.Methods) > 0 {
+		method = h.Coverage.Methods[0]
+	}
+	if len(h.Coverage.Lanes) > 0 {
+		caller.Lane = h.Coverage.Lanes[0]
+	}
+	if len(h.Coverage.Regions) > 0 {
+		caller.Region = h.Coverage.Regions[0]
+	}
+	return method, caller
+}
+
+// Restored is what a restoration changed.
+type Restored struct {
+	Known   Receipt // for Batch.Known: the log's epoch and newest entry
+	Entries int     // entries of the restoration that were missing
+	Units   Units   // the units of these
+	Noted   Units   // the units of the notes about other clients' calls
+}
+
+// Check returns an ErrBadCall if the restoration is malformed.
+func (r *Restoration) Check() error {
+	if err := (&Batch{Account: r.Account, Key: r.Key, History: r.History}).Check(); err != nil {
+		return err
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		switch {
+		case e.ID == ID{} || e.At.IsZero():
+			return fmt.Errorf("%w: a restored entry of %q without an id or a timestamp", ErrBadCall, e.Method)
+		case e.Units < 0 || e.Units > MaxUnits || e.Calls < 0 || e.Calls > MaxUnits:
+			return fmt.Errorf("%w: a restored entry of %q with %d units and %d calls; give 0 to %d", ErrBadCall, e.Method, e.Units, e.Calls, MaxUnits)
+		case len(e.Method) > MaxLabel || len(e.Caller.Lane) > MaxLabel || len(e.Caller.Job) > MaxLabel || len(e.Caller.Region) > MaxLabel:
+			return fmt.Errorf("%w: a restored entry with a method, lane, job or region of more than %d bytes", ErrBadCall, MaxLabel)
+		}
+	}
+	for i := range r.Heard {
+		h := &r.Heard[i]
+		if h.Client == 0 || h.Coverage == nil || h.Used < 0 || h.Used > MaxLimit || !h.Since.Before(h.At) {
+			return fmt.Errorf("%w: a malformed statement about budget %q", ErrBadCall, h.Budget)
+		}
+	}
+	return nil
+}
+
+// ForgottenError says that a log no longer holds an entry that the caller knows
+// it has held: it was deleted, or an older copy took its place. It is an
+// ErrLedgerLost. Nothing was decided.
+type ForgottenError struct {
+	Account string
+	Key     string
+	Known   Receipt // the entry that is missing
+	Present Receipt // the log's epoch and the timestamp of its newest entry; zero where it has none
+}
+
+// Error says what is missing.
+func (e *ForgottenError) Error() string {
+	what := fmt.Sprintf("its newest entry is of %s", stamp(e.Present.At))
+	if e.Present.At.IsZero() {
+		what = "it is empty"
+	}
+	return fmt.Sprintf("the log of account %q has lost the entry of %s: %s", e.Account, stamp(e.Known.At), what)
+}
+
+// Unwrap returns ErrLedgerLost.
+func (e *ForgottenError) Unwrap() error { return ErrLedgerLost }
+
+// CheckKnown returns a *ForgottenError if a log with an epoch and a newest
+// timestamp cannot hold the entry that a batch knows.
+func (b *Batch) CheckKnown(epoch uint64, newest time.Time) error {
+	known := &b.Known
+	lostLife := known.Epoch != 0 && known.Epoch != epoch
+	lostTail := !known.At.IsZero() && known.At.After(newest)
+	if !lostLife && !lostTail {
+		return nil
+	}
+	return b.Forgotten(epoch, newest)
+}
+
+// Forgotten returns the *ForgottenError of a batch.
+func (b *Batch) Forgotten(epoch uint64, newest time.Time) error {
+	e := &ForgottenError{Account: b.Account, Key: b.Key, Known: b.Known, Present: Receipt{Account: b.Account, Key: b.Key, Epoch: epoch, At: newest}}
+	if newest.Unix() <= 0 {
+		e.Present.At = time.Time{}
+	}
+	return e
+}
+
+// NewEpoch returns a random epoch, never 0.
+func NewEpoch() uint64 { return NewClient() }

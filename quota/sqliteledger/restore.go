@@ -1,0 +1,124 @@
+package sqliteledger
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// lookEvery is how often a log is searched for the entry that a batch knows. The
+// other checks, of every batch, cost nothing.
+const lookEvery = int64(time.Minute / time.Microsecond)
+
+// checkKnown returns a *quota.ForgottenError if the log no longer holds the entry
+// that the batch knows.
+func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
+	known := &batch.Known
+	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || known.ID == (quota.ID{}) || !g.keepsEntries() {
+		return err
+	}
+	last, looked := t.ledger.looked[g.name]
+	if since := t.now - last; looked && since >= 0 && since < lookEvery {
+		return nil
+	}
+	stamp := known.At.UnixMicro()
+	if _, found := t.findEntry(g, known.ID, stamp); !found && g.contains(stamp) && t.err == nil {
+		return batch.Forgotten(g.epoch, decide.Time(g.newest))
+	}
+	if len(t.ledger.looked) >= 1024 {
+		clear(t.ledger.looked)
+	}
+	t.ledger.looked[g.name] = t.now
+	return nil
+}
+
+// Restore implements quota.Ledger.
+func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, err error) {
+	if err := r.Check(); err != nil {
+		return done, err
+	}
+	err = l.write(ctx, func(t *tx) {
+		g := t.log(logName{r.Account, r.Key})
+		done = t.restore(g, r)
+		t.save(g)
+	})
+	return done, err
+}
+
+// restore merges a restoration into a log.
+func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
+	if g.id == 0 {
+		t.insertLog(g)
+	}
+	t.recordHistory(g, r.History)
+	if g.keepsEntries() {
+		restorer := decide.Restorer{
+			Entries: t.allEntries(g),
+			Heard:   t.heard(g),
+			Now:     decide.Time(t.now),
+			Oldest:  decide.Time(t.now - decide.Retain(g.horizon)),
+		}
+		done = restorer.Restore(r)
+		t.writeHeard(g, restorer.Heard)
+		t.rebuild(g, restorer.Entries)
+		if n := len(restorer.Entries); n > 0 {
+			done.Known.ID = restorer.Entries[n-1].ID
+		}
+	}
+	done.Known.Account, done.Known.Key, done.Known.Epoch, done.Known.At = r.Account, r.Key, g.epoch, decide.Time(g.newest)
+	return done
+}
+
+func (t *tx) allEntries(g *log) (entries []quota.Entry) {
+	t.query("page", func(row []driver.Value) { entries = append(entries, readEntry(row)) }, g.id, g.floor()+1, int64(math.MaxInt64), int64(-1))
+	return entries
+}
+
+func (t *tx) heard(g *log) (heard []quota.Heard) {
+	row := t.queryRow("heard", g.id)
+	if row == nil || text(row[0]) == "" {
+		return nil
+	}
+	heard, err := decide.ParseHeard([]byte(text(row[0])))
+	if err != nil {
+		t.fail(t.ledger.misconfigured(fmt.Sprintf("what clients have heard of account %q is malformed: %v", g.name.account, err), "restore it from a copy"))
+	}
+	return heard
+}
+
+func (t *tx) writeHeard(g *log, heard []quota.Heard) {
+	t.exec("heard-set", g.id, string(decide.FormatHeard(heard)))
+}
+
+// rebuild replaces the entries of a log, and computes its lists and counters from
+// them.
+func (t *tx) rebuild(g *log, entries []quota.Entry) {
+	t.exec("drop-sums", g.id)
+	t.exec("drop-entries", g.id)
+	g.all.newest = record{}
+	for i := range entries {
+		e := &entries[i]
+		g.all.newest = record{e.At.UnixMicro(), g.all.newest.total + int64(e.Units)}
+		t.entries = append(t.entries, g.id, g.all.newest.stamp, g.all.newest.total, int64(e.Units), int64(e.Calls),
+			t.labelID(label{e.Method, e.Caller}), int64(e.ID.Client), int64(e.ID.Seq), int64(e.Kind))
+	}
+	t.flush()
+	g.all.dropCache()
+	for _, l := range g.lists {
+		if l != g.all {
+			t.fill(g, l)
+		}
+	}
+	for _, c := range g.counters {
+		counted := c.Counter
+		c.Counter, c.changed = decide.Counter{Length: c.Length}, true
+		t.fillCounter(g, &c.Counter, c.coverage)
+		c.KeepHigher(&counted) // it may have counted before the log kept entries
+	}
+	g.newest, g.changed, g.refusing = max(g.newest, g.all.newest.stamp), true, false
+}
