@@ -29,9 +29,9 @@ var boundaries = map[string][]string{
 	"quota/feedback":                   {"quota"},
 	"quota/reconcile":                  {"quota"},
 	"quota/usage":                      {"quota"},
-	"quota/allowance":                  {"quota", "quota/internal/filelock", "quota/privatefile"},
+	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                            {"quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
-	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/allowance", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
+	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {},
 	"costs/human":                      {"quota"},
 	"costs/cooldown":                   {"quota", "costs", "costs/human"},
@@ -51,7 +51,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {"costs/strictyaml"},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/redisledger", "costs", "costs/client", "costs/cooldown", "costs/doctor", "costs/duration", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/journal", "quota/redisledger", "costs", "costs/client", "costs/cooldown", "costs/doctor", "costs/duration", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

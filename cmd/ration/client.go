@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -143,6 +144,8 @@ func (a *app) report(call quota.Call, err error) {
 	switch {
 	case as[*client.OutageError](err):
 		a.reportOutage(err)
+	case as[*journal.RestoredError](err), as[*journal.UnwrittenError](err):
+		a.warn(err.Error())
 	case disagrees(err):
 		fmt.Fprintf(a.stderr, "ration: %v\n", err)
 	case a.verbose:

@@ -99,7 +99,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	if units, err := a.unrecorded(); err != nil {
 		c.Fail(err)
 	} else if units > 0 {
-		c.Add(doctor.Warning, "leave that much room, or enter it: ration ledger reconcile", "%s %s sent within the allowance in the last 24 hours while the ledger was down; no budget shows them", human.Count(units, "unit"), human.Was(units))
+		c.Add(doctor.Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down; the ledger does not have them yet", human.Count(units, "unit"), human.Was(units))
 	}
 }
 

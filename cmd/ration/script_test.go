@@ -29,7 +29,21 @@ func TestMain(m *testing.M) {
 		rationMain()
 	}
 	setUmask()
-	testscript.Main(m, map[string]func(){"ration": rationMain})
+	testscript.Main(besideHome{m}, map[string]func(){"ration": rationMain})
+}
+
+// besideHome runs the tests with a journal outside the developer's home.
+type besideHome struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (m besideHome) Run() int {
+	dir, err := os.MkdirTemp("", "journal")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("RATION_JOURNAL", dir)
+	return m.M.Run()
 }
 
 // shiftEnv in the environment of a ration process is by how much its clock is

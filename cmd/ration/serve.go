@@ -23,6 +23,7 @@ import (
 	"github.com/ration-dev/ration/jobs/changes"
 	"github.com/ration-dev/ration/jobs/scheduler"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
 )
 
 // serveFlags are what serve may be told.
@@ -243,6 +244,10 @@ func (r *reportLog) report(call quota.Call, err error) {
 	switch {
 	case ok:
 		r.reportOutage(outage)
+	case as[*journal.RestoredError](err):
+		r.log.Warn("ledger restored", "reason", err.Error())
+	case as[*journal.UnwrittenError](err):
+		r.log.Warn("journal not written", "reason", err.Error())
 	case disagrees(err):
 		r.log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
 	default:

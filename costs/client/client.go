@@ -40,10 +40,12 @@
 // needed, readable by their owner only:
 //
 //	ration.db, ration.db-*  the ledger, if no other is named
-//	allowance/              what this host sent while the ledger was down
 //	ledger-down.json        the current outage of the ledger, for other processes
 //	ledger.json             the ledger that was last used here
 //	last-refusal.json       the last refusal, which ration why explains
+//
+// The journal, which package quota/journal describes, is in a folder of its own; see
+// [Options].Journal.
 //
 // A SQLite ledger that is named must be in a folder that exists. Otherwise a
 // typo would create a second, empty ledger.
@@ -59,7 +61,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/journal"
 )
 
 // Options are the options of Open and New. The zero value is the default.
@@ -71,9 +73,16 @@ type Options struct {
 	// MustExist makes a SQLite ledger that does not exist an error,
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
-	// State is the state folder. "" means the one that StateFolder returns. If
-	// there is neither, nothing is sent while the ledger is down.
+	// State is the state folder. "" means the one that StateFolder returns.
 	State string
+
+	// Journal is the folder of this host's journal. All processes of a host and
+	// user should share it, and it should not be lost with the ledger. "" means
+	// RATION_JOURNAL, else the folder ration/journal in XDG_DATA_HOME, else
+	// journal in the last folder of STATE_DIRECTORY, else the folder
+	// ration/journal in LOCALAPPDATA (on Windows) or HOME/.local/share, else
+	// journal in the state folder.
+	Journal string
 
 	// Base sends the requests; nil means http.DefaultTransport.
 	Base http.RoundTripper
@@ -118,8 +127,8 @@ type Client struct {
 	state     string  // "" where there is none
 	name      string
 	inner     quota.Ledger // as it was opened
-	ledger    *overAllowance
-	allowance *allowance.Ledger
+	ledger    *overJournal
+	journal   *journal.Ledger
 	guard     *quota.Guard
 	outages   *outages
 	refusals  refusals
@@ -168,8 +177,8 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if state != "" {
 		c.outages.mark = filepath.Join(state, outageFile)
 	}
-	c.allowance = newAllowance(&underAllowance{c.inner, c.outages}, table, state, c.options.Now)
-	c.ledger = &overAllowance{c.allowance, c.outages}
+	c.journal = c.options.newJournal(&underJournal{c.inner, c.outages}, c.name, table, func(err error) { c.report(quota.Call{}, err) })
+	c.ledger = &overJournal{c.journal, c.outages}
 	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		c.ledger.Close()
 		return nil, &ConfigError{err}
@@ -178,14 +187,15 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// newAllowance wraps inner with the allowance of table. Grants are counted in
-// the state folder; without one, none are made.
-func newAllowance(inner quota.Ledger, table *costs.Table, state string, now func() time.Time) *allowance.Ledger {
-	o := &allowance.Options{Now: now}
-	if state != "" {
-		o.Allow = table.Allowance
+// newJournal wraps inner with the journal of this host. Without a folder for it,
+// nothing is granted while the ledger is down.
+func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, report func(error)) *journal.Ledger {
+	options := &journal.Options{Name: name, Budgets: table.Budgets(), Now: o.Now, Report: report}
+	folder := o.journalFolder()
+	if folder != "" {
+		options.Allow = table.Allowance
 	}
-	return allowance.New(inner, filepath.Join(state, "allowance"), o)
+	return journal.New(inner, folder, options)
 }
 
 // RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
@@ -248,19 +258,15 @@ func (c *Client) State() string { return c.state }
 // Unrecorded returns the units that all processes of this host have sent within
 // the allowance in the last 24 hours. The ledger does not hold them. It may be
 // called after Close.
-func (c *Client) Unrecorded() (quota.Units, error) { return unrecorded(c.allowance, c.table) }
+func (c *Client) Unrecorded() (quota.Units, error) { return unrecorded(c.journal, c.table) }
 
 // Unrecorded is Client.Unrecorded without opening the ledger.
 func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
 	options := o.withDefaults()
-	state, err := options.stateFolder()
-	if err != nil {
-		return 0, err
-	}
-	return unrecorded(newAllowance(nil, table, state, options.Now), table)
+	return unrecorded(options.newJournal(nil, LedgerName(table, o), table, nil), table)
 }
 
-func unrecorded(l *allowance.Ledger, table *costs.Table) (sum quota.Units, err error) {
+func unrecorded(l *journal.Ledger, table *costs.Table) (sum quota.Units, err error) {
 	for _, account := range table.Accounts() {
 		units, err := l.Unrecorded(account)
 		if err != nil {

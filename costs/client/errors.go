@@ -55,9 +55,9 @@ type OutageError struct {
 // Error says that the ledger is down, since when and why, or that it is back.
 func (e *OutageError) Error() string {
 	if e.Down {
-		return fmt.Sprintf("the ledger %s has been down since %s: %s; calls go out within the allowance of when_ledger_down, and no budget shows them",
+		return fmt.Sprintf("the ledger %s has been down since %s: %s; calls go out within the allowance of when_ledger_down, and are recorded when it is back",
 			e.Ledger, human.Time(e.Since), e.Reason)
 	}
-	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, which no budget shows",
+	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, and are recorded now",
 		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
 }

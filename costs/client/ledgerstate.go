@@ -39,7 +39,7 @@ func (s LedgerState) String() string {
 		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
 	}
 	if s.Granted > 0 {
-		text += fmt.Sprintf("; %s went out without it, and no budget shows them", human.Count(s.Granted, "unit"))
+		text += fmt.Sprintf("; %s went out without it, to be recorded when it is back", human.Count(s.Granted, "unit"))
 	}
 	return text
 }

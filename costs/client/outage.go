@@ -172,27 +172,27 @@ func outageReason(err error) string {
 	return text
 }
 
-// underAllowance wraps the ledger itself and observes how it answers.
-type underAllowance struct {
+// underJournal wraps the ledger itself and observes how it answers.
+type underJournal struct {
 	quota.Ledger
 	outages *outages
 }
 
-// overAllowance wraps the allowance and observes what is granted without the
+// overJournal wraps the journal and observes what is granted without the
 // ledger.
-type overAllowance struct {
+type overJournal struct {
 	quota.Ledger
 	outages *outages
 }
 
 // spendTrace records whether the ledger itself answered a spend. It travels in
-// the context from overAllowance to underAllowance.
+// the context from overJournal to underJournal.
 type spendTrace struct{ answered bool }
 
 type spendTraceKey struct{}
 
 // Spend implements quota.Ledger.
-func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+func (l *overJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	trace := &spendTrace{}
 	answers, err := l.Ledger.Spend(context.WithValue(ctx, spendTraceKey{}, trace), batch)
 	if err != nil || trace.answered {
@@ -207,7 +207,7 @@ func (l *overAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 }
 
 // Spend implements quota.Ledger.
-func (l *underAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers, err := l.Ledger.Spend(ctx, batch)
 	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
 		trace.answered = true
@@ -216,14 +216,14 @@ func (l *underAllowance) Spend(ctx context.Context, batch *quota.Batch) ([]quota
 }
 
 // Standings implements quota.Ledger.
-func (l *underAllowance) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	standings, err := l.Ledger.Standings(ctx, account, key, charges)
 	return standings, l.observe(err)
 }
 
 // observe records how the ledger answered, and returns its error. It adds where
 // passwords come from to an error about a missing password.
-func (l *underAllowance) observe(err error) error {
+func (l *underJournal) observe(err error) error {
 	switch {
 	case err == nil:
 		l.outages.answered()
@@ -242,7 +242,7 @@ func wantsPassword(text string) bool {
 }
 
 // RealTime implements quota.RealTimeLedger.
-func (l *underAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }
+func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // RealTime implements quota.RealTimeLedger.
-func (l *overAllowance) RealTime() bool { return quota.RealTime(l.Ledger) }
+func (l *overJournal) RealTime() bool { return quota.RealTime(l.Ledger) }

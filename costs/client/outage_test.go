@@ -13,7 +13,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
@@ -30,6 +30,13 @@ func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	return l.Ledger.Spend(ctx, batch)
 }
 
+func (l *failingLedger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if l.down.Load() {
+		return nil, fmt.Errorf("%w: redis at x: connection refused; see that it is up and can be reached", quota.ErrLedgerDown)
+	}
+	return l.Ledger.Standings(ctx, account, key, charges)
+}
+
 // TestDeadLedgerInvisible: calls that were granted without the ledger used to
 // be reported as if nothing had happened. An outage is reported when it begins,
 // at its first granted call and when it ends; the mark in the state folder
@@ -41,10 +48,10 @@ func TestDeadLedgerInvisible(t *testing.T) {
 		open := func() (*Client, *quota.Guard, *failingLedger) {
 			inner := &failingLedger{Ledger: memledger.Open(nil)}
 			c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: func(err error) { reports = append(reports, err.Error()) }}}
-			allowed := allowance.New(&underAllowance{inner, c.outages}, filepath.Join(dir, "allowance"),
-				&allowance.Options{Allow: func(quota.Call) quota.Units { return 20 }})
+			allowed := journal.New(&underJournal{inner, c.outages}, filepath.Join(dir, "journal"),
+				&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }})
 			t.Cleanup(func() { allowed.Close() })
-			guard, err := quota.NewGuard(&overAllowance{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
+			guard, err := quota.NewGuard(&overJournal{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +72,7 @@ func TestDeadLedgerInvisible(t *testing.T) {
 			reports = nil
 		}
 		down := func(since time.Time) string {
-			return "the ledger redis://x has been down since " + human.Time(since) + ": redis at x: connection refused; calls go out within the allowance of when_ledger_down, and no budget shows them"
+			return "the ledger redis://x has been down since " + human.Time(since) + ": redis at x: connection refused; calls go out within the allowance of when_ledger_down, and are recorded when it is back"
 		}
 		spend()
 		began := time.Now().UTC().Truncate(time.Second)
@@ -89,7 +96,7 @@ func TestDeadLedgerInvisible(t *testing.T) {
 		other.down.Store(false)
 		time.Sleep(time.Minute)
 		spend()
-		reported("the ledger redis://x is back after 2m; 3 units went out from here without it, which no budget shows")
+		reported("the ledger redis://x is back after 2m; 3 units went out from here without it, and are recorded now")
 		if LastOutage(dir) != nil {
 			t.Error("the mark stays")
 		}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -46,6 +47,27 @@ func (o *Options) stateFolder() (string, error) {
 		return o.State, nil
 	}
 	return StateFolder(o.Getenv)
+}
+
+// journalFolder returns the folder of the journal, or "" if there is none.
+func (o *Options) journalFolder() string {
+	inside := func(variable string, path ...string) string {
+		dirs := filepath.SplitList(o.Getenv(variable))
+		if len(dirs) == 0 || !filepath.IsAbs(dirs[len(dirs)-1]) {
+			return ""
+		}
+		return filepath.Join(append(dirs[len(dirs)-1:], path...)...)
+	}
+	local := ""
+	if runtime.GOOS == "windows" {
+		local = inside("LOCALAPPDATA", "ration", "journal")
+	}
+	beside := ""
+	if state, err := o.stateFolder(); err == nil {
+		beside = filepath.Join(state, "journal")
+	}
+	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside("XDG_DATA_HOME", "ration", "journal"), inside("STATE_DIRECTORY", "journal"),
+		local, inside("HOME", ".local", "share", "ration", "journal"), beside)
 }
 
 // secret returns the password in a variable, or in the file that the variable

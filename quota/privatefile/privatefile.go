@@ -93,6 +93,15 @@ func Open(path string) (*os.File, error) {
 	return open(path, os.O_RDWR|os.O_CREATE, rules{})
 }
 
+// OpenRead opens the file at path for reading.
+func OpenRead(path string) (*os.File, error) { return open(path, os.O_RDONLY, rules{}) }
+
+// Append opens the file at path for appending, and creates it with mode 0600 if it
+// does not exist. A write of one call is not mixed with those of other processes.
+func Append(path string) (*os.File, error) {
+	return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, rules{})
+}
+
 // Create creates the file at path with mode 0600 and opens it for reading and
 // writing. It fails with fs.ErrExist if path exists.
 func Create(path string) (*os.File, error) {

@@ -1,7 +1,7 @@
 //go:build !unix
 
-package allowance_test
+package journal_test
 
-const fullEnv = "ALLOWANCE_TEST_FULL"
+const fullEnv = "JOURNAL_TEST_FULL"
 
 func spendOnFullDisk(string) { panic("files have no limit of size here") }

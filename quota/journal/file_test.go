@@ -1,4 +1,4 @@
-package allowance_test
+package journal_test
 
 import (
 	"bytes"
@@ -13,19 +13,26 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/allowance"
 	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// file returns the one file of lines in dir.
+// file returns the one file of records in dir.
 func file(t *testing.T, dir string) string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	found, err := filepath.Glob(filepath.Join(dir, "*.journal"))
 	if err != nil || len(found) != 1 {
 		t.Fatalf("files %v, %v; want one", found, err)
 	}
 	return found[0]
+}
+
+// lockFile returns the path of the one account's lock in dir.
+func lockFile(t *testing.T, dir string) string {
+	t.Helper()
+	hash, _, _ := strings.Cut(filepath.Base(file(t, dir)), "-")
+	return filepath.Join(dir, hash+".lock")
 }
 
 func read(t *testing.T, path string) []byte {
@@ -44,34 +51,17 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// The file has everything that the ledger would have recorded, and is private.
-func TestFileFormat(t *testing.T) {
-	clock, dir := &ledgertest.Clock{}, filepath.Join(t.TempDir(), "state", "allowance")
-	clock.Set(noon)
-	o := allow(50)
-	o.Now = clock.Now
-	l := allowance.New(failing(errDown), dir, o)
-	if got, err := l.Unrecorded(account); got != 0 || err != nil {
-		t.Fatalf("nothing there: %d, %v", got, err)
-	}
+// TestFilesArePrivate: looking creates nothing, and what is created can be read
+// by its owner only.
+func TestFilesArePrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state", "journal")
+	l := journal.New(failing(errDown), dir, allow(50))
+	unrecorded(t, l, 0)
 	if _, err := os.Stat(dir); err == nil {
-		t.Fatal("to look made the folder")
+		t.Fatal("looking created the folder")
 	}
-	batch := &quota.Batch{Account: account, Key: "k", Client: 0xabc, Seq: 7, Requests: []quota.Request{
-		{Method: "m", Units: 3, Caller: quota.Caller{Lane: "cron", Job: "trending", Region: "US"}}, {Method: "n", Units: 1}}}
-	answers, err := l.Spend(t.Context(), batch)
-	if err != nil || l.Settle(t.Context(), answers[0].Receipt, 2) != nil || l.Refund(t.Context(), answers[1].Receipt) != nil {
-		t.Fatal(err)
-	}
-	want := `{"at":"2026-11-20T12:00:00Z","id":"000000000abc-7","account":"my-project","key":"k","method":"m","lane":"cron","job":"trending","region":"US","units":3}
-{"at":"2026-11-20T12:00:00.000001Z","id":"000000000abc-8","account":"my-project","key":"k","method":"n","units":1}
-{"at":"2026-11-20T12:00:00Z","id":"000000000abc-7","op":"settle","account":"my-project","key":"k","units":2}
-{"at":"2026-11-20T12:00:00.000001Z","id":"000000000abc-8","op":"refund","account":"my-project","key":"k","units":0}
-`
-	if got := string(read(t, file(t, dir))); got != want {
-		t.Fatalf("the file is\n%swant\n%s", got, want)
-	}
-	for path, want := range map[string]os.FileMode{dir: 0o700, file(t, dir): 0o600, file(t, dir) + ".lock": 0o600} {
+	grant(t, l, 50)
+	for path, want := range map[string]os.FileMode{dir: 0o700, file(t, dir): 0o600, lockFile(t, dir): 0o600} {
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
 		}
@@ -81,39 +71,38 @@ func TestFileFormat(t *testing.T) {
 	}
 }
 
-// A line that a killed writer left, cut at any byte, affects no other line.
-func TestTornLine(t *testing.T) {
+// TestTornRecordLosesOthers: a record that a killed writer or a power failure left,
+// cut at any byte, affects no other record.
+func TestTornRecordLosesOthers(t *testing.T) {
 	dir := t.TempDir()
-	grant(t, allowance.New(failing(errDown), dir, allow(3)), 3)
+	grant(t, journal.New(failing(errDown), dir, allow(3)), 3)
 	path := file(t, dir)
 	whole := read(t, path)
-	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
+	last := len(whole) / 3 * 2
 	for cut := last; cut <= len(whole); cut++ {
-		write(t, path, whole[:cut])
-		want := quota.Units(2)
-		if cut >= len(whole)-1 { // all of the line, maybe without its newline
-			want = 3
-		}
-		l := allowance.New(failing(errDown), dir, allow(5))
-		unrecorded(t, l, want)
-		grant(t, l, 5-int(want))
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		unrecorded(t, l, 5)
-		if lines := bytes.Count(read(t, path), []byte("\n")); lines != 5 {
-			t.Fatalf("cut at %d: %d lines; want 5", cut, lines)
+		for _, garbage := range [][]byte{nil, make([]byte, 300), bytes.Repeat([]byte{0xA7}, 10)} {
+			write(t, path, append(bytes.Clone(whole[:cut]), garbage...))
+			want := quota.Units(2)
+			if cut == len(whole) {
+				want = 3
+			}
+			l := journal.New(failing(errDown), dir, allow(5))
+			unrecorded(t, l, want)
+			grant(t, l, 5-int(want))
+			unrecorded(t, l, 5)
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			unrecorded(t, journal.New(failing(errDown), dir, nil), 5)
 		}
 	}
-	write(t, path, append(bytes.Clone(whole), make([]byte, 300)...)) // what a power cut may leave
-	grant(t, allowance.New(failing(errDown), dir, allow(5)), 2)
 }
 
 // A call that cannot be counted is refused with both errors, the ledger's and the
 // file's.
 func TestUnwritableFileRefuses(t *testing.T) {
 	path := func(t *testing.T, dir string) string {
-		grant(t, allowance.New(failing(errDown), dir, allow(2)), 2)
+		grant(t, journal.New(failing(errDown), dir, allow(2)), 2)
 		return file(t, dir)
 	}
 	tests := []struct {
@@ -139,23 +128,13 @@ func TestUnwritableFileRefuses(t *testing.T) {
 			}
 			return dir
 		}},
-		{"a damaged line", func(t *testing.T, dir string) string {
-			p := path(t, dir)
-			write(t, p, bytes.Replace(read(t, p), []byte(`"units":1`), []byte(`"units":-1`), 1))
-			return dir
-		}},
-		{"a line of a later version", func(t *testing.T, dir string) string {
-			p := path(t, dir)
-			write(t, p, append(bytes.Replace(read(t, p), []byte(`"account"`), []byte(`"op":"new","account"`), 1), "{"...))
-			return dir
-		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			dir := test.spoil(t, t.TempDir())
-			l := allowance.New(failing(errDown), dir, allow(50))
+			l := journal.New(failing(errDown), dir, allow(50))
 			_, err := spend(t.Context(), l, "m", 1)
-			if !errors.Is(err, quota.ErrLedgerDown) || !strings.Contains(err.Error(), "cannot be counted") || !strings.Contains(err.Error(), dir) {
+			if err == nil || !strings.Contains(err.Error(), dir) {
 				t.Fatalf("got %v; want it refused, with the path", err)
 			}
 		})
@@ -167,7 +146,7 @@ func TestUnwritableFileRefuses(t *testing.T) {
 // sides find the new one.
 func TestLockHeldAndDeleted(t *testing.T) {
 	dir := t.TempDir()
-	l := allowance.New(failing(errDown), dir, allow(5))
+	l := journal.New(failing(errDown), dir, allow(5))
 	grant1 := func() {
 		t.Helper()
 		if _, err := spend(t.Context(), l, "m", 1); err != nil {
@@ -175,7 +154,7 @@ func TestLockHeldAndDeleted(t *testing.T) {
 		}
 	}
 	grant1()
-	held, err := filelock.Open(file(t, dir) + ".lock")
+	held, err := filelock.Open(lockFile(t, dir))
 	if err != nil || held.Lock(t.Context()) != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +167,14 @@ func TestLockHeldAndDeleted(t *testing.T) {
 	if _, err := spend(t.Context(), l, "m", 1); !errors.Is(err, quota.ErrLedgerDown) || time.Since(began) > 5*time.Second {
 		t.Fatalf("after %s: %v", time.Since(began), err)
 	}
-	if err := os.Remove(file(t, dir) + ".lock"); err != nil {
+	if err := os.Remove(lockFile(t, dir)); err != nil {
 		t.Fatal(err)
 	}
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
 	grant1()
-	grant(t, allowance.New(failing(errDown), dir, allow(5)), 3)
+	grant(t, journal.New(failing(errDown), dir, allow(5)), 3)
 	unrecorded(t, l, 5)
 }
 
@@ -203,14 +182,14 @@ func TestLockHeldAndDeleted(t *testing.T) {
 // while another one holds the new file.
 func TestDeletedLockFileExcludesToo(t *testing.T) {
 	dir := t.TempDir()
-	l := allowance.New(failing(errDown), dir, allow(50))
-	grant1 := func(l *allowance.Ledger) {
+	l := journal.New(failing(errDown), dir, allow(50))
+	grant1 := func(l *journal.Ledger) {
 		t.Helper()
 		if _, err := spend(t.Context(), l, "m", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shutOut := func(l *allowance.Ledger, meanwhile func()) {
+	shutOut := func(l *journal.Ledger, meanwhile func()) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -226,7 +205,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 	}
 	locked := func() *filelock.Lock {
 		t.Helper()
-		lock, err := filelock.Open(file(t, dir) + ".lock")
+		lock, err := filelock.Open(lockFile(t, dir))
 		if err != nil || lock.Lock(t.Context()) != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +213,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 	}
 	remove := func() {
 		t.Helper()
-		if err := os.Remove(file(t, dir) + ".lock"); err != nil {
+		if err := os.Remove(lockFile(t, dir)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,7 +228,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 
 	remove()
 	grant1(l)
-	if _, err := os.Stat(file(t, dir) + ".lock"); err != nil {
+	if _, err := os.Stat(lockFile(t, dir)); err != nil {
 		t.Errorf("it was granted under a lock that no other process can find: %v", err)
 	}
 
@@ -269,48 +248,40 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 	unrecorded(t, l, 4)
 }
 
-// Old lines leave the file when they are most of it, together with their settles
-// and refunds, and no earlier than a day after they stopped counting.
-func TestCompaction(t *testing.T) {
+// TestOldRecordsLeave: a file goes when its records are older than any window,
+// and a day, which a clock that ran ahead may have to step back.
+func TestOldRecordsLeave(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
 	o := allow(1000)
 	o.Now = clock.Now
-	l := allowance.New(failing(errDown), dir, o)
-	at := func(hours int, calls int) (last quota.Receipt) {
-		clock.Set(noon.Add(time.Duration(hours) * time.Hour))
-		for range calls {
-			receipt, err := spend(t.Context(), l, "m", 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			last = receipt
+	l := journal.New(failing(errDown), dir, o)
+	files := func() int {
+		found, err := filepath.Glob(filepath.Join(dir, "*.journal"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return last
+		return len(found)
 	}
-	lines := func() int { return bytes.Count(read(t, file(t, dir)), []byte("\n")) }
-	old := at(0, 100)
-	young := at(10, 20)
-	if err := errors.Join(l.Settle(t.Context(), old, 3), l.Settle(t.Context(), young, 5)); err != nil {
-		t.Fatal(err)
+	for hour, want := range map[int]int{0: 1} {
+		clock.Set(noon.Add(time.Duration(hour) * time.Hour))
+		if _, err := spend(t.Context(), l, "m", 1); err != nil || files() != want {
+			t.Fatalf("%v, %d files", err, files())
+		}
 	}
-	if at(47, 1); lines() != 123 {
-		t.Fatalf("%d lines after 47 h; want all 123", lines())
+	clock.Set(noon.Add(48 * time.Hour))
+	if _, err := spend(t.Context(), l, "m", 1); err != nil || files() != 2 {
+		t.Fatalf("%v, %d files after two days; want both", err, files())
 	}
-	write(t, file(t, dir)+".tmp", []byte("left by a killed process"))
-	if at(49, 1); lines() != 20+1+2 {
-		t.Fatalf("%d lines after 49 h; want 23", lines())
-	}
-	clock.Set(noon.Add(11 * time.Hour)) // a clock that ran ahead, and was corrected
-	unrecorded(t, l, 20+4+2)
-	if err := l.Refund(t.Context(), old); err != nil || lines() != 23 {
-		t.Fatalf("a call that has left: %v, %d lines", err, lines())
+	clock.Set(noon.Add(80 * time.Hour))
+	if _, err := spend(t.Context(), l, "m", 1); err != nil || files() != 2 {
+		t.Fatalf("%v, %d files after 80 h; want those of the last 52 h", err, files())
 	}
 }
 
 // Names that need escaping have distinct files inside the folder.
 func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 	dir := t.TempDir()
-	l := allowance.New(failing(errDown), dir, allow(2))
+	l := journal.New(failing(errDown), dir, allow(2))
 	names := []string{"a", "A", "../a", "a/b", "nul\x00", "\xff", "\xfe", strings.Repeat("x", 256)}
 	for round, want := range []bool{true, true, false} {
 		for _, name := range names {
@@ -321,7 +292,7 @@ func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 		}
 	}
 	found, err := os.ReadDir(dir)
-	if err != nil || len(found) != 2*len(names) {
+	if err != nil || len(found) != 3*len(names) {
 		t.Fatal(fmt.Sprint(found), err)
 	}
 }

@@ -1,13 +1,9 @@
-package allowance
+package journal
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
-
-	"github.com/ration-dev/ration/quota"
 )
 
 // probeInterval is how long a ledger that failed is not called.
@@ -54,9 +50,6 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	switch {
 	case isDown(err):
 		b.down, b.until = err, time.Now().Add(probeInterval)
-	case errors.Is(err, quota.ErrInDoubt):
-		// The next calls are not sent, so they are not in doubt.
-		b.down, b.until = fmt.Errorf("%w: it did not answer an earlier call", quota.ErrLedgerDown), time.Now().Add(probeInterval)
 	case err != nil && ctx.Err() != nil:
 		// The caller left before the ledger answered, so its state is unknown.
 	default:

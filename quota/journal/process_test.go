@@ -1,4 +1,4 @@
-package allowance_test
+package journal_test
 
 import (
 	"bufio"
@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ration-dev/ration/quota/allowance"
+	"github.com/ration-dev/ration/quota/journal"
 )
 
 const (
-	childEnv    = "ALLOWANCE_TEST_DIR" // makes this binary a process that spends there
+	childEnv    = "JOURNAL_TEST_DIR" // makes this binary a process that spends there
 	childUnits  = 200
 	childCalls  = 60
 	childrenRun = 8
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // spendAndTell is a job whose ledger is down. It writes a line for each grant, where a
 // real job would send a request.
 func spendAndTell(dir string) {
-	l := allowance.New(failing(errDown), dir, allow(childUnits))
+	l := journal.New(failing(errDown), dir, allow(childUnits))
 	for range childCalls {
 		if receipt, err := spend(context.Background(), l, "m", 1); err == nil {
 			fmt.Println(receipt.ID)
@@ -76,7 +76,7 @@ func TestEightProcesses(t *testing.T) {
 	if granted.Load() != childUnits {
 		t.Fatalf("%d units went out; want %d", granted.Load(), childUnits)
 	}
-	unrecorded(t, allowance.New(failing(errDown), dir, nil), childUnits)
+	unrecorded(t, journal.New(failing(errDown), dir, nil), childUnits)
 }
 
 // The file has every grant of killed processes, and at most one more call each. The
@@ -97,7 +97,7 @@ func TestKilled(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	l := allowance.New(failing(errDown), dir, allow(childUnits))
+	l := journal.New(failing(errDown), dir, allow(childUnits))
 	left, err := l.Unrecorded(account)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,153 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// fallBack decides a batch without the ledger, which is down.
+func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, down error) ([]quota.Answer, error) {
+	if err := batch.Check(); err != nil {
+		return nil, err
+	}
+	answers := make([]quota.Answer, len(batch.Requests))
+	var counted []int // the requests that the journal decides
+	for i := range batch.Requests {
+		r := &batch.Requests[i]
+		switch err := r.Check(batch.Account); {
+		case err != nil:
+			answers[i].Err = err
+		case r.Kind != quota.EntryCall:
+			answers[i].Err = fmt.Errorf("journal: %s is not a call, and the ledger is down: %w; repair the ledger", r.Method, down)
+		case !r.Force && l.allowed(batch, r) == 0:
+			answers[i].Err = fmt.Errorf("journal: %s has no allowance while the ledger is down: %w; repair the ledger", r.Method, down)
+		default:
+			counted = append(counted, i)
+		}
+	}
+	if len(counted) == 0 {
+		return answers, nil
+	}
+	err := a.files.locked(ctx, lockPatience, func() error {
+		return a.withState(func(s *state) error { return l.grant(a, s, batch, counted, answers, down) })
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for _, i := range counted {
+		if err != nil {
+			answers[i] = quota.Answer{Err: fmt.Errorf("journal: %s cannot be counted (%w) while the ledger is down: %w; repair one of them",
+				batch.Requests[i].Method, err, down)}
+		}
+	}
+	return answers, nil
+}
+
+// grant grants the counted requests of a batch within the allowance, and writes
+// them. The caller holds the lock.
+func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, answers []quota.Answer, down error) error {
+	client, seq := l.batchID(batch)
+	now := l.now().UnixMicro() - s.skew
+	used := s.allowed(now)
+	var records []record
+	pending := map[string]quota.Units{} // what records add to each budget
+	for _, i := range counted {
+		r, id := &batch.Requests[i], quota.ID{Client: client, Seq: seq + uint64(i)}
+		receipt := quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id}
+		if have := s.grants[id]; have != nil { // an earlier attempt was granted
+			receipt.At = decide.Time(have.at)
+			answers[i].Receipt = receipt
+			continue
+		}
+		if !r.Force {
+			if answers[i].Err = l.refusal(s, batch, r, now, used, pending, down); answers[i].Err != nil {
+				continue
+			}
+		}
+		used += r.Units
+		for _, charge := range r.Charges {
+			pending[charge.Budget] += charge.Coverage.Amount(r.Units)
+		}
+		at := max(now, s.newest+1+int64(len(records)))
+		records = append(records, record{kind: owed, at: at, skew: s.skew, id: id, units: r.Units, calls: 1, key: batch.Key, method: r.Method, caller: r.Caller})
+		receipt.At = decide.Time(at)
+		answers[i].Receipt = receipt
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	if err := a.files.setOwed(true); err != nil {
+		return err
+	}
+	return a.files.append(true, records...)
+}
+
+// refusal returns why a call is not granted without the ledger, or nil. Cooldowns
+// and balances are as they were when the ledger was last reached.
+func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
+	if allowed := l.allowed(batch, r); used+r.Units > allowed {
+		return fmt.Errorf("journal: %s needs %d units, %d of %d are left while the ledger is down: %w; repair the ledger",
+			r.Method, r.Units, max(0, allowed-used), allowed, down)
+	}
+	budgets := []string{""}
+	for _, charge := range r.Charges {
+		budgets = append(budgets, charge.Budget)
+	}
+	for _, budget := range budgets {
+		if c := s.cooldowns[budget]; c.until > now {
+			return &quota.RefusedError{Account: batch.Account, Key: batch.Key, Budget: budget, Method: r.Method, Units: r.Units, Caller: r.Caller,
+				Reason: quota.ReasonCooldown, Detail: c.reason, Needed: r.Units,
+				RetryAt: decide.Time(c.until), RetryAfter: time.Duration(c.until-now) * time.Microsecond}
+		}
+	}
+	if batch.Key != "" {
+		return nil
+	}
+	for _, charge := range r.Charges {
+		left, heard := l.left(s, charge, now)
+		if need := charge.Coverage.Amount(r.Units); heard && need > left-pending[charge.Budget] {
+			return fmt.Errorf("journal: %s needs %d of budget %q, which had %d left when the ledger was last reached, and it is down: %w; repair the ledger",
+				r.Method, need, charge.Budget, max(0, left-pending[charge.Budget]), down)
+		}
+	}
+	return nil
+}
+
+// left returns what a budget has left, if nothing of what this host last heard has
+// returned since. It reports false if that is too old to matter.
+func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units, heard bool) {
+	h := s.heard[charge.Budget]
+	if charge.Window.Estimate() || h.at < decide.Since(&charge.Window, now) {
+		return 0, false
+	}
+	left = charge.Limit - h.used
+	for _, g := range s.grants {
+		if g.owed && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
+			left -= quota.Units(decide.Amount(charge.Coverage, int64(g.units), int64(g.calls)))
+		}
+	}
+	return left, true
+}
+
+func (l *Ledger) allowed(batch *quota.Batch, r *quota.Request) quota.Units {
+	if l.allow == nil {
+		return 0
+	}
+	return l.allow(quota.Call{Account: batch.Account, Key: batch.Key, Method: r.Method, Units: r.Units, Caller: r.Caller})
+}
+
+// batchID returns the id of a batch's first request.
+func (l *Ledger) batchID(batch *quota.Batch) (client, seq uint64) {
+	if batch.Client != 0 {
+		return batch.Client, batch.Seq
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq = l.seq
+	l.seq += uint64(len(batch.Requests))
+	return l.client, seq
+}

@@ -1,0 +1,138 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+var budgets = []quota.Budget{{Account: account, Name: "day", Limit: 500, Window: quota.Sliding(24 * time.Hour)}}
+
+// host is a host with a journal of its own, and several processes.
+type host struct {
+	*testing.T
+	dir  string
+	open func() quota.Ledger
+	seen []error
+}
+
+func newHost(t *testing.T, open func() quota.Ledger) *host {
+	return &host{T: t, dir: filepath.Join(t.TempDir(), "journal"), open: open}
+}
+
+// process returns a guard as a new process of the host has it.
+func (h *host) process() *quota.Guard {
+	h.Helper()
+	l := journal.New(h.open(), h.dir, &journal.Options{Budgets: budgets, Report: func(err error) { h.seen = append(h.seen, err) },
+		Allow: func(quota.Call) quota.Units { return 50 }})
+	h.Cleanup(func() { _ = l.Close() })
+	g, err := quota.NewGuard(l, budgets, nil)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return g
+}
+
+// calls makes calls of one unit until one is refused, at most most.
+func calls(g *quota.Guard, most int) (granted int, err error) {
+	for range most {
+		if _, err = g.Spend(context.Background(), quota.Call{Account: account, Method: "m", Units: 1}); err != nil {
+			return granted, err
+		}
+		granted++
+	}
+	return granted, nil
+}
+
+func logKey(prefix string) string { return fmt.Sprintf("%s:{%s}:log", prefix, account) }
+
+// TestFlushedRedisGrantsTwice: whatever is deleted in Redis, the hosts restore
+// it before anything more is granted.
+func TestFlushedRedisGrantsTwice(t *testing.T) {
+	server := redistest.Start(t)
+	for name, forget := range map[string]func(prefix string){
+		"FLUSHALL": func(string) { server.Do(t, "flushall") },
+		"DEL log":  func(prefix string) { server.Do(t, "del", logKey(prefix)) },
+		"DEL meta": func(prefix string) { server.Do(t, "del", fmt.Sprintf("%s:{%s}:meta", prefix, account)) },
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %v", name, restart), func(t *testing.T) {
+				prefix := strings.ReplaceAll(fmt.Sprint(name, restart), " ", "-")
+				open := func() quota.Ledger {
+					l, err := redisledger.Open(server.URL(), &redisledger.Options{Prefix: prefix})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return l
+				}
+				a, b := newHost(t, open), newHost(t, open)
+				ga, gb := a.process(), b.process()
+				sent := 0
+				count := func(g *quota.Guard, most int) {
+					n, _ := calls(g, most)
+					sent += n
+				}
+				count(gb, 100)
+				count(ga, 150)
+				t.Log(server.Do(t, "keys", "*"))
+				forget(prefix)
+				if restart {
+					ga, gb = a.process(), b.process()
+				}
+				count(ga, 10)
+				count(gb, 100)
+				count(ga, 1000)
+				count(gb, 1000)
+				if sent != 500 {
+					t.Errorf("%d calls were sent; want 500; reported %v, %v", sent, a.seen, b.seen)
+				}
+				if name != "DEL meta" {
+					if restored, ok := errors.AsType[*journal.RestoredError](errors.Join(a.seen...)); !ok || restored.Units+restored.Noted == 0 {
+						t.Errorf("%v; want the restoration", a.seen)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestCallsOfAnOutageAreNeverRecorded: what went out while the ledger was down is
+// in it before the first grant afterwards.
+func TestCallsOfAnOutageAreNeverRecorded(t *testing.T) {
+	server := redistest.Start(t)
+	open := func() quota.Ledger {
+		l, err := redisledger.Open(server.URL(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	h := newHost(t, open)
+	g := h.process()
+	if n, err := calls(g, 100); n != 100 {
+		t.Fatal(n, err)
+	}
+	server.Stop()
+	n, err := calls(g, 100)
+	if n != 50 || !errors.Is(err, quota.ErrLedgerDown) {
+		t.Fatalf("%d calls, then %v; want the allowance of 50", n, err)
+	}
+	other := h.process()
+	if n, err := calls(other, 100); n != 0 || !errors.Is(err, quota.ErrLedgerDown) {
+		t.Fatalf("%d calls, then %v; want none", n, err)
+	}
+	server.Restart(t)
+	n, err = calls(h.process(), 1000)
+	t.Log(n, err, h.seen)
+	balances, err := g.Balances(t.Context())
+	t.Log(balances, err)
+}

@@ -1,0 +1,339 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// files are the files of one account's journal. Their names begin with a hash of
+// the ledger's and the account's name, which may contain any bytes:
+//
+//	HASH-495233.journal  the records of one hour, since the Unix epoch
+//	HASH.owed            exists while the ledger lacks calls of this host
+//	HASH.lock            locked by a process that grants an allowance or restores
+type files struct {
+	dir, hash string
+	now       func() time.Time
+	keep      time.Duration // how long records are kept
+
+	mu   sync.Mutex
+	file *os.File // of the present hour
+	hour int64
+	buf  []byte
+	lock *filelock.Lock
+}
+
+const (
+	suffix  = ".journal"
+	segment = time.Hour
+
+	// clockAhead is how far the host's clock may have been ahead for a while: files
+	// are kept for so much longer.
+	clockAhead = 24 * time.Hour
+
+	// lockPatience is the longest wait for other processes of the host that grant
+	// an allowance or restore.
+	lockPatience = time.Second
+)
+
+var (
+	errBusy     = errors.New("another process holds its lock")
+	errNoFolder = errors.New("there is no folder for it")
+)
+
+func newFiles(dir, ledger, account string, keep time.Duration, now func() time.Time) *files {
+	sum := sha256.Sum256([]byte(ledger + "\x00" + account))
+	return &files{dir: dir, hash: hex.EncodeToString(sum[:12]), now: now, keep: keep}
+}
+
+func (f *files) path(hour int64) string {
+	return filepath.Join(f.dir, f.hash+"-"+strconv.FormatInt(hour, 10)+suffix)
+}
+
+func (f *files) owedPath() string { return filepath.Join(f.dir, f.hash+".owed") }
+
+func (f *files) hourOf(t time.Time) int64 { return t.Unix() / int64(segment/time.Second) }
+
+// append appends records in one write. With sync they are on the disk when it
+// returns.
+func (f *files) append(sync bool, records ...record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.open(); err != nil {
+		return err
+	}
+	f.buf = f.buf[:0]
+	for i := range records {
+		f.buf = records[i].encode(f.buf)
+	}
+	if _, err := f.file.Write(f.buf); err != nil {
+		return err
+	}
+	if sync {
+		return f.file.Sync()
+	}
+	return nil
+}
+
+// open opens the file of the present hour, and removes those that are too old.
+func (f *files) open() error {
+	hour := f.hourOf(f.now())
+	if f.file != nil && hour == f.hour {
+		return nil
+	}
+	if err := f.makeFolder(); err != nil {
+		return err
+	}
+	file, err := privatefile.Append(f.path(hour))
+	if err != nil {
+		return err
+	}
+	if f.file != nil {
+		_ = f.file.Close() // every write to it has succeeded
+	}
+	f.file, f.hour = file, hour
+	if hours, err := f.hours(); err == nil {
+		for _, old := range hours {
+			if old < hour-int64((f.keep+clockAhead)/segment)-1 {
+				_ = os.Remove(f.path(old)) // another process may have
+			}
+		}
+	}
+	return nil
+}
+
+func (f *files) makeFolder() error {
+	if f.dir == "" {
+		return errNoFolder
+	}
+	return privatefile.MkdirAll(f.dir)
+}
+
+// hours returns the hours that have a file, oldest first.
+func (f *files) hours() (hours []int64, err error) {
+	if f.dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(f.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, entry := range entries {
+		middle, isOurs := strings.CutPrefix(entry.Name(), f.hash+"-")
+		text, isJournal := strings.CutSuffix(middle, suffix)
+		if hour, err := strconv.ParseInt(text, 10, 64); err == nil && isOurs && isJournal {
+			hours = append(hours, hour)
+		}
+	}
+	slices.Sort(hours)
+	return hours, err
+}
+
+// read calls a function with every record from a place in the file of an hour on,
+// and returns the place behind the last.
+func (f *files) read(hour, from int64, see func(*record)) (to int64, err error) {
+	data, err := readFrom(f.path(hour), from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, nil
+	}
+	if err != nil {
+		return from, err
+	}
+	return from + int64(each(data, see)), nil
+}
+
+func readFrom(path string, from int64) ([]byte, error) {
+	file, err := privatefile.OpenRead(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(from, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
+}
+
+// tailBytes is how much of a file is read first to find its newest grant.
+const tailBytes = 64 << 10
+
+// newest returns the newest record of a grant or a restoration that any process of
+// the host has appended.
+func (f *files) newest() (newest record, err error) {
+	hours, err := f.hours()
+	for _, hour := range slices.Backward(hours) {
+		info, statErr := os.Stat(f.path(hour))
+		if statErr != nil {
+			continue
+		}
+		for n := int64(tailBytes); newest.at == 0; n *= 8 {
+			from := max(0, info.Size()-n)
+			data, err := readFrom(f.path(hour), from)
+			if err != nil {
+				return newest, err
+			}
+			each(data, func(r *record) {
+				if r.kind == granted && r.key == "" && r.at >= newest.at || r.kind == restored {
+					newest = *r
+				}
+			})
+			if from == 0 {
+				break
+			}
+		}
+		if newest.at != 0 {
+			return newest, nil
+		}
+	}
+	return newest, err
+}
+
+// isOwed reports whether the ledger lacks calls of this host.
+func (f *files) isOwed() bool {
+	if f.dir == "" {
+		return false
+	}
+	_, err := os.Lstat(f.owedPath())
+	return err == nil
+}
+
+// setOwed creates or removes the file that isOwed looks for. The caller holds the
+// lock.
+func (f *files) setOwed(owed bool) error {
+	if !owed {
+		if err := os.Remove(f.owedPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if f.isOwed() {
+		return nil
+	}
+	file, err := privatefile.Open(f.owedPath())
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), privatefile.SyncFolder(f.dir))
+}
+
+// locked runs a function while no other process of the host grants an allowance
+// for the account or restores its log.
+func (f *files) locked(ctx context.Context, patience time.Duration, run func() error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errBusy)
+	defer cancel()
+	for {
+		lock, err := f.openLock()
+		if err != nil {
+			return err
+		}
+		if err := lock.Lock(ctx); err != nil {
+			return err
+		}
+		if f.isCurrent(lock) {
+			defer lock.Unlock()
+			return run()
+		}
+		// The lock file was deleted, and other processes may lock a new one. This
+		// one stays open for the goroutines that wait for it.
+		f.mu.Lock()
+		if f.lock == lock {
+			f.lock = nil
+		}
+		f.mu.Unlock()
+		if err := lock.Unlock(); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *files) lockPath() string { return filepath.Join(f.dir, f.hash+".lock") }
+
+// isCurrent reports whether a lock's file is still the one that others would open.
+func (f *files) isCurrent(lock *filelock.Lock) bool {
+	mine, err := lock.File().Stat()
+	if err != nil {
+		return false
+	}
+	present, err := os.Lstat(f.lockPath())
+	return err == nil && os.SameFile(mine, present)
+}
+
+func (f *files) openLock() (*filelock.Lock, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lock != nil {
+		return f.lock, nil
+	}
+	if err := f.makeFolder(); err != nil {
+		return nil, err
+	}
+	lock, err := filelock.Open(f.lockPath())
+	if err == nil {
+		f.lock = lock
+	}
+	return lock, err
+}
+
+func (f *files) close() (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil {
+		err = f.file.Close()
+		f.file = nil
+	}
+	if f.lock != nil {
+		err = errors.Join(err, f.lock.Close())
+		f.lock = nil
+	}
+	return err
+}
+
+// clientFile holds the number by which ledgers know this host's journal.
+const clientFile = "client"
+
+// clientOf returns the number of the journal in a folder, and draws it if there is
+// none yet.
+func clientOf(dir string) (uint64, error) {
+	path := filepath.Join(dir, clientFile)
+	if err := privatefile.MkdirAll(dir); err != nil {
+		return 0, err
+	}
+	file, err := privatefile.Create(path)
+	if err == nil {
+		_, err = fmt.Fprintf(file, "%012x\n", quota.NewClient())
+		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return 0, errors.Join(err, os.Remove(path))
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return 0, err
+	}
+	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) { // another process may be writing it
+		text, err := privatefile.ReadFile(path, 64)
+		if err != nil {
+			return 0, err
+		}
+		client, err := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 48)
+		if err == nil && client != 0 && strings.HasSuffix(string(text), "\n") {
+			return client, nil
+		}
+		if time.Now().After(end) {
+			return 0, fmt.Errorf("%s does not hold the number of this journal; remove it", path)
+		}
+	}
+}

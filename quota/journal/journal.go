@@ -1,0 +1,371 @@
+// Package journal keeps a host's own record of what it was granted, so that the
+// promise holds when a ledger is down, or has forgotten.
+//
+//	ledger := journal.New(shared, filepath.Join(state, "journal"), &journal.Options{Budgets: budgets, Allow: rules})
+//
+// A Ledger wraps another one and writes every grant to a folder that the processes
+// of a host share, before the call is sent. It does three things with that record:
+//
+//   - While the ledger is down, it grants a limited number of units by itself.
+//   - When the ledger is back, it restores these calls, with their own times.
+//   - When the ledger has forgotten, it restores this host's calls, and notes what
+//     all others had spent when this host last heard, before anything is granted.
+//
+// Ordinary records are not synced to the disk: only a power failure that hits the
+// host and the ledger loses them.
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// window is the time over which an allowance is counted.
+const window = 24 * time.Hour
+
+// Options configures New. A nil *Options is the default, which refuses every call
+// while the ledger is down.
+type Options struct {
+	// Name identifies the ledger, for example by its address. What was granted by
+	// another ledger is never restored into this one, even in one folder.
+	Name string
+
+	// Budgets are those of the Guard. The journal keeps its records for as long as
+	// their windows need them, and restores what others had spent of them.
+	Budgets []quota.Budget
+
+	// Allow returns how many units the account may have spent without the
+	// ledger once this call is granted; 0 refuses the call. It may depend on
+	// the call's account, key, method, units and caller. All calls of an
+	// account share one count: after 40 units, a call whose limit is 50 may
+	// spend 10 more, and one whose limit is 20 none. Allow must be
+	// deterministic and safe for concurrent use. nil refuses every call.
+	Allow func(quota.Call) quota.Units
+
+	// Report is called with a *RestoredError when the ledger has been restored,
+	// and with an *UnwrittenError when the journal cannot be read or written. nil drops them.
+	Report func(error)
+
+	// Now is a clock for tests; nil is time.Now. It does not affect how long a
+	// ledger counts as down.
+	Now func() time.Time
+}
+
+// Ledger is a quota.Ledger that forwards to another ledger and journals what that
+// grants. It is safe for concurrent use.
+//
+// While the other ledger is down (quota.ErrLedgerDown), it grants calls within the
+// allowance. It returns every other error: a ledger in doubt may have charged the
+// call, a busy one is up, and a misconfigured one needs to be corrected. After a
+// spend or a standing that failed, it treats the other ledger as down for that
+// account for two seconds. Then one call probes it for all. Settles, refunds and
+// cooldowns record what has already happened and are always forwarded.
+type Ledger struct {
+	quota.Ledger // implements Entries, Sums, Keys, Restamp and Restore
+	dir, ledger  string
+	now          func() time.Time
+	allow        func(quota.Call) quota.Units
+	report       func(error)
+	budgets      map[string]map[string]*quota.Charge // by account and name
+	keep         map[string]time.Duration            // by account: how far its windows see
+	client       uint64                              // identifies the requests of batches without an id
+
+	mu       sync.Mutex
+	seq      uint64
+	accounts map[string]*account
+}
+
+// account is the journal of one account in this process.
+type account struct {
+	name    string
+	files   *files
+	breaker breaker
+
+	mu     sync.Mutex
+	known  quota.Receipt // the newest grant
+	loaded bool          // known has been read
+	state  *state        // nil until it is needed
+	failed bool          // the files could not be read or written
+}
+
+// New returns inner with a journal in dir, a folder on a local disk. It creates dir
+// with mode 0700 when it first needs it. An empty dir means that there is none: the
+// Ledger then restores nothing, grants nothing by itself, and reports an
+// *UnwrittenError at its first grant.
+func New(inner quota.Ledger, dir string, o *Options) *Ledger {
+	if o == nil {
+		o = &Options{}
+	}
+	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, report: o.Report, client: quota.NewClient(), seq: 1,
+		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}, accounts: map[string]*account{}}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	for i, coverage := range quota.Coverages(o.Budgets) {
+		b := &o.Budgets[i]
+		if l.budgets[b.Account] == nil {
+			l.budgets[b.Account] = map[string]*quota.Charge{}
+		}
+		l.budgets[b.Account][b.Name] = &quota.Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
+		l.keep[b.Account] = max(l.keep[b.Account], b.Window.Horizon())
+	}
+	return l
+}
+
+func (l *Ledger) account(name string) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accounts[name]
+	if a == nil {
+		a = &account{name: name, files: newFiles(l.dir, l.ledger, name, quota.Retention(max(l.keep[name], window)), l.now)}
+		l.accounts[name] = a
+	}
+	return a
+}
+
+// Spend implements quota.Ledger. While the ledger is down, each request of a batch
+// is granted or refused on its own. The Answer of a refused one has the ledger's
+// error and what is left of the allowance. A forced request is always recorded.
+func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	a := l.account(batch.Account)
+	answers, err := l.spend(ctx, a, batch)
+	if !isDown(err) {
+		return answers, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return l.fallBack(ctx, a, batch, err)
+}
+
+// maxRestores is how often one spend restores a ledger that forgets again.
+const maxRestores = 3
+
+func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (answers []quota.Answer, err error) {
+	if a.files.isOwed() {
+		if err := a.breaker.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
+			return nil, err
+		}
+	}
+	own, journaled := *batch, batch.Key == "" && batch.Known == quota.Receipt{}
+	for range maxRestores {
+		if journaled {
+			own.Known = l.newest(a)
+		}
+		err = a.breaker.call(ctx, func() error {
+			answers, err = l.Ledger.Spend(ctx, &own)
+			return err
+		})
+		forgotten, ok := errors.AsType[*quota.ForgottenError](err)
+		if !ok || !journaled {
+			break
+		}
+		if err := l.restore(ctx, a, forgotten); err != nil {
+			return nil, err
+		}
+	}
+	if err == nil && batch.Key == "" {
+		l.write(a, batch, answers)
+	}
+	return answers, err
+}
+
+// newest returns the newest grant of this host, or zero if there is none.
+func (l *Ledger) newest(a *account) quota.Receipt {
+	a.mu.Lock()
+	if a.loaded {
+		defer a.mu.Unlock()
+		return a.known
+	}
+	r, err := a.files.newest()
+	if err == nil && r.at != 0 {
+		a.known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
+	}
+	a.loaded = true
+	known := a.known
+	a.mu.Unlock()
+	l.written(a, err)
+	return known
+}
+
+// written reports the first of consecutive errors of the journal's files.
+func (l *Ledger) written(a *account, err error) {
+	a.mu.Lock()
+	first := err != nil && !a.failed
+	a.failed = err != nil
+	a.mu.Unlock()
+	if first && l.report != nil {
+		l.report(&UnwrittenError{Account: a.name, Err: err})
+	}
+}
+
+// write writes the grants of a batch.
+func (l *Ledger) write(a *account, batch *quota.Batch, answers []quota.Answer) {
+	var few [4]record
+	records := few[:0]
+	host, newest := l.now(), quota.Receipt{}
+	for i := range answers {
+		if answers[i].Err != nil {
+			continue
+		}
+		request, receipt := &batch.Requests[i], &answers[i].Receipt
+		r := record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
+			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller}
+		for n, held := range answers[i].Held {
+			if charge := request.Charges[n]; !charge.Window.Estimate() {
+				r.heard = append(r.heard, use{charge.Budget, held.Used})
+			}
+		}
+		records = append(records, r)
+		if receipt.At.After(newest.At) {
+			newest = *receipt
+		}
+	}
+	if len(records) == 0 {
+		return
+	}
+	err := a.files.append(false, records...)
+	a.mu.Lock()
+	if newest.At.After(a.known.At) {
+		a.known = newest
+	}
+	a.mu.Unlock()
+	l.written(a, err)
+}
+
+// Standings implements quota.Ledger. It restores first what the ledger lacks of
+// calls granted within the allowance.
+func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) (standings []quota.Standing, err error) {
+	a := l.account(account)
+	err = a.breaker.call(ctx, func() error {
+		if a.files.isOwed() {
+			if err := l.restore(ctx, a, nil); err != nil {
+				return err
+			}
+		}
+		standings, err = l.Ledger.Standings(ctx, account, key, charges)
+		return err
+	})
+	return standings, err
+}
+
+// Settle implements quota.Ledger. A call that was granted within the allowance is
+// settled in the journal until the ledger has it.
+func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.Units) error {
+	if units < 0 || units > quota.MaxUnits {
+		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
+	}
+	return l.settle(receipt, units, 1, func() error { return l.Ledger.Settle(ctx, receipt, units) })
+}
+
+// Refund implements quota.Ledger. The units of a call that was granted within the
+// allowance return to it.
+func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
+	return l.settle(receipt, 0, 0, func() error { return l.Ledger.Refund(ctx, receipt) })
+}
+
+func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward func() error) error {
+	a := l.account(receipt.Account)
+	inJournal := receipt.Epoch == 0 && l.lacks(a, receipt.ID)
+	if !inJournal {
+		if err := forward(); err != nil {
+			return err
+		}
+		if receipt.Key != "" {
+			return nil
+		}
+	}
+	err := a.files.append(inJournal, record{kind: settled, at: receipt.At.UnixMicro(), id: receipt.ID, units: units, calls: calls, key: receipt.Key})
+	if err != nil && inJournal {
+		return fmt.Errorf("journal: %w; the units stay counted", err)
+	}
+	return nil
+}
+
+// lacks reports whether the ledger lacks a call that was granted within the
+// allowance.
+func (l *Ledger) lacks(a *account, id quota.ID) (lacks bool) {
+	_ = a.withState(func(s *state) error {
+		g := s.grants[id]
+		lacks = g != nil && g.owed
+		return nil
+	})
+	return lacks
+}
+
+// withState calls f with what the journal adds up to at present.
+func (a *account) withState(f func(*state) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil {
+		a.state = newState()
+	}
+	if err := a.state.catchUp(a.files); err != nil {
+		a.state = nil
+		return err
+	}
+	a.state.prune(a.files.now().UnixMicro()-a.state.skew, a.files.keep)
+	return f(a.state)
+}
+
+// SetCooldown implements quota.Ledger. The journal has the cooldown too, for when
+// the ledger is down.
+func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	kept := decide.StartCooldown(c, l.now().UnixMicro())
+	_ = l.account(c.Account).files.append(false, record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}})
+	return l.Ledger.SetCooldown(ctx, c)
+}
+
+// ClearCooldown implements quota.Ledger.
+func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
+	if err := l.Ledger.ClearCooldown(ctx, account, budget); err != nil {
+		return err
+	}
+	_ = l.account(account).files.append(false, record{kind: warmed, method: budget})
+	return nil
+}
+
+// Unrecorded returns the units that all processes of this host have spent within
+// the allowance of an account in the last 24 hours, and that the ledger does not
+// have yet. It writes nothing and creates nothing.
+func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
+	err = l.account(account).withState(func(s *state) error {
+		units = s.owed(l.now().UnixMicro() - s.skew)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("unrecorded units of %s: %w", account, err)
+	}
+	return units, nil
+}
+
+// RealTime implements quota.RealTimeLedger.
+func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
+
+// Close closes the other ledger too. Calls in flight may fail.
+func (l *Ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	if l.Ledger != nil {
+		errs = append(errs, l.Ledger.Close())
+	}
+	for _, a := range l.accounts {
+		errs = append(errs, a.files.close())
+	}
+	return errors.Join(errs...)
+}
+
+// isDown reports whether err means that the ledger was down and did nothing.
+func isDown(err error) bool {
+	return errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerConfig) && !errors.Is(err, quota.ErrInDoubt)
+}

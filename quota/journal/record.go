@@ -1,0 +1,161 @@
+package journal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// kind is what a record of the journal says.
+type kind byte
+
+const (
+	granted  kind = 'g' // by the ledger
+	owed     kind = 'o' // within the allowance; the ledger does not have it yet
+	settled  kind = 's' // the units and calls of an earlier grant
+	restored kind = 'r' // the ledger has all records before this one
+	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
+	warmed   kind = 'w' // a cooldown was cleared
+)
+
+// record is one record of a journal. Instants are microseconds on the ledger's
+// clock.
+type record struct {
+	kind         kind
+	at           int64 // of a grant its timestamp, of a cooldown its end
+	skew         int64 // how far the host's clock was ahead of the ledger's
+	epoch        uint64
+	id           quota.ID
+	units, calls quota.Units
+	key          string
+	method       string
+	caller       quota.Caller
+	heard        []use
+}
+
+// use is how much the window of a budget held right after a grant.
+type use struct {
+	budget string
+	used   quota.Units
+}
+
+// A record is stored as a mark, the length of its body, the body, and a checksum
+// of the body. A reader that finds no whole record at a place looks for the next
+// mark: a record may be torn if the disk was full or the power failed.
+const (
+	mark      = 0xA7
+	headBytes = 3
+	sumBytes  = 4
+	mostBody  = 1 << 15
+)
+
+var sums = crc32.MakeTable(crc32.Castagnoli)
+
+// encode appends a record.
+func (r *record) encode(b []byte) []byte {
+	start := len(b)
+	b = append(b, mark, 0, 0, byte(r.kind))
+	b = binary.AppendVarint(b, r.at)
+	b = binary.AppendVarint(b, r.skew)
+	b = binary.LittleEndian.AppendUint64(b, r.epoch)
+	b = binary.AppendUvarint(b, r.id.Client)
+	b = binary.AppendUvarint(b, r.id.Seq)
+	b = binary.AppendUvarint(b, uint64(r.units))
+	b = binary.AppendUvarint(b, uint64(r.calls))
+	for _, word := range []string{r.key, r.method, r.caller.Lane, r.caller.Job, r.caller.Region} {
+		b = append(binary.AppendUvarint(b, uint64(len(word))), word...)
+	}
+	for _, u := range r.heard {
+		b = append(binary.AppendUvarint(b, uint64(len(u.budget))), u.budget...)
+		b = binary.AppendUvarint(b, uint64(u.used))
+	}
+	body := b[start+headBytes:]
+	binary.LittleEndian.PutUint16(b[start+1:], uint16(len(body)))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, sums))
+}
+
+// decode returns the record that data begins with and its length, or 0 if there is
+// no whole one.
+func decode(data []byte) (r record, n int) {
+	if len(data) < headBytes || data[0] != mark {
+		return r, 0
+	}
+	length := int(binary.LittleEndian.Uint16(data[1:]))
+	n = headBytes + length + sumBytes
+	if length > mostBody || len(data) < n {
+		return r, 0
+	}
+	body := data[headBytes : headBytes+length]
+	if binary.LittleEndian.Uint32(data[headBytes+length:]) != crc32.Checksum(body, sums) {
+		return r, 0
+	}
+	d := decoder{rest: body}
+	r.kind = kind(d.bytes(1)[0])
+	r.at, r.skew = d.varint(), d.varint()
+	r.epoch = binary.LittleEndian.Uint64(d.bytes(8))
+	r.id = quota.ID{Client: d.uvarint(), Seq: d.uvarint()}
+	r.units, r.calls = quota.Units(d.uvarint()), quota.Units(d.uvarint())
+	r.key, r.method = d.text(), d.text()
+	r.caller = quota.Caller{Lane: d.text(), Job: d.text(), Region: d.text()}
+	for len(d.rest) > 0 && !d.bad {
+		r.heard = append(r.heard, use{d.text(), quota.Units(d.uvarint())})
+	}
+	if d.bad {
+		return record{}, 0
+	}
+	return r, n
+}
+
+// decoder reads a record's body. What is missing makes it bad.
+type decoder struct {
+	rest []byte
+	bad  bool
+}
+
+func (d *decoder) bytes(n uint64) []byte {
+	if n > uint64(len(d.rest)) {
+		d.bad, d.rest = true, nil
+		return make([]byte, min(n, 8))
+	}
+	head := d.rest[:n]
+	d.rest = d.rest[n:]
+	return head
+}
+
+func (d *decoder) text() string { return string(d.bytes(d.uvarint())) }
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.bad, n = true, len(d.rest)
+	}
+	d.rest = d.rest[n:]
+}
+
+// each calls f with every whole record in data, and returns how many bytes were
+// read: to the end of the last whole record, if the rest may still grow into one.
+func each(data []byte, f func(*record)) (read int) {
+	for at := 0; at < len(data); {
+		r, n := decode(data[at:])
+		if n == 0 {
+			at++
+			continue
+		}
+		f(&r)
+		at += n
+		read = at
+	}
+	return read
+}

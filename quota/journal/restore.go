@@ -1,0 +1,126 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// restorePatience is the longest wait for another process of the host that
+// restores.
+const restorePatience = 30 * time.Second
+
+// RestoredError says that the ledger was restored from this host's journal.
+type RestoredError struct {
+	Account string
+	Owed    quota.Units           // what this host had spent within the allowance
+	Lost    *quota.ForgottenError // how the loss was noticed; nil if the ledger was down
+
+	quota.Restored
+}
+
+// Error says what was restored.
+func (e *RestoredError) Error() string {
+	if e.Lost == nil {
+		return fmt.Sprintf("account %q: %d units that were spent while the ledger was down are recorded now", e.Account, e.Owed)
+	}
+	return fmt.Sprintf("%v; restored from this host's journal: %d calls with %d units, and a note of %d units that others had spent; other hosts restore their own when they return",
+		e.Lost, e.Entries, e.Units, e.Noted)
+}
+
+// Unwrap returns the *quota.ForgottenError, if there is one.
+func (e *RestoredError) Unwrap() error {
+	if e.Lost == nil {
+		return nil
+	}
+	return e.Lost
+}
+
+// UnwrittenError says that the journal could not be read or written. The ledger has
+// the calls.
+type UnwrittenError struct {
+	Account string
+	Err     error
+}
+
+// Error says what is at stake.
+func (e *UnwrittenError) Error() string {
+	return fmt.Sprintf("account %q: the journal of this host: %v; calls go on, but cannot be restored if the ledger forgets them", e.Account, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *UnwrittenError) Unwrap() error { return e.Err }
+
+// restore restores the ledger from the journal, because it lacks calls of this
+// host, or has forgotten.
+func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError) error {
+	report := &RestoredError{Account: a.name, Lost: lost}
+	if lost == nil { // hold up no other process of the host while the ledger is down
+		if _, err := l.Ledger.Standings(ctx, a.name, "", nil); err != nil {
+			return err
+		}
+	}
+	err := a.files.locked(ctx, restorePatience, func() error {
+		if lost == nil && !a.files.isOwed() {
+			return nil // another process was faster
+		}
+		client, err := clientOf(l.dir)
+		if err != nil {
+			return err
+		}
+		r := &quota.Restoration{Account: a.name, History: l.keep[a.name]}
+		var keyed []*quota.Restoration
+		err = a.withState(func(s *state) error {
+			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
+			r.Entries, r.Heard = s.entries(""), l.heard(a, s, client)
+			for _, key := range s.keys() {
+				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Entries: s.entries(key)})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if report.Restored, err = l.Ledger.Restore(ctx, r); err != nil {
+			return err
+		}
+		for _, r := range keyed {
+			if _, err := l.Ledger.Restore(ctx, r); err != nil {
+				return err
+			}
+		}
+		known := report.Known
+		a.mu.Lock()
+		a.known, a.loaded = known, true
+		a.mu.Unlock()
+		err = a.files.append(true, record{kind: restored, at: known.At.UnixMicro(), id: known.ID, epoch: known.Epoch})
+		if err == nil {
+			err = a.files.setOwed(false)
+		}
+		l.written(a, err) // after an error, it is restored again, which changes nothing
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
+	}
+	if l.report != nil && (report.Entries > 0 || report.Noted > 0) {
+		l.report(report)
+	}
+	return nil
+}
+
+// heard returns what this host heard last of each budget.
+func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) {
+	for name, h := range s.heard {
+		charge := l.budgets[a.name][name]
+		if charge == nil || charge.Window.Estimate() {
+			continue
+		}
+		all = append(all, quota.Heard{Client: client, Budget: name, Coverage: charge.Coverage,
+			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.used})
+	}
+	return all
+}
