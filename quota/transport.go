@@ -27,8 +27,9 @@ type Transport struct {
 
 	// Price returns the call that a request makes. If its error wraps
 	// ErrUnguarded or ErrPaid, the request is sent without a charge; any other
-	// error refuses the request. nil refuses every request. It must be safe for
-	// concurrent use and must not modify the request.
+	// error refuses the request. nil refuses every request. A call whose account
+	// has no budget that covers it is sent, and recorded in that account's log.
+	// Price must be safe for concurrent use and must not modify the request.
 	Price func(*http.Request) (Call, error)
 
 	// Base sends the requests. nil means http.DefaultTransport. See RoundTrip

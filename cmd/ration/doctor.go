@@ -99,7 +99,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	if units, err := a.unrecorded(); err != nil {
 		c.Fail(err)
 	} else if units > 0 {
-		c.Add(doctor.Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down; the ledger does not have them yet", human.Count(units, "unit"), human.Was(units))
+		c.Add(doctor.Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
 	}
 }
 

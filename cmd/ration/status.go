@@ -175,7 +175,7 @@ func (a *app) statusRemarks(r *statusReport) {
 	}
 	if r.UnrecordedUnits > 0 {
 		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s %s sent within the allowance while the ledger was down; the ledger does not have them yet", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
+		a.paragraph("", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
 	}
 }
 

@@ -296,5 +296,9 @@ func (c *Client) report(call quota.Call, err error) {
 		c.options.Report(call, err)
 		return
 	}
-	slog.Warn("ration: "+err.Error(), "ledger", c.name, "method", call.Method)
+	attributes := []any{"ledger", c.name}
+	if call.Method != "" {
+		attributes = append(attributes, "method", call.Method)
+	}
+	slog.Warn("ration: "+err.Error(), attributes...)
 }
