@@ -148,7 +148,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			p.now = answer.number(7)
 		}
 		switch {
-		case answer.bad || code > forgot:
+		case answer.bad || code > forgot || code == forgot && p.batch.Known.At.IsZero():
 			return nil, l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return answer, nil
