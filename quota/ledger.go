@@ -107,7 +107,8 @@ type Ledger interface {
 	Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 
 	// SetCooldown sets a cooldown. If one is already in force, the later end
-	// applies.
+	// applies; one that was set with Cooldown.For counts as ending at most For
+	// from now, in case the clock was ahead when it was set.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
 	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of

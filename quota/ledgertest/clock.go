@@ -153,6 +153,24 @@ func cooldownFarAhead(w *world) {
 	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
 }
 
+// cooldownAfterOneFarAhead: a cooldown of an hour is in force after Restamp, even
+// if a wrong clock had set one of a minute that seemed to end later.
+func cooldownAfterOneFarAhead(w *world) {
+	hour := noon.Add(time.Hour)
+	w.clock.Add(87_596 * time.Hour)
+	for _, budget := range []string{"for", "until", "shorter"} {
+		w.cool(quota.Cooldown{Account: account, Budget: budget, For: time.Minute})
+	}
+	w.clock.Set(noon)
+	w.cool(quota.Cooldown{Account: account, Budget: "for", For: time.Hour})
+	w.cool(quota.Cooldown{Account: account, Budget: "until", Until: hour})
+	w.cool(quota.Cooldown{Account: account, Budget: "shorter", For: time.Second})
+	w.restamp("", 0)
+	w.refuse(1, "for", time.Hour, 10, charge("for", 10, minute))
+	w.refuse(1, "until", time.Hour, 10, charge("until", 10, minute))
+	w.refuse(1, "shorter", time.Minute, 10, charge("shorter", 10, minute))
+}
+
 // retryAtAfterAStepBack: within MaxStepBack, RetryAt is exact even if it is later
 // than now plus the window. With a bound, the call would be refused again.
 func retryAtAfterAStepBack(w *world) {

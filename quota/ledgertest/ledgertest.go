@@ -74,6 +74,7 @@ func windows() []subtest {
 		{"CounterRestampedWithEntries", counterRestampedWithEntries},
 		{"CounterRestampedAfterAPeriod", counterRestampedAfterAPeriod},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
+		{"CooldownAfterOneThatIsFarAhead", cooldownAfterOneFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
 		{"KeysListed", keysListed},
 		{"ManyLiveKeysKeepTheirBudgets", manyLiveKeys},

@@ -192,9 +192,12 @@ func (l *Ledger) SetCooldown(_ context.Context, c quota.Cooldown) error {
 	now := l.now().UnixMicro()
 	c = decide.StartCooldown(c, now)
 	g := l.log(logName{account: c.Account}, now)
-	if have := g.cooldowns[c.Budget]; have == nil || c.Until.After(have.Until) {
-		g.cooldowns[c.Budget] = &c
+	if have := g.cooldowns[c.Budget]; have != nil {
+		if have, _ := decide.ShortenCooldown(*have, now); !c.Until.After(have.Until) {
+			return nil
+		}
 	}
+	g.cooldowns[c.Budget] = &c
 	return nil
 }
 

@@ -147,7 +147,8 @@ DELETE FROM labels WHERE used < ?1 - 3 * (SELECT MAX(horizon) FROM account_logs)
 SELECT budget, until, reason, length FROM cooldowns WHERE account = ?1
 -- cooldown-set
 INSERT INTO cooldowns (account, budget, until, reason, length) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (account, budget) DO UPDATE SET until = excluded.until, reason = excluded.reason, length = excluded.length WHERE excluded.until > until
+ON CONFLICT (account, budget) DO UPDATE SET until = excluded.until, reason = excluded.reason, length = excluded.length
+  WHERE excluded.until > iif(length > 0, min(until, ?6 + length), until)
 -- cooldown-shorten
 UPDATE cooldowns SET until = ?3 WHERE account = ?1 AND budget = ?2
 -- cooldown-sweep

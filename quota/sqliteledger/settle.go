@@ -119,7 +119,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	return l.write(ctx, func(t *tx) {
 		kept := decide.StartCooldown(c, t.now)
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond))
+		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond), t.now)
 		l.dropCache()
 	})
 }

@@ -9,8 +9,10 @@ if till == 0 then
   redis.call('HDEL', cool, budget, length)
   return 0
 end
-local have = redis.call('HGET', cool, budget)
-if have and struct.unpack('>I7', have) >= till then return 0 end
+local have, lasts = unpack(redis.call('HMGET', cool, budget, length))
+have = have and struct.unpack('>I7', have) or 0
+if lasts then have = math.min(have, clock(ARGV[4]) + struct.unpack('>I7', lasts)) end -- as recool.lua
+if have >= till then return 0 end
 redis.call('HSET', cool, budget, struct.pack('>I7', till) .. ARGV[3])
 if long > 0 then redis.call('HSET', cool, length, struct.pack('>I7', long)) else redis.call('HDEL', cool, length) end
 accounts().guard(KEYS[2], 0)
