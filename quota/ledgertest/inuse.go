@@ -62,6 +62,27 @@ func counterRestampedAfterAPeriod(w *world) {
 	w.used(9, each)
 }
 
+// windowAskedFarAhead: a window that was asked while the clock was ahead goes out
+// of use after Restamp, and the log keeps no entries for it.
+func windowAskedFarAhead(w *world) {
+	hour := charge("hour", 1000, quota.Sliding(time.Hour))
+	for i, window := range []quota.Window{quota.Sliding(7 * 24 * time.Hour), quota.Counter(7 * 24 * time.Hour)} {
+		week := charge("week", 1000, window, methods("rare"))
+		now := w.clock.Now()
+		w.clock.Add(87_596 * time.Hour)
+		w.grant(request("rare", 1, hour, week))
+		w.clock.Set(now)
+		w.restamp("", 1)
+		for range 60 * 24 {
+			w.clock.Add(time.Hour)
+			w.spend(1, hour)
+		}
+		if n := len(w.log()); n > 2 {
+			w.Fatalf("window %d: the log keeps %d entries; want those of the last hour", i, n)
+		}
+	}
+}
+
 // windowOfOneCharge: a window that only one charge asks stays in use, and its
 // entries stay in the log, for as long as calls are charged to it.
 func windowOfOneCharge(w *world) {

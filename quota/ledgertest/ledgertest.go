@@ -75,6 +75,7 @@ func windows() []subtest {
 		{"CounterRestampedAfterAPeriod", counterRestampedAfterAPeriod},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
 		{"CooldownAfterOneThatIsFarAhead", cooldownAfterOneFarAhead},
+		{"WindowAskedFarAheadGoesOutOfUse", windowAskedFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},
 		{"KeysListed", keysListed},
 		{"ManyLiveKeysKeepTheirBudgets", manyLiveKeys},

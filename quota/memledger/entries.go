@@ -208,10 +208,14 @@ func (g *log) restamp(now int64) int {
 	if changed > 0 {
 		g.all.newest.stamp = stamp
 	}
+	g.rotateAt = now
+	g.all.use.Since, g.history.Since = min(g.all.use.Since, now), min(g.history.Since, now)
 	for _, l := range g.lists {
+		l.use.Since = min(l.use.Since, now)
 		g.fill(l)
 	}
 	for _, c := range g.counters {
+		c.asked = min(c.asked, now)
 		counted := c.Counter
 		moved := counted.Restamp(now)
 		if !g.keepsEntries() {

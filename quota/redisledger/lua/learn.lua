@@ -51,6 +51,7 @@ local function in_use(item) return math.max(item.asked, item.before) end
 -- turn_use begins an item's next generation when it is time; ask notes a horizon. See decide.Use.
 local function turn_use(item)
   local length = math.max(2 * in_use(item), DAY)
+  item.since = math.min(item.since, now) -- the clock was ahead
   if in_use(item) == 0 or now < item.since + length then return end
   if now >= item.since + 2 * length then item.asked = 0 end
   item.since, item.before, item.asked = now, item.asked, 0
