@@ -107,14 +107,15 @@ func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
 
 // Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
-	when := fmt.Sprintf("%s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
+	when := fmt.Sprintf("; try again at %s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
+	wrong := fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))
 	switch {
-	case e.Ahead > 0 && e.Reason != ReasonCooldown && e.Reason != ReasonQueue:
-		when = fmt.Sprintf("its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))
-	default:
-		when = "try again at " + when
+	case e.Ahead <= 0 || e.Reason == ReasonQueue:
+		return e.Short() + when
+	case e.Reason == ReasonCooldown: // which may be right all the same
+		return e.Short() + when + wrong
 	}
-	return e.Short() + "; " + when
+	return e.Short() + wrong
 }
 
 // Short says why the call was refused, without the time at which to try again.
@@ -200,11 +201,11 @@ func inWords(d time.Duration) string {
 	return shortDuration((d + unit - 1).Truncate(unit))
 }
 
-// printable returns at most 200 bytes of untrusted text with control characters
+// printable returns at most MaxReason bytes of untrusted text with control characters
 // and direction marks escaped, so that it is safe on a terminal.
 func printable(s string) string {
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "…"
+	if len(s) > MaxReason {
+		s = strings.ToValidUTF8(s[:MaxReason], "") + "…"
 	}
 	quoted := fmt.Sprintf("%q", s)
 	return quoted[1 : len(quoted)-1]

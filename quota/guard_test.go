@@ -178,6 +178,17 @@ func TestRefusalByAWrongClockGivesNoTime(t *testing.T) {
 	}
 }
 
+// TestCooldownByAWrongClockSaysSo: the refusal named the year 2036, and not the
+// clock that was wrong.
+func TestCooldownByAWrongClockSaysSo(t *testing.T) {
+	at := time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC)
+	refused := quota.RefusedError{Budget: "day", Method: "m", Reason: quota.ReasonCooldown, Detail: "slow", RetryAt: at, RetryAfter: 87_600 * time.Hour, Ahead: 87_600 * time.Hour}
+	const want = "day is in cooldown (slow), m must wait; try again at 2036-11-20T12:00:00Z (in 87600h); its newest entry is stamped 87600h ahead of the ledger's clock; correct the clock, then: ration ledger restamp"
+	if got := refused.Error(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestGrantsSettleAndRefund(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -71,7 +70,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 		return err
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(struct {
+		return a.writeJSON(struct {
 			Accounts []restamped       `json:"accounts"`
 			Still    []cooldown.Report `json:"still"` // what holds calls all the same
 		}{done, still})

@@ -135,7 +135,10 @@ func cooldownFarAhead(w *world) {
 	if _, err := w.Restamp(w.ctx, account, "key"); err != nil {
 		w.Fatal(err)
 	}
-	w.refuse(1, "week", 87_595*time.Hour+59*time.Minute+59*time.Second+time.Minute, 9, week)
+	refused := w.refused(w.batch(request("m", 1, week))[0], "week", 87_595*time.Hour+59*time.Minute+59*time.Second+time.Minute, 9)
+	if refused.Ahead < 87_595*time.Hour {
+		w.Fatalf("%+v; want a refusal that says how far ahead the newest entry is", refused)
+	}
 	w.restamp("", 1)
 	w.refuse(1, "day", time.Minute, 9, day)
 	w.refuse(1, "later", 59*time.Second, 9, charge("later", 10, minute))
