@@ -72,6 +72,11 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	}
 	var out bytes.Buffer
 	(&app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}).keyedTable(r)
+	r.Keyed[1].Ahead = 3600
+	(&app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}).statusRemarks(r)
+	if want := "\nthe newest entry of key shop-00011 is stamped 1h ahead"; !bytes.Contains(out.Bytes(), []byte(want)) {
+		t.Errorf("it shows\n%s\nwant %q", out.String(), want)
+	}
 	if !regexp.MustCompile(`(?s)KEY +BUDGET.*\nshop-00003 few +9 +10 +1 units .*account p has more than 10000 keys`).Match(out.Bytes()) {
 		t.Errorf("it shows\n%s", out.String())
 	}

@@ -161,13 +161,19 @@ func (a *app) statusRemarks(r *statusReport) {
 		}
 	}
 	said := map[string]bool{}
-	for _, b := range r.Budgets {
-		if b.Ahead > 0 && !said[b.Account] {
-			said[b.Account] = true
+	sayAhead := func(account, log string, seconds int64) {
+		if seconds > 0 && !said[account] {
+			said[account] = true
 			fmt.Fprintln(a.stdout)
 			a.paragraph("", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-				human.Name(b.Account), human.Duration(time.Duration(b.Ahead)*time.Second))
+				log, human.Duration(time.Duration(seconds)*time.Second))
 		}
+	}
+	for _, b := range r.Budgets {
+		sayAhead(b.Account, human.Name(b.Account), b.Ahead)
+	}
+	for _, k := range r.Keyed {
+		sayAhead(k.Account, "key "+human.Name(k.Key), k.Ahead)
 	}
 	if drift := r.drift(); drift != "" {
 		fmt.Fprintln(a.stdout)

@@ -80,3 +80,42 @@ func TestStateFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorLooksAtTheClockOfKeys: a clock that was wrong while only keys were
+// charged was not reported.
+func TestDoctorLooksAtTheClockOfKeys(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte(`version: 1
+upstream: u
+account: a
+hosts: [u.example]
+routes: {GET /: get}
+costs: {get: 1}
+budgets: [{name: b, limit: 10, window: 24h}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, dir := time.Now(), t.TempDir()
+	at := func(now time.Time, use func(*client.Client)) {
+		t.Helper()
+		opened, err := client.New(table, &client.Options{Ledger: "sqlite:" + filepath.Join(dir, "ration.db"), State: dir, Now: func() time.Time { return now }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Close()
+		use(opened)
+	}
+	at(now.Add(48*time.Hour), func(opened *client.Client) {
+		if _, err := opened.Guard().Spend(t.Context(), quota.Call{Account: "a", Key: "k", Method: "get", Units: 1}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	at(now, func(opened *client.Client) {
+		c := newCheckup(now)
+		c.CheckLedger(t.Context(), opened)
+		const want = "warning the newest entry of a is stamped 48h ahead of the ledger's clock"
+		if !strings.HasPrefix(c.last(), want) {
+			t.Errorf("%s; want %s", c.last(), want)
+		}
+	})
+}

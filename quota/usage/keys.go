@@ -19,6 +19,7 @@ type KeyReport struct {
 	Measure    string      `json:"measure"`
 	Share      float64     `json:"share"` // of the limit
 	NextFreeAt *time.Time  `json:"next_free_at"`
+	Ahead      int64       `json:"ahead_s"` // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 }
 
 // FullestKeys returns at most n keyed logs of each account, those that have the
@@ -49,7 +50,7 @@ func newKeyReport(k *quota.KeyBalance) (best KeyReport, used bool) {
 	for _, b := range k.Balances {
 		if share := float64(b.Used) / float64(b.Budget.Limit); share > best.Share {
 			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Budget.Limit,
-				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree)}
+				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree), Ahead: seconds(b.Ahead)}
 			used = true
 		}
 	}
