@@ -111,8 +111,8 @@ func checkList(method string, isList bool, err error) error {
 }
 
 func truncate(s string) string {
-	if len(s) > 200 {
-		s = strings.ToValidUTF8(s[:200], "") + "…"
+	if len(s) > quota.MaxReason {
+		s = strings.ToValidUTF8(s[:quota.MaxReason], "") + "…"
 	}
 	return s
 }
