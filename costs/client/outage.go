@@ -164,12 +164,17 @@ func (o *outages) writeMark() {
 // outageReason returns why the ledger could not be reached, without the words
 // that an OutageError adds anyway.
 func outageReason(err error) string {
-	text := err.Error()
-	if cut := strings.LastIndex(text, quota.ErrLedgerDown.Error()+": "); cut >= 0 {
-		text = text[cut+len(quota.ErrLedgerDown.Error())+2:]
+	if down, ok := errors.AsType[interface {
+		error
+		Short() string
+	}](err); ok {
+		return down.Short()
 	}
-	text, _, _ = strings.Cut(text, "; see that it is up")
-	return text
+	_, reason, found := strings.Cut(err.Error(), quota.ErrLedgerDown.Error()+": ")
+	if !found {
+		return err.Error()
+	}
+	return reason
 }
 
 // underJournal wraps the ledger itself and observes how it answers.

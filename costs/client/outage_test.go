@@ -25,14 +25,14 @@ type failingLedger struct {
 
 func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if l.down.Load() {
-		return nil, fmt.Errorf("%w: redis at x: connection refused; see that it is up and can be reached", quota.ErrLedgerDown)
+		return nil, fmt.Errorf("try again: %w", &unreachableError{})
 	}
 	return l.Ledger.Spend(ctx, batch)
 }
 
 func (l *failingLedger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	if l.down.Load() {
-		return nil, fmt.Errorf("%w: redis at x: connection refused; see that it is up and can be reached", quota.ErrLedgerDown)
+		return nil, fmt.Errorf("try again: %w", &unreachableError{})
 	}
 	return l.Ledger.Standings(ctx, account, key, charges)
 }
@@ -125,3 +125,13 @@ func TestOutageReportedOnce(t *testing.T) {
 		t.Errorf("%d reports, %+v; want its beginning and its first call", reports.Load(), got)
 	}
 }
+
+// unreachableError is a quota.ErrLedgerDown whose text says what to do, like that of
+// package redisledger.
+type unreachableError struct{}
+
+func (*unreachableError) Error() string {
+	return "quota: ledger down: redis at x: connection refused; look after it"
+}
+func (*unreachableError) Short() string { return "redis at x: connection refused" }
+func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }

@@ -123,8 +123,25 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	case found == config:
 		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, advice(err))
 	}
-	return fmt.Errorf("%w: redis at %s: %w; see that it is up and can be reached", quota.ErrLedgerDown, l.where, err)
+	return &downError{l.where, err}
 }
+
+// downError is a quota.ErrLedgerDown.
+type downError struct {
+	where string
+	err   error
+}
+
+// Error returns the text of Short and says what to do.
+func (e *downError) Error() string {
+	return fmt.Sprintf("%v: %s; see that it is up and can be reached", quota.ErrLedgerDown, e.Short())
+}
+
+// Short says why the server could not be reached.
+func (e *downError) Short() string { return fmt.Sprintf("redis at %s: %v", e.where, e.err) }
+
+// Unwrap returns quota.ErrLedgerDown and the original error.
+func (e *downError) Unwrap() []error { return []error{quota.ErrLedgerDown, e.err} }
 
 // scrubbedError hides the passwords in the text of an error. A server that does
 // not know HELLO or AUTH repeats their arguments.
