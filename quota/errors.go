@@ -87,7 +87,8 @@ type RefusedError struct {
 
 	// RetryAt is the earliest time, on the ledger's clock, at which the call
 	// could be admitted: exact if nothing else is spent, otherwise a lower
-	// bound. It is at most one window away, or the end of the cooldown.
+	// bound. It is at most one window away, two of a Counter, or the end of the
+	// cooldown; floors with FloorUntil can add a day.
 	RetryAt time.Time
 	// RetryAfter is how long RetryAt was away at the time of the refusal.
 	RetryAfter time.Duration
