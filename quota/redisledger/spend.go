@@ -91,16 +91,18 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 		return answers, nil
 	}
 	p.names = p.accountCache.namesOf(l, batch)
-	if err := l.lookUp(ctx, batch); err != nil {
-		return nil, err
-	}
-	op := scriptRunner{ledger: l, ctx: ctx}
+	op, dials := scriptRunner{ledger: l, ctx: ctx}, l.dials.Load()
 	reply, err := l.decide(&op, &p)
 	if err != nil {
 		return nil, err
 	}
 	if !p.read(reply, answers) {
 		return nil, l.failed(errMalformed, unknown, true)
+	}
+	if l.dials.Load() != dials { // perhaps another server has decided it
+		if err := l.lookUp(ctx, batch, p.head); err != nil {
+			return nil, l.withdraw(ctx, &p, answers, err)
+		}
 	}
 	if batch.Key == "" {
 		p.accountCache.noteNewest(answers)
@@ -123,8 +125,8 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			}
 			continue
 		}
-		if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) {
-			return nil, l.forgotten(op.ctx, p.batch)
+		if err := l.remembers(op, p); err != nil {
+			return nil, err
 		}
 		if p.mode == resent && !p.keeps {
 			return nil, l.failed(errNoEntries, unknown, true)
