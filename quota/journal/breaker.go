@@ -17,14 +17,19 @@ type breaker struct {
 	probing bool      // a call probes whether the ledger is back
 }
 
-// call calls f, or returns an error if the breaker is open.
+// call calls f, or returns an error if the breaker is open. If f fails because the
+// ledger is down, it is called again before that is believed: a failover or a
+// pause may be over by then.
 func (b *breaker) call(ctx context.Context, f func() error) (err error) {
 	probe, err := b.begin()
 	if err != nil {
 		return err
 	}
 	defer func() { b.end(ctx, probe, err) }()
-	return f()
+	if err = f(); isDown(err) && !probe && ctx.Err() == nil {
+		err = f()
+	}
+	return err
 }
 
 // begin reports whether the call is the one that probes the ledger.

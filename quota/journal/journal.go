@@ -63,8 +63,8 @@ type Options struct {
 // While the other ledger is down (quota.ErrLedgerDown), it grants calls within the
 // allowance. It returns every other error: a ledger in doubt may have charged the
 // call, a busy one is up, and a misconfigured one needs to be corrected. After a
-// spend or a standing that failed, it treats the other ledger as down for that
-// account for two seconds. Then one call probes it for all. Settles, refunds and
+// spend or a standing that failed twice, it treats the other ledger as down for
+// that account for two seconds. Then one call probes it for all. Settles, refunds and
 // cooldowns record what has already happened and are always forwarded.
 type Ledger struct {
 	quota.Ledger // implements Entries, Sums, Keys, Restamp and Restore
@@ -87,11 +87,12 @@ type account struct {
 	files   *files
 	breaker breaker
 
-	mu     sync.Mutex
-	known  quota.Receipt // the newest grant
-	loaded bool          // known has been read
-	state  *state        // nil until it is needed
-	failed bool          // the files could not be read or written
+	mu      sync.Mutex
+	known   quota.Receipt        // the newest grant
+	loaded  bool                 // known has been read
+	state   *state               // nil until it is needed
+	failed  bool                 // the files could not be read or written
+	cooling map[string]time.Time // ends of cooldowns that refusals told of, by budget
 }
 
 // New returns inner with a journal in dir, a folder on a local disk. It creates dir
@@ -175,6 +176,9 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 	}
 	if err == nil && batch.Key == "" {
 		l.write(a, batch, answers)
+	}
+	if err == nil {
+		l.noteCooldowns(a, batch, answers)
 	}
 	return answers, err
 }
@@ -315,23 +319,6 @@ func (a *account) withState(f func(*state) error) error {
 	}
 	a.state.prune(a.files.now().UnixMicro()-a.state.skew, a.files.keep)
 	return f(a.state)
-}
-
-// SetCooldown implements quota.Ledger. The journal has the cooldown too, for when
-// the ledger is down.
-func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	kept := decide.StartCooldown(c, l.now().UnixMicro())
-	_ = l.account(c.Account).files.append(false, record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}})
-	return l.Ledger.SetCooldown(ctx, c)
-}
-
-// ClearCooldown implements quota.Ledger.
-func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
-	if err := l.Ledger.ClearCooldown(ctx, account, budget); err != nil {
-		return err
-	}
-	_ = l.account(account).files.append(false, record{kind: warmed, method: budget})
-	return nil
 }
 
 // Unrecorded returns the units that all processes of this host have spent within

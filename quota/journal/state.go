@@ -113,16 +113,6 @@ func (s *state) owed(now int64) (units quota.Units) {
 	return units
 }
 
-// hasOwed reports whether the ledger lacks any grant.
-func (s *state) hasOwed() bool {
-	for _, g := range s.grants {
-		if g.owed {
-			return true
-		}
-	}
-	return false
-}
-
 // entries returns the grants of one log as its entries, without those that the
 // ledger is known to have if only owed ones are wanted.
 func (s *state) entries(key string) (entries []quota.Entry) {

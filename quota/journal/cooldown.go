@@ -1,0 +1,73 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// SetCooldown implements quota.Ledger. The journal has the cooldown too, for when
+// the ledger is down.
+func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	kept := decide.StartCooldown(c, l.now().UnixMicro())
+	_ = l.account(c.Account).files.append(false, record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}})
+	return l.Ledger.SetCooldown(ctx, c)
+}
+
+// ClearCooldown implements quota.Ledger.
+func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {
+	if err := l.Ledger.ClearCooldown(ctx, account, budget); err != nil {
+		return err
+	}
+	_ = l.account(account).files.append(false, record{kind: warmed, method: budget})
+	return nil
+}
+
+// noteCooldowns writes the cooldowns that the refusals of a batch tell of, and that
+// they are over if its grants say so.
+func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.Answer) {
+	var records []record
+	a.mu.Lock()
+	for i := range answers {
+		if answers[i].Err == nil {
+			records = append(records, a.warm(&batch.Requests[i], answers[i].Receipt.At)...)
+			continue
+		}
+		refused, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
+		if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAt.Equal(a.cooling[refused.Budget]) {
+			continue
+		}
+		if a.cooling == nil {
+			a.cooling = map[string]time.Time{}
+		}
+		a.cooling[refused.Budget] = refused.RetryAt
+		records = append(records, record{kind: cooled, at: refused.RetryAt.UnixMicro(), method: refused.Budget, caller: quota.Caller{Job: refused.Detail}})
+	}
+	a.mu.Unlock()
+	if len(records) > 0 {
+		l.written(a, a.files.append(false, records...))
+	}
+}
+
+// warm forgets the cooldowns that a grant shows to be over, and returns a record
+// of each that was cleared. The caller holds a.mu.
+func (a *account) warm(r *quota.Request, at time.Time) (records []record) {
+	if len(a.cooling) == 0 || r.Force || r.Kind != quota.EntryCall {
+		return nil
+	}
+	budgets := []string{""} // the account's
+	for _, charge := range r.Charges {
+		budgets = append(budgets, charge.Budget)
+	}
+	for _, budget := range budgets {
+		until, known := a.cooling[budget]
+		if known && at.Before(until) {
+			records = append(records, record{kind: warmed, method: budget})
+		}
+		delete(a.cooling, budget)
+	}
+	return records
+}

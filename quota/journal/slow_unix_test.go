@@ -1,0 +1,166 @@
+//go:build unix
+
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// trouble keeps a server from answering until it is ended.
+type trouble struct {
+	begin, end func(*testing.T, *redistest.Server)
+}
+
+var troubles = map[string]trouble{
+	"silent": {
+		func(t *testing.T, s *redistest.Server) { s.Hang(t) },
+		func(t *testing.T, s *redistest.Server) { s.GoOn(t) },
+	},
+	"READONLY": {
+		func(t *testing.T, s *redistest.Server) { s.Do(t, "replicaof", "127.0.0.1", redistest.FreePort(t)) },
+		func(t *testing.T, s *redistest.Server) { s.Do(t, "replicaof", "no", "one") },
+	},
+	"BUSY": {
+		func(t *testing.T, s *redistest.Server) {
+			s.Do(t, "config", "set", "lua-time-limit", 50)
+			c := s.Client(t)
+			go func() { _ = c.Eval(context.Background(), "while true do end", nil).Err() }() // until it is killed
+			redistest.Await(t, "the script to be noticed", func() bool { return s.Client(t).Ping(t.Context()).Err() != nil })
+		},
+		func(t *testing.T, s *redistest.Server) { s.Do(t, "script", "kill") },
+	},
+}
+
+func redisHost(t *testing.T, server *redistest.Server) *host {
+	return newHost(t, func() quota.Ledger {
+		l, err := redisledger.Open(server.URL(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	})
+}
+
+func usedOf(t *testing.T, g *quota.Guard) int64 {
+	t.Helper()
+	balances, err := g.Balances(t.Context())
+	if err != nil || len(balances) != 1 {
+		t.Fatal(balances, err)
+	}
+	return int64(balances[0].Used)
+}
+
+// TestSlowRedisOpensTheAllowance: a second in which Redis does not answer, or
+// answers that it cannot, opens no allowance.
+func TestSlowRedisOpensTheAllowance(t *testing.T) {
+	for name, fault := range troubles {
+		t.Run(name, func(t *testing.T) {
+			server, u := redistest.Start(t), startUpstream(t)
+			h := redisHost(t, server)
+			g := h.process()
+			u.spend(t, g, 50)
+			fault.begin(t, server)
+			time.AfterFunc(1100*time.Millisecond, func() { fault.end(t, server) })
+			var doubts atomic.Int64
+			var crowd sync.WaitGroup
+			for range 4 {
+				crowd.Go(func() {
+					for range 10 {
+						switch err := u.send(t, g, 1); {
+						case errors.Is(err, quota.ErrInDoubt):
+							doubts.Add(1)
+						case err != nil:
+							t.Error(err)
+						}
+					}
+				})
+			}
+			crowd.Wait()
+			used, hits := usedOf(t, g), u.hits.Load()
+			if used < hits || used > hits+doubts.Load() || len(h.seen) > 0 {
+				t.Errorf("the ledger holds %d calls, the upstream saw %d, %d were in doubt, reported %v", used, hits, doubts.Load(), h.seen)
+			}
+		})
+	}
+}
+
+// TestDeadRedisOpensNoAllowance: when the trouble lasts, the allowance is granted,
+// and is charged before the first grant afterwards.
+func TestDeadRedisOpensNoAllowance(t *testing.T) {
+	for name, fault := range troubles {
+		t.Run(name, func(t *testing.T) {
+			server, u := redistest.Start(t), startUpstream(t)
+			h := redisHost(t, server)
+			g := h.process()
+			u.spend(t, g, 100)
+			fault.begin(t, server)
+			doubts := int64(0)
+			err := u.send(t, g, 100)
+			for ; errors.Is(err, quota.ErrInDoubt); err = u.send(t, g, 100) {
+				doubts++
+			}
+			if hits := u.hits.Load(); hits != 150 || !errors.Is(err, quota.ErrLedgerDown) {
+				t.Errorf("%d calls reached the upstream, then %v; want the allowance of 50", hits, err)
+			}
+			fault.end(t, server)
+			u.exhaust(t, h.process())
+			if hits := u.hits.Load(); hits > 500 || hits < 500-doubts {
+				t.Errorf("%d calls reached the upstream with %d in doubt; want 500", hits, doubts)
+			}
+			restored, ok := errors.AsType[*journal.RestoredError](errors.Join(h.seen...))
+			if !ok || restored.Owed != 50 {
+				t.Errorf("reported %v; want the restoration of 50", h.seen)
+			}
+		})
+	}
+}
+
+// TestCooldownIsForgottenWhileDown: a cooldown that another host has set, and this
+// one heard of in a refusal, holds while the ledger is down, also for a new process
+// of the host. One that a grant has shown to be cleared does not.
+func TestCooldownIsForgottenWhileDown(t *testing.T) {
+	for _, cleared := range []bool{false, true} {
+		server, u := redistest.Start(t), startUpstream(t)
+		ours, theirs := redisHost(t, server), redisHost(t, server)
+		g, other := ours.process(), theirs.process()
+		u.spend(t, g, 10)
+		c := quota.Cooldown{Account: account, Budget: "day", For: time.Hour, Reason: "quotaExceeded"}
+		if err := other.Cool(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.send(t, g, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want the cooldown", err)
+		}
+		want := int64(10)
+		if cleared {
+			if err := theirs.open().ClearCooldown(t.Context(), account, "day"); err != nil {
+				t.Fatal(err)
+			}
+			redistest.Await(t, "the refusal to be asked again", func() bool { return u.send(t, g, 1) == nil })
+			want++
+		}
+		server.Stop()
+		for _, g := range []*quota.Guard{g, ours.process()} {
+			err := u.send(t, g, 100)
+			if refused, ok := errors.AsType[*quota.RefusedError](err); !cleared && (!ok || refused.Reason != quota.ReasonCooldown || refused.Detail != c.Reason) {
+				t.Errorf("%v; want the cooldown", err)
+			}
+		}
+		if cleared {
+			want += 50
+		}
+		if hits := u.hits.Load(); hits != want {
+			t.Errorf("%d calls reached the upstream, cleared %v; want %d", hits, cleared, want)
+		}
+	}
+}
