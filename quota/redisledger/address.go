@@ -34,6 +34,7 @@ type address struct {
 	user, password                 string
 	sentinelUser, sentinelPassword string
 	protocol                       int // 0 is 3
+	replicas                       int // how many must have a grant before it is answered
 
 	secure                           bool // TLS
 	ca, certificate, key, serverName string
@@ -46,13 +47,13 @@ var schemes = map[string]struct {
 	secure     bool
 	parameters string
 }{
-	"redis":           {single, false, "protocol"},
-	"rediss":          {single, true, "protocol " + tlsParameters},
-	"unix":            {socket, false, "protocol db"},
-	"redis+sentinel":  {sentinels, false, "protocol sentinel_user sentinel_password"},
-	"rediss+sentinel": {sentinels, true, "protocol sentinel_user sentinel_password " + tlsParameters},
-	"redis+cluster":   {cluster, false, "protocol"},
-	"rediss+cluster":  {cluster, true, "protocol " + tlsParameters},
+	"redis":           {single, false, "protocol wait_replicas"},
+	"rediss":          {single, true, "protocol wait_replicas " + tlsParameters},
+	"unix":            {socket, false, "protocol wait_replicas db"},
+	"redis+sentinel":  {sentinels, false, "protocol wait_replicas sentinel_user sentinel_password"},
+	"rediss+sentinel": {sentinels, true, "protocol wait_replicas sentinel_user sentinel_password " + tlsParameters},
+	"redis+cluster":   {cluster, false, "protocol wait_replicas"},
+	"rediss+cluster":  {cluster, true, "protocol wait_replicas " + tlsParameters},
 }
 
 // Schemes returns the schemes of the URLs that Open takes, sorted.
@@ -203,6 +204,12 @@ func (a *address) parseQuery(scheme, query, allowed string) error {
 		a.protocol = 2
 	default:
 		return badURL("the protocol of the %s URL is unknown; write protocol=2 or protocol=3", scheme)
+	}
+	if given := values.Get("wait_replicas"); given != "" {
+		replicas, err := strconv.ParseUint(given, 10, 8)
+		if a.replicas = int(replicas); err != nil {
+			return badURL("wait_replicas of the %s URL is not a number of replicas; write wait_replicas=1", scheme)
+		}
 	}
 	switch values.Get("insecure_skip_verify") {
 	case "", "false":

@@ -129,6 +129,12 @@ func (c *clusterClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	if err == nil {
 		return nil
 	}
+	return c.failed(ctx, err)
+}
+
+// failed reloads the slots if a node's error means that they have changed, and
+// returns the error.
+func (c *clusterClient) failed(ctx context.Context, err error) error {
 	answer, ok := errors.AsType[redis.Error](err)
 	if !ok {
 		c.ReloadState(ctx)

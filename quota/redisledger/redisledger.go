@@ -67,6 +67,10 @@ type Ledger struct {
 // whoever answers; of sentinels sentinel_user=NAME and sentinel_password=WORD.
 // Nothing else is understood.
 //
+// With wait_replicas=N a grant is answered once N replicas have it (WAIT), so that
+// it survives a failover to one of them. If they do not acknowledge it within the
+// second of a decision, the spend fails with ErrInDoubt, and the call is charged.
+//
 // Open does not dial: the first use reports what is wrong. Its errors are
 // ErrLedgerConfig, and never show a password. The user and password are the servers', not the sentinels'.
 func Open(url string, o *Options) (*Ledger, error) {

@@ -16,6 +16,7 @@ type scriptRunner struct {
 	doubt  bool // an answer was lost, so a script may have written
 	lost   int  // how many answers were lost
 	pause  time.Duration
+	on     *redis.Conn // where to send; nil is any connection
 }
 
 // once is a command that go-redis must not retry: it would retry on a timeout, and
@@ -94,13 +95,26 @@ func (o *scriptRunner) try(s *script, keys []string, args []any) (any, error) {
 		line = append(line, key)
 	}
 	line = append(line, args...)
-	value, err := o.ledger.send(ctx, line)
+	value, err := o.send(ctx, line)
 	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
 		whole := append([]any(nil), line...)
 		whole[0], whole[1] = "eval", s.text
-		value, err = o.ledger.send(ctx, whole)
+		value, err = o.send(ctx, whole)
 	}
 	return value, err
+}
+
+// send sends one command.
+func (o *scriptRunner) send(ctx context.Context, line []any) (any, error) {
+	if o.on == nil {
+		return o.ledger.send(ctx, line)
+	}
+	cmd := redis.NewCmd(ctx, line...)
+	err := o.on.Process(ctx, once{cmd})
+	if c, ok := o.ledger.client.(*clusterClient); ok && err != nil {
+		err = c.failed(ctx, err)
+	}
+	return cmd.Val(), err
 }
 
 // errSilent means that a client given to New did not return before the deadline.

@@ -92,12 +92,16 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 	}
 	p.names = p.accountCache.namesOf(l, batch)
 	op, dials := scriptRunner{ledger: l, ctx: ctx}, l.dials.Load()
+	defer p.release()
 	reply, err := l.decide(&op, &p)
 	if err != nil {
 		return nil, err
 	}
 	if !p.read(reply, answers) {
 		return nil, l.failed(errMalformed, unknown, true)
+	}
+	if err := l.awaitReplicas(ctx, &p, answers); err != nil {
+		return nil, err
 	}
 	if l.dials.Load() != dials { // perhaps another server has decided it
 		if err := l.lookUp(ctx, batch, p.head); err != nil {
@@ -131,7 +135,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		if p.mode == resent && !p.keeps {
 			return nil, l.failed(errNoEntries, unknown, true)
 		}
-		value, err := op.try(&spendScript, p.keys, p.args)
+		value, err := l.trySpend(op, p)
 		if err != nil {
 			lost, err := op.after(&spendScript, err)
 			if err != nil {

@@ -3,6 +3,8 @@ package redisledger
 import (
 	"slices"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -20,6 +22,7 @@ type spendBatch struct {
 	now  int64  // an estimate of the server's time, then that time, µs
 	at   int64  // this host's time, µs
 
+	conn    *redis.Conn // where it was sent, if replicas are waited for
 	groups  []group
 	keeps   bool // the log keeps entries
 	head    string

@@ -1,0 +1,67 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// trySpend sends a batch once. If replicas are to be waited for, it keeps the
+// connection, since WAIT waits for what was written over its own.
+func (l *Ledger) trySpend(op *scriptRunner, p *spendBatch) (any, error) {
+	if l.address == nil || l.address.replicas == 0 {
+		return op.try(&spendScript, p.keys, p.args)
+	}
+	p.release()
+	switch c := l.client.(type) {
+	case *redis.Client:
+		p.conn = c.Conn()
+	case *clusterClient:
+		node, err := c.MasterForKey(op.ctx, p.meta)
+		if err != nil {
+			return nil, &unsentError{err}
+		}
+		p.conn = node.Conn()
+	}
+	op.on = p.conn
+	defer func() { op.on = nil }()
+	return op.try(&spendScript, p.keys, p.args)
+}
+
+// release returns the connection of the batch.
+func (p *spendBatch) release() {
+	if p.conn != nil {
+		_ = p.conn.Close()
+		p.conn = nil
+	}
+}
+
+// awaitReplicas waits until the replicas have the grants of a batch. Without them,
+// the batch is in doubt.
+func (l *Ledger) awaitReplicas(ctx context.Context, p *spendBatch, answers []quota.Answer) error {
+	if p.conn == nil || !slices.ContainsFunc(answers, func(a quota.Answer) bool { return a.Err == nil }) {
+		return nil
+	}
+	wait := patience
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = time.Until(deadline) - leastTry/2
+	}
+	cmd := redis.NewCmd(ctx, "wait", l.address.replicas, max(1, wait.Milliseconds()))
+	err := p.conn.Process(ctx, once{cmd})
+	if have, _ := cmd.Int(); err == nil && have < l.address.replicas {
+		err = fmt.Errorf("%d of %d replicas have the grant", have, l.address.replicas)
+	}
+	if _, ok := errors.AsType[redis.Error](err); ok && classify(err) == config {
+		return l.failed(err, config, false)
+	}
+	if err != nil {
+		return l.failed(err, unknown, true)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package redisledger_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+)
+
+// replicated starts a server with a replica.
+func replicated(t testing.TB) (master, replica *redistest.Server) {
+	master = redistest.Start(t)
+	replica = redistest.Start(t, "--replicaof", master.Host()+" "+master.Port(), "--repl-diskless-sync-delay", "0")
+	redistest.Await(t, "the replica to follow", func() bool {
+		return strings.Contains(replica.Info(t), "master_link_status:up") && strings.Contains(master.Info(t), "state=online")
+	})
+	return master, replica
+}
+
+// TestGrantThatNoReplicaHas: with wait_replicas=1 a call is only granted when a
+// replica has it; otherwise it is in doubt, and charged.
+func TestGrantThatNoReplicaHas(t *testing.T) {
+	master, replica := replicated(t)
+	l := fresh(t, master.URL()+"?wait_replicas=1", nil)
+	for range 20 {
+		mustSpend(t, l, "m", 1, day)
+	}
+	if held := used(t, l, day); held != 20 {
+		t.Errorf("%d units; want 20", held)
+	}
+	replica.Do(t, "replicaof", "no", "one")
+	began := time.Now()
+	_, err := spend(t, l, "m", 1, day)
+	if took := time.Since(began); !errors.Is(err, quota.ErrInDoubt) || errors.Is(err, quota.ErrLedgerDown) || took > tolerated {
+		t.Errorf("%v after %s; want ErrInDoubt in a second", err, took)
+	}
+	if held := used(t, l, day); held != 21 {
+		t.Errorf("%d units; want the call in doubt among them", held)
+	}
+	limit := charge("full", 21, quota.Sliding(24*time.Hour))
+	if _, err := spend(t, l, "m", 1, limit); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want a refusal, which waits for no replica", err)
+	}
+}
+
+// TestGrantInAClusterThatNoReplicaHas is the same on a cluster.
+func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	l := fresh(t, "redis+cluster://"+cluster.Addrs()+"?wait_replicas=1", nil)
+	for range 20 {
+		mustSpend(t, l, "m", 1, day)
+	}
+	owner, _ := cluster.Owner(t, "{"+account+"}")
+	owner.Do(t, "acl", "setuser", "default", "-psync", "-sync", "-replconf")
+	owner.Do(t, "client", "kill", "type", "replica")
+	if _, err := spend(t, l, "m", 1, day); !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%v; want ErrInDoubt", err)
+	}
+	if held := used(t, l, day); held != 21 {
+		t.Errorf("%d units; want the call in doubt among them", held)
+	}
+}
+
+func BenchmarkWaitReplicas(b *testing.B) {
+	master, _ := replicated(b)
+	for _, query := range []string{"", "?wait_replicas=1"} {
+		b.Run("replicas"+query, func(b *testing.B) {
+			l := fresh(b, master.URL()+query, nil)
+			for b.Loop() {
+				if _, err := spend(b, l, "m", 1, crowded); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
