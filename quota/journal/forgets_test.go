@@ -81,10 +81,11 @@ func killed(t *testing.T, s *redistest.Server) {
 	s.Restart(t)
 }
 
-var aof = []string{"--appendonly", "yes", "--appendfsync", "always"}
+var aof = []string{"--appendonly", "yes", "--appendfsync", "everysec"}
 
 var forgetfuls = map[string]forgetful{
 	"kill -9 without AOF":   {forget: killed},
+	"kill -9 with AOF":      {args: aof, forget: killed},
 	"kill -9 with RDB only": {forget: killed, before: func(t *testing.T, s *redistest.Server) { s.Do(t, "save") }},
 	"FLUSHALL":              {forget: func(t *testing.T, s *redistest.Server) { s.Do(t, "flushall") }},
 	"DEL of each key":       {forget: func(t *testing.T, s *redistest.Server) { deleteAll(t, s, "*") }},
