@@ -180,6 +180,48 @@ func TestClientsOnBothMasters(t *testing.T) {
 	f.judge(t, 400)
 }
 
+// TestWaitingForReplicasLosesCalls: grants that wait for both replicas survive a
+// planned failover without any journal. Those of the old master are in doubt.
+func TestWaitingForReplicasLosesCalls(t *testing.T) {
+	group := redistest.StartSentinels(t)
+	u := startUpstream(t)
+	l, err := redisledger.Open(sentinelURL(group)+"?wait_replicas=2", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	g, err := quota.NewGuard(l, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.spend(t, g, 100)
+	old := group.Present(t)
+	redistest.Await(t, "the failover to begin", func() bool {
+		return group.Sentinels[0].Client(t).Do(context.Background(), "sentinel", "failover", redistest.Master).Err() == nil
+	})
+	doubts := int64(0)
+	redistest.Await(t, "a failover", func() bool {
+		if errors.Is(u.send(t, g, 1), quota.ErrInDoubt) {
+			doubts++
+		}
+		now := group.Present(t)
+		return now != nil && now != old
+	})
+	now := group.Present(t)
+	old.Do(t, "replicaof", now.Host(), now.Port())
+	redistest.Await(t, "a refusal", func() bool {
+		err := u.send(t, g, 1000)
+		if errors.Is(err, quota.ErrInDoubt) {
+			doubts++
+		}
+		return errors.Is(err, quota.ErrRefused)
+	})
+	t.Logf("%d calls reached the upstream, %d were in doubt", u.hits.Load(), doubts)
+	if hits := u.hits.Load(); hits > 500 || hits < 500-doubts {
+		t.Errorf("%d calls reached the upstream, %d were in doubt; want 500", hits, doubts)
+	}
+}
+
 // TestMinReplicasLoseCalls: with min-replicas-to-write 1 a master that is cut off
 // grants nothing, and the new one has all calls, without any journal.
 func TestMinReplicasLoseCalls(t *testing.T) {

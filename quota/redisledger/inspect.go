@@ -66,7 +66,7 @@ func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 		return found, l.failed(err, classify(err), false)
 	}
 	for _, node := range nodes {
-		i := inspection{name: node.Options().Addr, client: node, host: l.host}
+		i := inspection{name: node.Options().Addr, client: node, host: l.host, waits: l.address != nil && l.address.replicas > 0}
 		if len(nodes) == 1 {
 			i.name = l.where
 		}
@@ -123,6 +123,7 @@ func (a *address) inspect() []Finding {
 type inspection struct {
 	name   string
 	client *redis.Client
+	waits  bool // a grant waits for replicas
 	host   func() time.Time
 	info   map[string]string // from INFO, nil if the user may not send it
 	found  []Finding
@@ -239,8 +240,8 @@ func (i *inspection) configuration(ctx context.Context) error {
 	default:
 		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
-	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && config["min-replicas-to-write"] == "0" {
-		i.add(Note, "set min-replicas-to-write 1 and min-replicas-max-lag 10", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
+	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && config["min-replicas-to-write"] == "0" && !i.waits {
+		i.add(Warning, "set min-replicas-to-write 1 and min-replicas-max-lag 10", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
 		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
