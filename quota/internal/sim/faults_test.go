@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// breakThings injects faults into the ledger until an end.
+func (w *world) breakThings(end time.Time) {
+	rng := rand.New(rand.NewPCG(w.seed, 2))
+	often := []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour}[rng.IntN(3)]
+	calm := rng.IntN(4) == 0 // the ledger forgets nothing
+	for {
+		time.Sleep(time.Duration(1 + rng.Int64N(int64(2*often))))
+		if time.Now().After(end) || w.failure != "" {
+			break
+		}
+		length := time.Duration(1 + rng.Int64N(int64([]time.Duration{3 * time.Second, 10 * time.Minute, 5 * time.Hour}[rng.IntN(3)])))
+		switch fault := rng.IntN(8); {
+		case fault == 0:
+			w.server.down = time.Now().Add(length)
+			w.outages++
+			w.event("the ledger is down for %v", length)
+		case fault == 1:
+			w.server.slow = time.Now().Add(min(length, 10*time.Minute))
+			w.event("the ledger is slow for %v", length)
+		case fault == 2:
+			w.server.lossy = time.Now().Add(min(length, time.Hour))
+			w.event("the network is lossy for %v", length)
+		case fault == 3 && w.wobble > 0:
+			w.setClock(time.Duration(rng.Int64N(int64(2*w.wobble))) - w.wobble)
+		case fault <= 5:
+			w.server.takeSnapshot()
+			w.event("a copy is made")
+		case calm:
+		case fault == 6:
+			w.forget(0)
+		default:
+			w.forget(1 + rng.IntN(4))
+		}
+	}
+	w.server.down, w.server.slow, w.server.lossy = time.Time{}, time.Time{}, time.Time{}
+}
+
+func (w *world) setClock(ahead time.Duration) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.server.clock = ahead
+	w.event("the ledger's clock is %v ahead", ahead)
+}
+
+// settleDown ends the world: each host starts once more, and the ledger must then
+// have every call that reached the upstream.
+func (w *world) settleDown() {
+	for range 2 {
+		for _, h := range w.hosts {
+			time.Sleep(2 * time.Minute)
+			p := w.start(h, 0, 100)
+			_, err := p.guard.Spend(context.Background(), quota.Call{Account: account, Method: "list", Units: 1})
+			w.event("host %d returns: %v", h.number, err == nil)
+			_ = p.ledger.Close()
+		}
+	}
+	has := map[quota.ID]quota.Units{}
+	for _, e := range w.server.entries() {
+		has[e.ID] += e.Units
+	}
+	for _, s := range w.upstream.all {
+		units, ok := has[s.receipt.ID]
+		if !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
+			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.lost), units)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// observer stands between a guard and its journal and records what is granted.
+type observer struct {
+	quota.Ledger
+	p *process
+}
+
+func (o *observer) RealTime() bool { return quota.RealTime(o.Ledger) }
+
+func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	begin := time.Now()
+	answers, err := o.Ledger.Spend(ctx, batch)
+	if batch.Key == "" {
+		o.p.w.event("process %d of host %d spends: %v", o.p.number, o.p.host.number, outcome(answers, err))
+	}
+	if err != nil || batch.Key != "" || answers[0].Err != nil {
+		return answers, err
+	}
+	s := o.p.w.grant(o.p, batch.Requests[0].Method, batch.Requests[0].Units, answers[0].Receipt, begin)
+	if c := callFrom(ctx); c != nil {
+		s.real = c.real
+		c.granted = append(c.granted, s)
+	}
+	return answers, err
+}
+
+func outcome(answers []quota.Answer, err error) string {
+	if err == nil {
+		err = answers[0].Err
+	}
+	for _, known := range []error{quota.ErrRefused, quota.ErrInDoubt, quota.ErrLedgerDown, quota.ErrLedgerLost, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	if err != nil {
+		return err.Error()
+	}
+	if answers[0].Receipt.Epoch == 0 {
+		return "allowance"
+	}
+	return "granted"
+}
+
+// grant records a grant that a host was told of, and with it what the ledger
+// must know by now: it was decided after the host had restored what it could.
+func (w *world) grant(p *process, method string, units quota.Units, r quota.Receipt, begin time.Time) *sending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.grants) > 0 && time.Since(w.grants[0].decided) > 50*time.Hour {
+		w.grants = w.grants[1:]
+	}
+	s := &sending{host: p.host.number, process: p.number, method: method, price: units, receipt: r, limits: p.limits}
+	if r.Epoch == 0 {
+		s.allowance, s.decided, s.known = true, time.Now(), never
+		w.grants = append(w.grants, s)
+		return s
+	}
+	d := w.server.decided[grantID{r.ID, r.At.UnixMicro()}]
+	s.decided, s.known = d.at, d.at
+	if s.inFlight = d.life != w.server.life; !s.inFlight {
+		for _, x := range w.grants {
+			own := x.host == p.host.number && x.decided.Before(begin)
+			if x.known.Equal(never) && !x.lost.After(begin) && (own || x.memory&(1<<p.host.number) != 0) {
+				x.known = s.decided
+			}
+		}
+	}
+	if s.decided.After(p.host.told) && !s.inFlight {
+		p.host.told = s.decided
+	}
+	w.grants = append(w.grants, s)
+	return s
+}
+
+// forget has the server lose its log, or the tail of it.
+func (w *world) forget(back int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, after := w.server.lose(back)
+	kept := map[quota.ID]bool{}
+	for _, e := range after {
+		kept[e.ID] = true
+	}
+	lost := 0
+	for _, x := range w.grants {
+		if x.known.Equal(never) || kept[x.receipt.ID] {
+			continue
+		}
+		for _, h := range w.hosts {
+			if !h.told.Before(x.known) {
+				x.memory |= 1 << h.number
+			}
+		}
+		x.known, x.lost = never, time.Now()
+		lost++
+	}
+	w.event("the ledger goes %d copies back and forgets %d grants", back, lost)
+	w.losses++
+}
+
+type tripKey struct{}
+
+// byContext is the Base of a Transport. All workers of a process share that, and
+// each has a trip of its own.
+type byContext struct{}
+
+func (byContext) RoundTrip(req *http.Request) (*http.Response, error) {
+	return req.Context().Value(tripKey{}).(trip).RoundTrip(req)
+}
+
+// feedback is what a dialect says of the upstream's answers.
+func (p *process) feedback(c quota.Call, resp *http.Response) quota.Verdict {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests:
+		return quota.Verdict{For: 30 * time.Second, Reason: "429", Transient: true}
+	case http.StatusServiceUnavailable:
+		return quota.Verdict{Transient: true, After: 700*time.Millisecond + time.Duration(p.number)}
+	}
+	real := callFrom(resp.Request.Context()).real
+	return quota.Verdict{Settled: real != c.Units, Units: real}
+}

@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// never is when a ledger learns of a call that it cannot know.
+var never = time.Unix(1<<40, 0)
+
+// sending is one attempt of a call that was granted, and may have arrived.
+type sending struct {
+	host      int
+	process   int
+	method    string
+	price     quota.Units
+	real      quota.Units // by the upstream's own table
+	limits    map[string]quota.Units
+	receipt   quota.Receipt
+	allowance bool // granted by the journal
+	decided   time.Time
+	arrived   time.Time // zero before
+	known     time.Time // since when the ledger must count it; never while it cannot
+	lost      time.Time // when the ledger last forgot it
+	memory    uint64    // the hosts that can restore it
+	inFlight  bool      // the ledger forgot it before its answer arrived
+}
+
+func (s *sending) String() string {
+	return fmt.Sprintf("host %d process %d %s of %d (%d)", s.host, s.process, s.method, s.price, s.real)
+}
+
+// upstream counts what arrives, by its own clock and table.
+type upstream struct {
+	w   *world
+	mu  sync.Mutex
+	all []*sending // what arrived, less what is too old to matter
+}
+
+// trip is what a process sends its requests with.
+type trip struct {
+	p   *process
+	rng *rand.Rand // of the worker
+}
+
+// RoundTrip implements http.RoundTripper. As net/http does, it sends a request
+// again if the connection goes away, and says so through httptrace.
+func (t trip) RoundTrip(req *http.Request) (*http.Response, error) {
+	c := callFrom(req.Context())
+	trace := httptrace.ContextClientTrace(req.Context())
+	for again := true; again; {
+		trace.GetConn("upstream")
+		if err := req.Context().Err(); err != nil {
+			return nil, err
+		}
+		trace.GotConn(httptrace.GotConnInfo{Reused: true})
+		trace.WroteHeaders()
+		time.Sleep(time.Duration(1 + t.rng.Int64N(int64(time.Second))))
+		if t.p.isDead() {
+			return nil, io.ErrUnexpectedEOF
+		}
+		t.p.w.upstream.arrive(c)
+		again = t.rng.Float64() < t.p.w.goAway
+	}
+	time.Sleep(time.Duration(1 + t.rng.Int64N(int64(time.Second))))
+	if t.p.isDead() {
+		return nil, io.ErrUnexpectedEOF
+	}
+	status := http.StatusOK
+	switch p := t.rng.Float64(); {
+	case p < t.p.w.coolAt:
+		status = http.StatusTooManyRequests
+	case p < t.p.w.coolAt+0.02:
+		status = http.StatusServiceUnavailable
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")), Request: req}, nil
+}
+
+// arrive counts one attempt of a call, and checks the invariants.
+func (u *upstream) arrive(c *call) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	w := u.w
+	if c.sent >= len(c.granted) {
+		w.fail("I2: a call of process %d reached the upstream %d times and was granted %d times", c.p.number, c.sent+1, len(c.granted))
+		return
+	}
+	s := c.granted[c.sent]
+	c.sent++
+	s.arrived = time.Now()
+	w.event("arrive %v", s)
+	w.calls++
+	u.all = append(u.all, s)
+	for len(u.all) > 0 && time.Since(u.all[0].arrived) > 50*time.Hour {
+		u.all = u.all[1:]
+	}
+	for i := len(u.all) - 1; i >= 0 && time.Since(u.all[i].arrived) < time.Minute; i-- {
+		if d := u.all[i]; !d.decided.Before(s.decided) {
+			u.check(d)
+		}
+	}
+}
+
+// check checks that a grant was right: with all that the ledger had to know then,
+// no window held more than its limit.
+func (u *upstream) check(d *sending) {
+	w := u.w
+	for i := range budgets {
+		b := &budgets[i]
+		sum := quota.Units(0)
+		var within []*sending
+		for _, x := range u.all {
+			switch {
+			case x.decided.After(d.decided) || !u.sameWindow(b, x, d):
+				continue
+			case d.allowance && (!x.allowance || x.host != d.host):
+				continue
+			case !d.allowance && x != d && (x.known.After(d.decided) || x.inFlight):
+				continue
+			}
+			within = append(within, x)
+			sum += amount(b, x)
+		}
+		limit := d.limits[b.Name]
+		if d.allowance {
+			limit = allowance
+			if b.Name != "day" {
+				continue
+			}
+		}
+		if amount(b, d) > 0 && sum > limit {
+			for _, x := range within {
+				w.event("  in window: %v decided %s known %s lost %s memory %b allowance %v", x, w.clock(x.decided), w.clock(x.known), w.clock(x.lost), x.memory, x.allowance)
+			}
+			w.fail("I1: %v (allowance %v): the window of %s holds %d of %d", d, d.allowance, b.Name, sum, limit)
+			return
+		}
+	}
+}
+
+// sameWindow reports whether one window of a budget holds both, whatever the
+// error of the ledger's clock.
+func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
+	if b.Window.Kind() == quota.KindDaily {
+		return u.date(x) == u.date(d)
+	}
+	length := b.Window.Length()
+	if d.allowance {
+		length = 24*time.Hour - time.Minute
+	}
+	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
+}
+
+// date is the day of a call by the upstream's clock.
+func (u *upstream) date(s *sending) string {
+	return s.arrived.Add(u.w.ahead).In(pacific).Format(time.DateOnly)
+}
+
+// amount is what a call adds to a budget, in the upstream's count.
+func amount(b *quota.Budget, s *sending) quota.Units {
+	if len(b.Methods) > 0 && b.Methods[0] != s.method {
+		return 0
+	}
+	if b.Measure == quota.Calls {
+		return 1
+	}
+	return s.real
+}

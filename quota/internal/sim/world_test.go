@@ -1,0 +1,189 @@
+// Package sim simulates hosts, processes, a ledger and an upstream, with the
+// faults of all of them, over weeks of simulated time. The guard, the transport,
+// the journal, the combiner and the ledger's decisions are the real code. The
+// upstream counts for itself and checks, at every arrival:
+//
+//	I1  no window holds more than its limit, less what the ledger cannot know
+//	I2  a call that was refused never reaches the upstream
+//	I3  at the end, every call that reached it is in the ledger
+//	I4  no refusal asks for a longer wait than its window
+//
+// What the ledger cannot know is exact: what a host sent within its allowance,
+// until the next grant to that host; and what the ledger has forgotten, until the
+// next grant to the host that was granted it, or to one that was told of the
+// ledger's state afterwards.
+//
+// A world is determined by its seed. It runs in a bubble of testing/synctest, in
+// which goroutines wake at times that differ, so that they run in one order.
+package sim
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+const (
+	account   = "project"
+	allowance = 60
+)
+
+var pacific = func() *time.Location {
+	zone, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		panic(err)
+	}
+	return zone
+}()
+
+var budgets = []quota.Budget{
+	{Account: account, Name: "day", Limit: 500, Window: quota.Sliding(24 * time.Hour)},
+	{Account: account, Name: "calendar", Limit: 450, Window: quota.Daily(pacific)},
+	{Account: account, Name: "burst", Limit: 4, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
+}
+
+// world is one simulation.
+type world struct {
+	t        *testing.T
+	seed     uint64
+	rng      *rand.Rand
+	began    time.Time
+	days     int
+	verbose  bool
+	server   *server
+	upstream *upstream
+	hosts    []*host
+
+	wobble  time.Duration // how far the ledger's clock may be wrong
+	ahead   time.Duration // of the upstream's clock
+	goAway  float64       // how often a connection goes away after a request
+	coolAt  float64       // how often the upstream asks for a pause
+	maxWait time.Duration
+
+	mu        sync.Mutex
+	grants    []*sending
+	processes int
+	losses    int
+	outages   int
+	repairs   int
+	calls     int
+	events    strings.Builder
+	sum       uint64
+	failure   string
+}
+
+// result is what a world comes to.
+type result struct {
+	days, calls, losses, outages, repairs int
+	sum                                   uint64 // of all events
+	failure                               string
+	events                                string
+}
+
+func simulate(t *testing.T, seed uint64, days int, verbose bool) (r result) {
+	dir, err := os.MkdirTemp(memory(t), "sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, dir, seed, days, verbose)
+		w.run()
+		r = result{w.days, w.calls, w.losses, w.outages, w.repairs, w.sum, w.failure, w.events.String()}
+	})
+	return r
+}
+
+// memory is a folder in memory, if there is one: journals are synced.
+func memory(t *testing.T) string {
+	const shared = "/dev/shm"
+	if info, err := os.Stat(shared); err == nil && info.IsDir() {
+		return shared
+	}
+	return t.TempDir()
+}
+
+func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *world {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &world{t: t, seed: seed, rng: rng, began: time.Now(), days: days, verbose: verbose, server: newServer()}
+	w.upstream = &upstream{w: w}
+	time.Sleep(time.Duration(rng.Int64N(int64(365 * 24 * time.Hour)))) // begin at any time of the year
+	w.began = time.Now()
+	w.wobble = time.Duration(rng.IntN(2)) * 10 * time.Second
+	w.ahead = time.Duration(rng.Int64N(int64(10*time.Second))) - 5*time.Second
+	w.goAway = []float64{0, 0.02, 0.2}[rng.IntN(3)]
+	w.coolAt = []float64{0, 0.01, 0.05}[rng.IntN(3)]
+	w.maxWait = []time.Duration{0, 5 * time.Second, 15 * time.Minute}[rng.IntN(3)]
+	for i := range 1 + rng.IntN(4) {
+		ahead := time.Duration(rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
+		w.hosts = append(w.hosts, &host{number: i, dir: filepath.Join(dir, fmt.Sprint(i), "journal"), ahead: ahead})
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *world) clock(t time.Time) string {
+	if t.Equal(never) {
+		return "never"
+	}
+	return t.UTC().Format("01-02 15:04:05.000000")
+}
+
+// event records what happens. The caller may hold mu.
+func (w *world) event(format string, args ...any) {
+	line := w.clock(time.Now()) + " " + fmt.Sprintf(format, args...) + "\n"
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%x %s", w.sum, line)
+	w.sum = h.Sum64()
+	if w.verbose {
+		w.events.WriteString(line)
+	}
+}
+
+// fail records the first violation.
+func (w *world) fail(format string, args ...any) {
+	if w.failure == "" {
+		w.failure = w.clock(time.Now()) + " " + fmt.Sprintf(format, args...)
+	}
+	w.event("VIOLATION "+format, args...)
+}
+
+// run runs the world to its end.
+func (w *world) run() {
+	end := w.began.Add(time.Duration(w.days) * 24 * time.Hour)
+	var running sync.WaitGroup
+	running.Go(func() { w.breakThings(end) })
+	pause := []time.Duration{10 * time.Minute, time.Hour, 3 * time.Hour}[w.rng.IntN(3)]
+	for time.Now().Before(end) && w.failure == "" {
+		w.sleep(pause)
+		h := w.hosts[w.rng.IntN(len(w.hosts))]
+		lifetime, part := time.Duration(0), quota.Units(100)
+		if w.rng.IntN(4) == 0 {
+			lifetime = time.Duration(1 + w.rng.Int64N(int64(5*time.Minute)))
+		}
+		if w.rng.IntN(8) == 0 {
+			part = 25
+		}
+		p := w.start(h, lifetime, part)
+		w.event("process %d starts on host %d with %d%% of the limits", p.number, h.number, part)
+		running.Go(func() { p.run(uint64(p.number)) })
+	}
+	running.Wait()
+	if w.failure == "" {
+		w.settleDown()
+	}
+}
+
+// sleep sleeps for a random time of at most twice a mean.
+func (w *world) sleep(mean time.Duration) { time.Sleep(time.Duration(1 + w.rng.Int64N(int64(2*mean)))) }
