@@ -85,9 +85,11 @@ func (p *process) run(seed2 uint64) {
 	for range 1 + rng.IntN(3) {
 		own := rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
 		workers.Go(func() {
-			for n := own.IntN(40); n > 0 && !p.isDead(); n-- {
+			for n := own.IntN(30); n > 0 && !p.isDead(); n-- {
 				time.Sleep(time.Duration(1 + own.Int64N(int64(20*time.Second))))
-				p.call(own)
+				if err := p.call(own); err != nil && own.IntN(3) > 0 {
+					break
+				}
 			}
 		})
 	}
@@ -112,7 +114,7 @@ func callFrom(ctx context.Context) *call {
 	return c
 }
 
-func (p *process) call(rng *rand.Rand) {
+func (p *process) call(rng *rand.Rand) error {
 	c := &call{p: p, method: "list", real: 1}
 	if rng.IntN(6) == 0 {
 		c.method, c.real = "search", 100
@@ -127,8 +129,7 @@ func (p *process) call(rng *rand.Rand) {
 		defer cancel()
 	}
 	if rng.IntN(10) == 0 {
-		p.refund(ctx, c, rng)
-		return
+		return p.refund(ctx, c, rng)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://upstream.example/"+c.method, nil)
 	if err != nil {
@@ -138,30 +139,31 @@ func (p *process) call(rng *rand.Rand) {
 	if err == nil {
 		resp.Body.Close()
 	}
-	p.checkWait(err)
+	return p.checkWait(err)
 }
 
 // refund is a call that is granted and never sent.
-func (p *process) refund(ctx context.Context, c *call, rng *rand.Rand) {
+func (p *process) refund(ctx context.Context, c *call, rng *rand.Rand) error {
 	call, _ := price(&http.Request{Method: c.method})
 	grant, err := p.guard.Spend(ctx, call)
-	p.checkWait(err)
 	if err == nil && rng.IntN(4) > 0 && !p.isDead() {
 		p.w.event("process %d refunds: %v", p.number, grant.Refund(ctx) == nil)
 	}
+	return p.checkWait(err)
 }
 
-// checkWait checks I4.
-func (p *process) checkWait(err error) {
+// checkWait checks I4, and returns err.
+func (p *process) checkWait(err error) error {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok || refused.Reason == quota.ReasonCooldown {
-		return
+		return err
 	}
 	for _, b := range budgets {
 		if b.Name == refused.Budget && refused.RetryAfter > b.Window.Horizon()+quota.MaxStepBack {
 			p.w.fail("I4: process %d must wait %v for %s", p.number, refused.RetryAfter, b.Name)
 		}
 	}
+	return err
 }
 
 func price(req *http.Request) (quota.Call, error) {

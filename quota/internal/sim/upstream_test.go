@@ -28,6 +28,7 @@ type sending struct {
 	allowance bool // granted by the journal
 	decided   time.Time
 	arrived   time.Time // zero before
+	day       int       // of the year, by the upstream's clock
 	known     time.Time // since when the ledger must count it; never while it cannot
 	lost      time.Time // when the ledger last forgot it
 	memory    uint64    // the hosts that can restore it
@@ -96,6 +97,7 @@ func (u *upstream) arrive(c *call) {
 	s := c.granted[c.sent]
 	c.sent++
 	s.arrived = time.Now()
+	s.day = s.arrived.Add(w.ahead).In(pacific).YearDay()
 	w.event("arrive %v", s)
 	w.calls++
 	u.all = append(u.all, s)
@@ -150,18 +152,13 @@ func (u *upstream) check(d *sending) {
 // error of the ledger's clock.
 func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
 	if b.Window.Kind() == quota.KindDaily {
-		return u.date(x) == u.date(d)
+		return x.day == d.day
 	}
 	length := b.Window.Length()
 	if d.allowance {
 		length = 24*time.Hour - time.Minute
 	}
 	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
-}
-
-// date is the day of a call by the upstream's clock.
-func (u *upstream) date(s *sending) string {
-	return s.arrived.Add(u.w.ahead).In(pacific).Format(time.DateOnly)
 }
 
 // amount is what a call adds to a budget, in the upstream's count.
