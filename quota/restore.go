@@ -46,7 +46,7 @@ func (h *Heard) Note() (method string, caller Caller) {
 
 // Restored is what a restoration changed.
 type Restored struct {
-	Known   Receipt // for Batch.Known: the log's epoch and newest entry
+	Known   Receipt // for Batch.Known: the log's epoch, and the newest of the restored entries, or else of the log's
 	Entries int     // entries of the restoration that were missing
 	Units   Units   // the units of these
 	Noted   Units   // the units of the notes about other clients' calls

@@ -37,6 +37,10 @@ type files struct {
 	hour int64
 	buf  []byte
 	lock *filelock.Lock
+
+	seenHour int64 // the hour whose file newer reads; 0 for none
+	seen     int64 // how much of that has been read
+	own      int64 // how much this process has appended to it since
 }
 
 const (
@@ -82,7 +86,11 @@ func (f *files) append(sync bool, records ...record) error {
 	for i := range records {
 		f.buf = records[i].encode(f.buf)
 	}
-	if _, err := f.file.Write(f.buf); err != nil {
+	n, err := f.file.Write(f.buf)
+	if f.hour == f.seenHour {
+		f.own += int64(n)
+	}
+	if err != nil {
 		return err
 	}
 	if sync {
@@ -173,35 +181,74 @@ func readFrom(path string, from int64) ([]byte, error) {
 // tailBytes is how much of a file is read first to find its newest grant.
 const tailBytes = 64 << 10
 
-// newest returns the newest record of a grant or a restoration that any process of
-// the host has appended.
-func (f *files) newest() (newest record, err error) {
+// newest is the newest grant or restoration that any process of the host has
+// appended.
+type newest struct{ record }
+
+// see takes a record into account that was appended after all before.
+func (n *newest) see(r *record) {
+	if r.kind == granted && r.key == "" && r.at >= n.at || r.kind == restored {
+		n.record = *r
+	}
+}
+
+// newest reads the files for the newest grant.
+func (f *files) newest() (newest newest, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	present := f.hourOf(f.now())
+	f.seenHour, f.seen, f.own = present, 0, 0
 	hours, err := f.hours()
 	for _, hour := range slices.Backward(hours) {
 		info, statErr := os.Stat(f.path(hour))
 		if statErr != nil {
 			continue
 		}
-		for n := int64(tailBytes); newest.at == 0; n *= 8 {
+		for n := int64(tailBytes); newest.kind == 0; n *= 8 {
 			from := max(0, info.Size()-n)
 			data, err := readFrom(f.path(hour), from)
 			if err != nil {
 				return newest, err
 			}
-			each(data, func(r *record) {
-				if r.kind == granted && r.key == "" && r.at >= newest.at || r.kind == restored {
-					newest = *r
-				}
-			})
+			read := each(data, newest.see)
+			if hour == present {
+				f.seen = from + int64(read)
+			}
 			if from == 0 {
 				break
 			}
 		}
-		if newest.at != 0 {
+		if newest.kind != 0 {
 			return newest, nil
 		}
 	}
 	return newest, err
+}
+
+// newer brings the newest grant up to date with what other processes have
+// appended since. It reports false if newest must be called instead. If there is
+// nothing, it costs one system call.
+func (f *files) newer(newest *newest) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seenHour != f.hourOf(f.now()) {
+		return false
+	}
+	path, size := f.path(f.seenHour), int64(0)
+	info, err := os.Stat(path)
+	if err == nil {
+		size = info.Size()
+	}
+	if errors.Is(err, fs.ErrNotExist) && f.seen+f.own == 0 || size == f.seen+f.own {
+		f.seen, f.own = size, 0
+		return true
+	}
+	data, err := readFrom(path, f.seen)
+	if err != nil {
+		return false
+	}
+	f.seen, f.own = f.seen+int64(each(data, newest.see)), 0
+	return true
 }
 
 // isOwed reports whether the ledger lacks calls of this host.

@@ -88,8 +88,8 @@ type account struct {
 	breaker breaker
 
 	mu      sync.Mutex
-	known   quota.Receipt        // the newest grant
-	loaded  bool                 // known has been read
+	newest  newest               // of the host, as last read
+	loaded  bool                 // newest has been read
 	state   *state               // nil until it is needed
 	failed  bool                 // the files could not be read or written
 	cooling map[string]time.Time // ends of cooldowns that refusals told of, by budget
@@ -183,19 +183,21 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 	return answers, err
 }
 
-// newest returns the newest grant of this host, or zero if there is none.
-func (l *Ledger) newest(a *account) quota.Receipt {
+// newest returns the newest grant of any process of this host, or zero if there is
+// none. If a process knew only its own, the loss of a later one would go unnoticed.
+func (l *Ledger) newest(a *account) (known quota.Receipt) {
+	if l.dir == "" {
+		return known
+	}
+	var err error
 	a.mu.Lock()
-	if a.loaded {
-		defer a.mu.Unlock()
-		return a.known
+	if !a.loaded || !a.files.newer(&a.newest) {
+		a.newest, err = a.files.newest()
+		a.loaded = true
 	}
-	r, err := a.files.newest()
-	if err == nil && r.at != 0 {
-		a.known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
+	if r := &a.newest.record; r.kind != 0 {
+		known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
 	}
-	a.loaded = true
-	known := a.known
 	a.mu.Unlock()
 	l.written(a, err)
 	return known
@@ -216,7 +218,7 @@ func (l *Ledger) written(a *account, err error) {
 func (l *Ledger) write(a *account, batch *quota.Batch, answers []quota.Answer) {
 	var few [4]record
 	records := few[:0]
-	host, newest := l.now(), quota.Receipt{}
+	host := l.now()
 	for i := range answers {
 		if answers[i].Err != nil {
 			continue
@@ -230,17 +232,14 @@ func (l *Ledger) write(a *account, batch *quota.Batch, answers []quota.Answer) {
 			}
 		}
 		records = append(records, r)
-		if receipt.At.After(newest.At) {
-			newest = *receipt
-		}
 	}
 	if len(records) == 0 {
 		return
 	}
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	if newest.At.After(a.known.At) {
-		a.known = newest
+	for i := range records {
+		a.newest.see(&records[i])
 	}
 	a.mu.Unlock()
 	l.written(a, err)

@@ -408,3 +408,44 @@ func TestBreaker(t *testing.T) {
 		})
 	}
 }
+
+// knowing records what the batches of a ledger know.
+type knowing struct {
+	quota.Ledger
+	known quota.Receipt
+}
+
+func (k *knowing) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	k.known = batch.Known
+	return k.Ledger.Spend(ctx, batch)
+}
+
+// TestProcessKnowsOnlyItsOwnGrants: a ledger that went back to between the newest
+// grants of two processes of a host seemed complete to the earlier one.
+func TestProcessKnowsOnlyItsOwnGrants(t *testing.T) {
+	mem, dir := memledger.Open(nil), t.TempDir()
+	spend := func(l quota.Ledger) quota.Receipt {
+		t.Helper()
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1}}})
+		if err != nil || answers[0].Err != nil {
+			t.Fatal(err, answers)
+		}
+		return answers[0].Receipt
+	}
+	first, second := &knowing{Ledger: mem}, &knowing{Ledger: mem}
+	a, b := journal.New(first, dir, nil), journal.New(second, dir, nil)
+	t.Cleanup(func() { _, _ = a.Close(), b.Close() })
+	newest := spend(a)
+	for range 3 {
+		for _, p := range []struct {
+			ledger quota.Ledger
+			asked  *knowing
+		}{{b, second}, {a, first}, {a, first}} {
+			now := spend(p.ledger)
+			if p.asked.known.ID != newest.ID || !p.asked.known.At.Equal(newest.At) {
+				t.Fatalf("knows %+v; want %+v", p.asked.known, newest)
+			}
+			newest = now
+		}
+	}
+}

@@ -92,11 +92,11 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 				return err
 			}
 		}
-		known := report.Known
+		done := record{kind: restored, at: report.Known.At.UnixMicro(), id: report.Known.ID, epoch: report.Known.Epoch}
 		a.mu.Lock()
-		a.known, a.loaded = known, true
+		a.newest.see(&done)
 		a.mu.Unlock()
-		err = a.files.append(true, record{kind: restored, at: known.At.UnixMicro(), id: known.ID, epoch: known.Epoch})
+		err = a.files.append(true, done)
 		if err == nil {
 			err = a.files.setOwed(false)
 		}

@@ -241,7 +241,7 @@ func (g *log) page(p decide.Page) []quota.Entry {
 	if p.Newest {
 		begin = max(begin, end-p.Most)
 	} else {
-		end = min(end, begin+p.Most)
+		end = begin + min(end-begin, p.Most) // begin+p.Most may overflow
 	}
 	var page []quota.Entry
 	for place := begin; place < end; place++ {

@@ -23,9 +23,9 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 		g.heard = restorer.Heard
 		g.rebuild(restorer.Entries)
 	}
-	done.Known = quota.Receipt{Account: r.Account, Key: r.Key, Epoch: g.epoch, At: decide.Time(g.newest)}
-	if last := g.entries.tail - 1; last >= g.entries.head {
-		done.Known.ID = g.entries.at(last).id
+	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
+	if done.Known.At.IsZero() {
+		done.Known.At = decide.Time(g.newest)
 	}
 	return done
 }

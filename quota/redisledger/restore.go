@@ -210,12 +210,9 @@ func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.
 		return done, false, err
 	}
 	restorer.Now, restorer.Oldest = decide.Time(now), decide.Time(now-decide.Retain(of.horizon))
-	known := done.Known
+	present := done.Known
 	done = restorer.Restore(r)
-	done.Known = known
-	if k := len(restorer.Entries); k > 0 {
-		done.Known.ID, done.Known.At = restorer.Entries[k-1].ID, restorer.Entries[k-1].At
-	}
+	done.Known.Account, done.Known.Key, done.Known.Epoch = present.Account, present.Key, present.Epoch
 	swapped, err = l.swap(ctx, op, r, &restorer, before)
 	return done, swapped, err
 }

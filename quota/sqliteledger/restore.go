@@ -66,11 +66,11 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 		done = restorer.Restore(r)
 		t.writeHeard(g, restorer.Heard)
 		t.rebuild(g, restorer.Entries)
-		if n := len(restorer.Entries); n > 0 {
-			done.Known.ID = restorer.Entries[n-1].ID
-		}
 	}
-	done.Known.Account, done.Known.Key, done.Known.Epoch, done.Known.At = r.Account, r.Key, g.epoch, decide.Time(g.newest)
+	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
+	if done.Known.At.IsZero() {
+		done.Known.At = decide.Time(g.newest)
+	}
 	return done
 }
 

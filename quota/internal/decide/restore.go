@@ -23,7 +23,8 @@ type Restorer struct {
 // Restore merges a restoration into the log. It adds the entries that are
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
-// restorations are computed anew.
+// restorations are computed anew. Restored.Known is the newest of the restored
+// entries, or else of the log's.
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
@@ -43,6 +44,9 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 		o.addNote(&o.Heard[i], &done)
 	}
 	o.sort()
+	if n := len(o.Entries); n > 0 && done.Known.ID == (quota.ID{}) {
+		done.Known.ID, done.Known.At = o.Entries[n-1].ID, o.Entries[n-1].At
+	}
 	return done
 }
 
@@ -79,10 +83,14 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 	for _, e := range entries {
 		id, at := short(e.ID), e.At.UnixMicro()
 		i, found := first[id]
+		known := &done.Known
 		switch {
 		case found:
 			have, more := &o.Entries[i], e.Units-units[id]
 			stamped[at] = have.At
+			if !have.At.Before(known.At) {
+				known.ID, known.At = have.ID, have.At
+			}
 			if more > 0 {
 				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
 				units[id], done.Entries, done.Units = e.Units, done.Entries+1, done.Units+more
@@ -93,6 +101,9 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 			}
 			e.At = o.freeFrom(e.At.UnixMicro(), 1)
 			stamped[at] = e.At
+			if !e.At.Before(known.At) {
+				known.ID, known.At = e.ID, e.At
+			}
 			first[id], units[id] = len(o.Entries), e.Units
 			o.Entries = append(o.Entries, e)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units

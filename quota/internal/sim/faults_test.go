@@ -64,12 +64,9 @@ func (w *world) settleDown() {
 			_ = p.ledger.Close()
 		}
 	}
-	has := map[quota.ID]quota.Units{}
-	for _, e := range w.server.entries() {
-		has[e.ID] += e.Units
-	}
+	counted := w.server.counted()
 	for _, s := range w.upstream.all {
-		units, ok := has[s.receipt.ID]
+		units, ok := counted[s.receipt.ID]
 		if !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
 			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.lost), units)
 		}

@@ -165,3 +165,12 @@ func (s *server) restore(r *quota.Restoration) (quota.Restored, error) {
 	done.Known.Epoch = s.toClient(done.Known.Epoch)
 	return done, err
 }
+
+// counted returns what the ledger counts for each call.
+func (s *server) counted() map[quota.ID]quota.Units {
+	units := map[quota.ID]quota.Units{}
+	for _, e := range s.entries() {
+		units[e.ID] += e.Units
+	}
+	return units
+}

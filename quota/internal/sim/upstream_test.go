@@ -139,8 +139,9 @@ func (u *upstream) check(d *sending) {
 			}
 		}
 		if amount(b, d) > 0 && sum > limit {
+			counted := w.server.counted()
 			for _, x := range within {
-				w.event("  in window: %v decided %s known %s lost %s memory %b allowance %v", x, w.clock(x.decided), w.clock(x.known), w.clock(x.lost), x.memory, x.allowance)
+				w.event("  in window: %v, decided %s known %s lost %s memory %b allowance %v, counted %d", x, w.clock(x.decided), w.clock(x.known), w.clock(x.lost), x.memory, x.allowance, counted[x.receipt.ID])
 			}
 			w.fail("I1: %v (allowance %v): the window of %s holds %d of %d", d, d.allowance, b.Name, sum, limit)
 			return
