@@ -21,8 +21,8 @@ type remote struct {
 	dead         func() bool // the process was killed
 
 	mu     sync.Mutex
-	rng    *rand.Rand
-	life   int // of the server when the connection was made; -1 before
+	rng    *rand.Rand // of the combiner; a call has its own
+	life   int        // of the server when the connection was made; -1 before
 	looked time.Time
 }
 
@@ -40,35 +40,49 @@ func newRemote(s *server, seed1, seed2 uint64, dead func() bool) *remote {
 
 func (c *remote) RealTime() bool { return true }
 
-func (c *remote) draw(most time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Duration(1 + c.rng.Int64N(int64(most)))
+// dice are the random numbers of one goroutine, so that their order is that of its
+// program.
+type dice struct {
+	mu  *sync.Mutex
+	rng *rand.Rand
 }
 
-func (c *remote) chance(p float64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.Float64() < p
+func (c *remote) dice(ctx context.Context) dice {
+	if call := callFrom(ctx); call != nil {
+		return dice{new(sync.Mutex), call.rng}
+	}
+	return dice{&c.mu, c.rng}
+}
+
+func (d dice) draw(most time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(1 + d.rng.Int64N(int64(most)))
+}
+
+func (d dice) chance(p float64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.Float64() < p
 }
 
 // exchange sends one request to the server, which does it or not, and whose
 // answer arrives or not.
-func (c *remote) exchange(do func()) (sent, answered bool) {
+func (c *remote) exchange(d dice, do func()) (sent, answered bool) {
 	s := c.server
 	if c.dead() {
 		return true, false
 	}
-	time.Sleep(c.draw(mostLatency / 2))
+	time.Sleep(d.draw(mostLatency / 2))
 	now := time.Now()
 	switch {
 	case now.Before(s.down):
 		return false, false
-	case now.Before(s.lossy) && c.chance(0.3):
+	case now.Before(s.lossy) && d.chance(0.3):
 		time.Sleep(timeout)
 		return true, false
 	case now.Before(s.slow):
-		time.Sleep(c.draw(timeout))
+		time.Sleep(d.draw(timeout))
 	}
 	if c.dead() {
 		return true, false
@@ -76,19 +90,20 @@ func (c *remote) exchange(do func()) (sent, answered bool) {
 	s.mu.Lock()
 	do()
 	s.mu.Unlock()
-	if now.Before(s.slow) || now.Before(s.lossy) && c.chance(0.3) {
+	if now.Before(s.slow) || now.Before(s.lossy) && d.chance(0.3) {
 		time.Sleep(timeout)
 		return true, false
 	}
-	time.Sleep(c.draw(mostLatency / 2))
+	time.Sleep(d.draw(mostLatency / 2))
 	return true, !c.dead()
 }
 
 // call is exchange with attempts.
-func (c *remote) call(do func()) error {
+func (c *remote) call(ctx context.Context, do func()) error {
+	d := c.dice(ctx)
 	doubt := false
 	for range attempts {
-		sent, answered := c.exchange(do)
+		sent, answered := c.exchange(d, do)
 		if answered {
 			return nil
 		}
@@ -116,8 +131,8 @@ func (c *remote) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return c.combiner.Spend(ctx, batch)
 }
 
-func (c *remote) send(_ context.Context, batch *quota.Batch) (answers []quota.Answer, err error) {
-	failed := c.call(func() { answers, err = c.server.spend(*batch, c.isNew()) })
+func (c *remote) send(ctx context.Context, batch *quota.Batch) (answers []quota.Answer, err error) {
+	failed := c.call(ctx, func() { answers, err = c.server.spend(*batch, c.isNew()) })
 	if failed != nil {
 		return nil, failed
 	}
@@ -125,35 +140,35 @@ func (c *remote) send(_ context.Context, batch *quota.Batch) (answers []quota.An
 }
 
 func (c *remote) Settle(ctx context.Context, r quota.Receipt, units quota.Units) (err error) {
-	if failed := c.call(func() { err = c.server.log.Settle(ctx, r, units) }); failed != nil {
+	if failed := c.call(ctx, func() { err = c.server.log.Settle(ctx, r, units) }); failed != nil {
 		return failed
 	}
 	return err
 }
 
 func (c *remote) Refund(ctx context.Context, r quota.Receipt) (err error) {
-	if failed := c.call(func() { err = c.server.log.Refund(ctx, r) }); failed != nil {
+	if failed := c.call(ctx, func() { err = c.server.log.Refund(ctx, r) }); failed != nil {
 		return failed
 	}
 	return err
 }
 
 func (c *remote) Standings(ctx context.Context, account, key string, charges []*quota.Charge) (standings []quota.Standing, err error) {
-	if failed := c.call(func() { standings, err = c.server.log.Standings(ctx, account, key, charges) }); failed != nil {
+	if failed := c.call(ctx, func() { standings, err = c.server.log.Standings(ctx, account, key, charges) }); failed != nil {
 		return nil, failed
 	}
 	return standings, err
 }
 
 func (c *remote) SetCooldown(ctx context.Context, cooldown quota.Cooldown) (err error) {
-	if failed := c.call(func() { err = c.server.log.SetCooldown(ctx, cooldown) }); failed != nil {
+	if failed := c.call(ctx, func() { err = c.server.log.SetCooldown(ctx, cooldown) }); failed != nil {
 		return failed
 	}
 	return err
 }
 
-func (c *remote) Restore(_ context.Context, r *quota.Restoration) (done quota.Restored, err error) {
-	if failed := c.call(func() { done, err = c.server.restore(r) }); failed != nil {
+func (c *remote) Restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, err error) {
+	if failed := c.call(ctx, func() { done, err = c.server.restore(r) }); failed != nil {
 		return quota.Restored{}, failed
 	}
 	return done, err
@@ -164,7 +179,7 @@ func (c *remote) Close() error { return nil }
 func (c *remote) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
 		var entries []quota.Entry
-		if failed := c.call(func() { entries = slices.Collect(first(c.server.log.Entries(ctx, query))) }); failed != nil {
+		if failed := c.call(ctx, func() { entries = slices.Collect(first(c.server.log.Entries(ctx, query))) }); failed != nil {
 			yield(quota.Entry{}, failed)
 			return
 		}

@@ -121,11 +121,12 @@ func (byContext) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // feedback is what a dialect says of the upstream's answers.
 func (p *process) feedback(c quota.Call, resp *http.Response) quota.Verdict {
+	after := 700*time.Millisecond + time.Duration(p.number) // without one, the pause has jitter that no seed decides
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		return quota.Verdict{For: 30 * time.Second, Reason: "429", Transient: true}
+		return quota.Verdict{For: 30 * time.Second, Reason: "429", Transient: true, After: after}
 	case http.StatusServiceUnavailable:
-		return quota.Verdict{Transient: true, After: 700*time.Millisecond + time.Duration(p.number)}
+		return quota.Verdict{Transient: true, After: after}
 	}
 	real := callFrom(resp.Request.Context()).real
 	return quota.Verdict{Settled: real != c.Units, Units: real}

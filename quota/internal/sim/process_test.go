@@ -103,6 +103,7 @@ type call struct {
 	p       *process
 	method  string
 	real    quota.Units
+	rng     *rand.Rand // of the worker
 	granted []*sending
 	sent    int
 }
@@ -115,7 +116,7 @@ func callFrom(ctx context.Context) *call {
 }
 
 func (p *process) call(rng *rand.Rand) error {
-	c := &call{p: p, method: "list", real: 1}
+	c := &call{p: p, rng: rng, method: "list", real: 1}
 	if rng.IntN(6) == 0 {
 		c.method, c.real = "search", 100
 		if rng.IntN(3) == 0 {
