@@ -8,7 +8,10 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # translated to Go: there it takes six times as long and finds nothing of ours.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-.PHONY: help build test test-short deps check lint bench soak fuzz generate
+# How long make soak simulates.
+SIM ?= 2h
+
+.PHONY: help build test test-short deps check lint bench soak replay fuzz generate
 
 help:
 	@echo "make build       build ./ration"
@@ -17,7 +20,8 @@ help:
 	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, docs/bench"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
 	@echo "make bench       benchmarks beside their floors"
-	@echo "make soak        the property and process tests at length"
+	@echo "make soak        the property and process tests at length, then the simulator for SIM=2h"
+	@echo "make replay SEED=N  one world of the simulator, with all that happens in it"
 	@echo "make fuzz        each fuzz test for half a minute"
 	@echo "make generate    the routes, from the discovery document"
 
@@ -69,6 +73,12 @@ bench:
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
 	RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run AgainstAModel -rapid.checks=5000
+	RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -v -run ThePromiseHolds ./quota/internal/sim | grep -v -e '=== ' -e 'PASS: .*seed='
+
+# One world is a week of simulated time; SEED is what a failure printed.
+replay:
+	@[ -n "$(SEED)" ] || { echo "name a world: make replay SEED=N" >&2; exit 1; }
+	RATION_SIM_REPLAY=$(SEED) $(GO) test -count=1 -v -run TestReplay ./quota/internal/sim
 
 fuzz:
 	@for target in $$(git grep -lE '^func Fuzz' -- '*_test.go'); do \
