@@ -158,7 +158,9 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 		}
 	}
 	own, journaled := *batch, batch.Key == "" && batch.Known == quota.Receipt{}
+	var host time.Time
 	for range maxRestores {
+		host = l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
 		if journaled {
 			own.Known = l.newest(a)
 		}
@@ -175,7 +177,7 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 		}
 	}
 	if err == nil && batch.Key == "" {
-		l.write(a, batch, answers)
+		l.write(a, host, batch, answers)
 	}
 	if err == nil {
 		l.noteCooldowns(a, batch, answers)
@@ -214,11 +216,10 @@ func (l *Ledger) written(a *account, err error) {
 	}
 }
 
-// write writes the grants of a batch.
-func (l *Ledger) write(a *account, batch *quota.Batch, answers []quota.Answer) {
+// write writes the grants of a batch that was sent at a time of the host's clock.
+func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
 	var few [4]record
 	records := few[:0]
-	host := l.now()
 	for i := range answers {
 		if answers[i].Err != nil {
 			continue

@@ -449,3 +449,29 @@ func TestProcessKnowsOnlyItsOwnGrants(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsOfASlowHostReturnEarly: a host whose clock is behind, and that has not
+// reached the ledger before, stamped the calls of an outage too early.
+func TestCallsOfASlowHostReturnEarly(t *testing.T) {
+	inner := failing(errDown)
+	inner.Ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return noon }})
+	allow := func(quota.Call) quota.Units { return 10 }
+	batch := &quota.Batch{Account: account, Requests: []quota.Request{{Method: "m", Units: 1}}}
+	synctest.Test(t, func(t *testing.T) {
+		l := journal.New(inner, t.TempDir(), &journal.Options{Allow: allow, Now: func() time.Time { return noon.Add(-time.Hour) }})
+		defer l.Close()
+		if answers, err := l.Spend(t.Context(), batch); err != nil || answers[0].Err != nil {
+			t.Fatal(err, answers)
+		}
+		inner.fail(nil)
+		time.Sleep(time.Minute)
+		if _, err := l.Spend(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+			if e.At.Before(noon) {
+				t.Errorf("stamped %s; want %s or later", e.At, noon)
+			}
+		}
+	})
+}

@@ -58,12 +58,11 @@ func (e *UnwrittenError) Unwrap() error { return e.Err }
 // host, or has forgotten.
 func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError) error {
 	report := &RestoredError{Account: a.name, Lost: lost}
-	if lost == nil { // hold up no other process of the host while the ledger is down
-		if _, err := l.Ledger.Standings(ctx, a.name, "", nil); err != nil {
-			return err
-		}
+	skew, err := l.skew(ctx, a) // first, to hold up no other process of the host while the ledger is down
+	if err != nil {
+		return err
 	}
-	err := a.files.locked(ctx, restorePatience, func() error {
+	err = a.files.locked(ctx, restorePatience, func() error {
 		if lost == nil && !a.files.isOwed() {
 			return nil // another process was faster
 		}
@@ -75,9 +74,9 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
-			r.Entries, r.Heard = s.entries(""), l.heard(a, s, client)
+			r.Entries, r.Heard = s.entries("", skew), l.heard(a, s, client)
 			for _, key := range s.keys() {
-				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Entries: s.entries(key)})
+				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Entries: s.entries(key, skew)})
 			}
 			return nil
 		})
@@ -110,6 +109,17 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		l.report(report)
 	}
 	return nil
+}
+
+// skew returns how far the host's clock is ahead of the ledger's, or less.
+func (l *Ledger) skew(ctx context.Context, a *account) (micros int64, err error) {
+	charge := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 1, Window: quota.Sliding(time.Minute)}
+	host := l.now()
+	standings, err := l.Ledger.Standings(ctx, a.name, "", []*quota.Charge{charge})
+	if err != nil {
+		return 0, err
+	}
+	return host.Sub(standings[0].At).Microseconds(), nil
 }
 
 // heard returns what this host heard last of each budget.

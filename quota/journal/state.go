@@ -113,14 +113,19 @@ func (s *state) owed(now int64) (units quota.Units) {
 	return units
 }
 
-// entries returns the grants of one log as its entries, without those that the
-// ledger is known to have if only owed ones are wanted.
-func (s *state) entries(key string) (entries []quota.Entry) {
+// entries returns the grants of one log as its entries; of a log with a key, those
+// within the allowance. A call from before this host knew how far its clock was
+// ahead is stamped by the skew of now, unless that is earlier.
+func (s *state) entries(key string, skew int64) (entries []quota.Entry) {
 	for _, g := range s.grants {
 		if g.key != key || key != "" && !g.down {
 			continue
 		}
-		e := quota.Entry{At: decide.Time(g.at), ID: g.id, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
+		at := g.at
+		if g.down && g.skew == 0 {
+			at = max(at, at-skew)
+		}
+		e := quota.Entry{At: decide.Time(at), ID: g.id, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
 		if g.calls == 0 {
 			e.Kind = quota.EntryRefunded
 		}
