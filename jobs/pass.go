@@ -38,7 +38,7 @@ func (p *pass) run(ctx context.Context) RegionReport {
 	case err == nil:
 	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone):
 		p.report.Outcome = Skipped
-	case errors.Is(err, quota.ErrRefused), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
 		p.report.Outcome = Stopped
 	default:
 		p.report.Outcome = Failed
@@ -82,7 +82,7 @@ func (p *pass) fetch(ctx context.Context) error {
 		err := p.fetchStep(ctx, step, progress.Steps[step.Name()])
 		switch {
 		case err == nil:
-		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, ErrNoQuota):
+		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNoQuota):
 			stopped = worse(stopped, err)
 			p.report.RetryAt = earlier(p.report.RetryAt, RetryAt(err))
 		default:

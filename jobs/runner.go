@@ -53,7 +53,7 @@ type Outcome string
 const (
 	Complete Outcome = "complete"
 	Skipped  Outcome = "skipped" // already finished, or locked by another run
-	Stopped  Outcome = "stopped" // by a budget, a cooldown or cancellation; a later run resumes it
+	Stopped  Outcome = "stopped" // by a budget, a cooldown, a busy ledger or cancellation; a later run resumes it
 	Failed   Outcome = "failed"
 )
 

@@ -21,6 +21,10 @@ var (
 	// ErrLedgerDown means that the ledger could not be reached. Nothing was
 	// spent.
 	ErrLedgerDown = errors.New("quota: ledger down")
+	// ErrLedgerBusy means that the ledger is up, and that other callers used it
+	// for as long as this one could wait. Nothing was spent; try again later. It
+	// is not an ErrLedgerDown.
+	ErrLedgerBusy = errors.New("quota: ledger busy")
 	// ErrLedgerConfig means that the ledger cannot serve until its
 	// configuration is corrected: a wrong password, a file that is not a
 	// ledger, a missing permission. It is not an ErrLedgerDown.

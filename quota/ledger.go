@@ -56,9 +56,9 @@ import (
 // looks for the entry itself, when its connection or file is new and once a
 // minute; the other checks cost nothing.
 //
-// All methods return an error that wraps ErrLedgerDown if nothing was done,
-// ErrInDoubt if that is not known, or ErrLedgerConfig if the configuration must
-// be corrected first. They return the context's error if the context ended
+// All methods return an error that wraps ErrLedgerDown or ErrLedgerBusy if
+// nothing was done, ErrInDoubt if that is not known, or ErrLedgerConfig if the
+// configuration must be corrected first. They return the context's error if the context ended
 // before anything was done.
 type Ledger interface {
 	// Spend decides the requests of a batch in order, in one atomic step; each

@@ -27,7 +27,7 @@ const (
 	exitMisfit  = 3 // plan: it does not fit
 	exitUsage   = 64
 	exitLedger  = 69 // the ledger is down and the call was refused
-	exitStopped = 75 // a budget or a cooldown stopped it; resume later
+	exitStopped = 75 // a budget, a cooldown or a busy ledger stopped it; resume later
 	exitConfig  = 78
 	exitSignal  = 128 // and the signal's number
 )
@@ -98,6 +98,8 @@ func code(err error) (exit int, kind string) {
 	case as[*configError](err), as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
+	case is(quota.ErrLedgerBusy):
+		return exitStopped, "busy"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"
 	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*reconcile.BoundaryError](err):

@@ -62,7 +62,7 @@ const (
 
 // nextTry returns when to resume a pass, or the zero time if the next tick is soon
 // enough. A refused pass resumes at its RetryAt. A pass that failed at no cost,
-// because the ledger is down or another process holds the lock, is tried until it
+// because the ledger is down or busy or another process holds the lock, is tried until it
 // works. One that failed and was charged is tried a few times only, so that a
 // broken upstream does not use up the quota.
 func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
@@ -77,7 +77,7 @@ func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
 	case report.Outcome == jobs.Stopped && !p.stoppedUpstream() && !report.RetryAt.IsZero():
 		r.freeTries, r.paidTries = 0, 0
 		return latest(report.RetryAt, now.Add(minPause))
-	case report.Calls == 0, errors.Is(report.Err, quota.ErrLedgerDown):
+	case report.Calls == 0, errors.Is(report.Err, quota.ErrLedgerDown), errors.Is(report.Err, quota.ErrLedgerBusy):
 		r.freeTries++
 		return now.Add(min(firstPause<<min(r.freeTries-1, 10), longestPause))
 	}

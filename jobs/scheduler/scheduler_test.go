@@ -179,6 +179,7 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 		"a ledger that is down is asked on":   {[]jobs.RegionReport{down, down, down, down, down, down, down, down, down, fine}, "@hourly", 59 * time.Minute, "0s 10s 30s 1m10s 2m30s 5m10s 10m30s 20m30s 30m30s 40m30s", "level=ERROR"},
 		"a failure that costs stops":          {[]jobs.RegionReport{failed(3, errors.New("500"))}, "@hourly", 119 * time.Minute, "0s 1m0s 5m0s 21m0s 1h0m0s 1h1m0s 1h5m0s 1h21m0s", ""},
 		"a ledger that went down in between":  {[]jobs.RegionReport{failed(2, quota.ErrLedgerDown)}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
+		"a ledger that was busy in between":   {[]jobs.RegionReport{{Outcome: jobs.Stopped, Calls: 2, Err: quota.ErrLedgerBusy}}, "@hourly", 5 * time.Minute, "0s 10s 30s 1m10s 2m30s", ""},
 		"a quota of 0":                        {[]jobs.RegionReport{failed(1, &jobs.NoQuotaError{Err: errors.New("429")})}, "@hourly", 119 * time.Minute, "0s 1h0m0s", ""},
 		"so does an upstream that refuses":    {[]jobs.RegionReport{upstream(10 * time.Minute)}, "@hourly", 59 * time.Minute, "0s 10m0s 14m0s 30m0s", ""},
 		"another process has the region":      {[]jobs.RegionReport{locked, fine}, "@hourly", 59 * time.Minute, "0s 10s", "already running: pid 7 on h"},

@@ -21,6 +21,13 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if upstream := os.Getenv(upstreamEnv); upstream != "" {
+		if err := callUpstream(upstream, os.Getenv(childEnv)); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		if os.Getenv(fullEnv) != "" {
 			spendOnFullDisk(dir)

@@ -19,8 +19,9 @@ import (
 var ErrNoLedger = errors.New("no ledger yet; the first spend creates it")
 
 var (
-	errBusy   = errors.New("another process keeps it locked")
-	errClosed = errors.New("it was closed")
+	errBusy    = errors.New("other processes use it all the time")
+	errStopped = errors.New("another process keeps it locked")
+	errClosed  = errors.New("it was closed")
 )
 
 // stage is the stage at which an operation failed.
@@ -68,6 +69,8 @@ func (l *Ledger) explain(err error, at stage) error {
 	if code == 0 {
 		switch {
 		case errors.Is(err, errBusy):
+			kind, step = quota.ErrLedgerBusy, "try again later, or run fewer processes at once"
+		case errors.Is(err, errStopped):
 			step = "resume that process, or end it"
 		case errors.Is(err, errClosed):
 			step = "open it again"

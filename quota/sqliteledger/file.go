@@ -131,9 +131,9 @@ func (l *Ledger) create() error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, errBusy)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), maxWait, errBusy)
 	defer cancel()
-	if err := lock.Lock(ctx); err != nil {
+	if err := waitTurn(ctx, lock); err != nil {
 		lock.Close()
 		return err
 	}
@@ -144,6 +144,7 @@ func (l *Ledger) create() error {
 		l.lock = nil
 		return err
 	}
+	countTurn(lock)
 	return nil
 }
 

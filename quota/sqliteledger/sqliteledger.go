@@ -57,8 +57,12 @@ type Options struct {
 	MustExist bool
 }
 
-// patience is how long a caller without a deadline waits for the file.
+// patience is how long a caller waits for another process that does not make
+// progress with the file, before the ledger counts as down.
 const patience = time.Second
+
+// maxWait is how long a caller waits while other processes make progress.
+const maxWait = 10 * time.Second
 
 // Ledger is a quota.Ledger in a file. It is safe for concurrent use. An entry
 // takes about 30 bytes, and 15 more for each further coverage that counts it. A
@@ -104,7 +108,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 		l.now = time.Now
 	}
 	l.dropCache()
-	l.combiner = combine.New(l.spend, l.refund, patience)
+	l.combiner = combine.New(l.spend, l.refund, maxWait)
 	var err error
 	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, l.explain(err, opening)
@@ -161,7 +165,7 @@ func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 	defer cancel()
 	lock, err := l.openLock()
 	if err == nil {
-		err = lock.Lock(ctx)
+		err = takeTurn(ctx, lock)
 	}
 	if err != nil {
 		return l.callerError(ctx, err)
@@ -177,12 +181,9 @@ func (l *Ledger) read(ctx context.Context, f func(*tx)) error {
 	return l.transact(ctx, "read", f)
 }
 
-// bounded adds a deadline to a context that has none.
+// bounded adds the longest wait to a context.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, patience, errBusy)
+	return context.WithTimeoutCause(ctx, maxWait, errBusy)
 }
 
 // callerError returns err if it is the cause with which the caller's context ended,
@@ -204,9 +205,9 @@ func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error 
 		return l.callerError(ctx, context.Cause(ctx))
 	}
 	defer func() { <-l.turn }()
-	for {
+	for began := time.Now(); ; {
 		err := l.attempt(begin, f)
-		if !busy(err) {
+		if !busy(err) || time.Since(began) > patience { // a program that does not take turns
 			return err
 		}
 		select {

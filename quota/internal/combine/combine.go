@@ -8,6 +8,7 @@ package combine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -41,7 +42,10 @@ type logName struct{ account, key string }
 
 // queue holds the callers that wait for one log. It exists while a batch of the
 // log is in flight.
-type queue struct{ waiting []*waiter }
+type queue struct {
+	waiting []*waiter
+	failed  error // of the last batch
+}
 
 // waiter is a call of Spend that shares a batch.
 type waiter struct {
@@ -169,6 +173,9 @@ func (c *Combiner) lead(name logName, me *waiter) {
 	if err == nil && len(answers) != len(batch.Requests) {
 		err = quota.ErrInDoubt
 	}
+	c.mu.Lock()
+	c.queues[name].failed = err
+	c.mu.Unlock()
 	for _, waiter := range waiters {
 		waiter.err = err
 		if err == nil {
@@ -179,12 +186,19 @@ func (c *Combiner) lead(name logName, me *waiter) {
 	}
 }
 
-// errLate is the error of callers that have waited for as long as a batch may
-// take: the batches before theirs were slow.
-var errLate = fmt.Errorf("%w: the calls before this one took too long", quota.ErrLedgerDown)
+// late returns the error of callers that have waited for as long as a batch may
+// take: the batches before theirs were slow. The ledger is down only if the last
+// of them says so.
+func (q *queue) late() error {
+	kind := quota.ErrLedgerBusy
+	if errors.Is(q.failed, quota.ErrLedgerDown) {
+		kind = quota.ErrLedgerDown
+	}
+	return fmt.Errorf("%w: the calls before this one took too long", kind)
+}
 
 // gather removes the callers of the next batch from the queue. Callers that have
-// waited too long get errLate.
+// waited too long get an error.
 func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +206,7 @@ func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 	waiters, requests := []*waiter{me}, len(me.requests)
 	taken := 0
 	for _, waiter := range q.waiting {
-		if !c.expire(waiter) {
+		if !c.expire(q, waiter) {
 			if requests += len(waiter.requests); requests > MaxBatch {
 				break
 			}
@@ -205,12 +219,12 @@ func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 }
 
 // expire reports whether a caller has waited for as long as a batch may take. If
-// so, it answers the caller with errLate.
-func (c *Combiner) expire(waiter *waiter) bool {
+// so, it answers the caller with an error.
+func (c *Combiner) expire(q *queue, waiter *waiter) bool {
 	if time.Since(waiter.since) <= c.timeout {
 		return false
 	}
-	waiter.err = errLate
+	waiter.err = q.late()
 	waiter.ready <- struct{}{}
 	return true
 }
@@ -223,7 +237,7 @@ func (c *Combiner) next(name logName) *waiter {
 	for len(q.waiting) > 0 {
 		first := q.waiting[0]
 		q.waiting = q.waiting[1:]
-		if !c.expire(first) {
+		if !c.expire(q, first) {
 			return first
 		}
 	}
