@@ -22,8 +22,8 @@ const (
 
 func TestMain(m *testing.M) {
 	if upstream := os.Getenv(upstreamEnv); upstream != "" {
-		if err := callUpstream(upstream, os.Getenv(childEnv)); err != nil {
-			fmt.Println(err)
+		if err := work(upstream, os.Getenv(childEnv)); err != nil {
+			fmt.Println("error:", err)
 			os.Exit(1)
 		}
 		return

@@ -72,6 +72,8 @@ func (l *Ledger) explain(err error, at stage) error {
 			kind, step = quota.ErrLedgerBusy, "try again later, or run fewer processes at once"
 		case errors.Is(err, errStopped):
 			step = "resume that process, or end it"
+		case errors.Is(err, errReplaced):
+			kind, step = quota.ErrLedgerLost, "put the file back"
 		case errors.Is(err, errClosed):
 			step = "open it again"
 		case isConfig(err):

@@ -85,7 +85,7 @@ func (l *Ledger) tryOpenFile() error {
 	objects := integer(c.queryValue("SELECT COUNT(*) FROM sqlite_schema"))
 	version, application := integer(c.queryValue("PRAGMA user_version")), integer(c.queryValue("PRAGMA application_id"))
 	c.script("COMMIT")
-	info, statErr := os.Stat(l.path)
+	seen, statErr := identify(l.path)
 	switch {
 	case c.err != nil:
 		err = c.err
@@ -104,7 +104,7 @@ func (l *Ledger) tryOpenFile() error {
 		c.close()
 		return err
 	}
-	l.conn, l.seen = c, info
+	l.conn, l.seen = c, seen
 	return nil
 }
 
@@ -118,8 +118,8 @@ func (l *Ledger) notFound() error {
 }
 
 func (l *Ledger) lostFile() error {
-	return l.lost("there was a ledger here, and its file is missing or empty",
-		"put it back, or remove "+filepath.Base(l.lockPath())+" beside it to start with nothing spent")
+	return fmt.Errorf("sqlite ledger %s: %w: %w; put it back, or remove %s beside it to start with nothing spent",
+		l.path, quota.ErrLedgerLost, errMissing, filepath.Base(l.lockPath()))
 }
 
 // create creates the ledger, unless another process has.
@@ -160,6 +160,11 @@ func (l *Ledger) createLocked() error {
 		}
 		return l.lostFile()
 	}
+	return l.createFile()
+}
+
+// createFile creates the file. The caller holds the lock.
+func (l *Ledger) createFile() error {
 	file, err := privatefile.Create(l.path)
 	if err == nil {
 		err = file.Close()
@@ -226,22 +231,3 @@ func (l *Ledger) openLock() (*filelock.Lock, error) {
 }
 
 func (l *Ledger) lockPath() string { return l.path + ".lock" }
-
-// checkReplaced returns an error if the file was deleted, replaced or truncated,
-// because SQLite would continue to write to a file that no other process sees.
-func (l *Ledger) checkReplaced() error {
-	info, err := os.Stat(l.path)
-	const step = "put the file back, or open the ledger again to continue with the present file"
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return l.lost("its file was deleted while in use", step)
-	case err != nil:
-		return err
-	case !os.SameFile(info, l.seen):
-		return l.lost("another file has taken its place while in use", step)
-	case info.Size() < l.seen.Size():
-		return l.lost("its file became smaller while in use", step)
-	}
-	l.seen = info
-	return nil
-}

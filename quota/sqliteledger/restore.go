@@ -42,11 +42,17 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 	if err := r.Check(); err != nil {
 		return done, err
 	}
-	err = l.write(ctx, func(t *tx) {
+	restore := func(t *tx) {
 		g := t.log(logName{r.Account, r.Key})
 		done = t.restore(g, r)
 		t.save(g)
-	})
+	}
+	err = l.write(ctx, restore)
+	if isMissing(err) {
+		if err = l.recreate(ctx); err == nil {
+			err = l.write(ctx, restore)
+		}
+	}
 	return done, err
 }
 

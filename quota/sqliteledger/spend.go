@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -27,6 +28,9 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	err = cmp.Or(err, forgotten)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
+	}
+	if isMissing(err) && batch.Known != (quota.Receipt{}) {
+		err = batch.Forgotten(0, time.Time{})
 	}
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -80,9 +80,11 @@ type Ledger struct {
 	lock    *filelock.Lock // nil until the first write
 
 	turn chan struct{} // has a value while the fields below are in use
-	conn *conn         // nil once closed
-	seen os.FileInfo   // of the file, when it was last checked
+	conn *conn         // nil once closed, and while the file is missing
+	seen identity      // of the files of the last connection
 	days decide.Days
+
+	closed bool
 
 	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
 
@@ -96,9 +98,16 @@ var _ quota.RealTimeLedger = (*Ledger)(nil)
 
 // Open opens the ledger in the file at path. If there is none, it creates the file
 // with mode 0600, and its folder with mode 0700. Errors are quota.ErrLedgerConfig
-// (not a ledger, no permission, a network file system), quota.ErrLedgerLost (there
-// was a ledger at path, and its file is gone), quota.ErrLedgerDown and
+// (not a ledger, no permission, a network file system), quota.ErrLedgerDown and
 // ErrNoLedger. Open never overwrites a file that exists.
+//
+// If there was a ledger at path and its file is missing, Open succeeds, and the
+// methods return quota.ErrLedgerLost until the file is put back. Spend returns a
+// quota.ForgottenError to a batch that knows an entry, and Restore creates the file
+// again. The same holds if the file is deleted while the Ledger is open. If another
+// file takes its place, such as an older copy, the Ledger continues with that one.
+// A file that was overwritten in place and became smaller stays ErrLedgerLost until
+// the ledger is opened again: move copies into place instead.
 func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
@@ -113,7 +122,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, l.explain(err, opening)
 	}
-	if err := l.connect(!o.MustExist); err != nil {
+	if err := l.connect(!o.MustExist); err != nil && !isMissing(err) {
 		return nil, err
 	}
 	return l, nil
@@ -151,7 +160,12 @@ func (l *Ledger) Close() error {
 	}
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
+	l.closed = true
 	if l.conn == nil {
+		return nil
+	}
+	if errors.Is(l.checkReplaced(), errReplaced) {
+		l.disconnect()
 		return nil
 	}
 	err := l.conn.close()
@@ -163,22 +177,27 @@ func (l *Ledger) Close() error {
 func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	lock, err := l.openLock()
-	if err == nil {
-		err = takeTurn(ctx, lock)
-	}
-	if err != nil {
-		return l.callerError(ctx, err)
-	}
-	defer lock.Unlock()
-	return l.transact(ctx, "begin", f)
+	return l.reopening(ctx, func() error {
+		lock, err := l.openLock()
+		if err == nil {
+			err = takeTurn(ctx, lock)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return errReplaced // its folder was deleted
+		}
+		if err != nil {
+			return l.callerError(ctx, err)
+		}
+		defer lock.Unlock()
+		return l.transact(ctx, "begin", f)
+	})
 }
 
 // read runs f in a transaction that writes nothing.
 func (l *Ledger) read(ctx context.Context, f func(*tx)) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
-	return l.transact(ctx, "read", f)
+	return l.reopening(ctx, func() error { return l.transact(ctx, "read", f) })
 }
 
 // bounded adds the longest wait to a context.
@@ -220,8 +239,11 @@ func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error 
 
 // attempt runs one transaction.
 func (l *Ledger) attempt(begin string, f func(*tx)) error {
-	if l.conn == nil {
+	switch {
+	case l.closed:
 		return l.explain(errClosed, working)
+	case l.conn == nil:
+		return l.explain(errReplaced, working)
 	}
 	c := l.conn
 	c.reset()
@@ -244,6 +266,7 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		if c.exec("commit"); c.err == nil {
 			if writes { // a read may see what others have written, which it does not cache
 				l.version = c.version()
+				return l.explain(l.checkReplaced(), committing) // else it may be in a file that is gone
 			}
 			return nil
 		}

@@ -1,0 +1,200 @@
+package sqliteledger
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// errReplaced means that the connection is to files that other processes do not
+// see, or that there is no connection because the file is missing.
+var errReplaced = errors.New("its file was deleted or replaced while in use")
+
+// errMissing is wrapped by lostFile.
+var errMissing = errors.New("there was a ledger here, and its file is missing or empty")
+
+// identity is which files a connection has open. wal and shm may be nil.
+type identity struct{ db, wal, shm os.FileInfo }
+
+// identify returns the files that are at the path now.
+func identify(path string) (id identity, err error) {
+	if id.db, err = os.Stat(path); err != nil {
+		return id, err
+	}
+	id.wal, _ = os.Stat(path + "-wal")
+	id.shm, _ = os.Stat(path + "-shm")
+	return id, nil
+}
+
+// checkReplaced returns errReplaced if the file or its -wal was deleted or
+// replaced, because SQLite would continue to write where no other process looks.
+func (l *Ledger) checkReplaced() error {
+	info, err := os.Stat(l.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errReplaced
+	case err != nil:
+		return err
+	case !os.SameFile(info, l.seen.db):
+		return errReplaced
+	case info.Size() < l.seen.db.Size():
+		return l.lost("its file became smaller while in use", "put the file back, or open the ledger again to continue with the present file")
+	}
+	l.seen.db = info
+	if l.seen.wal == nil {
+		return nil
+	}
+	wal, err := os.Stat(l.path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(wal, l.seen.wal) {
+		return errReplaced
+	}
+	return nil
+}
+
+// maxReopens is how often one operation reopens the file.
+const maxReopens = 3
+
+// reopening runs a transaction. If the file was replaced, it continues with the
+// present one.
+func (l *Ledger) reopening(ctx context.Context, run func() error) error {
+	err := run()
+	for range maxReopens {
+		if !errors.Is(err, errReplaced) {
+			return err
+		}
+		if err := l.holding(ctx, l.reopen); err != nil {
+			return err
+		}
+		err = run()
+	}
+	return err
+}
+
+// holding runs f with the lock that other processes would open now, and without a
+// transaction of this handle.
+func (l *Ledger) holding(ctx context.Context, f func() error) error {
+	if missing(filepath.Dir(l.path)) {
+		return l.lostFile()
+	}
+	for {
+		lock, err := l.openLock()
+		if err == nil {
+			err = takeTurn(ctx, lock)
+		}
+		if err != nil {
+			return l.callerError(ctx, err)
+		}
+		if l.dropDeleted(lock) {
+			_ = lock.Unlock() // it stays open for the callers that wait for it
+			continue
+		}
+		defer lock.Unlock()
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return l.callerError(ctx, context.Cause(ctx))
+		}
+		defer func() { <-l.turn }()
+		return l.explain(f(), opening)
+	}
+}
+
+// dropDeleted drops the lock if its file was deleted, and reports whether it was.
+func (l *Ledger) dropDeleted(lock *filelock.Lock) bool {
+	mine, err := lock.File().Stat()
+	present, presentErr := os.Lstat(l.lockPath())
+	if err == nil && presentErr == nil && os.SameFile(mine, present) {
+		return false
+	}
+	l.opening.Lock()
+	defer l.opening.Unlock()
+	if l.lock == lock {
+		l.lock = nil
+	}
+	return true
+}
+
+// reopen connects to the file that is there now. The caller holds the lock.
+func (l *Ledger) reopen() error {
+	if l.closed {
+		return errClosed
+	}
+	if l.conn != nil {
+		if err := l.checkReplaced(); !errors.Is(err, errReplaced) {
+			return err // another caller has reopened it
+		}
+		l.disconnect()
+	}
+	l.dropCache()
+	clear(l.looked)
+	present, err := identify(l.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && present.db.Size() == 0 {
+		return l.lostFile()
+	}
+	if err != nil {
+		return err
+	}
+	// What belongs to the old file would be applied to the new one.
+	if l.seen.db != nil && !os.SameFile(present.db, l.seen.db) && present.wal != nil && os.SameFile(present.wal, l.seen.wal) {
+		if err := os.Remove(l.path + "-wal"); err != nil {
+			return err
+		}
+		present.wal = nil
+	}
+	if present.shm != nil && os.SameFile(present.shm, l.seen.shm) && (present.wal == nil || !os.SameFile(present.wal, l.seen.wal)) {
+		if err := os.Remove(l.path + "-shm"); err != nil {
+			return err
+		}
+	}
+	return l.connect(false)
+}
+
+// disconnect closes the connection to a file that was replaced, so that SQLite
+// deletes none of the files that are there now.
+func (l *Ledger) disconnect() {
+	c := l.conn
+	l.conn = nil
+	c.reset()
+	db, err := os.Stat(l.path)
+	if err == nil && os.SameFile(db, l.seen.db) && missing(l.path+"-wal") {
+		c.queryValue("PRAGMA wal_checkpoint(TRUNCATE)") // the connection still has what was in the -wal
+	}
+	_, _ = c.driver.(sqlite.FileControl).FileControlPersistWAL("main", 1)
+	_ = c.close() // the file is no longer this ledger's
+}
+
+// recreate creates the file again after it was lost, for a caller that restores
+// what it held.
+func (l *Ledger) recreate(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
+		return l.explain(err, opening)
+	}
+	return l.holding(ctx, func() error {
+		err := l.reopen()
+		if !errors.Is(err, errMissing) {
+			return err
+		}
+		for _, name := range []string{"-wal", "-shm"} {
+			if err := os.Remove(l.path + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return l.createFile()
+	})
+}
+
+// isMissing reports whether err says that the file is missing, so that a
+// restoration can create it again.
+func isMissing(err error) bool {
+	return errors.Is(err, quota.ErrLedgerLost) && errors.Is(err, errMissing)
+}
