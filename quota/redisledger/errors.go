@@ -79,18 +79,12 @@ func classify(err error) errorClass {
 // before 7 wraps the errors of commands in a script:
 // ERR Error running script (...): @user_script: 1: OOM ...
 func classifyAnswer(text string) errorClass {
-	code, rest, _ := strings.Cut(text, " ")
-	if found, ok := codes[code]; ok {
-		return found
-	}
 	if tooManyClients(text) {
 		return busy
 	}
-	if code == "ERR" && strings.Contains(rest, "@user_script") {
-		for code, found := range codes {
-			if strings.Contains(rest, " -"+code+" ") || strings.Contains(rest, " "+code+" ") {
-				return found
-			}
+	for code, found := range codes {
+		if says(text, code) {
+			return found
 		}
 	}
 	return config
@@ -121,7 +115,7 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	case doubt:
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
 	case found == config:
-		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, advice(err))
+		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, l.advice(err))
 	}
 	return &downError{l.where, err}
 }
@@ -134,7 +128,7 @@ type downError struct {
 
 // Error returns the text of Short and says what to do.
 func (e *downError) Error() string {
-	return fmt.Sprintf("%v: %s; see that it is up and can be reached", quota.ErrLedgerDown, e.Short())
+	return fmt.Sprintf("%v: %s; %s", quota.ErrLedgerDown, e.Short(), repair(e.err))
 }
 
 // Short says why the server could not be reached.
@@ -173,14 +167,57 @@ func (l *Ledger) scrubbed(err error) error {
 	return &scrubbedError{err, text}
 }
 
+// repairs say what to do about errors of a server that is up, by their first words.
+var repairs = map[string]string{
+	"OOM":         "its memory is full: raise its maxmemory, or remove what else it holds",
+	"MISCONF":     "it cannot save its data: free some space on its disk, its log says why",
+	"READONLY":    "it is a replica: name the master, or its sentinels",
+	"NOREPLICAS":  "too few of its replicas are connected: see that they are up",
+	"MASTERDOWN":  "it is a replica whose master is gone: see that the master is up",
+	"CLUSTERDOWN": "some slots of the cluster have no master: see that all of its nodes are up",
+	"LOADING":     "it is reading its data: try again in a moment",
+	"BUSY":        "another client's script keeps it busy: wait, or end it with SCRIPT KILL",
+	"UNKILLABLE":  "another client's script keeps it busy: wait for it",
+}
+
+// repair returns what to do about a server that did not execute a command.
+func repair(err error) string {
+	text := err.Error()
+	if answer, ok := errors.AsType[redis.Error](err); ok {
+		text = answer.Error()
+		if tooManyClients(text) {
+			return "close some of its clients, or raise its maxclients"
+		}
+	}
+	for code, step := range repairs {
+		if says(text, code) {
+			return step
+		}
+	}
+	return "see that it is up and can be reached"
+}
+
+// says reports whether the text of an error has a code: first, or within the text
+// that Redis before 7 puts around the errors of a script's commands.
+func says(text, code string) bool {
+	if first, rest, _ := strings.Cut(text, " "); first != "ERR" || !strings.Contains(rest, "@user_script") {
+		return first == code
+	}
+	return strings.Contains(text, " -"+code+" ") || strings.Contains(text, " "+code+" ")
+}
+
 // advice returns what to do about a configuration error.
-func advice(err error) string {
+func (l *Ledger) advice(err error) string {
 	if foreign, ok := errors.AsType[*foreignError](err); ok {
 		return foreign.fix
 	}
 	switch text := err.Error(); {
-	case errors.Is(err, redis.Nil):
+	case errors.Is(err, redis.Nil) && l.address != nil && l.address.kind == sentinels:
 		return "the sentinels know no master of this name; check it"
+	case errors.Is(err, redis.Nil):
+		return "malformed answer; look for a proxy before the server, or another program that writes these keys"
+	case says(text, "WRONGTYPE"):
+		return "another program writes these keys; choose another prefix, or remove what it wrote"
 	case strings.HasPrefix(text, "MOVED "), strings.HasPrefix(text, "ASK "):
 		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
 	case strings.Contains(text, "cluster support disabled"):

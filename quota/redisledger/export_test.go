@@ -13,3 +13,6 @@ var CommonLua = baseLua
 
 // LogKey returns the key of an account's log.
 func LogKey(l *Ledger, account string) string { return l.names(account, "").log }
+
+// Explain returns the text of the error that ends an operation with err.
+func Explain(err error) string { return (&Ledger{}).failed(err, classify(err), false).Error() }

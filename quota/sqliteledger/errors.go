@@ -51,6 +51,9 @@ func (l *Ledger) explain(err error, at stage) error {
 		step = "free some space on its disk"
 	case lib.SQLITE_IOERR:
 		step = "check its disk"
+		if code == lib.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
+			step = "free some space on its disk"
+		}
 		if at == committing {
 			kind, step = quota.ErrInDoubt, "check its disk; the entries show what was recorded"
 		}

@@ -57,6 +57,12 @@ func act(role, path string) error {
 			return time.Now()
 		}
 	}
+	if role == "full" { // no file can grow beyond 1000 bytes
+		signal.Ignore(syscall.SIGXFSZ)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1000, Max: 1 << 30}); err != nil {
+			return err
+		}
+	}
 	l, err := sqliteledger.Open(path, o)
 	if err != nil {
 		return err
@@ -303,6 +309,21 @@ func TestWriteRefusedInCommit(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestFullDiskHidesTheFile opens a ledger on a disk that has no room for its -shm:
+// SQLite's error says neither which file it is nor that the disk is full.
+func TestFullDiskHidesTheFile(t *testing.T) {
+	path := fresh(t)
+	if err := open(t, path, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := start(t, "full", path)
+	out.Scan()
+	if text := out.Text(); !strings.Contains(text, path) || !strings.Contains(text, "(4874); free some space on its disk") {
+		t.Errorf("%s; want the path and what to do", text)
+	}
+	_ = cmd.Wait() // it ends with an error
 }
 
 // TestWithoutPermission runs as a user without write permission: as the user nobody if
