@@ -95,11 +95,13 @@ func code(err error) (exit int, kind string) {
 		return exitMisfit, "misfit"
 	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
+	case is(quota.ErrLedgerBusy, catalog.ErrBusy):
+		return exitStopped, "busy"
+	case is(catalog.ErrDisk):
+		return exitFailed, "failed"
 	case as[*configError](err), as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
-	case is(quota.ErrLedgerBusy):
-		return exitStopped, "busy"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
 		return exitLedger, "ledger"
 	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*reconcile.BoundaryError](err):

@@ -37,7 +37,8 @@ var (
 	ErrReplaced   = errors.New("was deleted or replaced while open; start again")
 	ErrNetworkFS  = errors.New("is on a network file system, where SQLite's WAL is unsafe; put it on a local disk")
 	ErrDiskFull   = errors.New("cannot grow because the disk is full; free some space")
-	ErrBusy       = errors.New("is kept locked by another program; end that program")
+	ErrDisk       = errors.New("cannot be read or written; check its disk")
+	ErrBusy       = errors.New("is kept locked by another program; try again later, or end that program")
 )
 
 // FileError describes a problem with the catalogue's file. Reason is one of the
@@ -123,6 +124,11 @@ func fileReason(err error) error {
 		return ErrUnwritable
 	case sqlite3.SQLITE_FULL:
 		return ErrDiskFull
+	case sqlite3.SQLITE_IOERR:
+		if e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // its -shm could not grow
+			return ErrDiskFull
+		}
+		return ErrDisk
 	case sqlite3.SQLITE_BUSY:
 		return ErrBusy
 	}
