@@ -85,6 +85,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	} else {
 		c.CheckState(dir)
 	}
+	c.CheckLedgerFiles(client.LedgerName(table, a.clientOptions()))
 	opened, err := a.openClient(table, false)
 	if errors.Is(err, errNoLedger) {
 		c.CheckMissingLedger(a.ledgerName())

@@ -37,6 +37,8 @@ type Checkup struct {
 	Err      error              // the error of the first problem; nil if there is none
 	Message  func(error) string // returns the text of an error without secrets
 	Now      func() time.Time
+
+	checked map[string]bool // files
 }
 
 // Add adds a finding; do may be "".

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -40,6 +41,37 @@ func (c *Checkup) checkFolder(dir string, mode fs.FileMode) {
 		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, mode)
 	default:
 		c.Add(OK, "", "state folder %s", dir)
+	}
+	c.checkFiles(filepath.Join(dir, "*.db*")) // the ledger, the catalogue and their locks
+}
+
+// CheckLedgerFiles checks that this user may write the files of a ledger in a file.
+// It must be called before the ledger is opened: closing any descriptor of a file
+// that SQLite has open drops its locks.
+func (c *Checkup) CheckLedgerFiles(name string) {
+	if path, ok := strings.CutPrefix(name, "sqlite:"); ok {
+		c.checkFiles(path + "*")
+	}
+}
+
+// checkFiles checks that this user may write the files that match a pattern.
+func (c *Checkup) checkFiles(pattern string) {
+	paths, _ := filepath.Glob(pattern) // a folder whose name is a pattern is not checked
+	for _, path := range paths {
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() || c.checked[path] {
+			continue
+		}
+		if c.checked == nil {
+			c.checked = map[string]bool{}
+		}
+		c.checked[path] = true
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			c.failConfig("%w; give the file to the user that runs ration, with mode 0600", err)
+		}
 	}
 }
 
