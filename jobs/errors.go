@@ -79,5 +79,8 @@ func RetryAt(err error) time.Time {
 	if upstream, ok := errors.AsType[*UpstreamError](err); ok {
 		return upstream.RetryAt
 	}
+	if waits, ok := errors.AsType[*BackoffError](err); ok {
+		return waits.RetryAt
+	}
 	return time.Time{}
 }

@@ -21,7 +21,7 @@ import (
 const api = "youtube/v3"
 
 // retries is how often a Runner sends a request again whose answer is transient.
-const retries = 2
+const retries = 1
 
 // Fetcher assembles what fetching needs to Runners: the guarded client, the
 // API key, Google's client and the catalogue. Client and Catalog are required;

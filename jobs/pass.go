@@ -135,15 +135,21 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 		if !p.nextTick.IsZero() && !p.now().Before(p.nextTick) {
 			return ErrNextTick
 		}
-		page, err := p.fetchPage(ctx, step, at)
+		attempt, err := p.beginAttempt(ctx, step)
 		if err != nil {
 			return err
 		}
+		page, err := p.fetchPage(ctx, step, at)
+		if err != nil {
+			attempt.end(ctx, err)
+			return err
+		}
 		page.Region, page.Tick = p.region.Name, p.tick
-		page.Step, page.Number = step.Name(), at.Pages
+		page.Step, page.Method, page.Number = step.Name(), step.Method(), at.Pages
 		lastOfList := page.Next == "" && step.Kind != Channels
 		page.Done = page.Done || lastOfList || at.Pages+1 == step.Pages
 		if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
+			attempt.end(ctx, err)
 			return err
 		}
 		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos), Done: page.Done}

@@ -31,7 +31,7 @@ type Runner struct {
 	Lane     string           // lane of the calls; "" means Lane, that of scheduled work
 	Parallel int              // regions fetched concurrently; 0 means DefaultParallel
 	Grace    time.Duration    // wait for pages in flight after cancellation; 0 means DefaultGrace
-	Again    bool             // fetch passes that are already finished
+	Again    bool             // fetch passes that are already finished, and steps that wait after failures
 	Now      func() time.Time // clock; nil means time.Now
 	Progress func(Progress)   // called after every page, never concurrently; may be nil
 }

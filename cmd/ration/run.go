@@ -56,7 +56,7 @@ If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.keyFile, "key-file", "", "`file` that holds the API key")
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
-	flags.BoolVar(&f.again, "again", false, "fetch finished passes again")
+	flags.BoolVar(&f.again, "again", false, "fetch finished passes again, and steps that wait after failures")
 	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 	return cmd
 }

@@ -30,7 +30,7 @@ import (
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
-	schemaVersion = 3
+	schemaVersion = 4
 	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
 	busyTimeout   = 30 * time.Second
 	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
@@ -44,6 +44,9 @@ var schema2SQL string
 
 //go:embed schema3.sql
 var schema3SQL string
+
+//go:embed schema4.sql
+var schema4SQL string
 
 //go:embed queries.sql
 var queriesSQL string
@@ -226,7 +229,7 @@ func (c *Catalog) createSchema() error {
 	if err != nil || version == schemaVersion {
 		return err
 	}
-	schema := strings.Join([]string{schemaSQL, schema2SQL, schema3SQL}[version:], "")
+	schema := strings.Join([]string{schemaSQL, schema2SQL, schema3SQL, schema4SQL}[version:], "")
 	schema += fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
 	if _, err := tx.Exec(schema); err != nil {
 		return err

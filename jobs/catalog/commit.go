@@ -35,6 +35,9 @@ func (c *Catalog) Commit(ctx context.Context, p Page) error {
 				return err
 			}
 		}
+		if err := b.dropFailures(p); err != nil {
+			return err
+		}
 		return b.putPage(p, now)
 	}))
 }

@@ -29,6 +29,7 @@ func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 	}{
 		{"prune_positions", &p.Positions}, {"prune_sightings", &rest}, {"prune_videos", &p.Videos},
 		{"prune_channels", &p.Channels}, {"prune_categories", &rest}, {"prune_pages", &rest}, {"prune_passes", &rest},
+		{"prune_failures", &rest},
 	} {
 		for {
 			n, err := c.deleteSome(ctx, q.name, before)

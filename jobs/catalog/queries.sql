@@ -67,6 +67,19 @@ ON CONFLICT (region, step, number) DO UPDATE SET token = excluded.token, content
 -- name: known_page
 SELECT content FROM pages WHERE region = ?1 AND step = ?2 AND token = ?3 ORDER BY fetched_at DESC LIMIT 1;
 
+-- name: failures
+SELECT failures, until, reason FROM failures WHERE region = ?1 AND name = ?2;
+
+-- name: all_failures
+SELECT region, name, failures, until, reason FROM failures ORDER BY region, name;
+
+-- name: put_failures
+INSERT INTO failures (region, name, failures, until, reason) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (region, name) DO UPDATE SET failures = excluded.failures, until = excluded.until, reason = excluded.reason;
+
+-- name: drop_failures
+DELETE FROM failures WHERE region = ?1 AND name = ?2;
+
 -- name: finish_pass
 INSERT INTO passes (region, tick, started_at, fetched_at, finished_at) VALUES (?1, ?2, ?3, ?3, ?3)
 ON CONFLICT (region, tick) DO UPDATE SET finished_at = excluded.finished_at;
@@ -154,6 +167,9 @@ DELETE FROM categories WHERE (region, id) IN (SELECT region, id FROM categories 
 
 -- name: prune_pages
 DELETE FROM pages WHERE (region, step, number) IN (SELECT region, step, number FROM pages WHERE fetched_at < ?1 LIMIT ?2);
+
+-- name: prune_failures
+DELETE FROM failures WHERE (region, name) IN (SELECT region, name FROM failures WHERE until < ?1 LIMIT ?2);
 
 -- The newest pass of a region stays, however old: it may be finished, and the
 -- next tick distant. Checkpoints are deleted when a newer tick begins.

@@ -38,6 +38,7 @@ type Page struct {
 	Region string
 	Tick   time.Time // tick of the pass
 	Step   string    // name of the step, such as "trending" or "search:music"
+	Method string    `json:"-"` // of the call; its failures end with this page
 	Number int       // number of pages of this step committed before: Checkpoint.Pages
 
 	Videos []Video

@@ -32,8 +32,14 @@ type Client struct {
 // New returns a client that sends its calls through httpClient. endpoint is a base
 // URL to use instead of the API's own; "" means the API. httpClient must add the
 // API key, for example with a KeyTransport, because Google's library ignores
-// option.WithAPIKey together with an http.Client.
+// option.WithAPIKey together with an http.Client. Unless httpClient has a
+// CheckRedirect, only one redirect is followed, since each costs another call.
 func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client, error) {
+	if httpClient.CheckRedirect == nil {
+		limited := *httpClient
+		limited.CheckRedirect = checkRedirect
+		httpClient = &limited
+	}
 	options := []option.ClientOption{option.WithHTTPClient(httpClient)}
 	if endpoint != "" {
 		options = append(options, option.WithEndpoint(endpoint))
@@ -43,6 +49,13 @@ func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client
 		return nil, fmt.Errorf("youtube: new client: %w", err)
 	}
 	return &Client{service: service}, nil
+}
+
+func checkRedirect(_ *http.Request, via []*http.Request) error {
+	if len(via) > 1 {
+		return errors.New("the upstream redirects again and again; check the endpoint and any proxy before the API")
+	}
+	return nil
 }
 
 // BaseURL returns the base URL of the client's calls.

@@ -1,0 +1,150 @@
+package jobs_test
+
+import (
+	"database/sql"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+	"github.com/ration-dev/ration/quota"
+)
+
+const ticks = 24 * 12 // of cron, every five minutes, in a day
+
+// cronDay runs as cron does, every five minutes of a day.
+func (s *scene) cronDay(t *testing.T) {
+	for range ticks {
+		report := s.run(t, t.Context())
+		for _, region := range report.Regions {
+			if region.Outcome == jobs.Complete {
+				t.Fatalf("%s is complete; want it to fail", region.Region)
+			}
+		}
+		s.clock.Add(5 * time.Minute)
+	}
+}
+
+func (s *scene) calls(method string) (calls int) {
+	for _, a := range s.upstream.Arrivals() {
+		if a.Method == method {
+			calls++
+		}
+	}
+	return calls
+}
+
+// TestFailingSearchSpendsTheDay: while search answers with 500, with HTML or with
+// redirects to itself, or while no video can be stored, a day of cron makes at
+// most 13 attempts at a search, over all regions and queries.
+func TestFailingSearchSpendsTheDay(t *testing.T) {
+	loop := http.Header{"Location": {"/youtube/v3/search?part=snippet&type=video&q=again"}}
+	for name, c := range map[string]struct {
+		fault youtubetest.Fault
+		calls int // for one attempt
+	}{
+		"500":       {youtubetest.Fault{Status: 500}, 2},
+		"HTML":      {youtubetest.Fault{Body: "<html>sorry</html>"}, 1},
+		"redirects": {youtubetest.Fault{Status: 302, Header: loop}, 2},
+		"no commit": {youtubetest.Fault{Region: "none"}, 1},
+	} {
+		for _, regions := range [][]string{{"US"}, {"US", "GB", "DE", "FR", "IN"}} {
+			t.Run(name+" "+strings.Join(regions, " "), func(t *testing.T) {
+				s := newScene(t, "  - {name: all, limit: 95000, window: 48h}\n", "[{search: {queries: [music, goal]}}]", &youtubetest.Options{Limit: 95000}, regions...)
+				s.Parallel, s.transport.Retries, s.transport.MaxWait = 0, 1, time.Second
+				c.fault.Method, c.fault.Times = "search.list", -1
+				s.upstream.Fail(c.fault)
+				if name == "no commit" {
+					execSQL(t, s.path, "CREATE TRIGGER full BEFORE INSERT ON videos BEGIN SELECT RAISE(ABORT, 'no room'); END")
+				}
+				s.cronDay(t)
+				calls, units := s.calls("search.list"), s.agree(t)
+				t.Logf("%d searches, %d units", calls, units)
+				if calls == 0 || calls > 13*c.calls || units > quota.Units(1300*c.calls) {
+					t.Errorf("%d searches, %d units in a day; want at most %d", calls, units, 13*c.calls)
+				}
+			})
+		}
+	}
+}
+
+func execSQL(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStepThatFailsWaits: a step that failed twice is stopped until its time,
+// and costs nothing; other steps go on, --again tries it, and a success resets it.
+func TestStepThatFailsWaits(t *testing.T) {
+	s := newScene(t, plenty, "[{search: {queries: [music]}}, trending]", nil, "US")
+	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Status: 500, Times: 3})
+	for range 2 {
+		if report := s.run(t, t.Context()); report.Outcome != jobs.Failed {
+			t.Fatalf("%s: %v; want failed", report.Outcome, report.Err)
+		}
+	}
+	report := s.run(t, t.Context())
+	waits, ok := errors.AsType[*jobs.BackoffError](report.Err)
+	if !ok || report.Outcome != jobs.Stopped || waits.Name != "search:music" || waits.Failures != 2 || !report.RetryAt.Equal(noon.Add(5*time.Minute)) {
+		t.Fatalf("%s until %s: %v; want stopped for five minutes", report.Outcome, report.RetryAt, report.Err)
+	}
+	if !strings.Contains(waits.Error(), "500") || !strings.Contains(waits.Error(), "--again") {
+		t.Errorf("%v; want the last failure and what to do", waits)
+	}
+	if s.calls("search.list") != 2 || s.calls("videos.list") != 4 {
+		t.Errorf("%d searches, %d chart pages; want two and four", s.calls("search.list"), s.calls("videos.list"))
+	}
+	s.Again = true
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || s.calls("search.list") != 3 {
+		t.Errorf("--again: %s with %d searches; want a third that fails", report.Outcome, s.calls("search.list"))
+	}
+	s.Again = false
+	s.clock.Add(10 * time.Minute)
+	if report := s.run(t, t.Context()); report.Outcome != jobs.Complete {
+		t.Errorf("%s: %v; want complete", report.Outcome, report.Err)
+	}
+	if left, err := s.Catalog.Failures(t.Context()); len(left) != 0 || err != nil {
+		t.Errorf("%+v, %v; want no failures left", left, err)
+	}
+}
+
+// TestOneBadQueryStopsOthers: a query that keeps failing waits alone.
+func TestOneBadQueryStopsOthers(t *testing.T) {
+	s := newScene(t, plenty, "[{search: {queries: [music]}}]", nil, "US", "GB", "DE")
+	s.Parallel = 1
+	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Region: "US", Status: 500, Times: -1})
+	for range 24 {
+		s.run(t, t.Context())
+		s.clock.Add(time.Hour)
+	}
+	for _, region := range []string{"GB", "DE"} {
+		progress, err := s.Catalog.Pass(t.Context(), region, s.regions[0].Schedule.Tick(s.clock.Now()))
+		if err != nil || progress.FinishedAt.IsZero() {
+			t.Errorf("%s is not fetched (%v); want its pass finished", region, err)
+		}
+	}
+}
+
+// TestRefusalCountedAsFailure: what the guard refuses does not make a step wait.
+func TestRefusalCountedAsFailure(t *testing.T) {
+	s := newScene(t, "  - {name: all, limit: 150, window: 24h}\n", "[{search: {queries: [music, goal]}}]", nil, "US")
+	for range 3 {
+		report := s.run(t, t.Context())
+		if _, refused := errors.AsType[*quota.RefusedError](report.Err); !refused {
+			t.Fatalf("%s: %v; want the budget's refusal", report.Outcome, report.Err)
+		}
+	}
+	if left, err := s.Catalog.Failures(t.Context()); len(left) != 0 || err != nil {
+		t.Errorf("%+v, %v; want no failures", left, err)
+	}
+}
