@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -81,11 +82,11 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestResendsOverReusedConnectionsBeyondTheLimit: every connection answers once
-// and is cut after the next request was read, which net/http then sends again.
-func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
+// cutting is an HTTP/1 server that answers the first request of each connection
+// and cuts the connection after it has read the next one, which net/http then
+// sends again.
+func cutting(t *testing.T, hits *atomic.Int32) string {
 	type seen struct{}
-	var hits atomic.Int32
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
 		if r.Context().Value(seen{}).(*atomic.Int32).Add(1) > 1 {
@@ -96,30 +97,50 @@ func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
 		return context.WithValue(ctx, seen{}, new(atomic.Int32))
 	}
 	up.Start()
-	defer up.Close()
-	const limit = 500
-	guard := newGuard(t, nil, budget("day", limit, time.Hour))
-	base := &http.Transport{MaxIdleConnsPerHost: 16}
-	defer base.CloseIdleConnections()
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base}}
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			for {
-				resp, err := client.Get(up.URL)
-				if errors.Is(err, quota.ErrRefused) {
-					return
-				}
-				if err != nil {
-					continue // a connection that ended while it was chosen
-				}
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
+	t.Cleanup(up.Close)
+	return up.URL
+}
+
+// TestResendsOverReusedConnectionsBeyondTheLimit: however many workers share the
+// connections, the upstream counts exactly the limit.
+func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
+	limit := 2000
+	if testing.Short() {
+		limit = 200
+	}
+	for _, workers := range []int{1, 4, 16} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			var hits, calls atomic.Int32
+			url := cutting(t, &hits)
+			guard := newGuard(t, nil, budget("day", quota.Units(limit), time.Hour))
+			base := &http.Transport{MaxIdleConnsPerHost: 16}
+			defer base.CloseIdleConnections()
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base}}
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					for {
+						calls.Add(1)
+						resp, err := client.Get(url)
+						if errors.Is(err, quota.ErrRefused) {
+							return
+						}
+						if err != nil {
+							t.Error(err)
+							continue
+						}
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+				})
+			}
+			wg.Wait()
+			if got := used(t, guard); int(hits.Load()) != limit || got != quota.Units(limit) {
+				t.Errorf("the upstream saw %d requests, %d are charged; want exactly %d", hits.Load(), got, limit)
+			}
+			if int(calls.Load()) >= limit {
+				t.Errorf("%d calls for %d requests; want resends", calls.Load(), limit)
 			}
 		})
-	}
-	wg.Wait()
-	if got := used(t, guard); hits.Load() > limit || got < quota.Units(hits.Load()) {
-		t.Errorf("the upstream saw %d requests, %d are charged; want at most %d, all charged", hits.Load(), got, limit)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -24,6 +25,7 @@ type sendTrace struct {
 	asked     bool     // whether a connection was requested
 	connected bool     // whether the last request for a connection got one
 	failures  []error  // errors of connecting
+	cut       bool     // whether the connection was closed before the send
 	refused   error    // why a further send was refused
 }
 
@@ -32,15 +34,13 @@ type sendTrace struct {
 func (s *sendTrace) start(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { s.paySend() },
-		GotConn: func(httptrace.GotConnInfo) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.connected = true
-		},
+		GotConn: func(info httptrace.GotConnInfo) { s.useConn(info.Conn) },
 		WroteHeaders: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.written++
+			if !s.cut {
+				s.written++
+			}
 		},
 		DNSDone:          func(i httptrace.DNSDoneInfo) { s.addFailure(i.Err) },
 		ConnectDone:      func(_, _ string, err error) { s.addFailure(err) },
@@ -66,6 +66,23 @@ func (s *sendTrace) paySend() {
 		return
 	}
 	s.grants = append(s.grants, grant)
+}
+
+// useConn is called with the connection of the next send. If the send was
+// refused, it closes the connection, since net/http may write to an idle one
+// although the context has ended. HTTP/2 looks at the context, and its
+// connection is shared.
+func (s *sendTrace) useConn(conn net.Conn) {
+	encrypted, ok := conn.(*tls.Conn)
+	shared := ok && encrypted.ConnectionState().NegotiatedProtocol == "h2"
+	s.mu.Lock()
+	s.connected = true
+	s.cut = s.refused != nil && !shared
+	cut := s.cut
+	s.mu.Unlock()
+	if cut && conn != nil {
+		conn.Close()
+	}
 }
 
 // addFailure records why a connection could not be made. It ignores errors that
