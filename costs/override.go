@@ -110,7 +110,7 @@ func (o *override) changesMeaning(key string) bool {
 	case "count":
 		return a.Measure != b.Measure
 	case "window":
-		return o.isInherited(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.Length() != b.Window.Length() || isMonthly(a.Window) != isMonthly(b.Window))
+		return o.isInherited(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.WithMargin(0).Length() != b.Window.WithMargin(0).Length() || isMonthly(a.Window) != isMonthly(b.Window))
 	}
 	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))), slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)

@@ -13,12 +13,15 @@ type windowSpec struct {
 	month   bool
 	at      time.Duration
 	counter time.Duration
-	kinds   int  // how many of day, month and counter are present
+	sliding time.Duration
+	margin  time.Duration
+	kinds   int  // how many of sliding, day, month and counter are present
 	timed   bool // at is present
 }
 
-// readWindow reads 24h, {day: ZONE}, {month: ZONE} or {counter: 10m}. Calendar
-// windows may have the time of day at which they begin.
+// readWindow reads 24h, {sliding: 2s, margin: 20ms}, {day: ZONE}, {month: ZONE}
+// or {counter: 10m}. Calendar windows may have the time of day at which they
+// begin; their margin is reset_margin.
 func readWindow(n strictyaml.Node, into *quota.Window) {
 	if n.Kind() != strictyaml.Map {
 		*into = quota.Sliding(readLength(n))
@@ -31,6 +34,12 @@ func readWindow(n strictyaml.Node, into *quota.Window) {
 		n.Mistake("a window is one thing: write 24h, {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}")
 	case w.counter > 0 && w.timed:
 		n.Mistake("a counter begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+	case w.sliding > 0 && w.timed:
+		n.Mistake("a sliding window begins at no time of day: remove at, or write {day: America/Los_Angeles, at: \"06:00\"}")
+	case w.margin > 0 && w.sliding == 0:
+		n.Mistake("margin is for sliding windows: write {sliding: 2s, margin: 20ms}; calendar windows take reset_margin, and counters none")
+	case w.sliding > 0:
+		*into = quota.Sliding(w.sliding).WithMargin(w.margin)
 	case w.counter > 0:
 		*into = quota.Counter(w.counter)
 	case w.zone != nil:
@@ -56,7 +65,17 @@ func windowFields(w *windowSpec) []strictyaml.Field {
 		w.kinds++
 		w.counter = readLength(n)
 	}}
-	return append(calendarFields(w), counter)
+	sliding := strictyaml.Field{Key: "sliding", Read: func(n strictyaml.Node) {
+		w.kinds++
+		w.sliding = readLength(n)
+	}}
+	margin := strictyaml.Field{Key: "margin", Read: func(n strictyaml.Node) {
+		if w.margin = n.Seconds(0, maxMargin); w.margin%time.Microsecond != 0 {
+			n.Mistake("a margin is whole microseconds: round it")
+			w.margin = 0
+		}
+	}}
+	return append(calendarFields(w), counter, sliding, margin)
 }
 
 func calendarFields(w *windowSpec) []strictyaml.Field {

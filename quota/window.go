@@ -45,6 +45,12 @@ type Window struct {
 // Sliding returns the window of the trailing length. It is exact: an entry
 // counts until its age is length. The length is 1 ms to 400 days, in whole
 // microseconds.
+//
+// Calls arrive at the upstream later than the ledger records them, some later
+// than others, so an upstream that counts arrivals can see more in a window than
+// was admitted in one. With a margin, of WithMargin, units return that much
+// later; it must be at least the difference between the fastest and the slowest
+// call. The default is 0.
 func Sliding(length time.Duration) Window {
 	return Window{kind: KindSliding, length: length}
 }
@@ -74,8 +80,8 @@ func (w Window) At(timeOfDay time.Duration) Window {
 	return w
 }
 
-// WithMargin returns the calendar window w with another margin: 0 to 1 hour, in
-// whole microseconds.
+// WithMargin returns the calendar or sliding window w with another margin: 0 to
+// 1 hour, in whole microseconds.
 func (w Window) WithMargin(margin time.Duration) Window {
 	w.margin = margin
 	return w
@@ -99,9 +105,15 @@ func Counter(length time.Duration) Window {
 // Kind returns the kind of window.
 func (w Window) Kind() WindowKind { return w.kind }
 
-// Length returns the length of a Sliding or Counter window, and 0 for a
+// Length returns how long an entry counts in a Sliding window, which is its
+// length and its margin, or the length of a Counter window. It is 0 for a
 // calendar window.
-func (w Window) Length() time.Duration { return w.length }
+func (w Window) Length() time.Duration {
+	if w.kind == KindSliding {
+		return w.length + w.margin
+	}
+	return w.length
+}
 
 // Estimate reports whether w is a Counter window, whose contents are estimated.
 func (w Window) Estimate() bool { return w.kind == KindCounter }
@@ -118,7 +130,7 @@ func (w Window) Horizon() time.Duration {
 	case KindCounter:
 		return 2 * w.length
 	}
-	return w.length
+	return w.Length()
 }
 
 // since returns the time from which entries count at a given time, or the zero
@@ -126,7 +138,7 @@ func (w Window) Horizon() time.Duration {
 func (w Window) since(at time.Time) time.Time {
 	switch w.kind {
 	case KindSliding:
-		return at.Add(time.Microsecond - w.length)
+		return at.Add(time.Microsecond - w.Length())
 	case KindDaily:
 		return w.Day(at).Since
 	}
@@ -142,10 +154,14 @@ func (w Window) shortest() time.Duration {
 }
 
 // String returns the window as it is written in costs.yaml: 24h,
-// {day: America/Los_Angeles}, {month: UTC} or {counter: 10m}.
+// {sliding: 2s, margin: 20ms}, {day: America/Los_Angeles}, {month: UTC} or
+// {counter: 10m}.
 func (w Window) String() string {
 	switch w.kind {
 	case KindSliding:
+		if w.margin > 0 {
+			return "{sliding: " + shortDuration(w.length) + ", margin: " + shortDuration(w.margin) + "}"
+		}
 		return shortDuration(w.length)
 	case KindDaily:
 		unit, at := "day", ""
@@ -168,6 +184,9 @@ func (w Window) check() error {
 		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > 400*24*time.Hour {
 			return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", w.length)
 		}
+		if w.kind == KindCounter && w.margin != 0 {
+			return fmt.Errorf("a counter window with a margin of %s; counters have none, make the window longer instead", w.margin)
+		}
 	case KindDaily:
 		if w.zone == nil {
 			return fmt.Errorf("a calendar window without a zone; pass one, such as time.UTC")
@@ -175,11 +194,11 @@ func (w Window) check() error {
 		if w.at < 0 || w.at >= 24*time.Hour || w.at%time.Minute != 0 {
 			return fmt.Errorf("a calendar window that begins at %s; pass a time of day in whole minutes", w.at)
 		}
-		if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
-			return fmt.Errorf("a margin of %s; set it to 0 to 1h, in whole microseconds", w.margin)
-		}
 	default:
 		return fmt.Errorf("no window; set one with quota.Sliding, Daily, Monthly or Counter")
+	}
+	if w.margin < 0 || w.margin > time.Hour || w.margin%time.Microsecond != 0 {
+		return fmt.Errorf("a margin of %s; set it to 0 to 1h, in whole microseconds", w.margin)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ func spends() []subtest {
 func windows() []subtest {
 	return []subtest{
 		{"SlidingEdge", slidingEdge},
+		{"SlidingMargin", slidingMargin},
 		{"SlidingIsNotAClockWindow", slidingIsNotAClock},
 		{"RetryAtIsWeighted", retryAtIsWeighted},
 		{"RetryAtWithZeroUnitEntries", retryAtWithZeros},

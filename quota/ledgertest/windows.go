@@ -22,6 +22,23 @@ func slidingEdge(w *world) {
 	w.refuse(1, "day", time.Minute, 0, day)
 }
 
+// slidingMargin: units return one margin after the window's length.
+func slidingMargin(w *world) {
+	burst := charge("burst", 10, quota.Sliding(2*time.Second).WithMargin(20*time.Millisecond))
+	w.spend(6, burst)
+	w.clock.Add(time.Second)
+	w.spend(4, burst)
+	w.clock.Add(time.Second)
+	w.used(10, burst)
+	w.refuse(6, "burst", 20*time.Millisecond, 0, burst)
+	w.clock.Add(20*time.Millisecond - µs)
+	w.refuse(1, "burst", µs, 0, burst)
+	w.clock.Add(µs)
+	w.used(4, burst)
+	w.refuse(7, "burst", time.Second, 6, burst)
+	w.spend(6, burst)
+}
+
 func slidingIsNotAClock(w *world) {
 	w.clock.Set(noon.Add(time.Minute - time.Second)) // a second before the full minute
 	day := charge("day", 50, minute)
