@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -28,6 +29,57 @@ const MaxStepBack = 2 * time.Minute
 // MaxClockSkew is the largest difference between the clocks of a ledger and a
 // host for which doctor gives no warning.
 const MaxClockSkew = time.Minute
+
+// MaxClockLead is how far a ledger's clock may be ahead of its caller's, unless
+// the log has an entry as recent as that. See ClockError.
+const MaxClockLead = 5 * time.Minute
+
+// ClockError says that the ledger's clock is more than MaxClockLead ahead of the
+// caller's and of the newest entry of the log. One of the clocks is wrong; if it
+// is the ledger's, its windows would free what is still used. Nothing was
+// decided and nothing was dropped. It is an ErrLedgerConfig.
+type ClockError struct {
+	Account string
+	Key     string
+	Ledger  time.Time // the time on the ledger's clock
+	Caller  time.Time // the time on the caller's clock
+	Newest  time.Time // the timestamp of the log's newest entry; zero if there is none
+}
+
+// Error names both times and says what to do.
+func (e *ClockError) Error() string {
+	newest := "its log has no entry yet"
+	if !e.Newest.IsZero() {
+		newest = "its newest entry is of " + stamp(e.Newest)
+	}
+	return fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now: ration ledger accept",
+		e.Account, stamp(e.Ledger), stamp(e.Caller), newest)
+}
+
+// Unwrap returns ErrLedgerConfig.
+func (e *ClockError) Unwrap() error { return ErrLedgerConfig }
+
+// AcceptClock accepts the ledger's clock for the logs of an account after a
+// *ClockError, when this host's is the wrong one. It adds a remark of 0 units at
+// the ledger's time, which supports its clock for MaxClockLead, as the calls that
+// follow do. The clock of the host must still be corrected.
+func (g *Guard) AcceptClock(ctx context.Context, account string) error {
+	call := Call{Account: account, Method: "clock.accept", Caller: Caller{Lane: "manual"}}
+	mode := entryMode{force: true, kind: EntryNote, anyClock: true}
+	if _, err := g.spend(ctx, &call, g.chargesFor(&call), mode); err != nil {
+		return err
+	}
+	for key, err := range g.ledger.Keys(ctx, account) {
+		if err != nil {
+			return opError("keys of "+account, err)
+		}
+		call.Key = key
+		if _, err := g.spend(ctx, &call, g.chargesFor(&call), mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Now returns the time on the ledger's clock. ahead is how far the newest
 // timestamp in the account's log is ahead of it, or 0 if that is at most

@@ -154,6 +154,8 @@ type entryMode struct {
 	force bool
 	kind  EntryKind
 	calls Units // of a note or a correction
+
+	anyClock bool // whatever the ledger's clock says
 }
 
 // spendBuffer is a batch of one request. It is reused, so that a spend
@@ -182,6 +184,10 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
 	buffer.batch.History = set.history
+	buffer.batch.Clock = time.Time{}
+	if g.refusals.on && !mode.anyClock { // the ledger is on real time
+		buffer.batch.Clock = time.Now()
+	}
 	answers, err := g.ledger.Spend(ctx, &buffer.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer

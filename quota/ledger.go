@@ -49,6 +49,10 @@ import (
 // ahead of the clock; if they are, by up to MaxStepBack, it may be late by as
 // much.
 //
+// A clock that jumps ahead would free every window. A batch can therefore carry
+// its caller's time (Batch.Clock): where the two disagree and the log has no
+// recent entry that supports the ledger's clock, nothing is decided or dropped.
+//
 // A log has an epoch: a random number of one life of it. A log that was deleted
 // has another one when it is created again. Receipts have the epoch, and a client
 // that passes the newest one on in Batch.Known is not granted anything by a log
@@ -174,6 +178,11 @@ type Batch struct {
 	// zero. If the log cannot hold it, Spend decides nothing and returns a
 	// *ForgottenError.
 	Known Receipt
+
+	// Clock is the time on the caller's clock, or zero. If the ledger's clock is
+	// more than MaxClockLead ahead of it, and of the log's newest timestamp,
+	// Spend decides nothing and returns a *ClockError.
+	Clock time.Time
 
 	Requests []Request
 }

@@ -11,6 +11,7 @@ type Restoration struct {
 	Account string
 	Key     string
 	History time.Duration // as in Batch: how long the log must keep what is restored
+	Clock   time.Time     // as in Batch: the time on the caller's clock, or zero
 	Entries []Entry       // in any order
 	Heard   []Heard
 }

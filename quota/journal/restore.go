@@ -70,13 +70,13 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err != nil {
 			return err
 		}
-		r := &quota.Restoration{Account: a.name, History: l.keep[a.name]}
+		r := &quota.Restoration{Account: a.name, History: l.keep[a.name], Clock: l.clock()}
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
 			r.Entries, r.Heard = s.entries("", skew), l.heard(a, s, client)
 			for _, key := range s.keys() {
-				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Entries: s.entries(key, skew)})
+				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 			}
 			return nil
 		})
@@ -120,6 +120,15 @@ func (l *Ledger) skew(ctx context.Context, a *account) (micros int64, err error)
 		return 0, err
 	}
 	return host.Sub(standings[0].At).Microseconds(), nil
+}
+
+// clock returns this host's time for a Restoration, or zero if the ledger is on a
+// test's clock.
+func (l *Ledger) clock() time.Time {
+	if !l.RealTime() {
+		return time.Time{}
+	}
+	return l.now()
 }
 
 // heard returns what this host heard last of each budget.

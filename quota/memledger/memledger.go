@@ -67,6 +67,9 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.log(logName{batch.Account, batch.Key}, now)
+	if err := decide.CheckClock(batch.Account, batch.Key, batch.Clock, now, g.newest); err != nil {
+		return nil, err
+	}
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil {
 		return nil, err
 	}
@@ -266,6 +269,9 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	defer l.mu.Unlock()
 	now := l.now().UnixMicro()
 	g := l.log(logName{r.Account, r.Key}, now)
+	if err := decide.CheckClock(r.Account, r.Key, r.Clock, now, g.newest); err != nil {
+		return quota.Restored{}, err
+	}
 	return g.restore(r, now), nil
 }
 

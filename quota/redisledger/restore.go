@@ -209,6 +209,13 @@ func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.
 	if err != nil {
 		return done, false, err
 	}
+	newest := int64(0)
+	if k := len(restorer.Entries); k > 0 {
+		newest = restorer.Entries[k-1].At.UnixMicro()
+	}
+	if err := decide.CheckClock(r.Account, r.Key, r.Clock, now, newest); err != nil {
+		return done, false, err
+	}
 	restorer.Now, restorer.Oldest = decide.Time(now), decide.Time(now-decide.Retain(of.horizon))
 	present := done.Known
 	done = restorer.Restore(r)

@@ -266,7 +266,7 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	mustSpend(t, l, "search", 1, day, search)
 	mustSpend(t, l, "m", 1, day)
 	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, keeps 13, own 14, client 15-20, seq 21-27, known 28-34,
-	// horizon 35-41, numbers 42-46, charges 47 and 91, source 135, run 144: label 144-145, units 146-149, source 159, charges 160
+	// clock 35-41, horizon 42-48, numbers 49-53, charges 54 and 98, source 142, run 151: label 151-152, units 153-156, source 166, charges 167
 	const args = 3 + 2
 	splice := func(args []any, n, from int, bytes string) {
 		b := slices.Clone(args[n].([]byte))
@@ -294,23 +294,23 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		"time hex":         func(a []any) { a[args+2] = "0x10" },
 		"time decimal":     func(a []any) { a[args+2] = "1795170937" },
 		"cut in the id":    func(a []any) { a[args+1] = a[args+1].([]byte)[:24] },
-		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:107] },
-		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:159] },
+		"cut in a charge":  func(a []any) { a[args+1] = a[args+1].([]byte)[:114] },
+		"cut in a group":   func(a []any) { a[args+1] = a[args+1].([]byte)[:166] },
 		"no such mode":     func(a []any) { splice(a, args+1, 12, "\x04") },
-		"no units":         func(a []any) { splice(a, args+1, 146, "\x00\x00\x00\x00") },
-		"no label":         func(a []any) { splice(a, args+1, 144, "\x00\x00") },
-		"units too many":   func(a []any) { splice(a, args+1, 146, "\x7f\xff\xff\xff") },
-		"kind of window":   func(a []any) { splice(a, args+1, 47, "\x09") },
-		"counter's list":   func(a []any) { splice(a, args+1, 47, "\x03\x01") },
-		"no such source":   func(a []any) { splice(a, args+1, 48, "\x07") },
-		"no such feed":     func(a []any) { splice(a, args+1, 159, "\x07") },
+		"no units":         func(a []any) { splice(a, args+1, 153, "\x00\x00\x00\x00") },
+		"no label":         func(a []any) { splice(a, args+1, 151, "\x00\x00") },
+		"units too many":   func(a []any) { splice(a, args+1, 153, "\x7f\xff\xff\xff") },
+		"kind of window":   func(a []any) { splice(a, args+1, 54, "\x09") },
+		"counter's list":   func(a []any) { splice(a, args+1, 54, "\x03\x01") },
+		"no such source":   func(a []any) { splice(a, args+1, 55, "\x07") },
+		"no such feed":     func(a []any) { splice(a, args+1, 166, "\x07") },
 		"resent, no log":   func(a []any) { splice(a, args+1, 12, "\x02\x00") },
-		"window of 0":      func(a []any) { splice(a, args+1, 50, "\x00\x00\x00\x00\x00\x00\x00") },
-		"limit of 0":       func(a []any) { splice(a, args+1, 57, "\x00\x00\x00\x00\x00\x00") },
-		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 57, "\xff\xff\xff\xff\xff\xff") },
-		"no such charge":   func(a []any) { splice(a, args+1, 160, "\x00\x03") },
-		"too many groups":  func(a []any) { splice(a, args+1, 45, "\x00\x09") },
-		"too many charges": func(a []any) { splice(a, args+1, 43, "\x00\x09") },
+		"window of 0":      func(a []any) { splice(a, args+1, 57, "\x00\x00\x00\x00\x00\x00\x00") },
+		"limit of 0":       func(a []any) { splice(a, args+1, 64, "\x00\x00\x00\x00\x00\x00") },
+		"limit of 2^48-1":  func(a []any) { splice(a, args+1, 64, "\xff\xff\xff\xff\xff\xff") },
+		"no such charge":   func(a []any) { splice(a, args+1, 167, "\x00\x03") },
+		"too many groups":  func(a []any) { splice(a, args+1, 52, "\x00\x09") },
+		"too many charges": func(a []any) { splice(a, args+1, 50, "\x00\x09") },
 	} {
 		hook.change = change
 		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {

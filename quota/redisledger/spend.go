@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // Codes that a script's answer begins with.
@@ -20,6 +21,7 @@ const (
 	outdone   = 5 // of spend: a later try of the batch was decided
 	dropped   = 6 // of spend: the log may have dropped the batch's entries
 	forgot    = 7 // of spend: the log ends before an entry that the batch knows
+	clockLead = 8 // of spend: the store's clock is far ahead of the caller's and of the log
 )
 
 // Codes of spend.lua's answer for a run of requests.
@@ -150,11 +152,11 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		text, ok := value.(string)
 		answer := &packed{rest: text, bad: !ok}
 		code := answer.number(1)
-		if code == answered || code == otherDay {
+		if code == answered || code == otherDay || code == clockLead {
 			p.now = answer.number(7)
 		}
 		switch {
-		case answer.bad || code > forgot || code == forgot && p.batch.Known.At.IsZero():
+		case answer.bad || code > clockLead || code == forgot && p.batch.Known.At.IsZero():
 			return nil, l.failed(errMalformed, unknown, true)
 		case code == answered:
 			return answer, nil
@@ -168,6 +170,8 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			p.lost(answer.number(2) + 1)
 		case code == forgot:
 			return nil, l.forgotten(op.ctx, p.batch)
+		case code == clockLead:
+			return nil, decide.CheckClock(p.batch.Account, p.batch.Key, p.batch.Clock, p.now, answer.number(7))
 		case code == dropped:
 			return nil, l.failed(errNoEntries, unknown, true)
 		default:

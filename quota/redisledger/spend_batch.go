@@ -97,7 +97,8 @@ func (p *spendBatch) packHead(b []byte, sources int) []byte {
 	b = append(b, p.head...)
 	b = append(b, byte(p.mode), flagOf(p.keeps), flagOf(p.scope == ownLog))
 	b = number(number(b, int64(p.batch.Client), 6), int64(p.batch.Seq), 7)
-	b = number(number(b, max(0, p.batch.Known.At.UnixMicro()), 7), p.scopes[p.scope].horizon, 7)
+	b = number(number(b, max(0, p.batch.Known.At.UnixMicro()), 7), max(0, p.batch.Clock.UnixMicro()), 7)
+	b = number(b, p.scopes[p.scope].horizon, 7)
 	b = number(b, int64(sources), 1)
 	b = number(number(b, int64(len(p.charges)), 2), int64(len(p.groups)), 2)
 	if p.mode == resent || p.mode == again {

@@ -94,7 +94,7 @@ func TestWire(t *testing.T) {
 		lines = append(lines, name+": "+fields((*packed)[:n], widths...))
 		*packed = (*packed)[n:]
 	}
-	add(&batch, "head", 8, 3, 1, 1, 1, 1, 6, 7, 7, 7, 1, 2, 2)
+	add(&batch, "head", 8, 3, 1, 1, 1, 1, 6, 7, 7, 7, 7, 1, 2, 2)
 	add(&batch, "day", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4)
 	add(&batch, "minute", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4)
 	add(&batch, "daily", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4, 7, 7, 7, 7, 7, 7, 1, 6)

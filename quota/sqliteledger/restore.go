@@ -1,6 +1,7 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -42,10 +43,13 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 	if err := r.Check(); err != nil {
 		return done, err
 	}
+	var stopped error
 	restore := func(t *tx) {
 		g := t.log(logName{r.Account, r.Key})
-		done = t.restore(g, r)
-		t.save(g)
+		if stopped = decide.CheckClock(r.Account, r.Key, r.Clock, t.now, g.newest); stopped == nil {
+			done = t.restore(g, r)
+			t.save(g)
+		}
 	}
 	err = l.write(ctx, restore)
 	if isMissing(err) {
@@ -53,7 +57,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 			err = l.write(ctx, restore)
 		}
 	}
-	return done, err
+	return done, cmp.Or(err, stopped)
 }
 
 // restore merges a restoration into a log.

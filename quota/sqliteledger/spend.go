@@ -18,14 +18,18 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if l.refuseFromCache(ctx, batch, answers) {
 		return answers, nil
 	}
-	var forgotten error
+	var stopped error
 	err := l.write(ctx, func(t *tx) {
 		g := t.log(logName{batch.Account, batch.Key})
-		if forgotten = t.checkKnown(g, batch); forgotten == nil {
+		stopped = decide.CheckClock(batch.Account, batch.Key, batch.Clock, t.now, g.newest)
+		if stopped == nil {
+			stopped = t.checkKnown(g, batch)
+		}
+		if stopped == nil {
 			t.decide(g, batch, answers)
 		}
 	})
-	err = cmp.Or(err, forgotten)
+	err = cmp.Or(err, stopped)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
 	}

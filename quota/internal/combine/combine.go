@@ -52,6 +52,7 @@ type waiter struct {
 	requests []quota.Request
 	history  time.Duration
 	known    quota.Receipt
+	clock    time.Time
 	answers  []quota.Answer
 	err      error
 	since    time.Time
@@ -77,7 +78,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := logName{batch.Account, batch.Key}
-	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, ready: make(chan struct{}, 1)}
+	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, clock: batch.Clock, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -156,7 +157,7 @@ func (c *Combiner) abandon(me *waiter) {
 func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
 	waiters := c.gather(name, me)
-	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Requests: me.requests}
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Clock: me.clock, Requests: me.requests}
 	if len(waiters) > 1 {
 		batch.Requests = nil
 		for _, waiter := range waiters {
@@ -164,6 +165,9 @@ func (c *Combiner) lead(name logName, me *waiter) {
 			batch.History = max(batch.History, waiter.history)
 			if waiter.known.At.After(batch.Known.At) {
 				batch.Known = waiter.known
+			}
+			if waiter.clock.After(batch.Clock) {
+				batch.Clock = waiter.clock
 			}
 		}
 	}

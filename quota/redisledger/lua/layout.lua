@@ -48,6 +48,7 @@
 -- written out (2^48, 2^31): the compiler folds them, while a name costs time in each function.
 
 local SLACK = 120000000 -- quota.MaxStepBack
+local LEAD = 300000000 -- quota.MaxClockLead
 local LENGTH = 0 -- a byte
 local SETTLED = 60000000 -- a younger record can be settled without a new head, see known in spend.lua
 

@@ -3,8 +3,8 @@
 -- batch is not fresh; and for a long key, where its name is stored.
 -- ARGV: the batch, perhaps the time of a test, and perhaps a long key. A batch is
 --   head 12, mode 1 (see resent.lua), whether the log keeps entries 1 and is the account's own 1,
---     client 6, seq 7, known 7 (a stamp that the log has had), horizon 7 (of the log, or of its longest counter if it keeps no entries),
---     number of sources 1, of budgets 2 and of runs 2
+--     client 6, seq 7, known 7 (a stamp that the log has had), the caller's time 7 or 0,
+--     horizon 7 (of the log, or of its longest counter if it keeps no entries), number of sources 1, of budgets 2 and of runs 2
 --   if it is sent again: number of requests 4, since 7, which try it is 2
 --   if head's last byte is not 0: the names of the budgets 2 + n each
 --   the budgets, see read_charges in windows.lua
@@ -14,7 +14,8 @@
 --     sources 1 each, the budgets 2 each, and for a note or correction kind 1 and calls 4
 -- Answer, packed: 1 other head; 2, now 7: other days; 3 a late batch; 4 ask again; 5, a later try 2
 -- that was decided; 6 the log has dropped what it is searched for; 7 its
--- newest stamp is below known; or 0, now 7, then for as many
+-- newest stamp is below known; 8, now 7 and the log's newest stamp 7: now is far ahead of that and of
+-- the caller's time; or 0, now 7, then for as many
 -- requests as it says (4) each
 --   0, the first's stamp 7 (the others follow by a microsecond each), and for each budget used 7
 --     after the first, when it frees 7, with floors kept 7; for a counter start, present, before
@@ -66,7 +67,7 @@ end
 -- Read the batch.
 
 local packed, time = ARGV[1], ARGV[2] or ''
-local head, mode, keeps, own, client, seq, since, horizon, nsources, ncharges, nruns, where = struct.unpack('>c12BBBI6I7I7I7BI2I2', packed)
+local head, mode, keeps, own, client, seq, since, caller, horizon, nsources, ncharges, nruns, where = struct.unpack('>c12BBBI6I7I7I7I7BI2I2', packed)
 if head_of(KEYS[1]) ~= head then return '\1' end
 local now, real, copy, names, charges = clock(time), time == '', nil, nil, nil
 local guarded, named = string.byte(head, 12) ~= 0, mode ~= FRESH
@@ -77,6 +78,7 @@ if guarded then names, where = accounts().read_names(packed, where, ncharges) en
 charges, where = read_charges(packed, where, ncharges, now)
 if not charges then return struct.pack('>BI7', 2, now) end
 local first_source, log = where, new_list(KEYS[2], horizon)
+if caller > 0 and now - math.max(caller, log.stamp) > LEAD then return struct.pack('>BI7I7', 8, now, log.stamp) end
 if log.stamp < since then return '\7' end
 local all = {[0] = log, many = nsources} -- the sources read so far
 where = where + 9 * nsources
