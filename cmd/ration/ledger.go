@@ -21,11 +21,12 @@ func (a *app) ledgerCommand() *cobra.Command {
 		Use:   "ledger",
 		Short: "Inspect, correct or repair the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
-match the upstream's console, and restamp repairs it after its clock was wrong.
+match the upstream's console, restamp repairs it after its clock was wrong, and
+accept says that its clock is right where this host's disagrees.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
-	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand())
+	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand(), a.acceptCommand())
 }
 
 func (a *app) ledgerInfoCommand() *cobra.Command {

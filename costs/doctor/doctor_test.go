@@ -119,3 +119,24 @@ budgets: [{name: b, limit: 10, window: 24h}]
 		}
 	})
 }
+
+// TestLedgerClockAheadIsOnlyAWarning: where the ledger would decide nothing, doctor
+// finds a problem.
+func TestLedgerClockAheadIsOnlyAWarning(t *testing.T) {
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {m: 1}\nbudgets: [{name: day, limit: 10, window: 24h}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := client.New(table, &client.Options{State: t.TempDir(), Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	for lead, want := range map[time.Duration]string{0: OK, 2 * time.Minute: Warning, 25 * time.Hour: Problem, -25 * time.Hour: Warning} {
+		c := newCheckup(time.Now().Add(-lead))
+		c.CheckLedger(t.Context(), opened)
+		if c.Findings[len(c.Findings)-1].Grade != want || (c.Err != nil) != (want == Problem) {
+			t.Errorf("%s ahead: %s, %v; want %s", lead, c.last(), c.Err, want)
+		}
+	}
+}

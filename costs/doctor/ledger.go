@@ -32,7 +32,14 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		return
 	}
 	c.Add(OK, "", "ledger %s answers", name)
-	if skew := c.Now().Sub(at).Abs(); skew > quota.MaxClockSkew {
+	lead := at.Sub(c.Now())
+	if lead > quota.MaxClockLead {
+		c.Add(Problem, "correct the clock that is wrong; if that is this host's, run ration ledger accept meanwhile",
+			"the ledger's clock is %s ahead of this host's: no call is granted while they disagree, unless calls of other hosts support the ledger's", human.Duration(lead))
+		if c.Err == nil {
+			c.Err = &client.ConfigError{Err: errors.New("the ledger's clock and this host's disagree")}
+		}
+	} else if skew := lead.Abs(); skew > quota.MaxClockSkew {
 		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {
