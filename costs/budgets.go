@@ -186,8 +186,22 @@ func newTable(documents []*document) *Table {
 		t.addDomains(d)
 		t.upstreams = append(t.upstreams, d.Upstream)
 	}
+	checkAccounts(documents)
 	checkCoverages(documents)
 	return t
+}
+
+// checkAccounts reports accounts of one file whose names differ only in case or in
+// spaces around them.
+func checkAccounts(documents []*document) {
+	for i, d := range documents {
+		for _, before := range documents[:i] {
+			if quota.CheckLookAlike(d.Account, before.Account) != nil {
+				d.accountAt.Mistake("account %q differs from account %q only in case or spaces: each would have the whole limit; write both alike, or choose another name", d.Account, before.Account)
+				break
+			}
+		}
+	}
 }
 
 // checkCoverages reports an account whose budgets have more coverages than a ledger

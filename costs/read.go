@@ -71,6 +71,7 @@ type document struct {
 	presetAt   strictyaml.Node
 	ledgerAt   strictyaml.Node
 	apiAt      strictyaml.Node
+	accountAt  strictyaml.Node
 	routesAt   strictyaml.Node
 	marginAt   strictyaml.Node
 	hostsAt    []strictyaml.Node // one for each host
@@ -154,7 +155,7 @@ func (d *document) orPreset(write string) string {
 }
 
 func (d *document) readAccount(n strictyaml.Node) {
-	d.Account = n.Text(maxText)
+	d.accountAt, d.Account = n, n.Text(maxText)
 	if strings.Contains(d.Account, "AIza") {
 		n.Mistake("account looks like an API key, and would be shown in logs and key names: write the name of the project")
 		d.Account = ""

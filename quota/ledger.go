@@ -44,6 +44,9 @@ import (
 // count in every window until the clock reaches them. Answers then report how
 // far ahead the newest one is (Ahead), and Restamp repairs the log.
 //
+// An account without a log is refused with a *LookAlikeError if its name differs
+// from that of another account only in case or in spaces around it.
+//
 // RetryAt in a refusal is never later than the longest window of the request's
 // charges from now, or the end of a cooldown. It is exact unless timestamps are
 // ahead of the clock; if they are, by up to MaxStepBack, it may be late by as

@@ -35,6 +35,7 @@ func spends() []subtest {
 		{"Force", force},
 		{"AccountsAndKeysAreSeparate", accountsAndKeysApart},
 		{"AwkwardNames", awkwardNames},
+		{"LookAlikeAccounts", lookAlikeAccounts},
 		{"BatchInOrder", batchInOrder},
 		{"BatchResent", batchResent},
 		{"BatchResentWhileFull", batchResentWhileFull},

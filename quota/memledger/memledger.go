@@ -66,6 +66,9 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	now := l.now().UnixMicro() // read before Lock: an old time frees nothing early
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.checkLookAlike(batch.Account); err != nil {
+		return nil, err
+	}
 	g := l.log(logName{batch.Account, batch.Key}, now)
 	if err := decide.CheckClock(batch.Account, batch.Key, batch.Clock, now, g.newest); err != nil {
 		return nil, err
@@ -289,6 +292,19 @@ func (l *Ledger) log(name logName, now int64) *log {
 	}
 	l.recent = g
 	return g
+}
+
+// checkLookAlike checks the name of an account that has no log yet.
+func (l *Ledger) checkLookAlike(account string) error {
+	if l.recent != nil && l.recent.Account == account || l.logs[logName{account: account}] != nil {
+		return nil
+	}
+	for name := range l.logs {
+		if err := quota.CheckLookAlike(account, name.account); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addLog creates a log. When there are many, it first drops the idle logs that

@@ -23,6 +23,7 @@ type accountCache struct {
 	unkeyed names                  // of the account's own log
 	edges   map[*quota.Charge]edge // where the windows of that log begin
 	looked  lookedUp
+	spelled bool  // whether the account's name was checked
 	newest  int64 // newest stamp of this process in that log, µs
 }
 

@@ -74,6 +74,9 @@ func (a *accountCache) due(at int64) *wants {
 // learn reads the account's head, coverages and label numbers into the cache,
 // after adding those in w. A nil w adds nothing.
 func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
+	if err := l.checkLookAlike(op.ctx, name); err != nil {
+		return err
+	}
 	n := l.names(name, "")
 	now, _ := l.clock(0)
 	args := []any{now}

@@ -22,6 +22,8 @@ UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
 SELECT heard FROM account_logs WHERE log = ?1
 -- heard-set
 UPDATE account_logs SET heard = ?2 WHERE log = ?1
+-- accounts
+SELECT DISTINCT account FROM account_logs
 -- keys
 SELECT key FROM account_logs WHERE account = ?1 AND key > ?2 ORDER BY key LIMIT ?3
 

@@ -3,6 +3,7 @@ package sqliteledger
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -25,6 +26,9 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		if stopped == nil {
 			stopped = t.checkKnown(g, batch)
 		}
+		if stopped == nil && g.id == 0 {
+			stopped = t.checkLookAlike(batch.Account)
+		}
 		if stopped == nil {
 			t.decide(g, batch, answers)
 		}
@@ -40,6 +44,24 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, err
 	}
 	return answers, nil
+}
+
+// checkLookAlike checks the name of an account, once in a process, when it needs a
+// new log.
+func (t *tx) checkLookAlike(account string) (err error) {
+	if t.ledger.accounts[account] {
+		return nil
+	}
+	has := false
+	t.query("accounts", func(row []driver.Value) {
+		has = has || text(row[0]) == account
+		err = cmp.Or(err, quota.CheckLookAlike(account, text(row[0])))
+	})
+	if has || err == nil {
+		t.ledger.accounts[account] = true
+		return nil
+	}
+	return err
 }
 
 // decide answers a batch and records what it grants.

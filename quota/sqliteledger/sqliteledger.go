@@ -86,6 +86,8 @@ type Ledger struct {
 
 	closed bool
 
+	accounts map[string]bool // their names were checked
+
 	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
 
 	// The cache of the file's content, which is valid for one version of it.
@@ -112,7 +114,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}}
+	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}, accounts: map[string]bool{}}
 	if l.now == nil {
 		l.now = time.Now
 	}

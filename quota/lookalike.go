@@ -1,0 +1,32 @@
+package quota
+
+import (
+	"fmt"
+	"strings"
+)
+
+// LookAlikeError says that an account has no log yet, and that the ledger has one
+// of an account whose name differs only in case or in spaces around it. Each
+// would have the whole limit. Nothing was decided. It is an ErrLedgerConfig.
+type LookAlikeError struct {
+	Account string // as it was asked for
+	Known   string // the account that the ledger has
+}
+
+// Error names both accounts and says what to do.
+func (e *LookAlikeError) Error() string {
+	return fmt.Sprintf("account %q has no log, but account %q has one in this ledger; two spellings would each have the whole limit: write %q, or choose a name that differs in more than case and spaces",
+		e.Account, e.Known, e.Known)
+}
+
+// Unwrap returns ErrLedgerConfig.
+func (e *LookAlikeError) Unwrap() error { return ErrLedgerConfig }
+
+// CheckLookAlike returns a *LookAlikeError if account looks like a known one and
+// is not the same.
+func CheckLookAlike(account, known string) error {
+	if account == known || !strings.EqualFold(strings.TrimSpace(account), strings.TrimSpace(known)) {
+		return nil
+	}
+	return &LookAlikeError{Account: account, Known: known}
+}

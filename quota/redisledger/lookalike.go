@@ -1,0 +1,51 @@
+package redisledger
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// spellingLasts is how long the spelling of an account holds after the last
+// process has begun to use it.
+const spellingLasts = 30 * 24 * time.Hour
+
+// checkLookAlike checks, once in a process, that an account is spelled as other
+// processes spell it. It is best effort: what it cannot read or write it leaves to
+// the scripts, which report it.
+func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
+	a := l.cache(account)
+	a.mu.Lock()
+	checked := a.spelled
+	a.mu.Unlock()
+	if checked {
+		return nil
+	}
+	// The key holds the first spelling of all that are folded alike.
+	key := l.prefix + ":spelled:" + escape(strings.ToLower(strings.ToUpper(strings.TrimSpace(account))), "")
+	set := []any{"set", key, account}
+	if l.now == nil {
+		set = append(set, "ex", int64(spellingLasts/time.Second))
+	}
+	if _, err := l.send(ctx, append(set[:len(set):len(set)], "nx")); err != nil && !errors.Is(err, redis.Nil) {
+		return nil
+	}
+	known, err := l.send(ctx, []any{"get", key})
+	if spelling, ok := known.(string); err == nil && ok {
+		if err := quota.CheckLookAlike(account, spelling); err != nil {
+			return err
+		}
+		_, err = l.send(ctx, set)
+	}
+	if err == nil {
+		a.mu.Lock()
+		a.spelled = true
+		a.mu.Unlock()
+	}
+	return nil
+}
