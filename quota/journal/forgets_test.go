@@ -276,3 +276,18 @@ func TestHostThatHadNotHeardGrantsTwice(t *testing.T) {
 	f.judge(t, 600)
 	f.noticed(t, f.hosts[0])
 }
+
+// TestStrangerRecreatesTheLog: a host notices the loss of its log although a client
+// without a journal has spent since.
+func TestStrangerRecreatesTheLog(t *testing.T) {
+	f := startForgetting(t, forgetful{})
+	f.spend(t, f.guards[0], 1)
+	deleteAll(t, f.server, "*:log")
+	stranger, err := quota.NewGuard(f.hosts[0].open(), budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.spend(t, stranger, 1)
+	f.exhaust(t, f.guards[0])
+	f.judge(t, 500)
+}
