@@ -135,7 +135,7 @@ func cooldownFarAhead(w *world) {
 	if _, err := w.Restamp(w.ctx, account, "key"); err != nil {
 		w.Fatal(err)
 	}
-	refused := w.refused(w.batch(request("m", 1, week))[0], "week", 87_595*time.Hour+59*time.Minute+59*time.Second+time.Minute, 9)
+	refused := w.refused(w.batch(request("m", 1, week))[0], "week", time.Minute, 9)
 	if refused.Ahead < 87_595*time.Hour {
 		w.Fatalf("%+v; want a refusal that says how far ahead the newest entry is", refused)
 	}
@@ -154,6 +154,23 @@ func cooldownFarAhead(w *world) {
 	w.clock.Add(time.Minute - time.Second)
 	w.spend(1, day, week)
 	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
+}
+
+// cooldownFarAheadOfAnEmptyLog: a cooldown that a wrong clock set for a minute
+// never holds up a call for longer, even where no entry shows that it was wrong.
+func cooldownFarAheadOfAnEmptyLog(w *world) {
+	day := charge("day", 10, minute)
+	w.clock.Add(87_596 * time.Hour)
+	w.cool(quota.Cooldown{Account: account, For: time.Minute, Reason: "slow"})
+	w.clock.Set(noon)
+	w.refuse(1, "", time.Minute, 0, day)
+	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
+	if err != nil || standings[0].Cooldown == nil || !standings[0].Cooldown.Until.Equal(noon.Add(time.Minute)) {
+		w.Fatalf("%+v, %v; want a cooldown of a minute", standings, err)
+	}
+	w.restamp("", 0)
+	w.clock.Add(time.Minute)
+	w.spend(1, day)
 }
 
 // cooldownAfterOneFarAhead: a cooldown of an hour is in force after Restamp, even

@@ -76,6 +76,7 @@ func windows() []subtest {
 		{"CounterRestampedWithEntries", counterRestampedWithEntries},
 		{"CounterRestampedAfterAPeriod", counterRestampedAfterAPeriod},
 		{"CooldownFarAheadIsRestamped", cooldownFarAhead},
+		{"CooldownFarAheadOfAnEmptyLogIsBounded", cooldownFarAheadOfAnEmptyLog},
 		{"CooldownAfterOneThatIsFarAhead", cooldownAfterOneFarAhead},
 		{"WindowAskedFarAheadGoesOutOfUse", windowAskedFarAhead},
 		{"RetryAtAfterAStepBackIsExact", retryAtAfterAStepBack},

@@ -128,10 +128,15 @@ func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.
 		Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)), Needed: charge.Coverage.Amount(r.Units)}
 }
 
-// active returns c if it is not over, and nil otherwise.
+// active returns c if it is not over, and nil otherwise. A cooldown that was set
+// for a duration, by a clock that was far ahead, ends that long from now.
 func (j *Judge) active(c *quota.Cooldown) *quota.Cooldown {
 	if c == nil || c.Until.UnixMicro() <= j.Now {
 		return nil
+	}
+	if c.For > 0 && c.Until.Sub(Time(j.Now)) > c.For+quota.MaxStepBack {
+		c = new(*c)
+		*c, _ = ShortenCooldown(*c, j.Now)
 	}
 	return c
 }

@@ -49,6 +49,11 @@ local function cooldowns(key, names, now)
   for from = 0, #names, 1000 do
     for n, packed in ipairs(redis.call('HMGET', key, unpack(names, from, math.min(from + 999, #names)))) do
       local till = packed and struct.unpack('>I7', packed)
+      if till and till > now + SLACK then -- perhaps the clock that set it was ahead
+        local length = redis.call('HGET', key, string.char(LENGTH) .. names[from + n - 1])
+        local long = length and struct.unpack('>I7', length)
+        if long and till > now + long + SLACK then till = now + long end
+      end
       if till and till > now then
         found = found or {}
         found[names[from + n - 1]] = {till = till, reason = string.sub(packed, 8)}
