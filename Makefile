@@ -15,7 +15,7 @@ SIM ?= 2h
 
 help:
 	@echo "make build       build ./ration"
-	@echo "make test        every test, with -race and a real redis-server"
+	@echo "make test        every test but the simulator, with -race and a real redis-server"
 	@echo "make test-short  what is quick of it, without -race"
 	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, docs/bench"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"

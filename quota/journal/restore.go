@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,7 +59,10 @@ func (e *UnwrittenError) Unwrap() error { return e.Err }
 // host, or has forgotten.
 func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenError) error {
 	report := &RestoredError{Account: a.name, Lost: lost}
-	skew, err := l.skew(ctx, a) // first, to hold up no other process of the host while the ledger is down
+	skew, err := l.skew(ctx, a)              // first, to hold up no other process of the host while the ledger is down
+	if errors.Is(err, quota.ErrLedgerLost) { // Restore creates it again
+		err = a.withState(func(s *state) error { skew = s.skew; return nil })
+	}
 	if err != nil {
 		return err
 	}

@@ -1,3 +1,8 @@
+//go:build !race
+
+// Its goroutines take turns on one processor, which the race detector takes for
+// races, and a real file lock that one of them waits for holds the simulated time.
+
 package sim
 
 import (

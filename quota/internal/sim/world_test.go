@@ -1,3 +1,5 @@
+//go:build !race
+
 // Package sim simulates hosts, processes, a ledger and an upstream, with the
 // faults of all of them, over weeks of simulated time. The guard, the transport,
 // the journal, the combiner and the ledger's decisions are the real code. The
