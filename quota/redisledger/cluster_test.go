@@ -74,7 +74,7 @@ func namesStay(t *testing.T, cluster *redistest.Cluster, url string) {
 		for _, node := range cluster.Nodes[:3] {
 			for _, key := range node.Do(t, "keys", "names*").([]any) {
 				key := key.(string)
-				if seen[key] {
+				if seen[key] || strings.Contains(key, ":spelled:") { // which no script uses
 					continue
 				}
 				seen[key] = true

@@ -33,6 +33,9 @@ func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
 		set = append(set, "ex", int64(spellingLasts/time.Second))
 	}
 	if _, err := l.send(ctx, append(set[:len(set):len(set)], "nx")); err != nil && !errors.Is(err, redis.Nil) {
+		if _, answered := errors.AsType[redis.Error](err); !answered && classify(err) == config {
+			return l.failed(err, config, false) // what answers is no Redis
+		}
 		return nil
 	}
 	known, err := l.send(ctx, []any{"get", key})

@@ -126,7 +126,7 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 	w.coolAt = []float64{0, 0.01, 0.05}[rng.IntN(3)]
 	w.maxWait = []time.Duration{0, 5 * time.Second, 15 * time.Minute}[rng.IntN(3)]
 	for i := range 1 + rng.IntN(4) {
-		ahead := time.Duration(rng.Int64N(int64(4*time.Hour))) - 2*time.Hour
+		ahead := time.Duration(rng.Int64N(int64(8*time.Minute))) - 4*time.Minute // beyond five minutes, clocks must be corrected first
 		w.hosts = append(w.hosts, &host{number: i, dir: filepath.Join(dir, fmt.Sprint(i), "journal"), ahead: ahead})
 		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprint(i)), 0o700); err != nil {
 			t.Fatal(err)
