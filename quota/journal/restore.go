@@ -26,9 +26,9 @@ type RestoredError struct {
 // Error says what was restored.
 func (e *RestoredError) Error() string {
 	if e.Lost == nil {
-		return fmt.Sprintf("account %q: %d units that were spent while the ledger was down are recorded now", e.Account, e.Owed)
+		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, e.Owed)
 	}
-	return fmt.Sprintf("%v; restored from this host's journal: %d calls with %d units, and a note of %d units that others had spent; other hosts restore their own when they return",
+	return fmt.Sprintf("%v; restored from this host's journal: calls: %d, units: %d, noted of others' units: %d; other hosts restore their own when they return",
 		e.Lost, e.Entries, e.Units, e.Noted)
 }
 
