@@ -85,7 +85,7 @@ func (g *Guard) AcceptClock(ctx context.Context, account string) error {
 // timestamp in the account's log is ahead of it, or 0 if that is at most
 // MaxStepBack; see Restamp.
 func (g *Guard) Now(ctx context.Context, account string) (now time.Time, ahead time.Duration, err error) {
-	standings, err := g.cooldownStandings(ctx, account, "")
+	standings, err := g.cooldownStandings(ctx, account, "", "")
 	if err != nil {
 		return now, 0, opError("time of "+account, err)
 	}

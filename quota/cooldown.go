@@ -44,7 +44,7 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 	for _, b := range g.accounts[account] {
 		names = append(names, b.charge.Budget)
 	}
-	standings, err := g.cooldownStandings(ctx, account, names...)
+	standings, err := g.cooldownStandings(ctx, account, "", names...)
 	if err != nil {
 		return now, nil, opError("cooldowns of "+account, err)
 	}
@@ -56,14 +56,14 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 	return standings[0].At, cooldowns, nil
 }
 
-// cooldownStandings returns standings that tell the cooldowns of budgets. An
-// empty name stands for the account. A budget's standing has the cooldown of
+// cooldownStandings returns standings of a log that tell its clock and the
+// cooldowns of budgets. An empty name stands for the account. A budget's standing has the cooldown of
 // the account if that ends later than its own.
-func (g *Guard) cooldownStandings(ctx context.Context, account string, budgets ...string) ([]Standing, error) {
+func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]Standing, error) {
 	everything := NewCoverage(Coverage{})
 	charges := make([]*Charge, len(budgets))
 	for i, name := range budgets {
 		charges[i] = &Charge{Budget: name, Coverage: everything, Limit: 1, Window: Sliding(time.Minute)}
 	}
-	return g.ledger.Standings(ctx, account, "", charges)
+	return g.ledger.Standings(ctx, account, key, charges)
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -36,9 +37,14 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 		if err != nil {
 			return err
 		}
-		if entry.Calls > 0 {
-			return ErrCorrecting
+		if entry.Calls == 0 {
+			continue
 		}
+		standings, err := g.cooldownStandings(ctx, account, lockKey, "")
+		if err == nil && standings[0].Ahead > 0 { // a lock that was left behind does not expire
+			return fmt.Errorf("%w%s", ErrCorrecting, stampedAhead(standings[0].Ahead))
+		}
+		return errors.Join(ErrCorrecting, err)
 	}
 	return correction()
 }

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,30 @@ func TestCorrectionsExcludeEachOther(t *testing.T) {
 	}
 	if err := other.Correct(t.Context(), account, func() error { ran++; return nil }); err != nil || ran != 3 || used(t, one) != 0 {
 		t.Errorf("after it: %v, %d ran, %d units; want 3, and none", err, ran, used(t, one))
+	}
+}
+
+// TestCorrectionsAreLockedForTenYears: a lock that was left behind while the
+// ledger's clock was wrong says what to do, and restamping frees it.
+func TestCorrectionsAreLockedForTenYears(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2036, 11, 20, 12, 0, 0, 0, time.UTC))
+	guard := newGuard(t, &memledger.Options{Now: clock.Now}, budget("day", 100, time.Hour))
+	var during error
+	err := guard.Correct(t.Context(), account, func() error {
+		clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+		during = guard.Correct(t.Context(), account, func() error { return nil })
+		if _, err := guard.Restamp(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+		clock.Add(11 * time.Second)
+		return guard.Correct(t.Context(), account, func() error { return nil })
+	})
+	if err != nil {
+		t.Errorf("after it was restamped: %v", err)
+	}
+	if !errors.Is(during, quota.ErrCorrecting) || !strings.Contains(during.Error(), "ration ledger restamp") {
+		t.Errorf("during it: %v; want what to do", during)
 	}
 }
 

@@ -113,7 +113,7 @@ func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
 // Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
 	when := fmt.Sprintf("; try again at %s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
-	wrong := fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(e.Ahead))
+	wrong := stampedAhead(e.Ahead)
 	switch {
 	case e.Ahead <= 0 || e.Reason == ReasonQueue:
 		return e.Short() + when
@@ -121,6 +121,11 @@ func (e *RefusedError) Error() string {
 		return e.Short() + when + wrong
 	}
 	return e.Short() + wrong
+}
+
+// stampedAhead is what to do about a log whose newest timestamp is ahead.
+func stampedAhead(ahead time.Duration) string {
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.

@@ -75,7 +75,12 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 		}
 		for left := rival.left; ; left -= trialPoll {
 			if time.Until(deadline) < min(left, trialPoll) || mustGiveUp(ctx, &RefusedError{}, time.Until(deadline)) {
-				return trial.refusal(call, set, &RefusedError{RetryAt: rival.entry.At.Add(lockExpiry), RetryAfter: left, Detail: "another process asks whether it is over"})
+				standings, err := g.cooldownStandings(ctx, trial.breaker.id.account, trialKey, "")
+				if err != nil {
+					return nil
+				}
+				return trial.refusal(call, set, &RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
+					Ahead: standings[0].Ahead, Detail: "another process asks whether it is over"})
 			}
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
 				return err

@@ -231,6 +231,45 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	}
 }
 
+// TestTrialIsRefusedForTenYears: a claim that was stamped while the ledger's clock
+// was wrong is refused for at most its own length, and the refusal says so.
+func TestTrialIsRefusedForTenYears(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+		opened := func() (quota.Ledger, error) { return ledger, nil }
+		died, probing := make(chan struct{}), make(chan struct{})
+		calls := 0
+		dies := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int {
+			if calls++; calls == 2 {
+				close(probing)
+				<-died
+			}
+			return http.StatusTooManyRequests
+		}))
+		var wg sync.WaitGroup
+		wg.Go(func() { getStatus(dies) })
+		time.Sleep(time.Second)
+		right := make(chan struct{})
+		other := newProcess(t, func() (quota.Ledger, error) { return behind{ledger, right}, nil }, time.Second, statusTripper(func(*http.Request) int { return http.StatusTooManyRequests }))
+		other.Transport.(*quota.Transport).MaxWait = 5 * time.Second
+		go func() {
+			time.Sleep(time.Second)
+			ahead.Store(int64(87_600 * time.Hour)) // after the cooldown began, and before the trial
+			<-probing
+			ahead.Store(0)
+			close(right)
+		}()
+		_, err := getStatus(other)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if !ok || time.Until(refused.RetryAt) > 10*time.Second || refused.RetryAfter > 10*time.Second || refused.Ahead < 87_000*time.Hour {
+			t.Errorf("%+v, %v; want at most 10 s, and how far ahead the log is", refused, err)
+		}
+		close(died)
+		wg.Wait()
+	})
+}
+
 // TestRefusedTrialIsSent: a trial is charged like any other call, and may be refused
 // by a budget.
 func TestRefusedTrialIsSent(t *testing.T) {
