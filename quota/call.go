@@ -54,6 +54,12 @@ type Call struct {
 	Method  string // the upstream's name for the operation, such as search.list
 	Units   Units  // the cost, 1 to MaxUnits
 	Caller  Caller // empty fields are taken from the context; see WithCaller
+
+	// ID makes a repeated Spend or Wait of the same call, for example after its
+	// answer was lost, charge it once: see NameID. Ledgers remember an ID for at
+	// least ten minutes. The zero ID is that of a call which is not repeated. A
+	// Transport ignores it, since it charges each attempt.
+	ID ID
 }
 
 type callerKey struct{}

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -25,6 +26,14 @@ func NewClient() uint64 {
 			return id
 		}
 	}
+}
+
+// NameID returns the ID that a name stands for, for Call.ID: the same in every
+// process.
+func NameID(name string) ID {
+	sum := sha256.Sum256([]byte(name))
+	client, seq := binary.BigEndian.Uint64(sum[:8])>>16, binary.BigEndian.Uint32(sum[8:12])>>1 // logs keep 32 bits of a Seq
+	return ID{Client: max(client, 1), Seq: uint64(seq)}
 }
 
 // Receipt identifies an entry of a log.

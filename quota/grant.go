@@ -13,6 +13,7 @@ import (
 type Grant struct {
 	guard   *Guard
 	set     *chargeSet
+	job     string
 	receipt Receipt
 	held    []Held
 
@@ -28,6 +29,18 @@ func (g *Grant) ID() string {
 		return ""
 	}
 	return g.receipt.ID.String()
+}
+
+// Call returns the call that was granted, with its units as recorded at present.
+func (g *Grant) Call() Call {
+	if g == nil {
+		return Call{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	class := &g.set.class
+	return Call{Account: class.account, Key: g.receipt.Key, Method: class.method, Units: g.units,
+		Caller: Caller{Lane: class.lane, Job: g.job, Region: class.region}, ID: g.receipt.ID}
 }
 
 // recorded returns the receipt with what the call counts for at present. The

@@ -183,6 +183,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	}
 	buffer.batch.Account = call.Account
 	buffer.batch.Key = call.Key
+	buffer.batch.Client, buffer.batch.Seq = call.ID.Client, call.ID.Seq
 	buffer.batch.History = set.history
 	buffer.batch.Clock = time.Time{}
 	if g.refusals.on && !mode.anyClock { // the ledger is on real time
@@ -197,7 +198,11 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		g.refusals.store(call, set, err, start)
 		return nil, err
 	}
-	return &Grant{guard: g, set: set, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}, nil
+	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}
+	if _, err := grant.checkRepeated(ctx, call); err != nil {
+		return nil, err
+	}
+	return grant, nil
 }
 
 // refusalFor adds the cost and the caller of a call to a refusal by the ledger.

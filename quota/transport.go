@@ -126,7 +126,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if passes {
 		resp, err = t.base().RoundTrip(inner)
 	} else {
-		call.Caller = call.Caller.or(CallerFrom(req.Context()))
+		call.Caller, call.ID = call.Caller.or(CallerFrom(req.Context())), ID{}
 		resp, err = t.sendCharged(inner, call)
 	}
 	if resp != nil {
@@ -173,7 +173,7 @@ func (t *Transport) pay(ctx context.Context, call Call) (*Grant, *trial, error) 
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	began, limit := time.Now(), t.waitLimit()
+	began, limit := time.Now(), t.waitLimit(ctx)
 	grant, trial, err := t.charge(ctx, call, limit)
 	if limit > 0 {
 		t.waited.Add(int64(time.Since(began)))
@@ -253,11 +253,23 @@ func (t *Transport) base() http.RoundTripper {
 }
 
 // waitLimit returns how long a request may wait at present.
-func (t *Transport) waitLimit() time.Duration {
-	if t.MaxTotalWait > 0 {
-		return min(t.MaxWait, t.MaxTotalWait-time.Duration(t.waited.Load()))
+func (t *Transport) waitLimit(ctx context.Context) time.Duration {
+	limit, ok := ctx.Value(maxWaitKey{}).(time.Duration)
+	if !ok {
+		limit = t.MaxWait
 	}
-	return t.MaxWait
+	if t.MaxTotalWait > 0 {
+		return min(limit, t.MaxTotalWait-time.Duration(t.waited.Load()))
+	}
+	return limit
+}
+
+type maxWaitKey struct{}
+
+// WithMaxWait returns a copy of ctx whose requests wait for at most limit,
+// instead of the Transport's MaxWait.
+func WithMaxWait(ctx context.Context, limit time.Duration) context.Context {
+	return context.WithValue(ctx, maxWaitKey{}, limit)
 }
 
 // mayRetry reports whether a request may be sent again after an answer.
@@ -282,7 +294,7 @@ func (t *Transport) pause(ctx context.Context, attempt int, v Verdict) bool {
 		d = 100 * time.Millisecond << min(attempt-1, 10)
 		d = d/2 + rand.N(d)
 	}
-	if d > t.waitLimit() {
+	if d > t.waitLimit(ctx) {
 		return false
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -88,6 +89,21 @@ type CostError struct {
 func (e *CostError) Error() string {
 	return fmt.Sprintf("the upstream says that a call of %s costs %d instead of %d; %d were charged; correct the price if the upstream is right",
 		e.Method, e.Cost, e.Price, e.Charged)
+}
+
+// Answered applies what resp, the upstream's answer, says about the quota, for a
+// call that Guard.Spend has granted and that was sent by other means. It does
+// what RoundTrip does for its own requests: it settles the grant, sets cooldowns
+// and records external usage. Errors go to Report. It returns the verdict with
+// the cooldown that was set. If grant is nil, no charge is changed. The body of
+// resp is read, not closed.
+func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) Verdict {
+	if t.Feedback == nil {
+		return Verdict{}
+	}
+	verdict := t.Feedback(call, resp)
+	t.apply(ctx, call, grant, &verdict, nil, time.Now())
+	return verdict
 }
 
 // apply applies the verdict on the answer to a request that was sent at a given

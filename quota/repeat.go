@@ -1,0 +1,126 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrReused means that Call.ID was used for another call before, which was
+// granted. The call was not charged and must not be made.
+var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
+
+// checkRepeated looks up the entry of a call with an ID, if its answer may be
+// that to an earlier request: such an answer has no balances. It returns
+// ErrReused if that was for another call, and whether it was refunded since. If
+// the log cannot tell, the grant stands.
+func (g *Grant) checkRepeated(ctx context.Context, call *Call) (refunded bool, err error) {
+	if call.ID == (ID{}) || len(g.held) > 0 {
+		return false, nil
+	}
+	query := Query{Account: g.receipt.Account, Key: g.receipt.Key, Since: g.receipt.At, Until: g.receipt.At.Add(time.Microsecond)}
+	for entry, err := range g.guard.ledger.Entries(ctx, query) {
+		if err != nil {
+			return false, nil
+		}
+		if entry.ID != g.receipt.ID {
+			continue
+		}
+		if entry.Method != call.Method || entry.Caller != call.Caller {
+			return false, fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
+		}
+		refunded = entry.Kind == EntryRefunded
+	}
+	return refunded, nil
+}
+
+// MaxTogether is the most calls that SpendTogether takes.
+const MaxTogether = 1000
+
+// SpendTogether charges count calls that are alike, 1 to MaxTogether, if all of
+// them fit, and none otherwise. It returns a grant for each. Like Wait, it waits
+// for at most limit. Calls that could never fit together are a *NeverFitsError.
+//
+// The ledger decides each call by itself. If one is refused, those before it are
+// refunded; other callers may be refused in between.
+//
+// It returns the errors of Spend. If calls were granted and could not be
+// refunded, the error says so, and their units stay charged.
+func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
+	if count == 1 {
+		grant, err := g.Wait(ctx, call, limit)
+		if err != nil {
+			return nil, err
+		}
+		return []*Grant{grant}, nil
+	}
+	if count < 1 || count > MaxTogether {
+		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
+	}
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	set := g.chargesFor(&call)
+	for _, charge := range set.charges {
+		if need := Units(count) * charge.Coverage.Amount(call.Units); need > charge.Limit-charge.always() {
+			return nil, &NeverFitsError{Account: call.Account, Budget: charge.Budget, Method: call.Method,
+				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: charge.always(), Needed: need}
+		}
+	}
+	for deadline := time.Now().Add(limit); ; {
+		grants, again, err := g.spendTogether(ctx, &call, set, count)
+		refused, ok := errors.AsType[*RefusedError](err)
+		if again && call.ID != (ID{}) { // the ledger remembers calls under this id that were refunded
+			call.ID = NameID(call.ID.String())
+		}
+		switch {
+		case err == nil && again:
+			continue
+		case !ok || mustGiveUp(ctx, err, time.Until(deadline)):
+			return grants, err
+		}
+		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// spendTogether charges calls once. again means that calls were refunded, now
+// or when the same id was used before.
+func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int) (grants []*Grant, again bool, err error) {
+	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, History: set.history, Requests: make([]Request, count)}
+	for i := range batch.Requests {
+		batch.Requests[i] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges}
+	}
+	if g.refusals.on {
+		batch.Clock = time.Now()
+	}
+	answers, err := g.ledger.Spend(ctx, batch)
+	if err != nil {
+		return nil, false, opError("spend "+call.Method, err)
+	}
+	var refusal error
+	for _, answer := range answers {
+		if answer.Err != nil {
+			if refusal == nil {
+				refusal = refusalFor(call, answer.Err)
+			}
+			continue
+		}
+		grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
+		refunded, err := grant.checkRepeated(ctx, call)
+		if err != nil {
+			return nil, false, err
+		}
+		again = again || refunded
+		grants = append(grants, grant)
+	}
+	if refusal == nil && !again {
+		return grants, false, nil
+	}
+	for _, grant := range grants {
+		if err := grant.Refund(ctx); err != nil {
+			return nil, true, errors.Join(refusal, fmt.Errorf("some of the calls stay charged: %w", err))
+		}
+	}
+	return nil, len(grants) > 0, refusal
+}

@@ -1,0 +1,200 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// eachLedger runs a test on a new ledger of each kind.
+func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, error))) {
+	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite, "Redis": openRedis} {
+		t.Run(name, func(t *testing.T) { run(t, open(t)) })
+	}
+}
+
+// TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once, also
+// by another process, after a settle, and when it was refused before.
+func TestRepeatedSpendIsChargedTwice(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		first, second := openGuard(t, open), openGuard(t, open)
+		one := call("search", 400)
+		one.ID = quota.NameID("a name")
+		grant, err := first.Spend(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repeated, err := second.Wait(t.Context(), one, time.Second)
+		if err != nil || repeated.Token() != grant.Token() || used(t, second) != 400 {
+			t.Fatalf("%v, %d units, tokens %s and %s; want the same grant", err, used(t, second), repeated.Token(), grant.Token())
+		}
+		if err := repeated.Settle(t.Context(), 900); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.Spend(t.Context(), one); err != nil || used(t, first) != 900 {
+			t.Errorf("%v, %d units; want the grant, and what it was settled to", err, used(t, first))
+		}
+		other := call("search", 200)
+		other.ID = quota.NameID("another name")
+		if _, err := first.Spend(t.Context(), other); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", err)
+		}
+		if err := grant.Settle(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := first.Spend(t.Context(), other); err != nil || used(t, first) != 300 {
+				t.Errorf("after the refusal: %v, %d units; want 300", err, used(t, first))
+			}
+		}
+	})
+}
+
+// TestIDOfAnotherCallIsGranted: an ID that another call had is an error, and
+// charges nothing.
+func TestIDOfAnotherCallIsGranted(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		one := call("search", 100)
+		one.ID = quota.NameID("a name")
+		if _, err := guard.Spend(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		one.Method = "videos"
+		grant, err := guard.Spend(t.Context(), one)
+		if !errors.Is(err, quota.ErrReused) || grant != nil || used(t, guard) != 100 {
+			t.Errorf("%v, %v, %d units; want an error and 100", grant, err, used(t, guard))
+		}
+	})
+}
+
+// TestSpendTogetherIsPartial: calls that do not all fit are refused together,
+// also when they are repeated, and are charged once when they fit.
+func TestSpendTogetherIsPartial(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		spent, err := guard.Spend(t.Context(), call("videos", 700))
+		if err != nil {
+			t.Fatal(err)
+		}
+		many := call("search", 100)
+		many.ID = quota.NameID("many")
+		for range 2 {
+			if _, err := guard.SpendTogether(t.Context(), many, 4, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 700 {
+				t.Fatalf("%v, %d units; want a refusal and 700", err, used(t, guard))
+			}
+		}
+		if err := spent.Refund(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			grants, err := guard.SpendTogether(t.Context(), many, 4, 0)
+			if err != nil || len(grants) != 4 || used(t, guard) != 400 {
+				t.Fatalf("%d grants, %v, %d units; want 4 and 400", len(grants), err, used(t, guard))
+			}
+		}
+		if _, err := guard.SpendTogether(t.Context(), call("search", 100), 11, time.Hour); !errors.Is(err, quota.ErrNeverFits) {
+			t.Errorf("%v; want that 1,100 of 1,000 never fit", err)
+		}
+		if _, err := guard.SpendTogether(t.Context(), call("search", 1), quota.MaxTogether+1, 0); !errors.Is(err, quota.ErrBadCall) {
+			t.Errorf("%v; want the most calls", err)
+		}
+	})
+}
+
+// TestSpendTogetherWaits: calls that are refused together wait for their units.
+func TestSpendTogetherWaits(t *testing.T) {
+	guard := newGuard(t, nil, budget("burst", 2, 50*time.Millisecond))
+	if _, err := guard.Spend(t.Context(), call("m", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.SpendTogether(t.Context(), call("m", 1), 2, time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTokenIsNotRedeemed: another process settles and refunds by a token, with
+// the call as it was; other texts are errors.
+func TestTokenIsNotRedeemed(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard, other := openGuard(t, open), openGuard(t, open)
+		one := call("search", 100)
+		one.Caller = quota.Caller{Lane: "cron", Job: "job é", Region: "IN"}
+		grant, err := guard.Spend(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		redeemed, err := other.Redeem(grant.Token())
+		if err != nil || redeemed.Call() != grant.Call() || redeemed.ID() != grant.ID() {
+			t.Fatalf("%+v, %v; want %+v", redeemed.Call(), err, grant.Call())
+		}
+		if err := redeemed.Settle(t.Context(), 7); err != nil || used(t, guard) != 7 {
+			t.Errorf("%v, %d units; want 7", err, used(t, guard))
+		}
+		if err := redeemed.Refund(t.Context()); err != nil || used(t, guard) != 0 {
+			t.Errorf("%v, %d units; want 0", err, used(t, guard))
+		}
+		token := grant.Token()
+		for _, text := range []string{"", "x", "AQ", token[:len(token)-2], token + "AA", strings.Repeat("_", 100)} {
+			if _, err := other.Redeem(text); !errors.Is(err, quota.ErrBadToken) {
+				t.Errorf("%q: %v; want an error", text, err)
+			}
+		}
+	})
+}
+
+// TestAnswersOfOthersAreIgnored: an answer to a request that was sent by other
+// means settles the grant and sets the cooldown, as that of RoundTrip does.
+func TestAnswersOfOthersAreIgnored(t *testing.T) {
+	guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
+	transport := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict {
+		return quota.Verdict{Settled: true, Units: 3, For: time.Hour, Reason: "exhausted"}
+	}}
+	one := call("m", 100)
+	grant, err := guard.Spend(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody}
+	if verdict := transport.Answered(t.Context(), one, grant, resp); verdict.For != time.Hour || used(t, guard) != 3 {
+		t.Errorf("%+v, %d units; want the cooldown, and 3", verdict, used(t, guard))
+	}
+	if _, err := guard.Spend(t.Context(), one); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want the cooldown", err)
+	}
+	transport.Answered(t.Context(), one, nil, resp) // which has nothing to settle
+	if used(t, guard) != 3 {
+		t.Errorf("%d units; want 3", used(t, guard))
+	}
+}
+
+// TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces the
+// Transport's.
+func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
+	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &quota.Transport{Guard: guard, Price: priced(1), Base: statusTripper(func(*http.Request) int { return http.StatusOK })}
+	get := func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream/m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = transport.RoundTrip(req)
+		return err
+	}
+	if err := errors.Join(get(t.Context()), get(quota.WithMaxWait(t.Context(), time.Minute))); err != nil {
+		t.Error(err)
+	}
+	transport.MaxWait = time.Minute
+	if err := get(quota.WithMaxWait(t.Context(), 0)); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want a refusal", err)
+	}
+}
