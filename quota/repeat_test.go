@@ -162,7 +162,7 @@ func TestAnswersOfOthersAreIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: http.NoBody}
-	if verdict := transport.Answered(t.Context(), one, grant, resp); verdict.For != time.Hour || used(t, guard) != 3 {
+	if verdict, err := transport.Answered(t.Context(), one, grant, resp); err != nil || verdict.For != time.Hour || used(t, guard) != 3 {
 		t.Errorf("%+v, %d units; want the cooldown, and 3", verdict, used(t, guard))
 	}
 	if _, err := guard.Spend(t.Context(), one); !errors.Is(err, quota.ErrRefused) {

@@ -241,7 +241,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		return resp, Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.apply(req.Context(), call, trace.last(), &verdict, trial, began)
+	_ = t.apply(req.Context(), call, trace.last(), &verdict, trial, began) // reported
 	return resp, verdict, nil
 }
 

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -94,24 +95,24 @@ func (e *CostError) Error() string {
 // Answered applies what resp, the upstream's answer, says about the quota, for a
 // call that Guard.Spend has granted and that was sent by other means. It does
 // what RoundTrip does for its own requests: it settles the grant, sets cooldowns
-// and records external usage. Errors go to Report. It returns the verdict with
-// the cooldown that was set. If grant is nil, no charge is changed. The body of
-// resp is read, not closed.
-func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) Verdict {
+// and, in the background, records external usage. It returns the verdict with
+// the cooldown that was set, and the ledger's errors, which go to Report too. If
+// grant is nil, no charge is changed. The body of resp is read, not closed.
+func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) (Verdict, error) {
 	if t.Feedback == nil {
-		return Verdict{}
+		return Verdict{}, nil
 	}
 	verdict := t.Feedback(call, resp)
-	t.apply(ctx, call, grant, &verdict, nil, time.Now())
-	return verdict
+	return verdict, t.apply(ctx, call, grant, &verdict, nil, time.Now())
 }
 
 // apply applies the verdict on the answer to a request that was sent at a given
 // time; trial is nil if it was not a trial. If a cooldown could not be set,
-// apply clears Transient, because a retry would not wait for it.
-func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial, sent time.Time) {
+// apply clears Transient, because a retry would not wait for it. apply reports
+// the ledger's errors and returns them.
+func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdict, trial *trial, sent time.Time) (err error) {
 	if v.Settled {
-		t.settle(ctx, call, grant, v)
+		err = t.settle(ctx, call, grant, v)
 	}
 	if v.LimitOf != "" {
 		t.reportLimit(call, v)
@@ -120,17 +121,20 @@ func (t *Transport) apply(ctx context.Context, call Call, grant *Grant, v *Verdi
 		t.Guard.external.report(ctx, t, call, *v)
 	}
 	if v.Never {
-		return
+		return err
 	}
 	v.For = t.breakers.observe(t.Guard, call, v, trial, sent)
 	if v.For > 0 {
 		cooldown := Cooldown{Account: call.Account, Budget: v.Budget, For: v.For, Reason: withCaller(v.Reason, call.Caller)}
-		v.Transient = t.succeeded(call, t.Guard.Cool(ctx, cooldown)) && v.Transient
+		cooled := t.Guard.Cool(ctx, cooldown)
+		v.Transient = t.succeeded(call, cooled) && v.Transient
+		err = errors.Join(err, cooled)
 	}
+	return err
 }
 
 // settle settles a grant to the cost in the answer, within bounds.
-func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) {
+func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verdict) error {
 	least, most := Units(0), max(call.Units, t.Guard.lowestLimit(call))
 	if v.Undocumented {
 		least, most = call.Units, min(most, MaxRaise*call.Units)
@@ -139,9 +143,14 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {
 		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
 	}
-	if units != call.Units && t.succeeded(call, grant.Settle(ctx, units)) {
+	if units == call.Units {
+		return nil
+	}
+	err := grant.Settle(ctx, units)
+	if t.succeeded(call, err) {
 		t.charged(call, 0, units-call.Units)
 	}
+	return err
 }
 
 // reportLimit reports that an upstream's limit differs from a budget's.

@@ -239,6 +239,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// Answered applies an upstream's answer to a call that this Client's Guard has
+// granted and that was sent by other means; see quota.Transport.Answered.
+func (c *Client) Answered(ctx context.Context, call quota.Call, grant *quota.Grant, resp *http.Response) (quota.Verdict, error) {
+	return c.transport.Answered(ctx, call, grant, resp)
+}
+
 // Table returns the prices and budgets in force.
 func (c *Client) Table() *costs.Table { return c.table }
 

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/quota"
+)
+
+//go:embed openapi.json
+var openAPI []byte
+
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+}
+
+// QueryError says that the query of a document's request is malformed.
+type QueryError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *QueryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *QueryError) Unwrap() error { return e.Err }
+
+// document answers with what read returns.
+func document(read func(context.Context, *client.Client, url.Values) (any, error)) handler {
+	return func(w http.ResponseWriter, r *http.Request, c *connected) {
+		found, err := read(r.Context(), c.Client, r.URL.Query())
+		if wrong, ok := errors.AsType[*QueryError](err); ok {
+			newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
+			return
+		}
+		if err != nil {
+			problemOf(err).write(w)
+			return
+		}
+		writeJSON(w, http.StatusOK, found)
+	}
+}
+
+// listCooldowns answers GET /v1/cooldowns.
+func (g *Gateway) listCooldowns(w http.ResponseWriter, r *http.Request, c *connected) {
+	at, found, err := cooldown.List(r.Context(), c.Guard(), c.Table().Accounts())
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"at": at, "ledger": c.LedgerName(), "cooldowns": found})
+}
+
+// cooldownRequest is the body of POST and DELETE /v1/cooldowns. DELETE may have
+// the account and the budget in its query instead.
+type cooldownRequest struct {
+	Account string     `json:"account"`
+	Budget  string     `json:"budget"`
+	For     span       `json:"for"`
+	Until   *time.Time `json:"until"`
+	Reason  string     `json:"reason"`
+}
+
+// scope returns the account and the budget that are meant. The account may be
+// left out if only one has the budget, or if there is only one.
+func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err error) {
+	var accounts []string
+	if c.Budget == "" {
+		accounts = table.Accounts()
+	}
+	for _, b := range table.Budgets() {
+		if c.Budget != "" && b.Name == c.Budget {
+			accounts = append(accounts, b.Account)
+		}
+	}
+	for _, account := range accounts {
+		if account == c.Account || c.Account == "" && len(accounts) == 1 {
+			return account, c.Budget, nil
+		}
+	}
+	if c.Account == "" && len(accounts) > 1 {
+		return "", "", fmt.Errorf("%w: name one of the accounts %q", quota.ErrBadCall, accounts)
+	}
+	return "", "", fmt.Errorf("%w: costs.yaml has no budget %q of account %q", quota.ErrBadCall, c.Budget, c.Account)
+}
+
+// readCooldown reads the body of a request about cooldowns.
+func readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, ok bool) {
+	if problem := readJSON(w, r, &asked); problem != nil {
+		problem.write(w)
+		return asked, "", "", false
+	}
+	if query := r.URL.Query(); r.Method == http.MethodDelete && len(query) > 0 {
+		asked.Account, asked.Budget = query.Get("account"), query.Get("budget")
+	}
+	account, budget, err := asked.scope(c.Table())
+	if err != nil {
+		problemOf(err).write(w)
+	}
+	return asked, account, budget, err == nil
+}
+
+// setCooldown answers POST /v1/cooldowns.
+func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
+	asked, account, budget, ok := readCooldown(w, r, c)
+	if !ok {
+		return
+	}
+	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: asked.Reason, For: time.Duration(asked.For)}
+	if asked.Until != nil {
+		wanted.Until = *asked.Until
+	}
+	at, set, err := cooldown.Set(r.Context(), c.Guard(), c.Table(), wanted)
+	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
+		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past).write(w)
+		return
+	}
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"at": at, "cooldown": set})
+}
+
+// liftCooldown answers DELETE /v1/cooldowns.
+func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
+	_, account, budget, ok := readCooldown(w, r, c)
+	if !ok {
+		return
+	}
+	_, cleared, err := cooldown.Clear(r.Context(), c.Guard(), account, budget)
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, cleared)
+}

@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Answer is what an upstream answered, as a program reports it.
+type Answer struct {
+	Status  int                     `json:"status"`
+	Headers map[string]headerValues `json:"headers"`
+	Body    string                  `json:"body"`
+	Units   *quota.Units            `json:"units"` // what the call really cost, if the program knows
+}
+
+// headerValues is the value of a header, or several.
+type headerValues []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *headerValues) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*v = headerValues{one}
+		return nil
+	}
+	var all []string
+	if err := json.Unmarshal(data, &all); err != nil {
+		return fmt.Errorf("a header's value is a string, or a list of strings")
+	}
+	*v = all
+	return nil
+}
+
+// response returns the answer as package feedback reads it.
+func (a *Answer) response() *http.Response {
+	header := http.Header{}
+	for name, values := range a.Headers {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		header[name] = append(header[name], values...)
+	}
+	return &http.Response{StatusCode: a.Status, Status: fmt.Sprintf("%d %s", a.Status, http.StatusText(a.Status)), Header: header,
+		ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(a.Body)), Body: io.NopCloser(strings.NewReader(a.Body))}
+}
+
+// Applied is what a report did.
+type Applied struct {
+	Units    quota.Units `json:"units"` // what the call is charged now
+	Cooldown *Cooldown   `json:"cooldown"`
+	Left     *Left       `json:"left"`
+	Retry    bool        `json:"retry"`         // the same call may succeed
+	After    *int64      `json:"retry_after_s"` // from now; null if the answer does not say
+}
+
+// Cooldown is one that a report has set.
+type Cooldown struct {
+	Account string  `json:"account"`
+	Budget  *string `json:"budget"` // null: the whole account
+	Reason  string  `json:"reason"`
+	For     int64   `json:"for_s"`
+}
+
+// Left is what the upstream says is left of a budget.
+type Left struct {
+	Budget string      `json:"budget"`
+	Units  quota.Units `json:"units"`
+}
+
+// Apply applies an answer to a call, as client.Client does for its own requests.
+// grant may be nil, if it is not known; then nothing is settled.
+func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*Applied, error) {
+	if a.Status < 100 || a.Status > 599 {
+		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
+	}
+	verdict, err := c.Answered(ctx, call, grant, a.response())
+	if err == nil && a.Units != nil {
+		err = grant.Settle(ctx, *a.Units)
+	}
+	if err != nil {
+		return nil, err
+	}
+	applied := &Applied{Units: grant.Call().Units, Retry: verdict.Transient && !verdict.Never}
+	if verdict.For > 0 {
+		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: human.Seconds(verdict.For)}
+		applied.After = new(human.Seconds(verdict.For))
+	} else if verdict.After > 0 {
+		applied.After = new(human.Seconds(verdict.After))
+	}
+	if verdict.LeftOf != "" {
+		applied.Left = &Left{verdict.LeftOf, verdict.Left}
+	}
+	return applied, nil
+}
+
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// withGrant calls act with the grant that the request's path names.
+func withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) {
+	if problem := readJSON(w, r, body); problem != nil {
+		problem.write(w)
+		return
+	}
+	grant, err := c.Guard().Redeem(r.PathValue("grant"))
+	if err != nil {
+		newProblem(http.StatusNotFound, "no-grant", "%v", err).write(w)
+		return
+	}
+	document, err := act(grant)
+	if err != nil {
+		problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, document)
+}
+
+// report answers POST /v1/grants/{grant}/report.
+func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) {
+	var answer Answer
+	withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
+		return answer.Apply(r.Context(), c.Client, grant.Call(), grant)
+	})
+}
+
+// settled is the answer to a settle or a refund.
+type settled struct {
+	Units quota.Units `json:"units"`
+}
+
+// settle answers POST /v1/grants/{grant}/settle.
+func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) {
+	var body struct {
+		Units *quota.Units `json:"units"`
+	}
+	withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
+		if body.Units == nil {
+			return nil, fmt.Errorf("%w: give the units that the call really cost", quota.ErrBadCall)
+		}
+		return settled{*body.Units}, grant.Settle(r.Context(), *body.Units)
+	})
+}
+
+// refund answers POST /v1/grants/{grant}/refund.
+func (g *Gateway) refund(w http.ResponseWriter, r *http.Request, c *connected) {
+	withGrant(w, r, c, &struct{}{}, func(grant *quota.Grant) (any, error) {
+		return settled{}, grant.Refund(r.Context())
+	})
+}

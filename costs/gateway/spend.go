@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/quota"
+)
+
+const (
+	maxBody        = 1 << 20          // of a request to the API
+	maxWait        = 10 * time.Minute // of one request; longer ones are cut to it
+	bodyTime       = 30 * time.Second // for a request's body to arrive
+	maxIdempotency = 255              // bytes of an Idempotency-Key
+)
+
+// spendRequest is the body of POST /v1/spend: a call by its method, or by the
+// verb and URL of its request.
+type spendRequest struct {
+	Method   string       `json:"method"`
+	Upstream string       `json:"upstream"`
+	Verb     string       `json:"verb"`
+	URL      string       `json:"url"`
+	Units    *quota.Units `json:"units"`
+	Calls    *int         `json:"calls"`
+	Lane     string       `json:"lane"`
+	Job      string       `json:"job"`
+	Region   string       `json:"region"`
+	MaxWait  span         `json:"max_wait"`
+}
+
+// span is a duration such as "30s", or a number of seconds.
+type span time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *span) UnmarshalJSON(data []byte) error {
+	text := string(bytes.Trim(data, `"`))
+	parsed, err := duration.ParseSeconds(text)
+	if err != nil {
+		return fmt.Errorf("%q is no duration: write seconds, or one such as 30s", text)
+	}
+	*d = span(parsed)
+	return nil
+}
+
+// call returns the call that is asked for, and how many of it.
+func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err error) {
+	switch {
+	case s.Method != "" && s.URL == "" && s.Verb == "":
+		call, err = table.Call(s.Upstream, s.Method)
+	case s.Method == "" && s.URL != "":
+		quote, failed := table.Quote(s.Verb, s.URL)
+		if err = failed; err == nil && (!quote.Guarded || quote.Paid) {
+			err = fmt.Errorf("%w: the URL's host is not guarded, or its request was charged with an earlier one; send it without asking", quota.ErrBadCall)
+		}
+		call = quote.Call
+	default:
+		err = fmt.Errorf("%w: name a method, or a url and its verb", quota.ErrBadCall)
+	}
+	if s.Units != nil {
+		if *s.Units < 1 {
+			err = errors.Join(err, fmt.Errorf("%w: %d units; give at least 1", quota.ErrBadCall, *s.Units))
+		}
+		call.Units = *s.Units
+	}
+	if count = 1; s.Calls != nil {
+		count = *s.Calls
+	}
+	return call, count, err
+}
+
+// spend answers POST /v1/spend.
+func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
+	var asked spendRequest
+	if problem := readJSON(w, r, &asked); problem != nil {
+		problem.write(w)
+		return
+	}
+	call, count, err := asked.call(c.Table())
+	call.Caller = callerOf(r, quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
+	if err == nil {
+		err = g.checkCaller(call.Caller)
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if len(key) > maxIdempotency {
+			err = errors.Join(err, fmt.Errorf("%w: an Idempotency-Key of more than %d bytes", quota.ErrBadCall, maxIdempotency))
+		}
+		call.ID = quota.NameID(call.Account + " " + key)
+	}
+	var grants []*quota.Grant
+	if err == nil {
+		grants, err = c.Guard().SpendTogether(r.Context(), call, count, min(time.Duration(asked.MaxWait), maxWait))
+	}
+	if err != nil {
+		c.RecordRefusal(err)
+		c.refusal(call, count, err).write(w)
+		return
+	}
+	if r.Context().Err() != nil { // nobody has heard of the grants
+		if call.ID == (quota.ID{}) {
+			for _, grant := range grants {
+				_ = grant.Refund(r.Context())
+			}
+		}
+		return
+	}
+	setRateLimit(w.Header(), grants[len(grants)-1].Balances())
+	writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
+}
+
+// checkCaller refuses a caller that is probably a mistake.
+func (g *Gateway) checkCaller(caller quota.Caller) error {
+	if g.options.CheckCaller == nil {
+		return nil
+	}
+	if err := g.options.CheckCaller(caller); err != nil {
+		return fmt.Errorf("%w: %w", quota.ErrBadCall, err)
+	}
+	return nil
+}
+
+// readJSON reads a request's body, strictly.
+func readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || kind != "application/json") {
+		return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", headerText(r.Header.Get("Content-Type")))
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "a body of more than %d bytes", tooLong.Limit)
+	}
+	if err != nil {
+		return newProblem(http.StatusBadRequest, "bad-json", "the body could not be read: %v", err)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		data = []byte("{}")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return newProblem(http.StatusBadRequest, "bad-json", "the body is not what is wanted here: %v; see /v1/openapi.json", err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return newProblem(http.StatusBadRequest, "bad-json", "the body goes on after the document")
+	}
+	return nil
+}
