@@ -18,6 +18,7 @@ const module = "github.com/ration-dev/ration"
 var boundaries = map[string][]string{
 	"quota":                            {},
 	"quota/internal/decide":            {"quota"},
+	"quota/inbound":                    {"quota"},
 	"quota/internal/combine":           {"quota"},
 	"quota/internal/filelock":          {"quota/privatefile"},
 	"quota/privatefile":                {},

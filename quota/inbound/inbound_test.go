@@ -1,0 +1,249 @@
+package inbound_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// openers open a ledger of each kind with a test's clock.
+var openers = map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
+	"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+		return memledger.Open(&memledger.Options{Now: now}), nil
+	},
+	"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
+	},
+	"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+		return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+	},
+}
+
+// eachLedger runs a test on each ledger, with a clock of its own.
+func eachLedger(t *testing.T, run func(*testing.T, quota.Ledger, *ledgertest.Clock)) {
+	for name, open := range openers {
+		t.Run(name, func(t *testing.T) {
+			clock := &ledgertest.Clock{}
+			clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+			ledger, err := open(t, clock.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ledger.Close() })
+			run(t, ledger, clock)
+		})
+	}
+}
+
+// limited is a real server behind a limiter.
+type limited struct {
+	t      *testing.T
+	url    string
+	passed atomic.Int64
+}
+
+func serve(t *testing.T, ledger quota.Ledger, o *inbound.Options, limits ...inbound.Limit) *limited {
+	t.Helper()
+	limiter, err := inbound.New(ledger, limits, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &limited{t: t}
+	server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.passed.Add(1) })))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// get returns the answer to a request of a client, whose body is closed.
+func (s *limited) get(client string) *http.Response {
+	s.t.Helper()
+	req, err := http.NewRequest(http.MethodGet, s.url, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Client", client)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+// burst makes n requests and returns how many passed.
+func (s *limited) burst(client string, n int) int64 {
+	before := s.passed.Load()
+	for range n {
+		s.get(client)
+	}
+	return s.passed.Load() - before
+}
+
+var byHeader = &inbound.Options{Client: inbound.Header("Client"), FailClosed: true}
+
+// TestTwoBurstsAroundAMinutePass: a limit of 60 a minute admits 60 at 11:59:59 and
+// none at 12:00:00; 60 more pass when the minute is over, for every client.
+func TestTwoBurstsAroundAMinutePass(t *testing.T) {
+	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
+		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 60, Per: time.Minute})
+		clock.Add(-time.Second)
+		if n := s.burst("a", 100); n != 60 {
+			t.Errorf("%d of 100 passed before the minute; want 60", n)
+		}
+		clock.Add(time.Second)
+		if a, b := s.burst("a", 100), s.burst("b", 61); a != 0 || b != 60 {
+			t.Errorf("%d of the client and %d of another passed after it; want 0 and 60", a, b)
+		}
+		clock.Add(59*time.Second + time.Millisecond) // timestamps are a microsecond apart
+		if n := s.burst("a", 100); n != 60 {
+			t.Errorf("%d passed a minute later; want 60", n)
+		}
+	})
+}
+
+// TestRetryAfterIsTooShort: with several limits, a client that waits as long as
+// the answer says is let through, and one that comes a second earlier is not.
+func TestRetryAfterIsTooShort(t *testing.T) {
+	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
+		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 10, Per: time.Second}, inbound.Limit{Calls: 25, Per: 10 * time.Minute})
+		var waits []int
+		for len(waits) == 0 || waits[len(waits)-1] < 100 {
+			resp := s.get("a")
+			if resp.StatusCode == http.StatusOK {
+				continue
+			}
+			seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+			if err != nil || resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("%s %v", resp.Status, resp.Header)
+			}
+			waits = append(waits, seconds)
+			clock.Add(time.Duration(seconds)*time.Second - time.Microsecond)
+			if early := s.get("a"); early.StatusCode != http.StatusTooManyRequests && seconds > 1 {
+				t.Errorf("a microsecond before its time: %s", early.Status)
+			}
+			clock.Add(time.Microsecond)
+			if resp := s.get("a"); resp.StatusCode != http.StatusOK {
+				t.Errorf("after %d s: %s, Retry-After %s; want that it passes", seconds, resp.Status, resp.Header.Get("Retry-After"))
+			}
+		}
+		if last := waits[len(waits)-1]; waits[0] != 1 || last < 500 || last > 600 {
+			t.Errorf("waits of %v s; want a second each, then what is left of ten minutes", waits)
+		}
+	})
+}
+
+// TestHeadersLie: the headers say what is left right after each request.
+func TestHeadersLie(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Unix(1_800_000_000, 0))
+	s := serve(t, memledger.Open(&memledger.Options{Now: clock.Now}), byHeader, inbound.Limit{Calls: 2, Per: 10 * time.Second}, inbound.Limit{Calls: 3000, Per: 10 * time.Minute})
+	for i, want := range []string{
+		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=1;t=10, "3000/10m";r=2999;t=600 | 2 1 1800000010 | `,
+		`200 "2/10s";q=2;w=10, "3000/10m";q=3000;w=600 | "2/10s";r=0;t=7, "3000/10m";r=2998;t=597 | 2 0 1800000010 | `,
+		`429 "2/10s";q=2;w=10 | "2/10s";r=0;t=4 | 2 0 1800000010 | 4`,
+	} {
+		resp := s.get("a")
+		h := resp.Header
+		got := strconv.Itoa(resp.StatusCode) + " " + h.Get("RateLimit-Policy") + " | " + h.Get("RateLimit") + " | " +
+			strings.Join([]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")}, " ") + " | " + h.Get("Retry-After")
+		if got != want {
+			t.Errorf("answer %d:\n%s\nwant:\n%s", i, got, want)
+		}
+		clock.Add(3 * time.Second)
+	}
+}
+
+// TestLedgerThatIsDownStopsTheServer: requests pass by default, and are answered
+// with 503 where a route is closed instead; the errors are reported.
+func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
+	server := redistest.Start(t)
+	ledger, err := redisledger.Open(server.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	server.Stop()
+	var reported atomic.Int64
+	report := func(err error) {
+		if errors.Is(err, quota.ErrLedgerDown) {
+			reported.Add(1)
+		}
+	}
+	limit := inbound.Limit{Calls: 1, Per: time.Hour}
+	open, closed := serve(t, ledger, &inbound.Options{Report: report}, limit), serve(t, ledger, &inbound.Options{Report: report, FailClosed: true}, limit)
+	if a, b := open.get(""), closed.get(""); a.StatusCode != http.StatusOK || b.StatusCode != http.StatusServiceUnavailable || b.Header.Get("Retry-After") == "" {
+		t.Errorf("open: %s, closed: %s", a.Status, b.Status)
+	}
+	if reported.Load() != 2 {
+		t.Errorf("%d errors reported; want 2", reported.Load())
+	}
+}
+
+// TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies wrote
+// it.
+func TestAddressIsForged(t *testing.T) {
+	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"))
+	for _, test := range []struct{ remote, forwarded, want string }{
+		{"203.0.113.9:1", "", "203.0.113.9"},
+		{"203.0.113.9:1", "198.51.100.1", "203.0.113.9"},
+		{"10.0.0.1:1", "198.51.100.1", "198.51.100.1"},
+		{"10.0.0.1:1", "192.0.2.7, 198.51.100.1", "198.51.100.1"},
+		{"10.0.0.1:1", "192.0.2.7, 198.51.100.1, 10.2.3.4", "198.51.100.1"},
+		{"10.0.0.1:1", "198.51.100.1:4711", "198.51.100.1"},
+		{"10.0.0.1:1", "198.51.100.1, nonsense", "10.0.0.1"},
+		{"10.0.0.1:1", "", "10.0.0.1"},
+		{"10.0.0.1:1", "10.0.0.2", "10.0.0.2"},
+		{"[::ffff:203.0.113.9]:1", "", "203.0.113.9"},
+		{"[2001:db8:1:2:3::4]:1", "", "2001:db8:1:2::/64"},
+		{"[fd00::1%eth0]:1", "[2001:db8:1:2::9]:443", "2001:db8:1:2::/64"},
+		{"@", "198.51.100.1", ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = test.remote
+		if test.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", test.forwarded)
+		}
+		if got := address(r); got != test.want {
+			t.Errorf("%s for %q is %q; want %q", test.remote, test.forwarded, got, test.want)
+		}
+	}
+}
+
+// TestClientWithALongName: two clients whose long names begin alike are told
+// apart, and requests may count as several.
+func TestClientWithALongName(t *testing.T) {
+	o := &inbound.Options{Client: inbound.Header("Client"), Cost: func(r *http.Request) quota.Units { return quota.Units(len(r.Header.Get("Client")) % 2) }}
+	s := serve(t, memledger.Open(nil), o, inbound.Limit{Calls: 3, Per: time.Hour})
+	long := strings.Repeat("x", 1000)
+	if a, b := s.burst(long+"a", 4), s.burst(long+"b", 4); a != 3 || b != 3 {
+		t.Errorf("%d and %d passed; want 3 of each", a, b)
+	}
+}
+
+// TestMistakesInLimits: limits that cannot be kept are errors.
+func TestMistakesInLimits(t *testing.T) {
+	for name, limits := range map[string][]inbound.Limit{
+		"none": {}, "zero": {{Calls: 0, Per: time.Second}}, "no time": {{Calls: 1}},
+		"twice": {{Calls: 1, Per: time.Second}, {Calls: 1, Per: time.Second}},
+	} {
+		if _, err := inbound.New(memledger.Open(nil), limits, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
