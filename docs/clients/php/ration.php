@@ -1,0 +1,100 @@
+<?php
+// Guards HTTP requests with the gateway of ration (ration proxy, serve or exec):
+//
+//   require 'ration.php';
+//   $items = Ration::request('GET', 'https://api.example.com/v1/items', job: 'import');
+//   print_r(json_decode($items['body']));
+//
+// The gateway is the one that RATION_URL names, http://127.0.0.1:8377 by default,
+// or unix:PATH for a socket; RATION_TOKEN is its token, if it wants one. ration
+// exec and command: steps set both. A request that a budget or a cooldown refuses
+// was not sent, and throws RationRefused.
+
+/** The call does not fit its budget now. It was not sent, and cost nothing. */
+class RationRefused extends RuntimeException
+{
+    public function __construct(array $problem, public readonly int $retryAfter)
+    {
+        parent::__construct($problem['why'] ?? $problem['detail'] ?? 'refused');
+        $this->budget = $problem['budget'] ?? null;
+        $this->retryAt = $problem['retry_at'] ?? null; // RFC 3339
+    }
+
+    public readonly ?string $budget;
+    public readonly ?string $retryAt;
+}
+
+class Ration
+{
+    /** The exit code that tells ration and cron: go on later. */
+    public const EXIT_STOPPED = 75;
+
+    /**
+     * Sends a request to $url through the gateway and returns its status,
+     * headers (in lower case) and body. $job, $region and $lane say who calls;
+     * $maxWait is how long it may wait for its units, as in 30s.
+     *
+     * @param string[] $headers lines such as 'Accept: application/json'
+     * @return array{status: int, headers: array<string, string>, body: string}
+     */
+    public static function request(
+        string $method,
+        string $url,
+        array $headers = [],
+        ?string $body = null,
+        ?string $job = null,
+        ?string $region = null,
+        ?string $lane = null,
+        ?string $maxWait = null,
+    ): array {
+        $gateway = rtrim(getenv('RATION_URL') ?: 'http://127.0.0.1:8377', '/');
+        $own = [
+            'Ration-Token' => getenv('RATION_TOKEN') ?: null,
+            'Ration-Job' => $job,
+            'Ration-Region' => $region,
+            'Ration-Lane' => $lane,
+            'Ration-Max-Wait' => $maxWait,
+        ];
+        foreach ($own as $name => $value) {
+            if ($value !== null) {
+                $headers[] = "$name: $value";
+            }
+        }
+        $curl = curl_init();
+        if (str_starts_with($gateway, 'unix:')) {
+            curl_setopt($curl, CURLOPT_UNIX_SOCKET_PATH, substr($gateway, strlen('unix:')));
+            $gateway = 'http://localhost';
+        }
+        $received = [];
+        curl_setopt_array($curl, [
+            CURLOPT_URL => $gateway . '/to/' . preg_replace('#^https?://#i', '', $url),
+            CURLOPT_CUSTOMREQUEST => $method,
+            CURLOPT_NOBODY => $method === 'HEAD',
+            CURLOPT_HTTPHEADER => $headers,
+            CURLOPT_PROXY => '',
+            CURLOPT_FOLLOWLOCATION => true,
+            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$received): int {
+                if (str_starts_with($line, 'HTTP/')) {
+                    $received = []; // of a redirect
+                } elseif (str_contains($line, ':')) {
+                    [$name, $value] = explode(':', $line, 2);
+                    $received[strtolower($name)] = trim($value);
+                }
+                return strlen($line);
+            },
+        ]);
+        if ($body !== null) {
+            curl_setopt($curl, CURLOPT_POSTFIELDS, $body);
+        }
+        $answer = curl_exec($curl);
+        if ($answer === false) {
+            throw new RuntimeException('the gateway of ration: ' . curl_error($curl));
+        }
+        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        if ($status === 429 && isset($received['ration-refused-by'])) {
+            throw new RationRefused(json_decode($answer, true) ?? [], (int) ($received['retry-after'] ?? 1));
+        }
+        return ['status' => $status, 'headers' => $received, 'body' => $answer];
+    }
+}

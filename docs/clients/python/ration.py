@@ -1,0 +1,138 @@
+"""Guard HTTP requests with the gateway of ration (ration proxy, serve or exec).
+
+    session = requests.Session()
+    session.mount("https://api.example.com/", ration.Adapter(job="import"))
+    items = session.get("https://api.example.com/v1/items").json()
+
+or, with the standard library alone:
+
+    opener = ration.opener("https://api.example.com/", job="import")
+    items = json.load(opener.open("https://api.example.com/v1/items"))
+
+The gateway is the one that RATION_URL names, http://127.0.0.1:8377 by default;
+RATION_TOKEN is its token, if it wants one. ration exec and command: steps set
+both. A request that a budget or a cooldown refuses was not sent, and raises
+Refused.
+"""
+
+import http.client
+import json
+import os
+import urllib.parse
+import urllib.request
+
+EXIT_STOPPED = 75  # the exit code that tells ration and cron: go on later
+
+
+class Refused(Exception):
+    """The call does not fit its budget now. It was not sent, and cost nothing."""
+
+    def __init__(self, problem, retry_after):
+        super().__init__(problem.get("why") or problem.get("detail") or "refused")
+        self.budget = problem.get("budget")
+        self.retry_at = problem.get("retry_at")  # RFC 3339
+        self.retry_after = retry_after  # seconds
+
+
+class _Gateway:
+    def __init__(self, job=None, region=None, lane=None, max_wait=None):
+        self.url = os.environ.get("RATION_URL", "http://127.0.0.1:8377").rstrip("/")
+        if not self.url.startswith("http://"):
+            raise ValueError("RATION_URL: Python's clients need an http:// address, not " + self.url)
+        named = {
+            "Ration-Token": os.environ.get("RATION_TOKEN"),
+            "Ration-Job": job,
+            "Ration-Region": region,
+            "Ration-Lane": lane,
+            "Ration-Max-Wait": max_wait,
+        }
+        self.headers = {name: str(value) for name, value in named.items() if value is not None}
+
+    def through(self, url):
+        """The address of the gateway for the upstream's url."""
+        parts = urllib.parse.urlsplit(url)
+        query = "?" + parts.query if parts.query else ""
+        return self.url + "/to/" + parts.netloc + (parts.path or "/") + query
+
+    def back(self, url, location):
+        """The upstream's address for a redirect that leads to the gateway."""
+        if location and location.startswith("/to/"):
+            return urllib.parse.urlsplit(url).scheme + "://" + location[len("/to/") :]
+        return location
+
+
+def _refused(status, headers, read):
+    if status == 429 and headers.get("Ration-Refused-By"):
+        return Refused(json.loads(read()), int(headers.get("Retry-After", "1")))
+    return None
+
+
+class _Handler(urllib.request.HTTPHandler):
+    handler_order = 100  # before the one that would send the request itself
+
+    def __init__(self, prefix, gateway):
+        super().__init__()
+        self.prefix, self.gateway = prefix, gateway
+
+    def https_open(self, request):
+        return self._open(request)
+
+    def http_open(self, request):
+        return self._open(request)
+
+    def _open(self, request):
+        url = request.full_url
+        if not url.startswith(self.prefix):
+            return None  # the next handler's
+        headers = {**dict(request.header_items()), **self.gateway.headers}
+        headers.pop("Host", None)
+        inner = urllib.request.Request(self.gateway.through(url), request.data, headers, method=request.get_method())
+        inner.timeout = request.timeout
+        response = self.do_open(http.client.HTTPConnection, self.do_request_(inner))
+        refused = _refused(response.status, response.headers, response.read)
+        if refused:
+            raise refused
+        location = self.gateway.back(url, response.headers.get("Location"))
+        if location:
+            response.headers.replace_header("Location", location)
+        response.url = url
+        return response
+
+    https_request = urllib.request.HTTPHandler.do_request_
+    http_request = urllib.request.HTTPHandler.do_request_
+
+
+def opener(prefix, **caller):
+    """An opener of urllib whose requests to addresses with prefix are guarded.
+
+    job, region and lane say who calls; max_wait is how long a request may wait
+    for its units, as in "30s".
+    """
+    return urllib.request.build_opener(_Handler(prefix, _Gateway(**caller)))
+
+
+try:
+    import requests.adapters
+except ImportError:  # the opener needs only the standard library
+    pass
+else:
+
+    class Adapter(requests.adapters.HTTPAdapter):
+        """Mount it on a session for the addresses to guard; see opener."""
+
+        def __init__(self, job=None, region=None, lane=None, max_wait=None, **options):
+            self.gateway = _Gateway(job, region, lane, max_wait)
+            super().__init__(**options)
+
+        def send(self, request, stream=False, timeout=None, verify=True, cert=None, proxies=None):
+            inner = request.copy()
+            inner.url = self.gateway.through(request.url)
+            inner.headers.update(self.gateway.headers)
+            response = super().send(inner, stream=stream, timeout=timeout)
+            refused = _refused(response.status_code, response.headers, lambda: response.content)
+            if refused:
+                raise refused
+            if "Location" in response.headers:
+                response.headers["Location"] = self.gateway.back(request.url, response.headers["Location"])
+            response.url, response.request = request.url, request
+            return response

@@ -1,0 +1,32 @@
+# Guards the requests of curl with the gateway of ration (ration proxy, serve or
+# exec). Source it:
+#
+#   . ./ration.sh
+#   ration_curl https://api.example.com/v1/items -H 'Ration-Job: import' -o items.json || exit
+#
+# The address comes first, then curl's own arguments. The gateway is the one that
+# RATION_URL names, http://127.0.0.1:8377 by default, or unix:PATH for a socket;
+# RATION_TOKEN is its token, if it wants one. ration exec and command: steps set
+# both. A request that a budget or a cooldown refuses was not sent: ration_curl
+# says why on stderr and returns 75, which tells ration and cron to go on later.
+# For any other error it returns what curl does with --fail: 22 for a status of
+# 400 or more.
+ration_curl() (
+  url=$1
+  shift
+  gateway=${RATION_URL:-http://127.0.0.1:8377}
+  case $gateway in
+    unix:*) set -- --unix-socket "${gateway#unix:}" "$@" && gateway=http://localhost ;;
+  esac
+  [ -z "${RATION_TOKEN:-}" ] || set -- -H "Ration-Token: $RATION_TOKEN" "$@"
+  headers=$(mktemp) || exit 1
+  trap 'rm -f "$headers"' EXIT
+  status=0
+  curl --silent --show-error --fail --noproxy '*' --location --dump-header "$headers" \
+    "$@" "${gateway%/}/to/${url#*://}" || status=$?
+  if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
+    echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
+    exit 75
+  fi
+  exit "$status"
+)
