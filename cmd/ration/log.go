@@ -93,8 +93,11 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 		}
 		return since, nil
 	}
+	if day, err := time.Parse(time.DateOnly, f.since); err == nil {
+		return parseTime("--since", day.Format(time.RFC3339), lastYear)
+	}
 	if _, err := time.Parse(time.RFC3339, f.since); err != nil {
-		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, or a time such as 2026-11-20T09:00:00Z", f.since)}
+		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, a day such as 2026-11-20, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", f.since)}
 	}
 	return parseTime("--since", f.since, lastYear)
 }

@@ -77,12 +77,8 @@ func (o *Options) openLedger(address, state string) (name string, l quota.Ledger
 		if err != nil {
 			return "", nil, err
 		}
-		name = nameOf(address)
 		l, err = opened(sqliteledger.Open(path, &sqliteledger.Options{Sync: sync, Now: o.Now, MustExist: o.MustExist}))
-		if err != nil && !errors.Is(err, sqliteledger.ErrNoLedger) {
-			err = fmt.Errorf("ledger %s: %w", name, err)
-		}
-		return name, l, err
+		return nameOf(address), l, err
 	case slices.Contains(redisledger.Schemes(), scheme):
 		return o.openRedis(address)
 	case scheme == "memory":
