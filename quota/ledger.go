@@ -57,7 +57,8 @@ import (
 // recent entry that supports the ledger's clock, nothing is decided or dropped.
 //
 // A log has an epoch: a random number of one life of it. A log that was deleted
-// has another one when it is created again. Receipts have the epoch, and a client
+// has another one when it is created again, and so has an older copy of a log once
+// a client has restored what it lacks. Receipts have the epoch, and a client
 // that passes the newest one on in Batch.Known is not granted anything by a log
 // that has forgotten it. A ledger whose data can be replaced by an older copy
 // looks for the entry itself, when its connection or file is new and once a
@@ -142,8 +143,9 @@ type Ledger interface {
 	// what Heard says, and adds a note, about nobody's call in particular, for
 	// what the log then lacks. The notes are computed anew by each Restore, so
 	// that they shrink as other clients restore their own entries. Restore is
-	// idempotent; it lowers nothing but these notes. A log without entries
-	// stays as it is.
+	// idempotent; it lowers nothing but these notes. A log in whose place an
+	// older copy stands gets a new epoch (Restoration.Lost). A log without
+	// entries stays as it is.
 	Restore(ctx context.Context, r *Restoration) (Restored, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.

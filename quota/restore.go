@@ -14,6 +14,12 @@ type Restoration struct {
 	Clock   time.Time     // as in Batch: the time on the caller's clock, or zero
 	Entries []Entry       // in any order
 	Heard   []Heard
+	Lives   []Life
+
+	// Lost says that the log has lost entries. If its epoch is that of a Life, an
+	// older copy has taken its place, and it gets a new epoch: what clients hear of
+	// it from now on does not count what is still missing.
+	Lost bool
 }
 
 // Heard says how much the window of a budget held at one time.
@@ -24,6 +30,17 @@ type Heard struct {
 	Since    time.Time // the timestamp of the oldest entry that the window could hold
 	At       time.Time // the timestamp of the newest one: the grant whose answer said it
 	Used     Units     // what the window held
+	Epoch    uint64    // of the log; 0 if it is not known, and the log held every entry of the window
+}
+
+// Life says since when a log held what a client had been granted in an earlier
+// life of it, or within an allowance. A Heard of that log from before did not count
+// these entries, although it is later than they are.
+type Life struct {
+	Client uint64    // of the entries' ids, or of Heard
+	Seq    uint64    // of one entry; 0 for all others of the client
+	Epoch  uint64    // of the log; 0 if the client knows of none that held them
+	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
 // Note returns the method and caller of the note that stands for calls that are
@@ -73,6 +90,11 @@ func (r *Restoration) Check() error {
 		h := &r.Heard[i]
 		if h.Client == 0 || h.Coverage == nil || h.Used < 0 || h.Used > MaxLimit || !h.Since.Before(h.At) {
 			return fmt.Errorf("%w: a malformed statement about budget %q", ErrBadCall, h.Budget)
+		}
+	}
+	for i := range r.Lives {
+		if life := &r.Lives[i]; life.Client == 0 || life.Epoch != 0 && life.Since.IsZero() {
+			return fmt.Errorf("%w: a malformed statement about the life %x of the log", ErrBadCall, life.Epoch)
 		}
 	}
 	return nil

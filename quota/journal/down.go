@@ -120,7 +120,7 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 // left returns what a budget has left, if nothing of what this host last heard has
 // returned since. It reports false if that is too old to matter.
 func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units, heard bool) {
-	h := s.heard[charge.Budget]
+	h := s.lastHeard(charge.Budget)
 	if charge.Window.Estimate() || h.at < decide.Since(&charge.Window, now) {
 		return 0, false
 	}

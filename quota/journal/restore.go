@@ -74,11 +74,11 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err != nil {
 			return err
 		}
-		r := &quota.Restoration{Account: a.name, History: l.keep[a.name], Clock: l.clock()}
+		r := &quota.Restoration{Account: a.name, Lost: lost != nil, History: l.keep[a.name], Clock: l.clock()}
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
-			r.Entries, r.Heard = s.entries("", skew), l.heard(a, s, client)
+			r.Entries, r.Heard, r.Lives = s.entries("", skew), l.heard(a, s, client), s.lives(client)
 			for _, key := range s.keys() {
 				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 			}
@@ -135,14 +135,14 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
-// heard returns what this host heard last of each budget.
+// heard returns what this host heard last of each budget, in each life of the log.
 func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) {
-	for name, h := range s.heard {
-		charge := l.budgets[a.name][name]
+	for of, h := range s.heard {
+		charge := l.budgets[a.name][of.budget]
 		if charge == nil || charge.Window.Estimate() {
 			continue
 		}
-		all = append(all, quota.Heard{Client: client, Budget: name, Coverage: charge.Coverage,
+		all = append(all, quota.Heard{Client: client, Budget: of.budget, Epoch: of.epoch, Coverage: charge.Coverage,
 			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.used})
 	}
 	return all

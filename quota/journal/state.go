@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"math"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -12,7 +13,7 @@ import (
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
 	grants    map[quota.ID]*grant
-	heard     map[string]hearing  // by budget
+	heard     map[subject]hearing // what the newest grants said
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	newest    int64               // the newest timestamp of a grant
 	skew      int64               // of the newest record that has one
@@ -23,6 +24,12 @@ type grant struct {
 	record
 	owed bool // the ledger does not have it
 	down bool // it was granted within the allowance
+}
+
+// subject is what a hearing is about: a budget in one life of the log.
+type subject struct {
+	budget string
+	epoch  uint64
 }
 
 type hearing struct {
@@ -36,7 +43,7 @@ type cooldown struct {
 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, heard: map[string]hearing{}, cooldowns: map[string]cooldown{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -62,8 +69,8 @@ func (s *state) see(r *record) {
 			s.skew = r.skew
 		}
 		for _, u := range r.heard {
-			if have := s.heard[u.budget]; r.at >= have.at {
-				s.heard[u.budget] = hearing{r.at, u.used}
+			if of := (subject{u.budget, r.epoch}); r.at >= s.heard[of].at {
+				s.heard[of] = hearing{r.at, u.used}
 			}
 		}
 	case settled:
@@ -90,6 +97,61 @@ func (s *state) prune(now int64, keep time.Duration) {
 			delete(s.grants, id)
 		}
 	}
+	for of, h := range s.heard {
+		if h.at < now-keep.Microseconds() {
+			delete(s.heard, of)
+		}
+	}
+}
+
+// lastHeard returns what the newest grant said of a budget.
+func (s *state) lastHeard(budget string) (last hearing) {
+	for of, h := range s.heard {
+		if of.budget == budget && h.at >= last.at {
+			last = h
+		}
+	}
+	return last
+}
+
+// lives returns since when each life of the log held what this host was granted
+// before: since its first grant there, before which it had restored the rest. What
+// it was granted within the allowance came later, and is listed by itself.
+func (s *state) lives(client uint64) (lives []quota.Life) {
+	clients := map[uint64]bool{client: true}
+	for id := range s.grants {
+		clients[id.Client] = true
+	}
+	of := s.livesOf(quota.ID{}, math.MinInt64)
+	for client := range clients {
+		for _, life := range of {
+			life.Client = client
+			lives = append(lives, life)
+		}
+	}
+	for id, g := range s.grants {
+		if g.down && g.key == "" {
+			lives = append(lives, s.livesOf(id, g.at)...)
+		}
+	}
+	return lives
+}
+
+// livesOf returns the first grant of each life of the log after an instant.
+func (s *state) livesOf(id quota.ID, after int64) (lives []quota.Life) {
+	since := map[uint64]int64{}
+	for _, g := range s.grants {
+		if first, ok := since[g.epoch]; g.epoch != 0 && g.at > after && (!ok || g.at < first) {
+			since[g.epoch] = g.at
+		}
+	}
+	if len(since) == 0 {
+		return []quota.Life{{Client: id.Client, Seq: id.Seq}}
+	}
+	for epoch, at := range since {
+		lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq, Epoch: epoch, Since: decide.Time(at)})
+	}
+	return lives
 }
 
 // allowed returns the units granted within the allowance in the trailing window.

@@ -27,6 +27,11 @@ func restorations() []subtest {
 		{"RestoredNarrowBudgetsAreNotCountedTwice", restoredNarrowBudgets},
 		{"RestoredCallsAreCounted", restoredCalls},
 		{"RestoredBesideACounter", restoredBesideACounter},
+		{"RestoredAfterTwoLosses", restoredAfterTwoLosses},
+		{"RestoredFromANote", restoredFromANote},
+		{"RestoredAllowanceOfAnAbsentHost", restoredAllowance},
+		{"RestoredIntoAnOlderCopy", restoredIntoAnOlderCopy},
+		{"RestoredByTheLatestStatement", restoredLatestStatement},
 		{"MalformedRestorationChangesNothing", malformedRestoration},
 	}
 }
@@ -361,6 +366,8 @@ func malformedRestoration(w *world) {
 		func(r *quota.Restoration) { r.Entries[0].Units = -1 },
 		func(r *quota.Restoration) { r.Entries[0].Units = quota.MaxUnits + 1 },
 		func(r *quota.Restoration) { r.Heard = []quota.Heard{{Client: 1, Budget: "b", Since: noon, At: noon}} },
+		func(r *quota.Restoration) { r.Lives = []quota.Life{{Client: 1, Epoch: 1}} },
+		func(r *quota.Restoration) { r.Lives = []quota.Life{{Epoch: 1, Since: noon}} },
 	} {
 		r := &quota.Restoration{Account: account, History: time.Hour, Entries: []quota.Entry{good}}
 		change(r)

@@ -10,23 +10,23 @@ import (
 // log holds the calls of one account, or of one key of an account.
 type log struct {
 	decide.Judge
-	epoch     uint64
-	newest    int64       // the newest stamp, even of an entry that was not kept
-	all       list        // the units of all calls
-	horizon   int64       // how far back entries are kept
-	history   decide.Use  // of Batch.History
-	rotateAt  int64       // when to look for lists that are no longer in use
-	entries   ring[entry] // the rest of each call, at the same place as its record in all
-	lists     []*list     // of the other coverages
-	counters  []*counter
-	views     []*view
-	labels    []*labelInfo // by number; nil if no entry has the label
-	numbers   map[label]uint32
-	free      []uint32 // the numbers whose labels are nil
-	latest    uint32   // the label of the newest entry, which the next call often shares
-	cooldowns map[string]*quota.Cooldown
-	clients   map[uint64]*lastBatch
-	heard     []quota.Heard
+	epoch      uint64
+	newest     int64       // the newest stamp, even of an entry that was not kept
+	all        list        // the units of all calls
+	horizon    int64       // how far back entries are kept
+	history    decide.Use  // of Batch.History
+	rotateAt   int64       // when to look for lists that are no longer in use
+	entries    ring[entry] // the rest of each call, at the same place as its record in all
+	lists      []*list     // of the other coverages
+	counters   []*counter
+	views      []*view
+	labels     []*labelInfo // by number; nil if no entry has the label
+	numbers    map[label]uint32
+	free       []uint32 // the numbers whose labels are nil
+	latest     uint32   // the label of the newest entry, which the next call often shares
+	cooldowns  map[string]*quota.Cooldown
+	clients    map[uint64]*lastBatch
+	statements decide.Statements
 }
 
 // lastBatch holds the grants of a client's last batch.

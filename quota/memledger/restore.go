@@ -14,13 +14,14 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 	var done quota.Restored
 	if g.keepsEntries() {
 		restorer := decide.Restorer{
-			Entries: g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}),
-			Heard:   g.heard,
-			Now:     decide.Time(now),
-			Oldest:  decide.Time(now - decide.Retain(g.horizon)),
+			Entries:    g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}),
+			Statements: g.statements,
+			Epoch:      g.epoch,
+			Now:        decide.Time(now),
+			Oldest:     decide.Time(now - decide.Retain(g.horizon)),
 		}
 		done = restorer.Restore(r)
-		g.heard = restorer.Heard
+		g.statements, g.epoch = restorer.Statements, restorer.Epoch
 		g.rebuild(restorer.Entries)
 	}
 	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch

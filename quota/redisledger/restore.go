@@ -198,7 +198,7 @@ func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.
 	if err != nil {
 		return done, false, err
 	}
-	restorer := decide.Restorer{Heard: before.heard}
+	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch}
 	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
 		if err != nil {
 			return done, false, err
@@ -219,16 +219,20 @@ func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.
 	restorer.Now, restorer.Oldest = decide.Time(now), decide.Time(now-decide.Retain(of.horizon))
 	present := done.Known
 	done = restorer.Restore(r)
-	done.Known.Account, done.Known.Key, done.Known.Epoch = present.Account, present.Key, present.Epoch
-	swapped, err = l.swap(ctx, op, r, &restorer, before)
+	done.Known.Account, done.Known.Key, done.Known.Epoch = present.Account, present.Key, restorer.Epoch
+	life := ""
+	if restorer.Epoch != present.Epoch {
+		life = string(binary.BigEndian.AppendUint64(nil, restorer.Epoch))
+	}
+	swapped, err = l.swap(ctx, op, r, &restorer, before, life)
 	return done, swapped, err
 }
 
 // logSnapshot is a log before it is restored.
 type logSnapshot struct {
-	records int64
-	last    string // the last record
-	heard   []quota.Heard
+	records    int64
+	last       string // the last record
+	statements decide.Statements
 }
 
 // snapshot reads how long a log is, and what clients have heard of it.
@@ -250,7 +254,7 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 		return s, l.failed(err, classify(err), false)
 	}
 	text, _ := heard.(string)
-	if s.heard, err = decide.ParseHeard([]byte(text)); err != nil {
+	if s.statements, err = decide.ParseStatements([]byte(text)); err != nil {
 		return s, fmt.Errorf("%w: redis at %s: what clients have heard of %s is malformed: %w", quota.ErrLedgerConfig, l.where, n.log, err)
 	}
 	return s, nil
@@ -268,8 +272,9 @@ func (l *Ledger) storeTime(ctx context.Context) (int64, error) {
 	return cmd.Val().UnixMicro(), nil
 }
 
-// swap writes the restored log and puts it in the place of the present one.
-func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoration, restorer *decide.Restorer, before logSnapshot) (bool, error) {
+// swap writes the restored log and puts it in the place of the present one. A life
+// that is not empty is the account's new one.
+func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoration, restorer *decide.Restorer, before logSnapshot, life string) (bool, error) {
 	numbers, err := l.labelNumbers(op, r.Account, restorer.Entries)
 	if err != nil {
 		return false, err
@@ -296,7 +301,7 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	a.mu.Unlock()
 	what := number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4)
 	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
-	reply, err := op.run(&restoreScript, keys, []any{head, now, string(what), before.last, string(decide.FormatHeard(restorer.Heard))})
+	reply, err := op.run(&restoreScript, keys, []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life})
 	if err != nil {
 		return false, err
 	}

@@ -21,7 +21,7 @@ UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
 -- heard
 SELECT heard FROM account_logs WHERE log = ?1
 -- heard-set
-UPDATE account_logs SET heard = ?2 WHERE log = ?1
+UPDATE account_logs SET heard = ?2, epoch = ?3 WHERE log = ?1
 -- accounts
 SELECT DISTINCT account FROM account_logs
 -- keys

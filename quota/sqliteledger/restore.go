@@ -68,13 +68,15 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 	t.recordHistory(g, r.History)
 	if g.keepsEntries() {
 		restorer := decide.Restorer{
-			Entries: t.allEntries(g),
-			Heard:   t.heard(g),
-			Now:     decide.Time(t.now),
-			Oldest:  decide.Time(t.now - decide.Retain(g.horizon)),
+			Entries:    t.allEntries(g),
+			Statements: t.statements(g),
+			Epoch:      g.epoch,
+			Now:        decide.Time(t.now),
+			Oldest:     decide.Time(t.now - decide.Retain(g.horizon)),
 		}
 		done = restorer.Restore(r)
-		t.writeHeard(g, restorer.Heard)
+		g.epoch = restorer.Epoch
+		t.exec("heard-set", g.id, string(restorer.Statements.Format()), int64(g.epoch))
 		t.rebuild(g, restorer.Entries)
 	}
 	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
@@ -89,20 +91,17 @@ func (t *tx) allEntries(g *log) (entries []quota.Entry) {
 	return entries
 }
 
-func (t *tx) heard(g *log) (heard []quota.Heard) {
+// statements returns what earlier restorations said of the log.
+func (t *tx) statements(g *log) (s decide.Statements) {
 	row := t.queryRow("heard", g.id)
-	if row == nil || text(row[0]) == "" {
-		return nil
+	if row == nil {
+		return s
 	}
-	heard, err := decide.ParseHeard([]byte(text(row[0])))
+	s, err := decide.ParseStatements([]byte(text(row[0])))
 	if err != nil {
 		t.fail(t.ledger.misconfigured(fmt.Sprintf("what clients have heard of account %q is malformed: %v", g.name.account, err), "restore it from a copy"))
 	}
-	return heard
-}
-
-func (t *tx) writeHeard(g *log, heard []quota.Heard) {
-	t.exec("heard-set", g.id, string(decide.FormatHeard(heard)))
+	return s
 }
 
 // rebuild replaces the entries of a log, and computes its lists and counters from

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -19,38 +18,64 @@ type heardJSON struct {
 	Since   int64         `json:"since"`
 	At      int64         `json:"at"`
 	Used    quota.Units   `json:"used"`
+	Epoch   uint64        `json:"epoch,omitempty"`
 }
 
-// FormatHeard returns statements as JSON, and nothing for none.
-func FormatHeard(heard []quota.Heard) []byte {
-	if len(heard) == 0 {
+// lifeJSON is a quota.Life in a ledger.
+type lifeJSON struct {
+	Client uint64 `json:"client"`
+	Seq    uint64 `json:"seq,omitempty"`
+	Epoch  uint64 `json:"epoch"`
+	Since  int64  `json:"since"`
+}
+
+// statementsJSON is Statements in a ledger.
+type statementsJSON struct {
+	Heard []heardJSON `json:"heard"`
+	Lives []lifeJSON  `json:"lives,omitempty"`
+}
+
+// Statements are what a log keeps of all restorations besides their entries.
+type Statements struct {
+	Heard []quota.Heard
+	Lives []quota.Life
+}
+
+// Format returns the statements as JSON, and nothing for none.
+func (s *Statements) Format() []byte {
+	if len(s.Heard)+len(s.Lives) == 0 {
 		return nil
 	}
-	list := make([]heardJSON, len(heard))
-	for i, h := range heard {
+	out := statementsJSON{Heard: make([]heardJSON, len(s.Heard)), Lives: make([]lifeJSON, len(s.Lives))}
+	for i, h := range s.Heard {
 		c := h.Coverage
-		list[i] = heardJSON{h.Client, h.Budget, c.Measure, c.Methods, c.Except, c.Lanes, c.Regions, h.Since.UnixMicro(), h.At.UnixMicro(), h.Used}
+		out.Heard[i] = heardJSON{h.Client, h.Budget, c.Measure, c.Methods, c.Except, c.Lanes, c.Regions, h.Since.UnixMicro(), h.At.UnixMicro(), h.Used, h.Epoch}
 	}
-	text, err := json.Marshal(list)
+	for i, life := range s.Lives {
+		out.Lives[i] = lifeJSON{life.Client, life.Seq, life.Epoch, life.Since.UnixMicro()}
+	}
+	text, err := json.Marshal(out)
 	if err != nil {
 		panic(err) // there is nothing in it that JSON cannot hold
 	}
 	return text
 }
 
-// ParseHeard parses what FormatHeard returned.
-func ParseHeard(text []byte) ([]quota.Heard, error) {
+// ParseStatements parses what Format returned.
+func ParseStatements(text []byte) (s Statements, err error) {
 	if len(text) == 0 {
-		return nil, nil
+		return s, nil
 	}
-	var list []heardJSON
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, err
+	var in statementsJSON
+	if err := json.Unmarshal(text, &in); err != nil {
+		return s, err
 	}
-	heard := make([]quota.Heard, len(list))
-	for i, h := range list {
+	for _, h := range in.Heard {
 		coverage := quota.NewCoverage(quota.Coverage{Measure: h.Measure, Methods: h.Methods, Except: h.Except, Lanes: h.Lanes, Regions: h.Regions})
-		heard[i] = quota.Heard{Client: h.Client, Budget: h.Budget, Coverage: coverage, Since: time.UnixMicro(h.Since).UTC(), At: time.UnixMicro(h.At).UTC(), Used: h.Used}
+		s.Heard = append(s.Heard, quota.Heard{Client: h.Client, Budget: h.Budget, Coverage: coverage, Since: Time(h.Since), At: Time(h.At), Used: h.Used, Epoch: h.Epoch})
 	}
-	return heard, nil
+	for _, life := range in.Lives {
+		s.Lives = append(s.Lives, quota.Life{Client: life.Client, Seq: life.Seq, Epoch: life.Epoch, Since: Time(life.Since)})
+	}
+	return s, nil
 }

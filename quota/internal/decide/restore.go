@@ -2,7 +2,6 @@ package decide
 
 import (
 	"cmp"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -12,10 +11,11 @@ import (
 // Restorer computes what a log holds after a restoration. The result depends
 // neither on the order in which several clients restore, nor on how often.
 type Restorer struct {
-	Entries []quota.Entry // what the log holds, oldest first; Restore replaces it
-	Heard   []quota.Heard // all statements about the log so far; Restore replaces it
-	Now     time.Time     // the present time on the ledger's clock
-	Oldest  time.Time     // the log keeps no entries that are older
+	Entries    []quota.Entry // what the log holds, oldest first; Restore replaces it
+	Statements               // all about the log so far; Restore replaces them
+	Epoch      uint64        // the log's; Restore may renew it
+	Now        time.Time     // the present time on the ledger's clock
+	Oldest     time.Time     // the log keeps no entries that are older
 
 	taken map[int64]bool // the stamps of Entries
 }
@@ -28,6 +28,7 @@ type Restorer struct {
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
+	present := o.renew(r)
 	o.taken = map[int64]bool{}
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
@@ -40,9 +41,8 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 		}
 	}
 	o.mergeHeard(heard)
-	for i := range o.Heard {
-		o.addNote(&o.Heard[i], &done)
-	}
+	o.mergeLives(r.Lives, present)
+	o.addNotes(&done)
 	o.sort()
 	if n := len(o.Entries); n > 0 && done.Known.ID == (quota.ID{}) {
 		done.Known.ID, done.Known.At = o.Entries[n-1].ID, o.Entries[n-1].At
@@ -112,15 +112,17 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 	return stamped
 }
 
-// mergeHeard keeps the latest statement of each client about each budget, those
-// first whose notes later ones may count.
+// mergeHeard keeps the latest statement of each client about each budget and life of
+// the log, those first whose notes later ones may count.
 func (o *Restorer) mergeHeard(more []quota.Heard) {
 	var merged []quota.Heard
 	for _, h := range append(slices.Clone(o.Heard), more...) {
 		if h.At.Before(o.Oldest) || h.At.After(o.Now.Add(quota.MaxStepBack)) {
 			continue
 		}
-		same := func(have quota.Heard) bool { return have.Client == h.Client && have.Budget == h.Budget }
+		same := func(have quota.Heard) bool {
+			return have.Client == h.Client && have.Budget == h.Budget && have.Epoch == h.Epoch
+		}
 		if i := slices.IndexFunc(merged, same); i < 0 {
 			merged = append(merged, h)
 		} else if !h.At.Before(merged[i].At) {
@@ -138,41 +140,9 @@ func (o *Restorer) mergeHeard(more []quota.Heard) {
 	}
 	slices.SortFunc(merged, func(a, b quota.Heard) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(broader(&b), broader(&a)), b.Since.Compare(a.Since),
-			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Budget, b.Budget))
+			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Epoch, b.Epoch))
 	})
 	o.Heard = merged
-}
-
-// addNote adds notes for what a statement says and the entries do not add up to.
-// They are stamped as late as the calls can have been made: before the grant
-// whose answer counted them.
-func (o *Restorer) addNote(h *quota.Heard, done *quota.Restored) {
-	missing := h.Used
-	for i := range o.Entries {
-		if e := &o.Entries[i]; !e.At.Before(h.Since) && !e.At.After(h.At) && h.Coverage.Covers(e.Method, e.Caller) {
-			missing -= quota.Units(Amount(h.Coverage, int64(e.Units), int64(e.Calls)))
-		}
-	}
-	for n := 0; missing > 0; n++ {
-		amount := min(missing, quota.MaxUnits)
-		missing -= amount
-		e := quota.Entry{At: o.freeFrom(h.At.UnixMicro(), -1), ID: quota.ID{Client: h.Client, Seq: noteSeq(h.Budget, n)}, Kind: quota.EntryNote}
-		e.Method, e.Caller = h.Note()
-		if h.Coverage.Measure == quota.Calls {
-			e.Calls = amount
-		} else {
-			e.Units = amount
-			done.Noted += amount
-		}
-		o.Entries = append(o.Entries, e)
-	}
-}
-
-// noteSeq numbers the notes of one client.
-func noteSeq(budget string, n int) uint64 {
-	sum := fnv.New32a()
-	sum.Write([]byte(budget))
-	return uint64(sum.Sum32() + uint32(n))
 }
 
 // freeFrom takes the first free stamp from a stamp on, in steps.

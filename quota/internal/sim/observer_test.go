@@ -94,19 +94,13 @@ func (w *world) forget(back int) {
 	for _, e := range after {
 		kept[e.ID] = true
 	}
-	lost, complete := 0, true
-	for _, x := range w.grants {
-		complete = complete && (!x.known.Equal(never) || time.Since(x.decided) > 26*time.Hour)
-	}
+	lost := 0
 	for _, x := range w.grants {
 		if x.known.Equal(never) || kept[x.receipt.ID] {
 			continue
 		}
-		if !complete { // see docs/track-record.md: what hosts were told then lacks an absent host's calls
-			x.memory = 0
-		}
 		for _, h := range w.hosts {
-			if complete && !h.told.Before(x.known) {
+			if !h.told.Before(x.known) {
 				x.memory |= 1 << h.number
 			}
 		}

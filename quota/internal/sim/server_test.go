@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type server struct {
 	epoch     uint64            // the log's
 	life      int               // grows with each loss, which drops all connections
 	outside   map[uint64]uint64 // what clients are told instead of an epoch: a copy keeps its original's
+	inside    map[uint64]uint64 // the reverse, of the newest copy
 	snapshots []snapshot
 	decided   map[grantID]decision
 }
@@ -48,7 +50,7 @@ type snapshot struct {
 }
 
 func newServer() *server {
-	s := &server{outside: map[uint64]uint64{}, decided: map[grantID]decision{}}
+	s := &server{outside: map[uint64]uint64{}, inside: map[uint64]uint64{}, decided: map[grantID]decision{}}
 	s.log = s.open()
 	s.epoch = s.restoreInto(s.log, nil)
 	return s
@@ -103,7 +105,7 @@ func (s *server) lose(back int) (before, after []quota.Entry) {
 	if back > 0 && back <= len(s.snapshots) {
 		copied := s.snapshots[len(s.snapshots)-back]
 		s.epoch = s.restoreInto(s.log, copied.entries)
-		s.outside[s.epoch] = copied.epoch
+		s.outside[s.epoch], s.inside[copied.epoch] = copied.epoch, s.epoch
 	} else {
 		s.epoch = s.restoreInto(s.log, nil)
 	}
@@ -120,8 +122,8 @@ func (s *server) toClient(epoch uint64) uint64 {
 
 // toServer returns the epoch that the ledger knows, if clients call it epoch.
 func (s *server) toServer(epoch uint64) uint64 {
-	if epoch != 0 && s.toClient(s.epoch) == epoch {
-		return s.epoch
+	if copied, ok := s.inside[epoch]; ok {
+		return copied
 	}
 	return epoch
 }
@@ -163,7 +165,18 @@ func (s *server) holds(known quota.Receipt) bool {
 }
 
 func (s *server) restore(r *quota.Restoration) (quota.Restored, error) {
-	done, err := s.log.Restore(context.Background(), r)
+	inside := *r
+	inside.Heard, inside.Lives = slices.Clone(r.Heard), slices.Clone(r.Lives)
+	for i := range inside.Heard {
+		inside.Heard[i].Epoch = s.toServer(r.Heard[i].Epoch)
+	}
+	for i := range inside.Lives {
+		inside.Lives[i].Epoch = s.toServer(r.Lives[i].Epoch)
+	}
+	done, err := s.log.Restore(context.Background(), &inside)
+	if err == nil {
+		s.epoch = done.Known.Epoch
+	}
 	done.Known.Epoch = s.toClient(done.Known.Epoch)
 	return done, err
 }

@@ -5,8 +5,8 @@
 -- Answer: head, coverages, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
---   head    8 random bytes that name this life of meta, 3 of a version, and 1 that is 1 if there
---           may be cooldowns or slots; clients cache what belongs to a head
+--   head    8 random bytes that name this life of the account, see restore.lua, 3 of a version, and
+--           1 that is 1 if there may be cooldowns or slots; clients cache what belongs to a head
 --   version counts the heads of this life, so that none recurs
 --   guard   until when head's last byte must stay, see guard in accounts.lua
 --   items   the coverages, see items_of in accounts.lua

@@ -2,7 +2,7 @@
 -- lists of coverages are deleted, to be filled again; counters are computed again and never fall.
 -- KEYS: meta, the log, the restored log, then all sources of the scope.
 -- ARGV: head, the time of a test, scope 1, horizon 7 and how many records the log had 4, the last
--- of them, and what clients have heard.
+-- of them, what clients have heard, and the 8 bytes of a new life, or none.
 -- Answer: 1 other head; 2 the log has changed otherwise; or 0.
 
 local meta, restored = KEYS[1], KEYS[3]
@@ -51,5 +51,6 @@ if ARGV[2] == '' then
   lists().extend(log.key, horizon)
   accounts().outlive(meta, horizon)
 end
+if ARGV[6] ~= '' then redis.call('HSET', meta, 'head', ARGV[6] .. string.sub(redis.call('HGET', meta, 'head'), 9)) end
 accounts().turn(meta)
 return {0}
