@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -55,6 +56,8 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	switch {
 	case isDown(err):
 		b.down, b.until = err, time.Now().Add(probeInterval)
+	case errors.Is(err, errOwed):
+		// The ledger was not called.
 	case err != nil && ctx.Err() != nil:
 		// The caller left before the ledger answered, so its state is unknown.
 	default:

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -32,15 +33,18 @@ type files struct {
 	now       func() time.Time
 	keep      time.Duration // how long records are kept
 
+	owes atomic.Bool // isOwed, as of the last append that newest and newer have seen
+
 	mu   sync.Mutex
 	file *os.File // of the present hour
 	hour int64
 	buf  []byte
 	lock *filelock.Lock
 
-	seenHour int64 // the hour whose file newer reads; 0 for none
-	seen     int64 // how much of that has been read
-	own      int64 // how much this process has appended to it since
+	seenHour int64     // the hour whose file newer reads; 0 for none
+	seen     int64     // how much of that has been read
+	own      int64     // how much this process has appended to it since
+	checked  time.Time // when file was last found in its place
 }
 
 const (
@@ -115,7 +119,7 @@ func (f *files) open() error {
 	if f.file != nil {
 		_ = f.file.Close() // every write to it has succeeded
 	}
-	f.file, f.hour = file, hour
+	f.file, f.hour, f.checked = file, hour, f.now()
 	if hours, err := f.hours(); err == nil {
 		for _, old := range hours {
 			if old < hour-int64((f.keep+clockAhead)/segment)-1 {
@@ -178,79 +182,6 @@ func readFrom(path string, from int64) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// tailBytes is how much of a file is read first to find its newest grant.
-const tailBytes = 64 << 10
-
-// newest is the newest grant or restoration that any process of the host has
-// appended.
-type newest struct{ record }
-
-// see takes a record into account that was appended after all before.
-func (n *newest) see(r *record) {
-	if r.kind == granted && r.key == "" && r.at >= n.at || r.kind == restored {
-		n.record = *r
-	}
-}
-
-// newest reads the files for the newest grant.
-func (f *files) newest() (newest newest, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	present := f.hourOf(f.now())
-	f.seenHour, f.seen, f.own = present, 0, 0
-	hours, err := f.hours()
-	for _, hour := range slices.Backward(hours) {
-		info, statErr := os.Stat(f.path(hour))
-		if statErr != nil {
-			continue
-		}
-		for n := int64(tailBytes); newest.kind == 0; n *= 8 {
-			from := max(0, info.Size()-n)
-			data, err := readFrom(f.path(hour), from)
-			if err != nil {
-				return newest, err
-			}
-			read := each(data, newest.see)
-			if hour == present {
-				f.seen = from + int64(read)
-			}
-			if from == 0 {
-				break
-			}
-		}
-		if newest.kind != 0 {
-			return newest, nil
-		}
-	}
-	return newest, err
-}
-
-// newer brings the newest grant up to date with what other processes have
-// appended since. It reports false if newest must be called instead. If there is
-// nothing, it costs one system call.
-func (f *files) newer(newest *newest) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.seenHour != f.hourOf(f.now()) {
-		return false
-	}
-	path, size := f.path(f.seenHour), int64(0)
-	info, err := os.Stat(path)
-	if err == nil {
-		size = info.Size()
-	}
-	if errors.Is(err, fs.ErrNotExist) && f.seen+f.own == 0 || size == f.seen+f.own {
-		f.seen, f.own = size, 0
-		return true
-	}
-	data, err := readFrom(path, f.seen)
-	if err != nil {
-		return false
-	}
-	f.seen, f.own = f.seen+int64(each(data, newest.see)), 0
-	return true
-}
-
 // isOwed reports whether the ledger lacks calls of this host.
 func (f *files) isOwed() bool {
 	if f.dir == "" {
@@ -263,6 +194,7 @@ func (f *files) isOwed() bool {
 // setOwed creates or removes the file that isOwed looks for. The caller holds the
 // lock.
 func (f *files) setOwed(owed bool) error {
+	f.owes.Store(owed)
 	if !owed {
 		if err := os.Remove(f.owedPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -19,10 +19,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/combine"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
@@ -75,6 +77,7 @@ type Ledger struct {
 	budgets      map[string]map[string]*quota.Charge // by account and name
 	keep         map[string]time.Duration            // by account: how far its windows see
 	client       uint64                              // identifies the requests of batches without an id
+	decide       combine.Core                        // the other ledger's, with the journal
 
 	mu       sync.Mutex
 	seq      uint64
@@ -107,6 +110,13 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}, accounts: map[string]*account{}}
 	if l.now == nil {
 		l.now = time.Now
+	}
+	l.decide = l.journaled(func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) { return inner.Spend(ctx, batch) })
+	if combining, ok := inner.(interface {
+		Around(func(combine.Core) combine.Core)
+	}); ok { // one record and one look at the files for all calls that share a round trip
+		combining.Around(l.journaled)
+		l.decide = inner.Spend
 	}
 	for i, coverage := range quota.Coverages(o.Budgets) {
 		b := &o.Budgets[i]
@@ -152,37 +162,56 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 const maxRestores = 3
 
 func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (answers []quota.Answer, err error) {
-	if a.files.isOwed() {
-		if err := a.breaker.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
-			return nil, err
-		}
+	if a.files.owes.Load() {
+		err = errOwed
 	}
-	own, journaled := *batch, batch.Key == "" && batch.Known == quota.Receipt{}
-	var host time.Time
 	for range maxRestores {
-		host = l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
-		if journaled {
-			own.Known = l.newest(a)
+		if errors.Is(err, errOwed) {
+			if err := a.breaker.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
+				return nil, err
+			}
 		}
 		err = a.breaker.call(ctx, func() error {
-			answers, err = l.Ledger.Spend(ctx, &own)
+			answers, err = l.decide(ctx, batch)
 			return err
 		})
-		forgotten, ok := errors.AsType[*quota.ForgottenError](err)
-		if !ok || !journaled {
+		if forgotten, ok := errors.AsType[*quota.ForgottenError](err); ok && batch.Known == (quota.Receipt{}) {
+			if err := l.restore(ctx, a, forgotten); err != nil {
+				return nil, err
+			}
+		} else if !errors.Is(err, errOwed) {
 			break
 		}
-		if err := l.restore(ctx, a, forgotten); err != nil {
-			return nil, err
-		}
-	}
-	if err == nil && batch.Key == "" {
-		l.write(a, host, batch, answers)
-	}
-	if err == nil {
-		l.noteCooldowns(a, batch, answers)
 	}
 	return answers, err
+}
+
+// errOwed means that the ledger lacks calls of this host, which come first.
+var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.ErrLedgerBusy)
+
+// journaled returns core with the journal around it: it gets what the log must
+// hold, and its grants are written.
+func (l *Ledger) journaled(core combine.Core) combine.Core {
+	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+		a, own := l.account(batch.Account), *batch
+		known := l.newest(a)
+		if a.files.owes.Load() {
+			return nil, errOwed
+		}
+		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
+			own.Known = known
+		}
+		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
+		answers, err := core(ctx, &own)
+		if err != nil {
+			return nil, err
+		}
+		if batch.Key == "" {
+			l.write(a, host, batch, answers)
+		}
+		l.noteCooldowns(a, batch, answers)
+		return answers, nil
+	}
 }
 
 // newest returns the newest grant of any process of this host, or zero if there is
@@ -218,8 +247,7 @@ func (l *Ledger) written(a *account, err error) {
 
 // write writes the grants of a batch that was sent at a time of the host's clock.
 func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
-	var few [4]record
-	records := few[:0]
+	records, heard := make([]record, 0, len(answers)), []use(nil)
 	for i := range answers {
 		if answers[i].Err != nil {
 			continue
@@ -227,11 +255,13 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 		request, receipt := &batch.Requests[i], &answers[i].Receipt
 		r := record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
 			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller}
+		heard = slices.Grow(heard, len(answers[i].Held)*(len(answers)-i)) // for the rest of the batch too
 		for n, held := range answers[i].Held {
 			if charge := request.Charges[n]; !charge.Window.Estimate() {
-				r.heard = append(r.heard, use{charge.Budget, held.Used})
+				heard = append(heard, use{charge.Budget, held.Used})
 			}
 		}
+		r.heard, heard = heard, heard[len(heard):]
 		records = append(records, r)
 	}
 	if len(records) == 0 {

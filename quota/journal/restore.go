@@ -68,7 +68,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	}
 	err = a.files.locked(ctx, restorePatience, func() error {
 		if lost == nil && !a.files.isOwed() {
-			return nil // another process was faster
+			return a.files.setOwed(false) // another process was faster
 		}
 		client, err := clientOf(l.dir)
 		if err != nil {

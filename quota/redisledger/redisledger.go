@@ -48,6 +48,7 @@ type Ledger struct {
 	now     func() time.Time // injected, or nil
 	host    func() time.Time // this host's clock: the first guess at the store's
 	spends  *combine.Combiner
+	named   combine.Core  // decides batches with an id
 	dials   *atomic.Int64 // how many connections were made; 0 for a given client
 
 	mu       sync.Mutex
@@ -104,6 +105,7 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 			l.prefix = escape(o.Prefix, ":/")
 		}
 	}
+	l.named = l.spendNamed
 	l.spends = combine.New(l.spend, func(r quota.Receipt) { _ = l.Refund(context.Background(), r) }, patience)
 	return l
 }
@@ -118,9 +120,16 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, err
 	}
 	if batch.Client != 0 {
-		return l.spendNamed(ctx, batch)
+		return l.named(ctx, batch)
 	}
 	return l.spends.Spend(ctx, batch)
+}
+
+// Around puts a layer around the decision of each batch, which the calls share that
+// are combined. It is for package journal, before the first Spend.
+func (l *Ledger) Around(layer func(combine.Core) combine.Core) {
+	l.spends.Around(layer)
+	l.named = layer(l.named)
 }
 
 // Close implements quota.Ledger.

@@ -68,6 +68,9 @@ func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner
 	return c
 }
 
+// Around puts a layer around the core. It must be called before the first Spend.
+func (c *Combiner) Around(layer func(Core) Core) { c.core = layer(c.core) }
+
 // Spend implements quota.Ledger. It combines batches without an id. A batch with
 // an id is sent alone, with the same timeout.
 func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {

@@ -1,0 +1,102 @@
+//go:build unix
+
+package journal_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// turn is for how long BenchmarkRedis runs each of the two.
+const turn = 100 * time.Millisecond
+
+// BenchmarkRedis measures decisions of a real Redis with and without a journal, in
+// turns, so that other load on the machine affects both. The budgets are those of
+// the shipped costs.yaml for videos.list. x-time and x-CPU are relative to the same
+// without a journal; the CPU time is this process', of which Redis has none.
+// Everything is a median of the rounds.
+func BenchmarkRedis(b *testing.B) {
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		b.Fatal(err)
+	}
+	budgets := []quota.Budget{
+		{Account: account, Name: "youtube", Limit: quota.MaxLimit, Window: quota.Sliding(24 * time.Hour)},
+		{Account: account, Name: "youtube-day", Limit: quota.MaxLimit, Window: quota.Daily(pacific)},
+	}
+	var charges []*quota.Charge
+	for i, coverage := range quota.Coverages(budgets) {
+		charges = append(charges, &quota.Charge{Budget: budgets[i].Name, Coverage: coverage, Limit: budgets[i].Limit, Window: budgets[i].Window})
+	}
+	for name, callers := range map[string]int{"alone": 1, "combined": 64} {
+		b.Run(name, func(b *testing.B) {
+			server := redistest.Start(b)
+			open := func() quota.Ledger {
+				l, err := redisledger.Open(server.URL(), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return l
+			}
+			bare, journaled := open(), quota.Ledger(journal.New(open(), b.TempDir(), &journal.Options{Budgets: budgets}))
+			b.Cleanup(func() { _, _ = bare.Close(), journaled.Close() })
+			spendFor(b, 1, bare, charges)
+			spendFor(b, 1, journaled, charges)
+			var time, cpu, xtime, xcpu, addedTime, addedCPU []float64
+			for b.Loop() {
+				t0, c0 := spendFor(b, callers, bare, charges)
+				t1, c1 := spendFor(b, callers, journaled, charges)
+				time, xtime, addedTime = append(time, t0), append(xtime, t1/t0), append(addedTime, t1-t0)
+				cpu, xcpu, addedCPU = append(cpu, c0), append(xcpu, c1/c0), append(addedCPU, c1-c0)
+			}
+			b.ReportMetric(0, "ns/op")
+			for unit, of := range map[string][]float64{"µs": time, "x-time": xtime, "added-µs": addedTime, "CPU-µs": cpu, "x-CPU": xcpu, "added-CPU-µs": addedCPU} {
+				slices.Sort(of)
+				b.ReportMetric(of[len(of)/2], unit)
+			}
+		})
+	}
+}
+
+// spendFor has callers spend for one turn, and returns the microseconds of time and
+// of this process' CPU for each decision.
+func spendFor(b *testing.B, callers int, l quota.Ledger, charges []*quota.Charge) (micros, cpu float64) {
+	caller := quota.Caller{Lane: "cron", Job: "trending", Region: "DE"}
+	var running sync.WaitGroup
+	counts := make([]int, callers)
+	began, used := time.Now(), cpuTime(b)
+	for i := range callers {
+		running.Go(func() {
+			for ; time.Since(began) < turn; counts[i]++ {
+				requests := []quota.Request{{Method: "videos.list", Units: 1, Caller: caller, Charges: charges}}
+				answers, err := l.Spend(context.Background(), &quota.Batch{Account: account, Requests: requests})
+				if err != nil || answers[0].Err != nil {
+					b.Errorf("%v, %v; want a grant", err, answers)
+				}
+			}
+		})
+	}
+	running.Wait()
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	return float64(time.Since(began)) / 1e3 / float64(total), float64(cpuTime(b)-used) / 1e3 / float64(total)
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

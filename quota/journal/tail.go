@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+)
+
+// tailBytes is how much of a file is read first to find its newest grant.
+const tailBytes = 64 << 10
+
+// newest is the newest grant or restoration that any process of the host has
+// appended.
+type newest struct{ record }
+
+// see takes a record into account that was appended after all before.
+func (n *newest) see(r *record) {
+	if r.kind == granted && r.key == "" && r.at >= n.at || r.kind == restored {
+		n.record = *r
+	}
+}
+
+// newest reads the files for the newest grant.
+func (f *files) newest() (newest newest, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	present := f.hourOf(f.now())
+	f.seenHour, f.seen, f.own = present, 0, 0
+	f.owes.Store(f.isOwed())
+	hours, err := f.hours()
+	for _, hour := range slices.Backward(hours) {
+		info, statErr := os.Stat(f.path(hour))
+		if statErr != nil {
+			continue
+		}
+		for n := int64(tailBytes); newest.kind == 0; n *= 8 {
+			from := max(0, info.Size()-n)
+			data, err := readFrom(f.path(hour), from)
+			if err != nil {
+				return newest, err
+			}
+			read := each(data, newest.see)
+			if hour == present {
+				f.seen = from + int64(read)
+			}
+			if from == 0 {
+				break
+			}
+		}
+		if newest.kind != 0 {
+			return newest, nil
+		}
+	}
+	return newest, err
+}
+
+// checkEvery is how often the file that is appended to is looked for in its place.
+const checkEvery = time.Second
+
+// newer brings the newest grant up to date with what other processes have
+// appended since. It reports false if newest must be called instead. If there is
+// nothing, it costs one system call.
+func (f *files) newer(newest *newest) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seenHour != f.hourOf(f.now()) {
+		return false
+	}
+	size, isThere := f.size()
+	switch {
+	case !isThere:
+		return false
+	case size == f.seen+f.own:
+		f.seen, f.own = size, 0
+		return true
+	}
+	data, err := readFrom(f.path(f.seenHour), f.seen)
+	if err != nil {
+		return false
+	}
+	f.seen, f.own = f.seen+int64(each(data, newest.see)), 0
+	f.owes.Store(f.isOwed())
+	return true
+}
+
+// size returns the size of the file that newer reads. It reports false if that was
+// deleted, or another has taken its place.
+func (f *files) size() (size int64, isThere bool) {
+	if f.file == nil || f.hour != f.seenHour {
+		info, err := os.Stat(f.path(f.seenHour))
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, f.seen+f.own == 0
+		}
+		return sizeOf(info), err == nil
+	}
+	info, err := f.file.Stat()
+	if since := f.now().Sub(f.checked); err == nil && (since < 0 || since >= checkEvery) {
+		present, statErr := os.Stat(f.path(f.hour))
+		f.checked = f.now()
+		if statErr != nil || !os.SameFile(info, present) {
+			_ = f.file.Close()
+			f.file = nil
+			return 0, false
+		}
+	}
+	return sizeOf(info), err == nil
+}
+
+func sizeOf(info fs.FileInfo) int64 {
+	if info == nil {
+		return 0
+	}
+	return info.Size()
+}
