@@ -26,6 +26,12 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
+// onceStrings is once for a command that returns strings.
+type onceStrings struct{ *redis.StringSliceCmd }
+
+// NoRetry implements redis.Cmder.
+func (onceStrings) NoRetry() bool { return true }
+
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
@@ -120,28 +126,27 @@ func (o *scriptRunner) send(ctx context.Context, line []any) (any, error) {
 // errSilent means that a client given to New did not return before the deadline.
 var errSilent = errors.New("no answer in time")
 
-// send sends one command. A client given to New may ignore deadlines, so send
-// abandons it when the time is up.
+// send sends one command.
 func (l *Ledger) send(ctx context.Context, line []any) (any, error) {
+	cmd := redis.NewCmd(ctx, line...)
+	if err := l.process(ctx, once{cmd}); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+// process sends one command, a once or onceStrings. A client given to New may ignore deadlines, so process
+// abandons it when the time is up. An abandoned command may still be written to.
+func (l *Ledger) process(ctx context.Context, cmd redis.Cmder) error {
 	if l.own {
-		cmd := redis.NewCmd(ctx, line...)
-		err := l.client.Process(ctx, once{cmd})
-		return cmd.Val(), err
+		return l.client.Process(ctx, cmd)
 	}
-	type result struct {
-		value any
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		cmd := redis.NewCmd(ctx, line...)
-		err := l.client.Process(ctx, once{cmd})
-		done <- result{cmd.Val(), err}
-	}()
+	done := make(chan error, 1)
+	go func() { done <- l.client.Process(ctx, cmd) }()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		return nil, errSilent
+		return errSilent
 	}
 }

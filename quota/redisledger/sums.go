@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
-
-// sumsPage is the number of records that one LRANGE reads. That takes some 50 µs
-// of the server's time, a sixth of what a script would take to return them.
-const sumsPage = 1000
 
 // Sums implements quota.Ledger. It reads the records and adds them up in this
 // process, so that a long log takes little of the server's time.
@@ -34,9 +32,9 @@ type sumReader struct {
 	query  quota.Query
 	names  names
 
-	from, until int64 // the range of stamps not yet read
-	place       int64 // the index in the list of the first record not yet read
-	labelled    int64 // records from this stamp on have known labels
+	from, until int64     // the range of stamps not yet read
+	pages       readAhead // a page begins one record before the first not yet read
+	labelled    int64     // records from this stamp on have known labels
 
 	groups map[sumKey]*quota.Sum
 	key    sumKey     // of the last record, often that of the next one too
@@ -46,7 +44,7 @@ type sumReader struct {
 // sumKey is what the records of one sum share.
 type sumKey struct {
 	label  int64 // 0 if unknown
-	kind   quota.EntryKind
+	kind   int64 // a quota.EntryKind; as wide as the others, which hashes in half the time
 	client uint64
 }
 
@@ -55,6 +53,8 @@ func (s *sumReader) sums() (*decide.Sums, error) {
 		return nil, err
 	}
 	s.from, s.until = decide.Between(s.query)
+	s.pages.read = s.records
+	defer s.pages.stop()
 	for more, placed := true, false; more; {
 		var err error
 		if !placed {
@@ -77,32 +77,31 @@ func (s *sumReader) locate() (bool, error) {
 	if err != nil || !reply.more() {
 		return false, err
 	}
-	s.place, s.from, s.labelled = reply.number(), reply.number(), reply.number()
+	place := reply.number()
+	s.from, s.labelled = reply.number(), reply.number()
 	if reply.bad {
 		return false, s.ledger.failed(errMalformed, config, false)
 	}
+	s.pages.restart(max(place-1, 0))
 	return true, nil
 }
 
-// page adds up the next records. It reads from one record earlier: if that one is
-// in the range too, the list was trimmed since, and the place must be found again.
+// page adds up the next records. If the first record of the page is in the range
+// too, the list was trimmed since, and the place must be found again.
 func (s *sumReader) page() (more, placed bool, err error) {
-	first := max(s.place-1, 0)
-	reply, err := s.command("lrange", s.names.log, first, first+sumsPage-1)
-	if err != nil {
-		return false, false, err
+	page := s.pages.next()
+	if page.err != nil {
+		return false, false, page.err
 	}
-	if n := int64(len(reply.values)); n == 0 {
-		return s.place > 0, false, nil
-	} else if more = n == sumsPage; more {
-		s.place = first + n
+	if len(page.records) == 0 {
+		return page.first > 0, false, nil
 	}
-	for i := 0; reply.more(); i++ {
-		r, ok := readRecord(reply.text())
+	for i, packed := range page.records {
+		r, ok := readRecord(packed)
 		switch {
-		case reply.bad || !ok:
+		case !ok:
 			return false, false, s.ledger.failed(errMalformed, config, false)
-		case i == 0 && first > 0 && r.stamp >= s.from:
+		case i == 0 && page.first > 0 && r.stamp >= s.from:
 			return true, false, nil
 		case r.stamp >= s.until:
 			return false, true, nil
@@ -111,11 +110,11 @@ func (s *sumReader) page() (more, placed bool, err error) {
 			s.from = r.stamp + 1
 		}
 	}
-	return more, true, nil
+	return page.full(), true, nil
 }
 
 func (s *sumReader) add(r *record) {
-	in := sumKey{label: r.label, kind: r.kind}
+	in := sumKey{label: r.label, kind: int64(r.kind)}
 	if r.stamp < s.labelled {
 		in.label = 0
 	}
@@ -167,7 +166,12 @@ func (s *sumReader) readLabels(labels map[int64]label) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	reply, err := s.command(line...)
+	var reply *reply
+	err := s.retry(func(ctx context.Context) error {
+		value, err := s.ledger.send(ctx, line)
+		reply = newReply(value)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -179,23 +183,37 @@ func (s *sumReader) readLabels(labels map[int64]label) error {
 	return nil
 }
 
-// command runs a command that does not write. It retries like a script.
-func (s *sumReader) command(line ...any) (*reply, error) {
+// records reads the records from an index to another.
+func (s *sumReader) records(first, last int64) (records []string, err error) {
+	err = s.retry(func(ctx context.Context) error {
+		cmd := redis.NewStringSliceCmd(ctx, "lrange", s.names.log, first, last)
+		err := s.ledger.process(ctx, onceStrings{cmd})
+		if err == nil {
+			records = cmd.Val()
+		}
+		return err
+	})
+	return records, err
+}
+
+// retry sends a command that does not write until it is answered, as scripts are
+// sent.
+func (s *sumReader) retry(send func(context.Context) error) error {
 	if s.ctx.Err() != nil {
-		return nil, context.Cause(s.ctx)
+		return context.Cause(s.ctx)
 	}
 	within, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
 	op := &scriptRunner{ledger: s.ledger, ctx: within}
 	for {
 		once, end := context.WithTimeout(within, patience/2)
-		value, err := s.ledger.send(once, line)
+		err := send(once)
 		end()
 		if err == nil {
-			return newReply(value), nil
+			return nil
 		}
 		if _, err = op.after(&script{}, err); err != nil {
-			return nil, ended(s.ctx, err)
+			return ended(s.ctx, err)
 		}
 	}
 }

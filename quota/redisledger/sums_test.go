@@ -100,10 +100,10 @@ func TestTrimmedBetweenPagesOfSums(t *testing.T) {
 	server := redistest.Start(t)
 	client, beside := raw(t, server), raw(t, server)
 	l := redisledger.New(client, nil)
-	regional(t, l, 5000)
-	client.AddHook(afterFirst{"lrange", func() { do(t, beside, "ltrim", redisledger.LogKey(l, account), 1500, -1) }, new(bool)})
-	if entries, _ := addedUp(t, l, quota.Query{Account: account}); entries != 4500 {
-		t.Errorf("%d entries; want 1000 of the first page, and the 3500 that were left", entries)
+	regional(t, l, 20_000)
+	client.AddHook(afterFirst{"lrange", func() { do(t, beside, "ltrim", redisledger.LogKey(l, account), 6000, -1) }, new(bool)})
+	if entries, _ := addedUp(t, l, quota.Query{Account: account}); entries != 18_000 {
+		t.Errorf("%d entries; want 4000 of the first page, and the 14000 that were left", entries)
 	}
 }
 

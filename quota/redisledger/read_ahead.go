@@ -1,0 +1,63 @@
+package redisledger
+
+const (
+	// sumsPage is the number of records that one LRANGE reads. That takes some
+	// 200 µs of the server's time, a sixth of what a script would take to return them.
+	sumsPage = 4000
+	// maxAhead is the number of pages that are read while one is added up, so that
+	// the server, the connections and the sums work at once.
+	maxAhead = 3
+)
+
+// readAhead reads the pages of a list, several at once. Each page begins with the
+// last record of the page before it.
+type readAhead struct {
+	read      func(first, last int64) ([]string, error)
+	requested []chan recordPage
+	first     int64 // of the next page to request
+}
+
+// recordPage is the answer to one LRANGE.
+type recordPage struct {
+	first   int64 // the index of its first record
+	records []string
+	err     error
+}
+
+func (p *recordPage) full() bool { return len(p.records) == sumsPage }
+
+// next returns the next page. If it is full, it requests the pages after it.
+func (r *readAhead) next() recordPage {
+	if len(r.requested) == 0 {
+		r.request()
+	}
+	page := <-r.requested[0]
+	r.requested = r.requested[1:]
+	for page.full() && len(r.requested) < maxAhead {
+		r.request()
+	}
+	return page
+}
+
+func (r *readAhead) request() {
+	answer, first, last := make(chan recordPage, 1), r.first, r.first+sumsPage-1
+	r.requested, r.first = append(r.requested, answer), last
+	go func() {
+		records, err := r.read(first, last)
+		answer <- recordPage{first, records, err}
+	}()
+}
+
+// restart drops the pages that were requested, and continues at an index.
+func (r *readAhead) restart(first int64) {
+	r.stop()
+	r.first = first
+}
+
+// stop waits until nothing is being read.
+func (r *readAhead) stop() {
+	for _, answer := range r.requested {
+		<-answer
+	}
+	r.requested = nil
+}
