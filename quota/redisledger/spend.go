@@ -155,30 +155,41 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		if code == answered || code == otherDay || code == clockLead {
 			p.now = answer.number(7)
 		}
-		switch {
-		case answer.bad || code > clockLead || code == forgot && p.batch.Known.At.IsZero():
-			return nil, l.failed(errMalformed, unknown, true)
-		case code == answered:
+		if err := l.undecided(op.ctx, p, code, answer); err != nil {
+			return nil, err
+		}
+		switch code {
+		case answered:
 			return answer, nil
-		case code == stale:
-			return nil, l.failed(fmt.Errorf("batch %d came after a later one", p.batch.Seq), unknown, true)
-		case code == otherHead:
+		case otherHead:
 			a.forget(p.head)
-		case code == searching:
-			rounds-- // the deadline limits these
-		case code == outdone:
-			p.lost(answer.number(2) + 1)
-		case code == forgot:
-			return nil, l.forgotten(op.ctx, p.batch)
-		case code == clockLead:
-			return nil, decide.CheckClock(p.batch.Account, p.batch.Key, p.batch.Clock, p.now, answer.number(7))
-		case code == dropped:
-			return nil, l.failed(errNoEntries, unknown, true)
-		default:
+		case otherDay:
 			told = p.now
+		case searching:
+			rounds-- // the deadline limits these
+		case outdone:
+			p.lost(answer.number(2) + 1)
 		}
 	}
 	return nil, l.failed(errUnstable, down, op.doubt)
+}
+
+// undecided returns why a batch stays undecided, if its answer says so or is
+// malformed.
+func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answer *packed) error {
+	switch {
+	case answer.bad || code > clockLead || code == forgot && p.batch.Known.At.IsZero():
+		return l.failed(errMalformed, unknown, true)
+	case code == stale:
+		return l.failed(fmt.Errorf("batch %d came after a later one", p.batch.Seq), unknown, true)
+	case code == forgot:
+		return l.forgotten(ctx, p.batch)
+	case code == clockLead:
+		return decide.CheckClock(p.batch.Account, p.batch.Key, p.batch.Clock, p.now, answer.number(7))
+	case code == dropped:
+		return l.failed(errNoEntries, unknown, true)
+	}
+	return nil
 }
 
 // packCharge packs a charge as read_charges in windows.lua reads it. sources are
