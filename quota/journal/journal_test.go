@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -342,69 +340,5 @@ func TestSettleAndRefund(t *testing.T) {
 		if e.Units != 2 {
 			t.Fatalf("the ledger holds %d units; want 2", e.Units)
 		}
-	}
-}
-
-// A ledger that hangs for a second before it fails delays one call by two seconds,
-// because that call is tried twice, then none for two seconds, for one caller or
-// many. It is used again once it is back.
-func TestBreaker(t *testing.T) {
-	for _, failure := range []error{errDown} {
-		synctest.Test(t, func(t *testing.T) {
-			inner := failing(failure)
-			inner.hang = time.Second
-			l := journal.New(inner, t.TempDir(), allow(1000))
-			_, _ = spend(t.Context(), l, "m", 1)
-			began := time.Now()
-			for range 100 {
-				if _, err := spend(t.Context(), l, "m", 1); err != nil {
-					t.Fatalf("%v: not taken for down: %v", failure, err)
-				}
-			}
-			if asks, took := inner.asks.Load(), time.Since(began); asks != 2 || took != 0 {
-				t.Fatalf("%v: asked %d times, in %s more", failure, asks, took)
-			}
-			inner.fail(errDown)
-			crowd := func() {
-				time.Sleep(2 * time.Second) // of the bubble's time
-				var wg sync.WaitGroup
-				before := inner.asks.Load()
-				for range 10 {
-					wg.Go(func() { _, _ = spend(t.Context(), l, "m", 1) })
-				}
-				wg.Wait()
-				if asks := inner.asks.Load() - before; asks != 1 {
-					t.Fatalf("%v: %d asks at once; want 1", failure, asks)
-				}
-			}
-			crowd()
-
-			// A canceled call does not decide whether the ledger is down.
-			time.Sleep(2 * time.Second)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			if _, err := spend(ctx, l, "m", 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("caller gone: %v", err)
-			}
-			crowd()
-			time.Sleep(2 * time.Second)
-			inner.fail(nil)
-			before, _ := l.Unrecorded(account)
-			grant, err := spend(t.Context(), l, "m", 1)
-			if err != nil || inner.asks.Load() != 6 {
-				t.Fatalf("back: %v after %d asks", err, inner.asks.Load())
-			}
-			unrecorded(t, l, 0)
-			recorded := quota.Units(0)
-			for e := range inner.Entries(t.Context(), quota.Query{Account: account}) {
-				recorded += e.Units
-			}
-			if recorded != before+1 || grant.Epoch == 0 {
-				t.Fatalf("the ledger holds %d units, and granted %+v; want the %d of the outage and one", recorded, grant, before)
-			}
-			if _, err := l.Standings(t.Context(), account, "", nil); err != nil {
-				t.Fatal(err)
-			}
-		})
 	}
 }
