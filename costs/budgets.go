@@ -2,7 +2,6 @@ package costs
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -102,8 +101,8 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "methods", Read: readWords(&b.Methods, method)},
 		{Key: "except", Read: readWords(&b.Except, method)},
 		{Key: "lanes", Read: readWords(&b.Lanes, lane)},
-		{Key: "regions", Read: readWords(&b.Regions, readRegion)},
-		{Key: "floor", Read: func(n strictyaml.Node) { readFloor(n, e) }},
+		{Key: "regions", Read: readWords(&b.Regions, d.readRegion)},
+		{Key: "floor", Read: func(n strictyaml.Node) { d.readFloor(n, e) }},
 		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = readLength(n) }},
 	}
 	for i, field := range fields {
@@ -126,27 +125,6 @@ func readWords(list *[]string, read func(strictyaml.Node) string) func(strictyam
 		}
 	}
 }
-
-// regionName matches region names of regions.yaml.
-var regionName = regexp.MustCompile(`^[A-Z]{2}$`)
-
-// readRegion reads the name of a region as in regions.yaml. Any other name would
-// cover nothing, without an error.
-func readRegion(n strictyaml.Node) string {
-	name := n.Text(quota.MaxLabel)
-	if name != "" && !regionName.MatchString(name) {
-		n.Mistake("unknown region %q: write its two capital letters, such as IN", name)
-		return ""
-	}
-	if code := isoCodes[name]; code != "" {
-		n.Mistake("unknown region %q: write %s", name, code)
-		return ""
-	}
-	return name
-}
-
-// isoCodes maps common country codes that are not in ISO 3166-1 to those that are.
-var isoCodes = map[string]string{"UK": "GB", "EL": "GR"}
 
 // newTable returns the table of all documents, and makes the checks that need all
 // of them.

@@ -150,7 +150,7 @@ func (d *document) downFields(rule *DownRule, then *strictyaml.Node) []strictyam
 		{Key: "methods", Read: readWords(&rule.Methods, func(n strictyaml.Node) string { return d.readMethod(n) })},
 		{Key: "lanes", Read: readWords(&rule.Lanes, label)},
 		{Key: "jobs", Read: readWords(&rule.Jobs, label)},
-		{Key: "regions", Read: readWords(&rule.Regions, readRegion)},
+		{Key: "regions", Read: readWords(&rule.Regions, d.readRegion)},
 		{Key: "then", Missing: "then: refuse, or then: {allow: 50}", Read: func(n strictyaml.Node) { *then = n }},
 	}
 }

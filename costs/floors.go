@@ -10,12 +10,12 @@ import (
 )
 
 // readFloor reads {IN: 500}: the units of a budget that are reserved for regions.
-func readFloor(n strictyaml.Node, e *budgetEntry) {
+func (d *document) readFloor(n strictyaml.Node, e *budgetEntry) {
 	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
 	entries := 0
 	n.Entries(func(key, value strictyaml.Node) {
 		entries++
-		name := readRegion(key)
+		name := d.readRegion(key)
 		units := quota.Units(value.Int(1, int64(quota.MaxLimit)))
 		if name != "" && units > 0 {
 			e.budget.Floor[name], e.at.floors[name] = units, key

@@ -72,7 +72,7 @@ is none yet.
 
 // check looks over the command line, and returns since when entries are asked for.
 func (f *logFlags) check(a *app) (since time.Time, err error) {
-	f.filter.Region, f.filter.Run = regionOf(f.filter.Region), strings.ToLower(f.filter.Run)
+	f.filter.Run = strings.ToLower(f.filter.Run)
 	switch attributions := usage.Dimensions(); {
 	case f.last < 0 || f.top < 0:
 		return since, &usageError{errors.New("--last and --top: give 0 or more")}
@@ -111,6 +111,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 	if err != nil {
 		return err
 	}
+	f.filter.Region = spellRegion(f.filter.Region, table)
 	source := &usage.Source{Accounts: chosen, Since: since, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()

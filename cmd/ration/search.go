@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
@@ -30,10 +31,12 @@ in the local catalogue, best match first. It makes no call and costs no units.
 			if q.Limit < 1 {
 				return &usageError{errors.New("--limit: give 1 or more")}
 			}
-			if err := checkRegion(q.Region, nil); err != nil {
-				return err
-			}
 			q.Text, q.Region = strings.Join(args, " "), strings.ToUpper(q.Region)
+			if len(q.Region) == 2 {
+				if err := jobs.CheckRegionCode(q.Region); err != nil {
+					return &usageError{fmt.Errorf("--region: %w", err)}
+				}
+			}
 			return a.search(cmd.Context(), q)
 		},
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +21,6 @@ type spendFlags struct {
 	maxWait  time.Duration
 	caller   quota.Caller
 }
-
-var twoLetters = regexp.MustCompile(`^[A-Za-z]{2}$`)
 
 func (a *app) spendCommand() *cobra.Command {
 	var f spendFlags
@@ -66,10 +62,8 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err := checkLane(table, f.caller.Lane); err != nil {
 		return err
 	}
-	if r := f.caller.Region; r != "" && !twoLetters.MatchString(r) { // it would pass by every floor and every budget of its region
-		return &usageError{fmt.Errorf("--region %q: write two letters, such as IN", r)}
-	}
-	if err := checkRegion(f.caller.Region, table.Regions()); err != nil {
+	region, err := regionOf(f.caller.Region, table)
+	if err != nil {
 		return err
 	}
 	call, err := table.Call(f.upstream, method)
@@ -80,7 +74,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		call.Units = quota.Units(f.units)
 	}
 	call.Caller = f.caller
-	call.Caller.Region = regionOf(f.caller.Region)
+	call.Caller.Region = region
 	c, err := a.openClient(table, true)
 	if err != nil {
 		return err
@@ -143,12 +137,4 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		fmt.Fprintf(a.stderr, "granted: %s %d; no budget covers it\n", call.Method, call.Units)
 	}
 	return refusal
-}
-
-// regionOf returns a region as regions.yaml and budgets write it.
-func regionOf(name string) string {
-	if len(name) == 2 {
-		return strings.ToUpper(name)
-	}
-	return name
 }

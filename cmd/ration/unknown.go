@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs"
 )
 
@@ -22,16 +24,40 @@ func regionAdvice(name string, known []string) string {
 	return terminal.Advice(name, known)
 }
 
-// checkRegion refuses a region that is an unknown two-letter code, unless
-// costs.yaml names it: charged to it, a call would pass by its budgets and floors.
-func checkRegion(name string, known []string) error {
-	if len(name) != 2 || slices.Contains(known, strings.ToUpper(name)) {
-		return nil
+// spellRegion returns a region as costs.yaml writes it, or a country code in
+// capitals.
+func spellRegion(name string, table *costs.Table) string {
+	known := table.Regions()
+	if i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) }); i >= 0 {
+		return known[i]
 	}
-	if err := jobs.CheckRegionCode(strings.ToUpper(name)); err != nil {
-		return &usageError{fmt.Errorf("--region: %w", err)}
+	if len(name) == 2 && !table.HasFreeRegions() {
+		return strings.ToUpper(name)
 	}
-	return nil
+	return name
+}
+
+var twoLetters = regexp.MustCompile(`^[A-Za-z]{2}$`)
+
+// regionOf returns the region that --region names, as budgets and regions.yaml
+// write it. It refuses an unknown one, as far as that can be known: charged to it, a
+// call would pass by the budgets and floors of the region that was meant.
+func regionOf(name string, table *costs.Table) (string, error) {
+	name = spellRegion(name, table)
+	var err error
+	switch {
+	case name == "", slices.Contains(table.Regions(), name):
+	case table.HasFreeRegions():
+		err = costs.CheckRegionName(name)
+	case !twoLetters.MatchString(name):
+		return "", &usageError{fmt.Errorf("--region %q: write two letters, such as IN", name)}
+	default:
+		err = jobs.CheckRegionCode(name)
+	}
+	if err != nil {
+		return "", &usageError{fmt.Errorf("--region: %w", err)}
+	}
+	return name, nil
 }
 
 // unknownCommand is the error for a word that is none of cmd's commands.
