@@ -265,3 +265,23 @@ func TestNodeKindsAndPlaces(t *testing.T) {
 		t.Error("the zero Node is somewhere")
 	}
 }
+
+func TestVerbatimReadsAnyText(t *testing.T) {
+	for value, want := range map[string]string{
+		`" a\n\t "`: " a\n\t ", `""`: "", `plain`: "plain",
+		"5": "f:1:4: v is 5: write it in quotes if a text is meant", "{a}": "f:1:4: v is a map: write a text in quotes",
+		`"\0"`: "f:1:4: v is \"\\x00\": write it without the character NUL", "12345678901x": "f:1:4: v has 12 bytes: write at most 10",
+	} {
+		file := strictyaml.Parse("f", []byte("v: "+value+"\n"))
+		var got string
+		for _, document := range file.Documents() {
+			document.Fields(strictyaml.Field{Key: "v", Read: func(n strictyaml.Node) { got, _ = n.Verbatim(10) }})
+		}
+		if err := file.Err(); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %q; want %q", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package strictyaml
+
+import (
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/duration"
+)
+
+// Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d, with
+// duration.Parse.
+func (n Node) Duration(least, most time.Duration) time.Duration {
+	text, _ := n.text()
+	return n.duration(text, duration.Parse, least, most)
+}
+
+// Seconds is like Duration, but a number without a unit counts seconds.
+func (n Node) Seconds(least, most time.Duration) time.Duration {
+	text, ok := n.text()
+	if !ok && n.Kind() == Integer {
+		text = firstToken(n.node).Value
+	}
+	return n.duration(text, duration.ParseSeconds, least, most)
+}
+
+func (n Node) duration(text string, parse func(string) (time.Duration, error), least, most time.Duration) time.Duration {
+	if value, err := parse(text); err == nil && value >= least && value <= most {
+		return value
+	}
+	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), formatDuration(least), formatDuration(most), formatExamples(least, most))
+	return 0
+}
+
+// formatDuration returns d without zero units: 1h instead of 1h0m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// formatExamples returns examples of durations from least to most.
+func formatExamples(least, most time.Duration) string {
+	var fit []string
+	for _, d := range []time.Duration{24 * time.Hour, 10 * time.Minute, 30 * time.Second} {
+		if d >= least && d <= most {
+			fit = append(fit, formatDuration(d))
+		}
+	}
+	switch last := len(fit) - 1; last {
+	case -1:
+		return ""
+	case 0:
+		return ", such as " + fit[0]
+	default:
+		return ", such as " + strings.Join(fit[:last], ", ") + " or " + fit[last]
+	}
+}
