@@ -12,11 +12,12 @@ import (
 )
 
 // A page that is paid for and not saved is a failure: the upstream answered 500
-// or HTML, or the catalogue could not store the page. After some failures in a
-// row, a step waits before it is tried again, and so do all steps of a method.
+// or HTML, or the catalogue could not store the page. So is a program that fails,
+// paid or not. After some failures in a row, a step waits before it is tried again,
+// and so do all steps of its family: those of a method, or of a job.
 const (
 	stepFailures   = 2 // a step waits from this failure on,
-	methodFailures = 3 // and a method from this one on, of all its steps
+	methodFailures = 3 // and a method, or job, from this one on, of all its steps
 	firstBackoff   = 5 * time.Minute
 	longestBackoff = 6 * time.Hour
 )
@@ -31,20 +32,24 @@ func backoff(failures, first int) time.Duration {
 	return min(firstBackoff<<min(failures-first, 10), longestBackoff)
 }
 
-// BackoffError is returned for a step that is not tried because it, or its
-// method in all regions, keeps failing after its calls were paid for. It matches
-// quota.ErrRefused.
+// BackoffError is returned for a step that is not tried because it, or its method
+// or job in all regions, keeps failing. It matches quota.ErrRefused.
 type BackoffError struct {
-	Name     string // of the step or the method
+	Name     string // of the step, the method or the job
 	Failures int    // in a row
 	RetryAt  time.Time
 	Reason   string // of the last failure
+	Program  bool   // the failures are those of a program, which may have cost nothing
 }
 
 // Error says how often the step failed, why, and when it is tried again.
 func (e *BackoffError) Error() string {
-	return fmt.Sprintf("%s failed %s in a row after it was paid for, last with: %s; it is not tried again before %s; --again tries it anyway",
-		e.Name, human.Count(e.Failures, "time"), e.Reason, human.Time(e.RetryAt))
+	paid := " after it was paid for"
+	if e.Program {
+		paid = ""
+	}
+	return fmt.Sprintf("%s failed %s in a row%s, last with: %s; it is not tried again before %s; --again tries it anyway",
+		e.Name, human.Count(e.Failures, "time"), paid, e.Reason, human.Time(e.RetryAt))
 }
 
 // Is reports whether target is quota.ErrRefused.
@@ -58,21 +63,21 @@ type attempt struct {
 	step     Step
 	calls    int // charged to the region before the attempt
 	own, all catalog.Failures
-	probing  time.Time // until when no other process tries the method; zero if it may
+	probing  time.Time // until when no other process tries the family; zero if it may
 }
 
-const unfinished = "the run ended before the page was saved"
+const unfinished = "the run ended in the middle"
 
 // beginAttempt returns a *BackoffError if the step is not to be tried yet.
 func (p *pass) beginAttempt(ctx context.Context, step Step) (*attempt, error) {
 	a := &attempt{pass: p, step: step, calls: p.chargedCalls()}
-	err := p.Catalog.ChangeFailures(ctx, p.region.Name, step.Name(), step.Method(), func(own, all *catalog.Failures) error {
+	err := p.Catalog.ChangeFailures(ctx, p.region.Name, step.Name(), step.family(), func(own, all *catalog.Failures) error {
 		a.own, a.all = *own, *all
 		now := p.now()
 		for _, f := range []*catalog.Failures{own, all} {
 			wait := f.Until.Sub(now)
 			if !p.Again && wait > 0 && wait <= longestBackoff { // longer only if a clock was wrong
-				return &BackoffError{Name: f.Name, Failures: f.Count, RetryAt: f.Until, Reason: f.Reason}
+				return &BackoffError{Name: f.Name, Failures: f.Count, RetryAt: f.Until, Reason: f.Reason, Program: step.Kind == Command}
 			}
 		}
 		countFailure(own, stepFailures, now, unfinished)
@@ -94,11 +99,11 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 }
 
 // end records how an attempt ended that brought no page. It is a failure if
-// something was paid, unless the guard, the user or a refused key ended it. An
+// something was paid or a program failed, unless the guard, the user or a refused key ended it. An
 // error of the catalogue leaves the attempt recorded as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
 	failed := a.isFailure(why)
-	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.Method(), func(own, all *catalog.Failures) error {
+	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {
 		*own = a.own
 		if !failed {
 			if all.Until.Equal(a.probing) {
@@ -122,7 +127,7 @@ func (a *attempt) isFailure(why error) bool {
 	if errors.Is(why, quota.ErrLedgerDown) || errors.Is(why, ErrKey) || errors.Is(why, ErrNoQuota) || a.stop.Err() != nil {
 		return false
 	}
-	return a.Meter == nil || a.chargedCalls() > a.calls
+	return a.step.Kind == Command || a.Meter == nil || a.chargedCalls() > a.calls
 }
 
 // chargedCalls returns how many calls of this run were charged to the region.

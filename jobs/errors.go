@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -70,6 +71,32 @@ func (e *StoppedError) Error() string { return e.Err.Error() }
 // Unwrap returns e.Err.
 func (e *StoppedError) Unwrap() error { return e.Err }
 
+// EndedEarlyError is returned for a program that ended with exit code 75. It is
+// not started again before the next tick. It matches quota.ErrRefused.
+type EndedEarlyError struct {
+	Job     string
+	RetryAt time.Time // the next tick; zero if there is none
+	Err     error     // how it ended; nil in a later run for the same tick
+}
+
+// Error says why the program is not done, and when it is started again.
+func (e *EndedEarlyError) Error() string {
+	text := e.Job + " stopped before it was done"
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	if !e.RetryAt.IsZero() {
+		text += "; it is started again at the next tick, " + human.Time(e.RetryAt)
+	}
+	return text + "; --again starts it before"
+}
+
+// Unwrap returns e.Err.
+func (e *EndedEarlyError) Unwrap() error { return e.Err }
+
+// Is reports whether target is quota.ErrRefused.
+func (e *EndedEarlyError) Is(target error) bool { return target == quota.ErrRefused }
+
 // RetryAt returns the time at which work that err stopped may resume, or the
 // zero time if err does not say.
 func RetryAt(err error) time.Time {
@@ -81,6 +108,9 @@ func RetryAt(err error) time.Time {
 	}
 	if waits, ok := errors.AsType[*BackoffError](err); ok {
 		return waits.RetryAt
+	}
+	if ended, ok := errors.AsType[*EndedEarlyError](err); ok {
+		return ended.RetryAt
 	}
 	return time.Time{}
 }

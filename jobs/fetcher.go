@@ -13,6 +13,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 )
@@ -24,7 +25,7 @@ const api = "youtube/v3"
 const retries = 1
 
 // Fetcher assembles what fetching needs to Runners: the guarded client, the
-// API key, Google's client and the catalogue. Client and Catalog are required;
+// API key, Google's client, the catalogue and what programs need. Client and Catalog are required;
 // the Fetcher closes neither. It is safe for concurrent use. Do not change its
 // fields once it is used.
 type Fetcher struct {
@@ -37,14 +38,32 @@ type Fetcher struct {
 	Base     http.RoundTripper // nil is youtube.NewBase
 	Now      func() time.Time  // nil is time.Now
 
+	Gateway command.Gateway // through which programs are guarded; nil gives them none
+	Environ []string        // the environment of programs; nil is os.Environ
+
 	once sync.Once
 	base http.RoundTripper
 }
 
 // NewRunner returns a Runner that counts its waits, retries and charges anew,
 // as each run does. It returns a *client.ConfigError if costs.yaml does not
-// guard the upstream that steps fetch from.
+// guard the upstream that the YouTube steps of Config fetch from.
 func (f *Fetcher) NewRunner(ctx context.Context) (*Runner, error) {
+	r := &Runner{Catalog: f.Catalog, Meter: &Meter{}, Now: f.Now,
+		Guard: f.Client.Guard(), Table: f.Client.Table(), Gateway: f.Gateway, Environ: f.Environ}
+	if f.Config != nil && !FetchesYouTube(f.Config.Regions) {
+		return r, nil
+	}
+	var err error
+	r.Client, err = f.newYouTube(ctx, r.Meter)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newYouTube returns Google's client, whose calls are charged and metered.
+func (f *Fetcher) newYouTube(ctx context.Context, meter *Meter) (*youtube.Client, error) {
 	table := f.Client.Table()
 	upstream, err := fetchedUpstream(table)
 	if err != nil {
@@ -58,7 +77,6 @@ func (f *Fetcher) NewRunner(ctx context.Context) (*Runner, error) {
 		}
 		hosts, endpoint = []string{u.Host}, strings.TrimRight(endpoint, "/")+"/"
 	}
-	meter := &Meter{}
 	guarded := f.Client.NewTransport(func(t *quota.Transport) {
 		t.MaxWait, t.MaxTotalWait, t.Retries = DefaultMaxWait, DefaultMaxTotalWait, retries
 		if f.Config != nil {
@@ -74,7 +92,7 @@ func (f *Fetcher) NewRunner(ctx context.Context) (*Runner, error) {
 	if u, err := url.Parse(google.BaseURL()); err == nil && table.UpstreamOf(u) == nil {
 		return nil, configError("the client of Google calls %s, which costs.yaml does not guard; add its host to hosts", google.BaseURL())
 	}
-	return &Runner{Catalog: f.Catalog, Client: google, Meter: meter, Now: f.Now}, nil
+	return google, nil
 }
 
 // transport returns what sends the requests of all Runners, so that they share

@@ -125,15 +125,15 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 	caller := quota.CallerFrom(ctx)
 	caller.Job = step.Name()
 	ctx = quota.WithCaller(ctx, caller)
-	if step.Kind == Channels {
+	switch step.Kind {
+	case Command:
+		return p.fetchProgram(ctx, step, at)
+	case Channels:
 		defer p.releaseClaims(ctx)
 	}
 	for !at.Done && at.Pages < step.Pages {
-		if p.stop.Err() != nil {
-			return context.Cause(p.stop)
-		}
-		if !p.nextTick.IsZero() && !p.now().Before(p.nextTick) {
-			return ErrNextTick
+		if err := p.checkTime(); err != nil {
+			return err
 		}
 		attempt, err := p.beginAttempt(ctx, step)
 		if err != nil {
@@ -156,6 +156,18 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 		p.report.Videos += len(page.Videos)
 		p.pages++
 		p.reportProgress(step.Name(), false)
+	}
+	return nil
+}
+
+// checkTime returns an error if no further page may be begun: the run is told to
+// stop, or the next tick has come.
+func (p *pass) checkTime() error {
+	if p.stop.Err() != nil {
+		return context.Cause(p.stop)
+	}
+	if !p.nextTick.IsZero() && !p.now().Before(p.nextTick) {
+		return ErrNextTick
 	}
 	return nil
 }

@@ -2,9 +2,12 @@ package jobs
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -27,9 +30,17 @@ type Config struct {
 
 // Region says when a region is fetched, and what.
 type Region struct {
-	Name     string // ISO 3166-1 alpha-2, such as US
+	Name     string // with a YouTube step ISO 3166-1 alpha-2, such as US
 	Schedule Schedule
 	Steps    []Step
+}
+
+// FetchesYouTube reports whether a step of the regions fetches from YouTube,
+// which takes its client and an API key.
+func FetchesYouTube(regions []Region) bool {
+	return slices.ContainsFunc(regions, func(r Region) bool {
+		return slices.ContainsFunc(r.Steps, func(s Step) bool { return s.Kind != Command })
+	})
 }
 
 // Check returns an error if calls of the given method and caller cannot be
@@ -52,6 +63,10 @@ func Load(path string, check Check) (*Config, error) {
 // Parse is like Load, but reads data. Errors give name as the file.
 func Parse(name string, data []byte, check Check) (*Config, error) {
 	r := &reader{check: check, config: &Config{MaxWait: DefaultMaxWait, MaxTotalWait: DefaultMaxTotalWait}, zone: time.UTC}
+	var err error
+	if r.dir, err = filepath.Abs(filepath.Dir(name)); err != nil {
+		return nil, err
+	}
 	file := strictyaml.Parse(name, data)
 	documents := file.Documents()
 	if len(documents) > 0 {
@@ -72,6 +87,7 @@ func Parse(name string, data []byte, check Check) (*Config, error) {
 type reader struct {
 	check    Check
 	config   *Config
+	dir      string // of the file
 	zone     *time.Location
 	schedule strictyaml.Node // of regions without one of their own
 	fetch    strictyaml.Node // of regions without one of their own
@@ -100,7 +116,7 @@ func (r *reader) document(n strictyaml.Node) {
 	}
 	shared := r.readSchedule(r.schedule)
 	if r.fetch != (strictyaml.Node{}) {
-		(&reader{zone: r.zone}).readSteps(r.fetch, "") // reports its mistakes even if every region is wrong
+		(&reader{zone: r.zone, dir: r.dir}).readSteps(r.fetch, "") // reports its mistakes even if every region is wrong
 	}
 	entries := 0
 	regions.Entries(func(key, value strictyaml.Node) {
@@ -113,28 +129,40 @@ func (r *reader) document(n strictyaml.Node) {
 }
 
 func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
-	name := key.Text(16)
-	if name != "" {
-		if err := CheckRegionCode(name); err != nil {
-			key.Mistake("%v", err)
-			return
-		}
-	}
-	region := Region{Name: name, Schedule: shared}
+	region := Region{Name: key.Text(quota.MaxLabel), Schedule: shared}
 	fetch := r.fetch
 	value.Fields(
 		strictyaml.Field{Key: "schedule", Read: func(n strictyaml.Node) { region.Schedule = r.readSchedule(n) }},
 		strictyaml.Field{Key: "fetch", Read: func(n strictyaml.Node) { fetch = n }},
 	)
 	if own := value.Has("schedule"); !own && r.schedule == (strictyaml.Node{}) {
-		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", name)
+		key.Mistake("%s has no schedule: write schedule: \"0 */6 * * *\", here or for all", region.Name)
 	}
 	if fetch == (strictyaml.Node{}) {
-		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", name)
+		key.Mistake("%s has nothing to fetch: write fetch: [{trending: {pages: 4}}], here or for all", region.Name)
 	} else {
-		region.Steps = r.readSteps(fetch, name)
+		region.Steps = r.readSteps(fetch, region.Name)
 	}
+	r.checkName(key, &region)
 	r.config.Regions = append(r.config.Regions, region)
+}
+
+// checkName reports a name that a region may not have. With a YouTube step it is
+// a country code.
+func (r *reader) checkName(key strictyaml.Node, region *Region) {
+	check := costs.CheckRegionName
+	if FetchesYouTube([]Region{*region}) {
+		check = CheckRegionCode
+	}
+	if err := check(region.Name); err != nil && region.Name != "" {
+		key.Mistake("%v", err)
+		return
+	}
+	for _, other := range r.config.Regions {
+		if other.Name != region.Name && strings.EqualFold(other.Name, region.Name) {
+			key.Mistake("region %s differs from %s in case only: rename one", region.Name, other.Name)
+		}
+	}
 }
 
 func (r *reader) readSchedule(n strictyaml.Node) Schedule {
@@ -150,86 +178,4 @@ func (r *reader) readSchedule(n strictyaml.Node) Schedule {
 		n.Mistake("%v", err)
 	}
 	return schedule
-}
-
-// readSteps reads a fetch list. The shared list is read once for each region,
-// since the budgets that a call is charged to depend on the region. A repeated
-// mistake is reported once.
-func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
-	var steps []Step
-	add := func(at strictyaml.Node, step Step) {
-		if slices.ContainsFunc(steps, func(s Step) bool { return s.Name() == step.Name() }) {
-			at.Mistake("%s is fetched twice: remove one", step.Name())
-			return
-		}
-		if r.check != nil {
-			if err := r.check(step.Method(), quota.Caller{Lane: Lane, Job: step.Name(), Region: region}); err != nil {
-				at.Mistake("%v", err)
-			}
-		}
-		steps = append(steps, step)
-	}
-	items := 0
-	n.Items(func(item strictyaml.Node) {
-		items++
-		if item.Kind() == strictyaml.Text {
-			if kind := item.OneOf("step", kinds); kind != "" {
-				readStep(Step{Kind: Kind(kind)}, item, strictyaml.Node{}, add)
-			}
-			return
-		}
-		first := true
-		item.Entries(func(key, value strictyaml.Node) {
-			if !first {
-				key.Mistake("second step in one item: start each step with its own dash")
-			} else if kind := key.OneOf("step", kinds); kind != "" {
-				readStep(Step{Kind: Kind(kind)}, key, value, add)
-			}
-			first = false
-		})
-		if first && item.Kind() == strictyaml.Map {
-			item.Mistake("empty item in fetch: write trending: {pages: 4}, or remove it")
-		}
-	})
-	if items == 0 && n.Kind() == strictyaml.List {
-		n.Mistake("fetch is empty: write fetch: [{trending: {pages: 4}}]")
-	}
-	return steps
-}
-
-// readStep reads the options of a step and calls add for each step they name:
-// one for each query of a search, otherwise one.
-func readStep(step Step, at, options strictyaml.Node, add func(strictyaml.Node, Step)) {
-	pages := strictyaml.Field{Key: "pages", Read: func(n strictyaml.Node) { step.Pages = int(n.Int(1, maxPages)) }}
-	var queries []string
-	var fields []strictyaml.Field
-	switch step.Kind {
-	case Trending:
-		step.Pages, fields = DefaultPages, []strictyaml.Field{pages}
-	case Channels:
-		step.Pages, fields = defaultChannelPages, []strictyaml.Field{pages}
-	case Categories:
-		step.Pages = 1
-	case Search:
-		step.Pages = 1
-		fields = []strictyaml.Field{pages, {Key: "queries", Missing: "queries: [music]", Read: func(n strictyaml.Node) {
-			n.Items(func(n strictyaml.Node) { queries = append(queries, n.Text(200)) })
-			if len(queries) == 0 && n.Kind() == strictyaml.List {
-				n.Mistake("queries is empty: write queries: [music]")
-			}
-		}}}
-	}
-	if options != (strictyaml.Node{}) {
-		options.Fields(fields...)
-	} else if step.Kind == Search {
-		at.Mistake("search needs queries: write search: {queries: [music]}")
-	}
-	if step.Kind != Search {
-		add(at, step)
-		return
-	}
-	for _, query := range queries {
-		step.Query = query
-		add(at, step)
-	}
 }

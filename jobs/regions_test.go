@@ -86,9 +86,9 @@ func TestParseReportsEveryMistake(t *testing.T) {
 // also make the list empty.
 func TestUnknownStepIsReportedOnce(t *testing.T) {
 	for fetch, want := range map[string]string{
-		"[nonsense]":                     `3:9: unknown step "nonsense": write one of trending, search, channels, categories`,
+		"[nonsense]":                     `3:9: unknown step "nonsense": write one of trending, search, channels, categories, command`,
 		"[{trendin: {pages: 2}}]":        `3:10: unknown step "trendin": write trending`,
-		"[trending, {nonsense: {}}]":     `3:20: unknown step "nonsense": write one of trending, search, channels, categories`,
+		"[trending, {nonsense: {}}]":     `3:20: unknown step "nonsense": write one of trending, search, channels, categories, command`,
 		"[search]":                       "3:9: search needs queries: write search: {queries: [music]}",
 		"[{search: {queries: []}}]":      "3:28: queries is empty: write queries: [music]",
 		"[{}]":                           "3:9: empty item in fetch: write trending: {pages: 4}, or remove it",
@@ -175,7 +175,7 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 		"fetch: [channels]\nregions: {US: {schedule: 0,30 * * * *}}\n":                   `3:26: 0,30 * * * * has a comma, which ends the value between braces: write "0,30 * * * *"`,
 		"fetch: [channels]\nregions: {US: {schedule: 7}}\n":                              "3:26: schedule is 7: write it in quotes if a text is meant",
 		"schedule: 0 0 * * *\nfetch: [chanels]\nregions: {US: {}, IN: {}}\n":             `3:9: unknown step "chanels": write channels`,
-		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories`,
+		"schedule: 0 0 * * *\nfetch: [{bogus: {pages: 4}}]\nregions: {US: {}, IN: {}}\n": `3:10: unknown step "bogus": write one of trending, search, channels, categories, command`,
 		"schedule: 0 0 * * *\nfetch: [search]\nregions: {US: {}, IN: {}}\n":              "3:9: search needs queries: write search: {queries: [music]}",
 		"schedule: 0 0 * * *\nfetch: []\nregions: {US: {}, IN: {}}\n":                    "3:8: fetch is empty: write fetch: [{trending: {pages: 4}}]",
 		"max_wait: 1w\nschedule: 0 0 * * *\n" + rest:                                     `2:11: max_wait is "1w": write a duration from 0s to 1h, such as 10m or 30s`,

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/jobs/youtube"
 	"github.com/ration-dev/ration/quota"
 )
@@ -21,12 +23,19 @@ const DefaultParallel = 4
 // are already charged.
 const DefaultGrace = 3 * time.Second
 
-// Runner fetches passes as far as the budgets allow. Catalog and Client are
-// required. A Runner must not be modified while Run is executing.
+// Runner fetches passes as far as the budgets allow. Catalog is required, and
+// Client for regions with YouTube steps, Guard and Table for those with programs.
+// A Runner must not be modified while Run is executing.
 type Runner struct {
 	Catalog *catalog.Catalog
 	Client  *youtube.Client
 	Meter   *Meter // the one that Client's transport reports to; nil leaves Calls and Units 0
+
+	Guard   *quota.Guard
+	Table   *costs.Table
+	Gateway command.Gateway // through which programs are guarded; nil gives them none
+	Environ []string        // the environment of programs; nil means os.Environ
+	Output  func(Line)      // called with each line that a program prints, never concurrently for one step; may be nil
 
 	Lane     string           // lane of the calls; "" means Lane, that of scheduled work
 	Parallel int              // regions fetched concurrently; 0 means DefaultParallel
@@ -44,6 +53,13 @@ type Progress struct {
 	Planned int    // upper bound of Pages
 	Done    bool
 	Outcome Outcome // valid if Done
+}
+
+// Line is a line of a program's output.
+type Line struct {
+	Region string
+	Job    string
+	Text   string
 }
 
 // Outcome is how a region's pass, or a run, ended.

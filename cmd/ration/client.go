@@ -119,6 +119,10 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		return nil, err
 	}
 	f := &fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now}}
+	if f.Environ, err = a.programEnvironment(); err != nil {
+		c.Close()
+		return nil, err
+	}
 	if f.Catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err == nil {
 		f.runner, err = f.NewRunner(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/doctor"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
@@ -127,7 +128,7 @@ func (a *app) examineFailures(ctx context.Context, c *doctor.Checkup, dir string
 	}
 	for _, f := range failures {
 		if f.Until.After(a.now()) {
-			c.Add(doctor.Warning, "fix the cause, then run again with --again", "%s failed %s in a row after it was paid for, and is not tried before %s; last: %s",
+			c.Add(doctor.Warning, "fix the cause, then run again with --again", "%s failed %s in a row, and is not tried before %s; last: %s",
 				strings.TrimSpace(f.Region+" "+f.Name), human.Count(f.Count, "time"), human.Time(f.Until), redact.URLs(f.Reason))
 		}
 	}
@@ -154,7 +155,8 @@ func (a *app) wholePath(name string) string {
 	return human.Name(path)
 }
 
-// examineRegions reports whether there is a regions.yaml: who only spends needs none.
+// examineRegions reports whether regions.yaml has YouTube steps, or cannot be read.
+// Without the file, ration only spends.
 func (a *app) examineRegions(c *doctor.Checkup, table *costs.Table) bool {
 	var regions []string
 	config, err := a.regions(table)
@@ -172,7 +174,30 @@ func (a *app) examineRegions(c *doctor.Checkup, table *costs.Table) bool {
 	}
 	c.Add(doctor.OK, "", "regions.yaml: %s: %s", a.wholePath("regions.yaml"), human.Count(len(config.Regions), "region"))
 	c.CheckCoverage(table.Budgets(), regions)
-	return true
+	examinePrograms(c, config.Regions)
+	return jobs.FetchesYouTube(config.Regions)
+}
+
+// examinePrograms looks for the programs of the regions.
+func examinePrograms(c *doctor.Checkup, regions []jobs.Region) {
+	programs, uncounted := map[string]bool{}, map[string]bool{}
+	for _, region := range regions {
+		for _, step := range region.Steps {
+			if step.Program == nil {
+				continue
+			}
+			programs[step.Name()] = true
+			if len(step.Calls()) == 0 && !uncounted[step.Name()] {
+				uncounted[step.Name()] = true
+				c.Add(doctor.Note, "", "%s: %s names no calls: it is started whatever the budgets hold, and ration plan counts nothing for it", step.Program.Place, human.Name(step.Name()))
+			}
+		}
+	}
+	if err := jobs.CheckPrograms(regions); err != nil {
+		c.Fail(err)
+	} else if len(programs) > 0 {
+		c.Add(doctor.OK, "", "%s found", human.Count(len(programs), "program"))
+	}
 }
 
 // examineKey looks at the key of who fetches, and at a key file that was named.

@@ -26,12 +26,13 @@ func (a *app) planJSON(p *planning) error {
 		AtWorst         []string            `json:"at_worst"`
 		FirstRefused    *plan.Refusal       `json:"first_refused"`
 		Starved         *string             `json:"starved"`
+		Uncounted       []string            `json:"uncounted"`
 		Budgets         []plan.BudgetReport `json:"budgets"`
 		Regions         []plan.RegionReport `json:"regions"`
 		Played          []plan.Played       `json:"played"`
 		Suggestion      *plan.Suggestion    `json:"suggestion"`
 	}{Fits: r.Fits, At: p.at, From: r.From, To: r.To, JitterS: human.Seconds(p.in.Jitter), UnrecordedUnits: p.unrecorded,
-		Ticks: r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least, AtWorst: append([]string{}, r.AtWorst...),
+		Ticks: r.Ticks, Calls: r.Calls, Units: r.Units, UnitsLeast: r.Least, AtWorst: append([]string{}, r.AtWorst...), Uncounted: append([]string{}, r.Uncounted...),
 		FirstRefused: r.First, Budgets: append([]plan.BudgetReport{}, r.Budgets...), Regions: append([]plan.RegionReport{}, r.Regions...), Suggestion: p.suggestion}
 	if !p.fresh {
 		out.Ledger, out.LedgerExists = &p.ledger, &p.exists

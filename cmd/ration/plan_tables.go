@@ -62,16 +62,23 @@ func (a *app) red(line string) string {
 	return text.FgRed.Sprint(line)
 }
 
+func joinNames(names []string) string {
+	shown := make([]string, len(names))
+	for i, name := range names {
+		shown[i] = human.Name(name)
+	}
+	return strings.Join(shown, ", ")
+}
+
 // planNotes says what the tables mean.
 func (a *app) planNotes(p *planning) {
 	r := p.report
 	say := func(format string, args ...any) { a.paragraph("", format, args...) }
 	if len(r.AtWorst) > 0 {
-		var names []string
-		for _, name := range r.AtWorst {
-			names = append(names, human.Name(name))
-		}
-		say("planned at their worst, all pages: %s; %s, and at least %d", strings.Join(names, ", "), human.Count(r.Units, "unit"), r.Least)
+		say("planned at their worst, all pages: %s; %s, and at least %d", joinNames(r.AtWorst), human.Count(r.Units, "unit"), r.Least)
+	}
+	if len(r.Uncounted) > 0 {
+		say("not planned, since regions.yaml does not say what they call: %s; write calls for them, such as calls: {METHOD: 40}", joinNames(r.Uncounted))
 	}
 	for _, region := range r.Regions {
 		if region.Ticks == 0 {

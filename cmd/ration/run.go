@@ -39,12 +39,14 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Run fetches what is missing of each region's current pass, the one for the
 latest tick of its schedule. Each page is saved together with a checkpoint. When
 a budget is spent, the run ends cleanly and the next run resumes there. The API
-key comes from YOUTUBE_API_KEY or --key-file. While the ledger is down,
-when_ledger_down in costs.yaml decides what may be sent.
+key, which the YouTube steps need, comes from YOUTUBE_API_KEY or --key-file.
+While the ledger is down, when_ledger_down in costs.yaml decides what may be
+sent. What programs print goes to stderr (-q: not at all), with their region and
+job.
 
-Off a terminal a successful run prints nothing, so that cron sends no mail;
-otherwise it prints one line. -q also omits the line of a run that a budget
-stopped.
+Off a terminal a successful run prints nothing of its own, so that cron sends no
+mail; otherwise it prints one line. -q also omits the line of a run that a
+budget stopped.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
 If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
@@ -80,7 +82,10 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
-	key, err := a.fetchKey(flags.keyFile)
+	if err := jobs.CheckPrograms(regions); err != nil {
+		return err
+	}
+	key, err := a.fetchKey(flags.keyFile, regions)
 	if err != nil {
 		return err
 	}
@@ -145,10 +150,10 @@ func checkLane(table *costs.Table, lane string) error {
 	return nil
 }
 
-// fetchKey is key for who cannot do without one.
-func (a *app) fetchKey(file string) (string, error) {
+// fetchKey is key for regions that may not do without one.
+func (a *app) fetchKey(file string, regions []jobs.Region) (string, error) {
 	key, err := a.key(file)
-	if err == nil && key == "" && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
+	if err == nil && key == "" && jobs.FetchesYouTube(regions) && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
 		err = &configError{errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
 	}
 	return key, err
@@ -162,6 +167,7 @@ func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*j
 		shown = bars.Start(os.Stderr, regions, a.getenv("NO_COLOR") == "")
 	}
 	f.runner.Progress = shown.Update
+	f.runner.Output = a.outputTo(shown)
 	report, err := f.runner.Run(ctx, regions)
 	shown.Stop()
 	if err != nil {
@@ -184,7 +190,7 @@ func choose(regions []jobs.Region, names []string) ([]jobs.Region, error) {
 		known = append(known, region.Name)
 	}
 	for _, name := range names {
-		i := slices.Index(known, strings.ToUpper(name))
+		i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) })
 		if i < 0 {
 			return nil, &usageError{fmt.Errorf("no region %q in regions.yaml; %s", name, regionAdvice(name, known))}
 		}

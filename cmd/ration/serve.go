@@ -49,7 +49,8 @@ It logs a line for each pass to stderr (-q: only problems, -v: more, --json: as
 JSON). On SIGHUP it reloads both files and the key, and logs what changed. If a
 file is invalid or names another ledger, serve reports that and keeps the old
 configuration; moving to another ledger takes a restart. On SIGTERM or SIGINT it
-waits up to --grace for pages in flight, saves them, and exits 0. Under systemd
+waits up to --grace for pages in flight and programs, saves what is done, and
+exits 0. Under systemd
 it uses sd_notify and the watchdog: see docs/running.md.
 
 ` + exitCodes(exitConfig) + `
@@ -280,7 +281,10 @@ func (s *service) openAll(ctx context.Context) (*jobs.Config, *fetching, *config
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	key, err := s.fetchKey(s.flags.keyFile)
+	if err := jobs.CheckPrograms(config.Regions); err != nil {
+		return nil, nil, nil, err
+	}
+	key, err := s.fetchKey(s.flags.keyFile, config.Regions)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -347,7 +351,7 @@ func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport 
 	if err != nil {
 		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
 	}
-	runner.Grace = p.flags.grace
+	runner.Grace, runner.Output = p.flags.grace, logOutput(p.log)
 	report, err := runner.Run(ctx, []jobs.Region{region})
 	if err != nil {
 		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}

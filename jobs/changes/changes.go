@@ -60,7 +60,11 @@ func Describe(table *costs.Table, config *jobs.Config, key string) *Config {
 		c.set("region "+region.Name, "timezone", region.Schedule.Zone())
 		var steps []string
 		for _, step := range region.Steps {
-			steps = append(steps, fmt.Sprintf("%s %d", human.Name(step.Name()), step.Pages))
+			what := fmt.Sprint(step.Pages)
+			if step.Program != nil {
+				what = "(" + step.Program.String() + ")"
+			}
+			steps = append(steps, human.Name(step.Name())+" "+what)
 		}
 		c.set("region "+region.Name, "fetch", strings.Join(steps, ", "))
 	}

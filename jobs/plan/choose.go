@@ -49,11 +49,14 @@ func (s *scheduleSearch) poorestShare() float64 {
 func (s *scheduleSearch) shareKept(region int) float64 {
 	r := &s.demand.regions[region]
 	original := 0
-	for _, pages := range s.original[region].pages {
-		original += pages
+	for j, pages := range s.original[region].pages {
+		original += pages * r.steps[j].calls
 	}
 	original *= len(s.ticksOf(region, s.original[region].spec))
-	return float64(len(r.ticks)*r.calls) / float64(max(1, original))
+	if original == 0 {
+		return 1
+	}
+	return float64(len(r.ticks)*r.calls) / float64(original)
 }
 
 // countChanges returns in how many places a variant differs from the original.

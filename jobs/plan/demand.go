@@ -40,9 +40,18 @@ type regionDemand struct {
 
 // stepDemand is what a step of each tick requests.
 type stepDemand struct {
-	call    quota.Call
+	page    []callDemand // what a page requests
 	pages   int
-	weights []int64 // amount that a page charges to each budget
+	calls   int         // of a page
+	units   quota.Units // of a page
+	weights []int64     // amount that a page charges to each budget
+}
+
+// callDemand is a number of equal calls.
+type callDemand struct {
+	quota.Call
+	most    int
+	weights []int64 // amount that one of them charges to each budget
 }
 
 func newDemand(in *Input) (*demand, error) {
@@ -96,42 +105,70 @@ func (d *demand) mergeTicks() {
 // priceRegion returns what each tick of a region requests, without its ticks.
 func (in *Input) priceRegion(region *jobs.Region) (regionDemand, error) {
 	r := regionDemand{region: region.Name, zone: region.Schedule.Zone(), weights: make([]int64, len(in.Budgets))}
-	for _, s := range region.Steps {
-		call, err := in.Price(s.Method())
+	for _, step := range region.Steps {
+		s, err := in.priceStep(step, region.Name)
 		if err != nil {
 			return r, err
 		}
-		call.Caller = quota.Caller{Lane: jobs.Lane, Job: s.Name(), Region: region.Name}
-		weights := make([]int64, len(in.Budgets))
-		for i := range in.Budgets {
-			b := &in.Budgets[i]
-			if coverage := b.Coverage(); b.Account == call.Account && coverage.Covers(call.Method, call.Caller) {
-				weights[i] = int64(coverage.Amount(call.Units))
-				r.weights[i] += int64(s.Pages) * weights[i]
-			}
+		for i, amount := range s.weights {
+			r.weights[i] += int64(s.pages) * amount
 		}
-		r.steps = append(r.steps, stepDemand{call, s.Pages, weights})
-		r.calls += s.Pages
-		r.units += quota.Units(s.Pages) * call.Units
-		r.least += quota.Units(fewestPages(s)) * call.Units
+		r.steps = append(r.steps, s)
+		r.calls += s.pages * s.calls
+		r.units += quota.Units(s.pages) * s.units
+		r.least += quota.Units(fewestPages(step)) * s.units
 	}
 	return r, nil
 }
 
+// priceStep returns what a step of a region requests.
+func (in *Input) priceStep(step jobs.Step, region string) (stepDemand, error) {
+	s := stepDemand{pages: step.Pages, weights: make([]int64, len(in.Budgets))}
+	for _, calls := range step.Calls() {
+		call, err := in.Price(calls.Method)
+		if err != nil {
+			return s, err
+		}
+		call.Caller = quota.Caller{Lane: jobs.Lane, Job: step.Name(), Region: region}
+		c := callDemand{Call: call, most: calls.Most, weights: make([]int64, len(in.Budgets))}
+		for i := range in.Budgets {
+			b := &in.Budgets[i]
+			if coverage := b.Coverage(); b.Account == call.Account && coverage.Covers(call.Method, call.Caller) {
+				c.weights[i] = int64(coverage.Amount(call.Units))
+				s.weights[i] += int64(c.most) * c.weights[i]
+			}
+		}
+		s.page = append(s.page, c)
+		s.calls += c.most
+		s.units += quota.Units(c.most) * call.Units
+	}
+	return s, nil
+}
+
 // fewestPages returns how many pages a step fetches at least.
 func fewestPages(s jobs.Step) int {
-	if s.Kind == jobs.Channels { // none may be new
+	if s.Kind == jobs.Channels || s.Kind == jobs.Command { // none may be new, or none called
 		return 0
 	}
 	return 1
 }
 
-// atWorst returns the names of the steps whose number of pages varies.
+// uncounted returns the names of the programs that name no calls.
+func (d *demand) uncounted() []string {
+	return d.stepNames(func(s jobs.Step) bool { return len(s.Calls()) == 0 })
+}
+
+// atWorst returns the names of the steps whose number of calls varies.
 func (d *demand) atWorst() []string {
+	return d.stepNames(func(s jobs.Step) bool { return len(s.Calls()) > 0 && s.Pages > fewestPages(s) })
+}
+
+// stepNames returns the different names of the steps that match.
+func (d *demand) stepNames(match func(jobs.Step) bool) []string {
 	var names []string
 	for i := range d.in.Regions {
 		for _, s := range d.in.Regions[i].Steps {
-			if name := s.Name(); s.Pages > fewestPages(s) && !slices.Contains(names, name) {
+			if name := s.Name(); match(s) && !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}

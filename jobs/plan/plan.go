@@ -4,7 +4,8 @@
 // of which region, and how full each budget gets, with every start on time and
 // with starts up to a given jitter late.
 //
-// A pass requests the most that it may: all pages of each step. Its calls are
+// A pass requests the most that it may: all pages of each step, all calls of each
+// program. Its calls are
 // spent one after another at the time of its tick, and none of them waits. When
 // a call is refused, the rest of its step is dropped.
 package plan
@@ -52,13 +53,15 @@ type Report struct {
 	Ticks int
 	Calls int         // calls that the schedule requests
 	Units quota.Units // their units
-	Least quota.Units // their units if every list ends on its first page and no channel is new
+	Least quota.Units // their units if every list ends on its first page, no channel is new and no program calls
 
 	Budgets []BudgetReport // in the order of Input.Budgets
 	Regions []RegionReport // in the order of Input.Regions
 	Plays   []Played       // one for each tick, in order
 	First   *Refusal       // the first refusal; nil if there is none
-	AtWorst []string       // steps whose number of pages varies; they are planned with all pages
+	AtWorst []string       // steps whose number of calls varies; they are planned with the most
+
+	Uncounted []string // programs that name no calls in regions.yaml, and are planned with none
 }
 
 // BudgetReport describes one budget under the schedule. Its peaks include what
@@ -133,7 +136,7 @@ func Play(ctx context.Context, in *Input) (*Report, error) {
 
 // newReport returns the part of the report that is known before the simulation.
 func (d *demand) newReport() *Report {
-	report := &Report{Fits: true, From: d.in.From.UTC(), To: d.in.To.UTC(), Ticks: len(d.ticks), AtWorst: d.atWorst()}
+	report := &Report{Fits: true, From: d.in.From.UTC(), To: d.in.To.UTC(), Ticks: len(d.ticks), AtWorst: d.atWorst(), Uncounted: d.uncounted()}
 	for i := range d.regions {
 		r := &d.regions[i]
 		ticks := len(r.ticks)

@@ -110,31 +110,8 @@ func (p *player) playTick(ctx context.Context, t tick) error {
 	demand, region := &p.regions[t.region], &p.report.Regions[t.region]
 	played := Played{At: fromMicros(t.at), Region: demand.region}
 	for i := range demand.steps {
-		s := &demand.steps[i]
-		for page := range s.pages {
-			// Timestamps increase strictly, as in any ledger, and every call is
-			// later than what leaves its window at this tick.
-			p.now = t.at + p.spent
-			p.spent++
-			_, err := p.guard.Spend(ctx, s.call)
-			if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-				left := s.pages - page
-				played.Refused += left
-				region.RefusedUnits += quota.Units(left) * s.call.Units
-				p.recordRefusal(t, s, refused, left)
-				break
-			}
-			if err != nil {
-				return err
-			}
-			played.Calls++
-			played.Units += s.call.Units
-			p.fetched[t.region] = p.now
-			for i, weight := range s.weights {
-				if weight > 0 {
-					p.used[i] += float64(weight) * p.countedTime(i, t.at)
-				}
-			}
+		if err := p.playStep(ctx, t, &demand.steps[i], &played); err != nil {
+			return err
 		}
 	}
 	if region.Refused += played.Refused; played.Refused > 0 {
@@ -145,9 +122,51 @@ func (p *player) playTick(ctx context.Context, t tick) error {
 	return nil
 }
 
-func (p *player) recordRefusal(t tick, s *stepDemand, err *quota.RefusedError, calls int) {
+// playStep spends the calls of one step, up to the first that is refused.
+func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Played) error {
+	calls, units := s.pages*s.calls, quota.Units(s.pages)*s.units // that are left
+	for range s.pages {
+		for i := range s.page {
+			c := &s.page[i]
+			for range c.most {
+				// Timestamps increase strictly, as in any ledger, and every call is
+				// later than what leaves its window at this tick.
+				p.now = t.at + p.spent
+				p.spent++
+				_, err := p.guard.Spend(ctx, c.Call)
+				if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+					played.Refused += calls
+					p.report.Regions[t.region].RefusedUnits += units
+					p.recordRefusal(t, refused, calls)
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				calls--
+				units -= c.Units
+				played.Calls++
+				played.Units += c.Units
+				p.fetched[t.region] = p.now
+				p.countUse(t.at, c.weights)
+			}
+		}
+	}
+	return nil
+}
+
+// countUse adds a call that was granted at the given time to what is used.
+func (p *player) countUse(at int64, weights []int64) {
+	for i, weight := range weights {
+		if weight > 0 {
+			p.used[i] += float64(weight) * p.countedTime(i, at)
+		}
+	}
+}
+
+func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 	at, region := fromMicros(t.at), &p.regions[t.region]
-	first := &Refusal{At: at, Local: at.In(region.zone), Region: region.region, Step: s.call.Caller.Job, Err: err}
+	first := &Refusal{At: at, Local: at.In(region.zone), Region: region.region, Step: err.Caller.Job, Err: err}
 	if report := &p.report.Regions[t.region]; report.First == nil {
 		report.First = first
 	}

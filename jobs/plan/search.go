@@ -77,7 +77,7 @@ func (s *scheduleSearch) measure(v variant) score {
 		}
 		clear(r.weights)
 		for j, pages := range v[i].pages {
-			r.calls += pages
+			r.calls += pages * r.steps[j].calls
 			for k, amount := range r.steps[j].weights {
 				r.weights[k] += int64(pages) * amount
 			}

@@ -192,11 +192,14 @@ func (s *scheduleSearch) largestCall(budget int) (*regionDemand, quota.Call) {
 			region = r
 		}
 	}
-	largest := region.steps[0]
-	for _, step := range region.steps {
-		if step.weights[budget] > largest.weights[budget] {
-			largest = step
+	var largest quota.Call
+	most := int64(0)
+	for i := range region.steps {
+		for _, c := range region.steps[i].page {
+			if amount := int64(c.most) * c.weights[budget]; amount > most {
+				largest, most = c.Call, amount
+			}
 		}
 	}
-	return region, largest.call
+	return region, largest
 }

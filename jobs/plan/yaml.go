@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/command"
 )
 
 // YAML returns the suggestion as the keys schedule, fetch and regions of a
@@ -74,7 +76,7 @@ func (s *Suggestion) formatWas(region string) string {
 func flowSteps(steps []jobs.Step) string {
 	var braced []string
 	for _, item := range fetchItems(steps) {
-		if strings.Contains(item, ":") {
+		if strings.Contains(item, ":") && !strings.HasPrefix(item, "{") {
 			item = "{" + item + "}"
 		}
 		braced = append(braced, item)
@@ -90,6 +92,8 @@ func fetchItems(steps []jobs.Step) []string {
 		switch s := steps[i]; s.Kind {
 		case jobs.Categories:
 			all = append(all, string(s.Kind))
+		case jobs.Command:
+			all = append(all, programItem(s.Program))
 		case jobs.Search:
 			queries := []string{strconv.Quote(s.Query)}
 			for i+1 < len(steps) && steps[i+1].Kind == jobs.Search && steps[i+1].Pages == s.Pages {
@@ -102,4 +106,20 @@ func fetchItems(steps []jobs.Step) []string {
 		}
 	}
 	return all
+}
+
+// programItem formats a program as an item in one line.
+func programItem(p *command.Program) string {
+	var args, calls []string
+	for _, arg := range p.Args {
+		args = append(args, strconv.Quote(arg))
+	}
+	for _, c := range p.Calls {
+		calls = append(calls, fmt.Sprintf("%s: %d", strconv.Quote(c.Method), c.Most))
+	}
+	item := fmt.Sprintf("{command: [%s], job: %s", strings.Join(args, ", "), strconv.Quote(p.Job))
+	if calls != nil {
+		item += fmt.Sprintf(", calls: {%s}", strings.Join(calls, ", "))
+	}
+	return item + fmt.Sprintf(", timeout: %s}", human.Exactly(p.Timeout))
 }

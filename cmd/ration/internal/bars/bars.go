@@ -75,6 +75,12 @@ func (b *Bars) Update(p jobs.Progress) {
 	}
 }
 
+// Log prints a line above the bars.
+func (b *Bars) Log(line string) { b.writer.Log("%s", terminal.Escape(line)) }
+
+// Shown reports whether there are bars on the terminal.
+func (b *Bars) Shown() bool { return b.writer != nil }
+
 // Stop waits until the last state is shown.
 func (b *Bars) Stop() {
 	if b.writer == nil {

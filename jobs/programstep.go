@@ -1,0 +1,176 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/command"
+	"github.com/ration-dev/ration/quota"
+)
+
+// CheckPrograms returns a *client.ConfigError that lists the programs of the
+// regions that cannot be found, each with its place in regions.yaml.
+func CheckPrograms(regions []Region) error {
+	var missing []error
+	known := map[string]bool{}
+	for _, region := range regions {
+		for _, step := range region.Steps {
+			if step.Kind != Command {
+				continue
+			}
+			if _, err := step.Program.Expand(region.values(time.Unix(0, 0))); err != nil && !known[err.Error()] {
+				known[err.Error()] = true
+				missing = append(missing, err)
+			}
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &client.ConfigError{Err: errors.Join(missing...)}
+}
+
+func (r *Region) values(tick time.Time) *command.Values {
+	return &command.Values{Region: r.Name, Zone: r.Schedule.Zone().String(), Tick: tick}
+}
+
+// fetchProgram runs the program of a step, unless an earlier run for this tick has.
+// One that ended with exit code 75 has a page that is not done.
+func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoint) error {
+	if at.Done {
+		return nil
+	}
+	if at.Pages > 0 && !p.Again {
+		return &EndedEarlyError{Job: step.Name(), RetryAt: p.nextTick}
+	}
+	if err := p.checkTime(); err != nil {
+		return err
+	}
+	if err := p.probeFirstCall(ctx, step); err != nil {
+		return err
+	}
+	attempt, err := p.beginAttempt(ctx, step)
+	if err != nil {
+		return err
+	}
+	why := p.runProgram(ctx, step.Program)
+	stopped := errors.Is(why, command.ErrStopped)
+	switch {
+	case why != nil && p.stop.Err() != nil:
+		why = context.Cause(p.stop)
+		attempt.end(ctx, why)
+		return why
+	case why != nil && !stopped:
+		attempt.end(ctx, why)
+		return fmt.Errorf("%s: %w", step.Name(), why)
+	}
+	page := catalog.Page{Region: p.region.Name, Tick: p.tick, Step: step.Name(), Method: step.family(), Number: at.Pages, Done: !stopped}
+	if err := p.Catalog.Commit(context.WithoutCancel(ctx), page); err != nil {
+		attempt.end(ctx, err)
+		return err
+	}
+	if stopped {
+		return &EndedEarlyError{Job: step.Name(), RetryAt: p.nextTick, Err: why}
+	}
+	p.pages++
+	p.reportProgress(step.Name(), false)
+	return nil
+}
+
+// probeFirstCall returns the refusal that the first call of a step would get. Its
+// method is the first in calls of regions.yaml. While the ledger is down, it
+// returns an error if the method has no allowance.
+func (p *pass) probeFirstCall(ctx context.Context, step Step) error {
+	calls := step.Calls()
+	if len(calls) == 0 {
+		return nil
+	}
+	call, err := p.Table.Call("", calls[0].Method)
+	if err != nil {
+		return err
+	}
+	call.Caller = quota.CallerFrom(ctx)
+	err = p.Guard.Probe(ctx, call)
+	if errors.Is(err, quota.ErrLedgerDown) && p.Table.Allowance(call) > 0 {
+		return nil
+	}
+	return err
+}
+
+// runProgram runs a program behind the gateway and adds to the meter what it was
+// charged.
+func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
+	args, err := program.Expand(p.region.values(p.tick))
+	if err != nil {
+		return &client.ConfigError{Err: err}
+	}
+	caller := quota.CallerFrom(ctx)
+	run := &command.Run{Args: args, Dir: program.Dir, Env: slices.Clip(p.Environ), Timeout: program.Timeout, Grace: cmp.Or(p.Grace, DefaultGrace)}
+	if p.Output != nil {
+		run.Output = func(text string) { p.Output(Line{Region: p.region.Name, Job: program.Job, Text: text}) }
+	}
+	if run.Env == nil {
+		run.Env = os.Environ()
+	}
+	if p.Gateway != nil {
+		env, end, err := p.Gateway.Open(ctx, caller)
+		if err != nil {
+			return err
+		}
+		defer end()
+		run.Env = append(run.Env, env...)
+		run.Secrets = tokens(env)
+	}
+	began := p.ledgerTimes(ctx)
+	defer func() { p.meterProgram(context.WithoutCancel(ctx), caller, began) }()
+	return run.Do(p.stop)
+}
+
+// tokens returns the values of variables that are not to be shown.
+func tokens(env []string) (secrets []string) {
+	for _, variable := range env {
+		if name, value, _ := strings.Cut(variable, "="); strings.HasSuffix(name, "_TOKEN") && value != "" {
+			secrets = append(secrets, value)
+		}
+	}
+	return secrets
+}
+
+// ledgerTimes returns the time on the ledger's clock for each account, as far as
+// the ledger answers.
+func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
+	times := map[string]time.Time{}
+	if p.Meter == nil {
+		return times
+	}
+	for _, account := range p.Table.Accounts() {
+		if now, ahead, err := p.Guard.Now(ctx, account); err == nil {
+			times[account] = now.Add(ahead)
+		}
+	}
+	return times
+}
+
+// meterProgram adds to the meter what a caller was charged since the given times,
+// as the ledger has it: a program may spend through the gateway, with ration spend,
+// or by itself. It is best effort.
+func (p *pass) meterProgram(ctx context.Context, caller quota.Caller, since map[string]time.Time) {
+	for account, began := range since {
+		for sum, err := range p.Guard.Ledger().Sums(ctx, quota.Query{Account: account, Since: began}) {
+			if err != nil {
+				break
+			}
+			if sum.Caller == caller {
+				p.Meter.Charged(quota.Call{Account: account, Method: sum.Method, Caller: caller}, int(sum.Calls), sum.Units)
+			}
+		}
+	}
+}
