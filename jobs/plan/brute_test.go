@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
@@ -102,8 +103,10 @@ func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	for _, d := range dues {
 		ticks[d.region]++
 		for _, step := range in.Regions[d.region].Steps {
-			calls[d.region] += step.Pages
-			least++ // each chart ends on its first page
+			calls[d.region] += len(methods([]jobs.Step{step}))
+			if step.Kind != jobs.Command {
+				least++ // each chart ends on its first page
+			}
 		}
 	}
 	all := 0
@@ -178,6 +181,11 @@ func drawInput(t *rapid.T) *plan.Input {
 		steps := []jobs.Step{{Kind: jobs.Trending, Pages: rapid.IntRange(1, 3).Draw(t, "pages")}}
 		if rapid.Bool().Draw(t, "two steps") {
 			steps = append(steps, jobs.Step{Kind: jobs.Categories, Pages: 1})
+		}
+		if rapid.Bool().Draw(t, "a program") {
+			program := &command.Program{Job: "market", Calls: []command.Calls{
+				{Method: "videos.list", Most: rapid.IntRange(1, 3).Draw(t, "charts")}, {Method: "videoCategories.list", Most: rapid.IntRange(1, 2).Draw(t, "categories")}}}
+			steps = append(steps, jobs.Step{Kind: jobs.Command, Pages: 1, Program: program})
 		}
 		in.Regions = append(in.Regions, jobs.Region{Name: name, Schedule: schedule, Steps: steps})
 	}
@@ -304,17 +312,15 @@ func grantedInOrder(t *rapid.T, in *plan.Input, starts []due) bool {
 	calls := 0
 	for _, s := range starts {
 		region := in.Regions[s.region]
-		for _, step := range region.Steps {
-			for range step.Pages {
-				now = in.From.Add(time.Duration(s.minute)*time.Minute + time.Duration(calls)*time.Microsecond)
-				calls++
-				call, _ := prices(step.Method())
-				call.Caller = quota.Caller{Lane: "cron", Job: step.Name(), Region: region.Name}
-				if _, err := guard.Spend(t.Context(), call); errors.Is(err, quota.ErrRefused) {
-					return false
-				} else if err != nil {
-					t.Fatal(err)
-				}
+		for _, method := range methods(region.Steps) {
+			now = in.From.Add(time.Duration(s.minute)*time.Minute + time.Duration(calls)*time.Microsecond)
+			calls++
+			call, _ := prices(method)
+			call.Caller = quota.Caller{Lane: "cron", Region: region.Name}
+			if _, err := guard.Spend(t.Context(), call); errors.Is(err, quota.ErrRefused) {
+				return false
+			} else if err != nil {
+				t.Fatal(err)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
@@ -26,9 +27,9 @@ func amounts(in *plan.Input, b *quota.Budget, starts []due) []counted {
 	}
 	for _, s := range starts {
 		region, amount := in.Regions[s.region], quota.Units(0)
-		for _, step := range region.Steps {
-			if covers(b, step.Method(), region.Name) {
-				amount += quota.Units(step.Pages)
+		for _, method := range methods(region.Steps) {
+			if covers(b, method, region.Name) {
+				amount++
 			}
 		}
 		all = append(all, counted{s.minute, amount, region.Name})
@@ -108,34 +109,47 @@ func naivePlay(in *plan.Input, dues []due) (refused []int, used [][]counted) {
 			}
 		}
 	}
-	calls := 0
+	spent := 0
 	for order := slices.Clone(dues); len(order) > 0; order = order[1:] {
 		slices.SortStableFunc(order, func(a, b due) int {
 			return cmp.Or(cmp.Compare(a.minute, b.minute), cmp.Compare(fetched[a.region], fetched[b.region]))
 		})
 		now, region := order[0], in.Regions[order[0].region]
-		for _, step := range region.Steps {
-			for page := range step.Pages {
+		for i := range region.Steps {
+			calls := methods(region.Steps[i : i+1])
+			for done, method := range calls {
 				fits := true
 				for i := range in.Budgets {
 					b := &in.Budgets[i]
-					fits = fits && (!covers(b, step.Method(), region.Name) || naiveUsed(in, b, append(slices.Clone(used[i]), counted{now.minute, 1, region.Name}), now.minute) <= b.Limit)
+					fits = fits && (!covers(b, method, region.Name) || naiveUsed(in, b, append(slices.Clone(used[i]), counted{now.minute, 1, region.Name}), now.minute) <= b.Limit)
 				}
 				if !fits {
-					refused[now.region] += step.Pages - page
+					refused[now.region] += len(calls) - done
 					break
 				}
 				for i := range in.Budgets {
-					if covers(&in.Budgets[i], step.Method(), region.Name) {
+					if covers(&in.Budgets[i], method, region.Name) {
 						used[i] = append(used[i], counted{now.minute, 1, region.Name})
 					}
 				}
-				calls++
-				fetched[now.region] = now.minute*60_000_000 + calls
+				spent++
+				fetched[now.region] = now.minute*60_000_000 + spent
 			}
 		}
 	}
 	return refused, used
+}
+
+// methods returns the methods of all calls of some steps, in order.
+func methods(steps []jobs.Step) (all []string) {
+	for _, step := range steps {
+		for range step.Pages {
+			for _, calls := range step.Calls() {
+				all = append(all, slices.Repeat([]string{calls.Method}, calls.Most)...)
+			}
+		}
+	}
+	return all
 }
 
 func covers(b *quota.Budget, method, region string) bool {

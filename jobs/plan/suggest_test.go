@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 )
@@ -66,6 +67,7 @@ func TestSuggestions(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, yaml)
 		}
+		checkPrograms(t, in.Regions, config.Regions)
 		again := *in
 		again.Regions = config.Regions
 		played, err := plan.Play(t.Context(), &again)
@@ -98,6 +100,17 @@ func TestSuggestions(t *testing.T) {
 	})
 	if found == 0 && !testing.Short() { // which draws five
 		t.Error("nothing was suggested; draw other schedules")
+	}
+}
+
+// checkPrograms checks that programs are written as they are.
+func checkPrograms(t *rapid.T, from, to []jobs.Region) {
+	for i := range from {
+		for j, step := range from[i].Steps {
+			if a, b := step.Program, to[i].Steps[j].Program; a != nil && a.String() != b.String() || a != nil && a.Job != b.Job {
+				t.Errorf("program %v became %v", a, b)
+			}
+		}
 	}
 }
 
@@ -140,6 +153,13 @@ func drawMonth(t *rapid.T) *plan.Input {
 			pages := rapid.IntRange(1, 3).Draw(t, "pages")
 			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Search, Query: "no", Pages: pages}, jobs.Step{Kind: jobs.Search, Query: "\"é\\: #{", Pages: pages},
 				jobs.Step{Kind: jobs.Search, Query: "3", Pages: 1}, jobs.Step{Kind: jobs.Categories, Pages: 1}, jobs.Step{Kind: jobs.Channels, Pages: 2})
+		}
+		if rapid.Bool().Draw(t, "a program") {
+			program := &command.Program{Args: []string{"./fetch.sh", "{region}", " a: \"é\"\n{{#"}, Job: "no: \"é\"", Timeout: 90 * time.Second}
+			if rapid.Bool().Draw(t, "counted") {
+				program.Calls = []command.Calls{{Method: "videos.list", Most: rapid.IntRange(1, 9).Draw(t, "calls")}, {Method: "search.list", Most: 1}}
+			}
+			region.Steps = append(region.Steps, jobs.Step{Kind: jobs.Command, Pages: 1, Program: program})
 		}
 		in.Regions = append(in.Regions, region)
 	}
@@ -188,6 +208,8 @@ func TestSuggestionsKeepTheMostCalls(t *testing.T) {
 			quota.Budget{Limit: 3, Window: quota.Sliding(time.Minute)}, "US trending 4 3"},
 		"the expensive step alone": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {search: {queries: [music], pages: 3}}]\nregions: {US: {}}\n",
 			quota.Budget{Limit: 1000, Window: quota.Sliding(24 * time.Hour), Methods: []string{"search.list"}}, "US search:music 3 2"},
+		"a program calls what it calls": {"schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 9}}, {command: ./f, calls: {videos.list: 5}}]\nregions: {US: {}}\n",
+			quota.Budget{Limit: 8, Window: quota.Sliding(time.Minute)}, "US trending 9 3"},
 		"no region pays for all": {"schedule: '*/15 * * * *'\nfetch: [{trending: {pages: 1}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n",
 			quota.Budget{Limit: 104, Window: quota.Sliding(24 * time.Hour)}, "US schedule */15 * * * * 0 * * * *, IN schedule */15 * * * * 0 * * * *, BR schedule */15 * * * * 0 * * * *, AU schedule */15 * * * * 0 * * * *"},
 	} {
