@@ -173,6 +173,9 @@ func (u *Upstream) settings() []Setting {
 	add("hosts", strings.Join(u.Hosts, ", "))
 	add("domains", strings.Join(u.Domains, ", "))
 	add("unguarded", strings.Join(u.Unguarded, ", "))
+	if u.Credential != nil {
+		add("credential", u.Credential.String())
+	}
 	for i := range u.Batches {
 		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(), u.Origin("batches", u.Batches[i].Method)})
 	}

@@ -67,18 +67,19 @@ type document struct {
 	reading *Preset // the preset whose lines are being read; nil: the file itself
 	layer   int     // number of layers read before: preset, variant
 
-	nameAt     strictyaml.Node
-	presetAt   strictyaml.Node
-	ledgerAt   strictyaml.Node
-	apiAt      strictyaml.Node
-	accountAt  strictyaml.Node
-	routesAt   strictyaml.Node
-	marginAt   strictyaml.Node
-	hostsAt    []strictyaml.Node // one for each host
-	unlistedAt strictyaml.Node   // of the file's own
-	costsAt    map[string]strictyaml.Node
-	budgets    []budgetAt // one for each budget
-	allowed    []placedRule
+	nameAt       strictyaml.Node
+	presetAt     strictyaml.Node
+	ledgerAt     strictyaml.Node
+	credentialAt strictyaml.Node
+	apiAt        strictyaml.Node
+	accountAt    strictyaml.Node
+	routesAt     strictyaml.Node
+	marginAt     strictyaml.Node
+	hostsAt      []strictyaml.Node // one for each host
+	unlistedAt   strictyaml.Node   // of the file's own
+	costsAt      map[string]strictyaml.Node
+	budgets      []budgetAt // one for each budget
+	allowed      []placedRule
 }
 
 func newDocument(node strictyaml.Node) *document {
@@ -104,6 +105,7 @@ func (d *document) fields() []strictyaml.Field {
 		{Key: "preset", Read: d.readPreset},
 		{Key: "account", Missing: "account: my-project, the upstream project whose quota it is", Read: d.readAccount},
 		{Key: "ledger", Read: d.readLedger},
+		{Key: "credential", Read: d.readCredential},
 	}, d.lineFields(), []strictyaml.Field{
 		{Key: "when_ledger_down", Read: d.readDown},
 	})
@@ -267,6 +269,9 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 	if d.API != "" && len(d.site.patterns) > 0 {
 		d.routesAt.Mistake("routes beside an api: remove one, since api %s says which verb and path is which method", d.API)
+	}
+	if d.credentialAt != (strictyaml.Node{}) && len(d.Hosts) == 0 && d.findAsk("hosts") == "" {
+		d.credentialAt.Mistake("a credential without hosts is sent nowhere: write hosts: [api.example.com], or remove it")
 	}
 	d.setDomains()
 	d.checkUnguarded()

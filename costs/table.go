@@ -62,6 +62,8 @@ type Upstream struct {
 	Preset  *Preset // whose lines these are, but for those that the file has over them; nil: none
 	Variant string  // of the preset; empty: none
 
+	Credential *Credential // that package gateway adds to requests to Hosts; nil: none
+
 	NotModifiedUnits *quota.Units // see NotModified; nil: the full cost
 
 	History time.Duration // how long the ledger keeps the account's entries at least; 0: as long as a window needs them

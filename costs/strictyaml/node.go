@@ -173,6 +173,16 @@ func (n Node) Items(each func(Node)) {
 // Text reads a text of one line and at most most bytes, without control characters
 // or surrounding spaces. It returns "" only after a mistake.
 func (n Node) Text(most int) string {
+	text := n.PaddedText(most)
+	if text != strings.TrimSpace(text) {
+		n.Mistake("%s is %s: write it without the spaces around it", n.name, quote(text))
+		return ""
+	}
+	return text
+}
+
+// PaddedText is like Text, but spaces around the text are part of it.
+func (n Node) PaddedText(most int) string {
 	text, ok := n.text()
 	switch {
 	case !ok:
@@ -183,8 +193,6 @@ func (n Node) Text(most int) string {
 		n.Mistake("%s is %s: %s", n.name, n.describe(), advice)
 	case text == "":
 		n.Mistake("%s is empty: write a text, or remove it", n.name)
-	case text != strings.TrimSpace(text):
-		n.Mistake("%s is %s: write it without the spaces around it", n.name, quote(text))
 	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }):
 		n.Mistake("%s is %s: write it without control characters", n.name, quote(text))
 	case len(text) > most:

@@ -81,6 +81,9 @@ func (c *Config) addUpstream(u *costs.Upstream, in string) {
 	c.set(subject, "feedback", u.Feedback)
 	c.set(subject, "unlisted", u.Unlisted)
 	c.set(subject, "reset_margin", u.ResetMargin)
+	if u.Credential != nil {
+		c.set(subject, "credential", human.Name(u.Credential.String()))
+	}
 	if u.History > 0 {
 		c.set(subject, "history", u.History)
 	}
