@@ -36,8 +36,8 @@ func TestCredential(t *testing.T) {
 
 func TestCredentialsThatCannotBeMeant(t *testing.T) {
 	for text, want := range map[string]string{
-		"{header: Authorization}":                            `8:13: missing key "file": write file: upstream.key, which holds the secret and nothing else`,
-		"{file: a}":                                          "8:13: nothing gets the credential: write header: Authorization, or query: key",
+		"{header: Authorization}": `8:13: missing key "file": write file: upstream.key, which holds the secret and nothing else`,
+		"{file: a}":               "8:13: nothing gets the credential: write header: Authorization, or query: key",
 		"{file: a, header: Authorization, query: key}":       "8:13: a credential goes into a header or into the query: write one of them",
 		"{file: a, query: key, prefix: x}":                   "8:13: a prefix belongs to a header: remove it, or write header in place of query",
 		"{file: ~/a, query: key}":                            "8:20: file begins with ~, which only a shell expands: write the whole path",
@@ -48,7 +48,7 @@ func TestCredentialsThatCannotBeMeant(t *testing.T) {
 		`{file: a, header: Authorization, prefix: "Bär "}`:   `8:54: a header has other characters: write letters, digits and spaces, such as "Bearer "`,
 		"{file: a, query: a&b}":                              "8:30: not the name of a query parameter: write letters, digits, hyphens and underscores, such as key",
 		"{file: a, header: Authorization, secret: hunter22}": `8:46: unknown key "secret": write one of file, header, prefix, query`,
-		"keys/a":                                             `8:13: credential is "keys/a": write a map, key: value`,
+		"keys/a": `8:13: credential is "keys/a": write a map, key: value`,
 	} {
 		_, err := costs.Parse("costs.yaml", []byte(withCredential+text+"\n"))
 		if err == nil || err.Error() != "costs.yaml:"+want {

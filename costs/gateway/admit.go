@@ -1,15 +1,20 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -30,19 +35,52 @@ const (
 // taken for an upstream's credential.
 const tokenPrefix = "ration_"
 
-// Session returns a token for one program, whose calls are attributed to caller,
-// and what ends it. The fields of caller that are set cannot be changed by the
-// program's requests.
-func (g *Gateway) Session(caller quota.Caller) (token string, end func()) {
-	token = tokenPrefix + rand.Text()
+// Session is the use of a gateway by one program, which has a token of its own.
+type Session struct {
+	// Token is what the program sends.
+	Token string
+
+	gateway         *Gateway
+	fixed, fallback quota.Caller
+
+	mu      sync.Mutex
+	refused *quota.RefusedError
+}
+
+// NewSession returns a session, whose calls are attributed to fixed. What is empty
+// in fixed the program's requests may say, and fallback if they do not.
+func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
+	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sessions[token] = caller
-	return token, func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		delete(g.sessions, token)
+	g.sessions[s.Token] = s
+	return s
+}
+
+// End makes the token invalid.
+func (s *Session) End() {
+	s.gateway.mu.Lock()
+	defer s.gateway.mu.Unlock()
+	delete(s.gateway.sessions, s.Token)
+}
+
+// Refused returns the last refusal of a call of the session by a budget or a
+// cooldown, or nil.
+func (s *Session) Refused() *quota.RefusedError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused
+}
+
+// recordRefusal records the refusal in err, if there is one. s may be nil.
+func (s *Session) recordRefusal(err error) {
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if s == nil || !ok {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = refused
 }
 
 // admit returns the request with its caller, or why it may not use the gateway.
@@ -75,19 +113,31 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 
 type sessionKey struct{}
 
-// callerOf returns the caller of a request: what its session fixes, else asked.
-func callerOf(r *http.Request, asked quota.Caller) quota.Caller {
-	caller, _ := r.Context().Value(sessionKey{}).(quota.Caller)
-	if caller.Lane == "" {
-		caller.Lane = asked.Lane
+// sessionOf returns the session of a request, or nil.
+func sessionOf(r *http.Request) *Session {
+	s, _ := r.Context().Value(sessionKey{}).(*Session)
+	return s
+}
+
+// callerOf returns the caller of a request that asks for one: what its session
+// fixes comes first.
+func (g *Gateway) callerOf(r *http.Request, table *costs.Table, asked quota.Caller) (quota.Caller, error) {
+	caller := asked
+	if s := sessionOf(r); s != nil {
+		caller = quota.Caller{
+			Lane:   cmp.Or(s.fixed.Lane, asked.Lane, s.fallback.Lane),
+			Job:    cmp.Or(s.fixed.Job, asked.Job, s.fallback.Job),
+			Region: cmp.Or(s.fixed.Region, asked.Region, s.fallback.Region),
+		}
 	}
-	if caller.Job == "" {
-		caller.Job = asked.Job
+	if g.options.Caller == nil {
+		return caller, nil
 	}
-	if caller.Region == "" {
-		caller.Region = asked.Region
+	known, err := g.options.Caller(table, caller)
+	if err != nil {
+		return caller, fmt.Errorf("%w: %w", quota.ErrBadCall, err)
 	}
-	return caller
+	return known, nil
 }
 
 // takeToken returns the token that a request has, or "".

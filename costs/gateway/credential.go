@@ -5,56 +5,56 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// Credential is added to the requests to one host, in place of what they have
-// there. The zero Credential adds nothing.
-type Credential struct {
-	File   string // holds the secret, for this user alone; read for each request, so that it may change
-	Header string // the header, such as Authorization; "" if Query is set
-	Prefix string // what the header has before the secret, such as "Bearer "
-	Query  string // the query parameter, such as key; "" if Header is set
-}
-
-// check returns an error if the file cannot be read.
-func (c Credential) check() error {
-	if c.File == "" {
-		return nil
+// ReadCredential returns the secret of an upstream's credential, or "" for nil. It
+// returns an error if other users may read the file, or if it does not hold one
+// line of text.
+func ReadCredential(c *costs.Credential) (string, error) {
+	if c == nil {
+		return "", nil
 	}
-	_, err := c.read()
-	return err
-}
-
-func (c Credential) read() (string, error) {
 	data, err := privatefile.ReadSecret(c.File)
 	if err != nil {
 		return "", fmt.Errorf("the upstream's credential: %w", err)
 	}
 	secret := string(bytes.TrimSpace(data))
-	if secret == "" {
-		return "", fmt.Errorf("the upstream's credential: %s is empty", c.File)
+	if secret == "" || strings.ContainsFunc(secret, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", fmt.Errorf("the upstream's credential: %s must hold the secret on one line and nothing else", c.File)
 	}
 	return secret, nil
 }
 
-// add adds the credential to a request.
-func (c Credential) add(r *http.Request) {
-	if c.File == "" {
-		return
+// addCredential adds a secret to a request, in place of what it has there. It
+// leaves the rest of the query as it is.
+func addCredential(r *http.Request, c *costs.Credential, secret string) {
+	switch {
+	case c == nil:
+	case c.Query != "":
+		r.URL.RawQuery = strings.TrimPrefix(withoutParameter(r.URL.RawQuery, c.Query)+"&"+c.Query+"="+url.QueryEscape(secret), "&")
+	default:
+		r.Header.Set(c.Header, c.Prefix+secret)
 	}
-	secret, err := c.read()
-	if err != nil {
-		return // checked before; the upstream will refuse
+}
+
+// withoutParameter returns a query without a parameter.
+func withoutParameter(query, name string) string {
+	var kept []string
+	for part := range strings.SplitSeq(query, "&") {
+		key, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(key); err == nil {
+			key = plain
+		}
+		if part != "" && key != name {
+			kept = append(kept, part)
+		}
 	}
-	if c.Query != "" {
-		query := r.URL.Query()
-		query.Set(c.Query, secret)
-		r.URL.RawQuery = query.Encode()
-		return
-	}
-	r.Header.Set(c.Header, c.Prefix+secret)
+	return strings.Join(kept, "&")
 }
 
 func isLoopback(host string) bool {

@@ -3,8 +3,10 @@ package gateway
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"time"
@@ -32,21 +34,58 @@ func (e *QueryError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// document answers with what read returns.
-func document(read func(context.Context, *client.Client, url.Values) (any, error)) handler {
-	return func(w http.ResponseWriter, r *http.Request, c *connected) {
-		found, err := read(r.Context(), c.Client, r.URL.Query())
-		if wrong, ok := errors.AsType[*QueryError](err); ok {
-			newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
+// Document returns a document by the query of a request. With a document and an
+// error it returns what is known in spite of the error.
+type Document func(ctx context.Context, c *client.Client, query url.Values) (any, error)
+
+// Lines is a document of one JSON value a line.
+type Lines iter.Seq2[any, error]
+
+func (read Document) answer(w http.ResponseWriter, r *http.Request, c *connected) {
+	found, err := read(r.Context(), c.Client, r.URL.Query())
+	if lines, ok := found.(Lines); ok && err == nil {
+		lines.answer(w)
+		return
+	}
+	if wrong, ok := errors.AsType[*QueryError](err); ok {
+		newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
+		return
+	}
+	status := http.StatusOK
+	if err != nil {
+		problem := problemOf(err)
+		if found == nil {
+			problem.write(w)
 			return
+		}
+		status = problem.status
+	}
+	writeJSON(w, status, found)
+}
+
+// answer writes the lines. An error after the first one ends the connection, so
+// that the document does not look complete.
+func (l Lines) answer(w http.ResponseWriter) {
+	begun := false
+	encoder := json.NewEncoder(w)
+	for line, err := range l {
+		if err != nil && begun {
+			panic(http.ErrAbortHandler)
 		}
 		if err != nil {
 			problemOf(err).write(w)
 			return
 		}
-		writeJSON(w, http.StatusOK, found)
+		begun = true
+		w.Header().Set("Content-Type", linesType)
+		if encoder.Encode(line) != nil {
+			return // the client has gone
+		}
 	}
+	w.Header().Set("Content-Type", linesType)
 }
+
+const linesType = "application/x-ndjson"
 
 // listCooldowns answers GET /v1/cooldowns.
 func (g *Gateway) listCooldowns(w http.ResponseWriter, r *http.Request, c *connected) {

@@ -23,10 +23,10 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 )
@@ -53,15 +53,13 @@ type Options struct {
 	// http.DefaultTransport that leaves encodings alone.
 	Base http.RoundTripper
 
-	// CheckCaller refuses a caller that is probably a mistake, such as an
-	// unknown lane. nil accepts every one.
-	CheckCaller func(quota.Caller) error
+	// Caller returns a caller as the budgets of a table write it, or an error
+	// for one that is probably a mistake, such as an unknown lane. nil accepts
+	// every caller.
+	Caller func(*costs.Table, quota.Caller) (quota.Caller, error)
 
-	// Documents are read at /v1/NAME. They are functions of the request's query.
-	Documents map[string]func(context.Context, *client.Client, url.Values) (any, error)
-
-	// Credentials are added to requests to each host; see Credential.
-	Credentials map[string]Credential
+	// Documents are read at /v1/NAME.
+	Documents map[string]Document
 }
 
 // Gateway is an http.Handler. It is safe for concurrent use.
@@ -71,8 +69,9 @@ type Gateway struct {
 	mux     *http.ServeMux
 
 	mu       sync.Mutex
-	current  *connected              // nil before the first Use and after Close
-	sessions map[string]quota.Caller // by token
+	current  *connected                    // nil before the first Use and after Close
+	clients  map[*client.Client]*connected // that Use was given and Release was not
+	sessions map[string]*Session           // by token
 }
 
 // connected is a client with the requests that use it.
@@ -84,7 +83,7 @@ type connected struct {
 
 // New returns a Gateway, which answers 503 until Use has given it a client.
 func New(o *Options) *Gateway {
-	g := &Gateway{sessions: map[string]quota.Caller{}, mux: http.NewServeMux()}
+	g := &Gateway{clients: map[*client.Client]*connected{}, sessions: map[string]*Session{}, mux: http.NewServeMux()}
 	if o != nil {
 		g.options = *o
 	}
@@ -95,8 +94,8 @@ func New(o *Options) *Gateway {
 	return g
 }
 
-// Use makes the gateway use c from now on. It returns when no request uses the
-// client before it, which may then be closed. A nil c leaves none.
+// Use makes the gateway use c from now on. Requests that have begun go on with the
+// client before it; see Release. A nil c leaves none.
 func (g *Gateway) Use(c *client.Client) {
 	var next *connected
 	if c != nil {
@@ -104,11 +103,25 @@ func (g *Gateway) Use(c *client.Client) {
 		next.proxied = c.NewTransport(func(t *quota.Transport) { t.Base, t.MaxWait = g.base, g.options.MaxWait })
 	}
 	g.mu.Lock()
-	before := g.current
+	defer g.mu.Unlock()
 	g.current = next
+	if c != nil {
+		g.clients[c] = next
+	}
+}
+
+// Release makes the gateway not use c any more. It returns when no request uses c,
+// which may then be closed.
+func (g *Gateway) Release(c *client.Client) {
+	g.mu.Lock()
+	used := g.clients[c]
+	delete(g.clients, c)
+	if used != nil && g.current == used {
+		g.current = nil
+	}
 	g.mu.Unlock()
-	if before != nil {
-		before.users.Wait()
+	if used != nil {
+		used.users.Wait()
 	}
 }
 
@@ -136,7 +149,7 @@ func (g *Gateway) routes() {
 	api("POST /v1/cooldowns", g.setCooldown)
 	api("DELETE /v1/cooldowns", g.liftCooldown)
 	for name, read := range g.options.Documents {
-		api("GET /v1/"+name, document(read))
+		g.HandleDocument("GET /v1/"+name, read)
 	}
 	api("GET /readyz", g.ready)
 	g.mux.Handle("/to/", g.withClient(g.proxy))
@@ -162,6 +175,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.mux.ServeHTTP(w, r)
+}
+
+// HandleDocument adds a document at a pattern of http.ServeMux.
+func (g *Gateway) HandleDocument(pattern string, read Document) {
+	g.mux.Handle(pattern, g.limited(g.withClient(read.answer)))
 }
 
 // Handle adds a page of another package's, behind the same checks.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -17,19 +18,19 @@ import (
 // Answer is what an upstream answered, as a program reports it.
 type Answer struct {
 	Status  int                     `json:"status"`
-	Headers map[string]headerValues `json:"headers"`
+	Headers map[string]HeaderValues `json:"headers"`
 	Body    string                  `json:"body"`
 	Units   *quota.Units            `json:"units"` // what the call really cost, if the program knows
 }
 
-// headerValues is the value of a header, or several.
-type headerValues []string
+// HeaderValues are the values of a header. In JSON they may be one string.
+type HeaderValues []string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (v *headerValues) UnmarshalJSON(data []byte) error {
+func (v *HeaderValues) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
-		*v = headerValues{one}
+		*v = HeaderValues{one}
 		return nil
 	}
 	var all []string
@@ -53,19 +54,20 @@ func (a *Answer) response() *http.Response {
 
 // Applied is what a report did.
 type Applied struct {
-	Units    quota.Units `json:"units"` // what the call is charged now
-	Cooldown *Cooldown   `json:"cooldown"`
-	Left     *Left       `json:"left"`
-	Retry    bool        `json:"retry"`         // the same call may succeed
-	After    *int64      `json:"retry_after_s"` // from now; null if the answer does not say
+	Units    *quota.Units `json:"units"` // what the call is charged now; null if its grant is not known
+	Cooldown *Cooldown    `json:"cooldown"`
+	Left     *Left        `json:"left"`
+	Retry    bool         `json:"retry"`         // the same call may succeed
+	After    *int64       `json:"retry_after_s"` // from now; null if the answer does not say
 }
 
 // Cooldown is one that a report has set.
 type Cooldown struct {
-	Account string  `json:"account"`
-	Budget  *string `json:"budget"` // null: the whole account
-	Reason  string  `json:"reason"`
-	For     int64   `json:"for_s"`
+	Account string     `json:"account"`
+	Budget  *string    `json:"budget"` // null: the whole account
+	Reason  string     `json:"reason"`
+	For     int64      `json:"for_s"`
+	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
 }
 
 // Left is what the upstream says is left of a budget.
@@ -87,9 +89,13 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if err != nil {
 		return nil, err
 	}
-	applied := &Applied{Units: grant.Call().Units, Retry: verdict.Transient && !verdict.Never}
+	applied := &Applied{Retry: verdict.Transient && !verdict.Never}
+	if grant != nil {
+		applied.Units = new(grant.Call().Units)
+	}
 	if verdict.For > 0 {
-		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: human.Seconds(verdict.For)}
+		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: human.Seconds(verdict.For),
+			Until: cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)}
 		applied.After = new(human.Seconds(verdict.For))
 	} else if verdict.After > 0 {
 		applied.After = new(human.Seconds(verdict.After))
@@ -98,6 +104,21 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		applied.Left = &Left{verdict.LeftOf, verdict.Left}
 	}
 	return applied, nil
+}
+
+// cooldownEnd returns when the cooldowns of a budget and its account end.
+func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) *time.Time {
+	_, held, err := guard.Cooldowns(ctx, account)
+	if err != nil {
+		return nil
+	}
+	var end time.Time
+	for _, c := range held {
+		if (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
+			end = c.Until
+		}
+	}
+	return human.Instant(end)
 }
 
 func optional(text string) *string {

@@ -41,24 +41,29 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request, c *connected) {
 		problem.write(w)
 		return
 	}
-	caller := callerOf(r, quota.Caller{Lane: r.Header.Get(headerLane), Job: r.Header.Get(headerJob), Region: r.Header.Get(headerRegion)})
+	caller, err := g.callerOf(r, c.Table(), quota.Caller{Lane: r.Header.Get(headerLane), Job: r.Header.Get(headerJob), Region: r.Header.Get(headerRegion)})
 	ctx := quota.WithCaller(r.Context(), caller)
-	err := g.checkCaller(caller)
 	if text := r.Header.Get(headerMaxWait); text != "" && err == nil {
 		var limit time.Duration
 		limit, err = duration.ParseSeconds(text)
 		ctx = quota.WithMaxWait(ctx, min(limit, maxWait))
 	}
-	if err == nil {
-		err = g.options.Credentials[target.Hostname()].check()
-	}
 	if err != nil {
 		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err).write(w)
 		return
 	}
+	credential := c.Table().UpstreamOf(target).Credential
+	secret, err := ReadCredential(credential)
+	if err != nil {
+		newProblem(http.StatusInternalServerError, "no-credential", "%v", err).write(w)
+		return
+	}
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1: the answer may begin before the request has ended
 	reverse := httputil.ReverseProxy{
-		Rewrite:        func(p *httputil.ProxyRequest) { g.rewrite(p.Out, target) },
+		Rewrite: func(p *httputil.ProxyRequest) {
+			rewrite(p.Out, target)
+			addCredential(p.Out, credential, secret)
+		},
 		Transport:      c.proxied,
 		FlushInterval:  -1,
 		ModifyResponse: func(resp *http.Response) error { keepGuarded(resp, c.Table()); return nil },
@@ -96,8 +101,7 @@ func (g *Gateway) target(r *http.Request, table *costs.Table) (*url.URL, *proble
 }
 
 // rewrite makes out, a copy of the client's request, the one for the upstream.
-func (g *Gateway) rewrite(out *http.Request, target *url.URL) {
-	credential := g.options.Credentials[target.Hostname()]
+func rewrite(out *http.Request, target *url.URL) {
 	out.URL, out.Host = target, target.Host
 	for name := range out.Header {
 		if strings.HasPrefix(name, headerPrefix) {
@@ -107,7 +111,6 @@ func (g *Gateway) rewrite(out *http.Request, target *url.URL) {
 	if accepted := out.Header.Values("Accept-Encoding"); len(accepted) > 0 {
 		out.Header.Set("Accept-Encoding", readable(accepted))
 	}
-	credential.add(out)
 }
 
 // readable returns those of a client's encodings in which an error can be read.
@@ -130,10 +133,17 @@ func readable(accepted []string) string {
 // that a client which follows it is still guarded.
 func keepGuarded(resp *http.Response, table *costs.Table) {
 	location, err := resp.Location()
-	if err != nil || table.UpstreamOf(location) == nil {
+	if err != nil {
+		return
+	}
+	upstream := table.UpstreamOf(location)
+	if upstream == nil {
 		return
 	}
 	back := &url.URL{Path: "/to/" + location.Host + location.Path, RawQuery: location.RawQuery, Fragment: location.Fragment}
+	if c := upstream.Credential; c != nil && c.Query != "" {
+		back.RawQuery = withoutParameter(back.RawQuery, c.Query) // the upstream may repeat it; the gateway adds it again
+	}
 	if location.RawPath != "" {
 		back.RawPath = "/to/" + location.Host + location.RawPath
 	}
@@ -147,6 +157,7 @@ func (c *connected) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	call, _ := c.Table().Price(r)
 	call.Caller = quota.CallerFrom(r.Context())
+	sessionOf(r).recordRefusal(err)
 	problem := c.refusal(call, 1, err)
 	if problem.status == http.StatusInternalServerError {
 		problem = newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)

@@ -85,15 +85,11 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		return
 	}
 	call, count, err := asked.call(c.Table())
-	call.Caller = callerOf(r, quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
 	if err == nil {
-		err = g.checkCaller(call.Caller)
+		call.Caller, err = g.callerOf(r, c.Table(), quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
 	}
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		if len(key) > maxIdempotency {
-			err = errors.Join(err, fmt.Errorf("%w: an Idempotency-Key of more than %d bytes", quota.ErrBadCall, maxIdempotency))
-		}
-		call.ID = quota.NameID(call.Account + " " + key)
+	if err == nil {
+		call.ID, err = CallID(call.Account, r.Header.Get("Idempotency-Key"))
 	}
 	var grants []*quota.Grant
 	if err == nil {
@@ -101,6 +97,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	}
 	if err != nil {
 		c.RecordRefusal(err)
+		sessionOf(r).recordRefusal(err)
 		c.refusal(call, count, err).write(w)
 		return
 	}
@@ -116,15 +113,16 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
 }
 
-// checkCaller refuses a caller that is probably a mistake.
-func (g *Gateway) checkCaller(caller quota.Caller) error {
-	if g.options.CheckCaller == nil {
-		return nil
+// CallID returns the ID of a call of an account that is repeated with the same
+// idempotency key, here or by command ration; the zero ID for the key "".
+func CallID(account, key string) (quota.ID, error) {
+	if len(key) > maxIdempotency {
+		return quota.ID{}, fmt.Errorf("%w: an idempotency key of %d bytes; give at most %d", quota.ErrBadCall, len(key), maxIdempotency)
 	}
-	if err := g.options.CheckCaller(caller); err != nil {
-		return fmt.Errorf("%w: %w", quota.ErrBadCall, err)
+	if key == "" {
+		return quota.ID{}, nil
 	}
-	return nil
+	return quota.NameID(account + " " + key), nil
 }
 
 // readJSON reads a request's body, strictly.

@@ -1,0 +1,148 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestSessionsAttributeAndRememberRefusals: a program cannot change what its
+// session fixes, and whoever started it learns that a call was refused.
+func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
+	c := newClient(t, table, t.TempDir(), nil)
+	s := newServer(t, &gateway.Options{Token: "other", Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
+		if caller.Region == "bad" {
+			return caller, errors.New("unknown region")
+		}
+		return caller, nil
+	}}, c)
+	session := s.NewSession(quota.Caller{Region: "north"}, quota.Caller{Lane: "manual", Job: "fetch.sh"})
+	spend := func(body string) *answer {
+		return s.do("POST", "/v1/spend", body, "Authorization", "Bearer "+session.Token)
+	}
+	for body, want := range map[string]quota.Caller{
+		`{"method": "items.list"}`: {Lane: "manual", Job: "fetch.sh", Region: "north"},
+		`{"method": "items.get", "lane": "cron", "job": "mine", "region": "south"}`: {Lane: "cron", Job: "mine", Region: "north"},
+	} {
+		a := spend(body)
+		grant, err := c.Guard().Redeem(fmt.Sprint(a.json["grant"]))
+		if err != nil || grant.Call().Caller != want {
+			t.Errorf("%s: %s, %v; want %+v", body, a.text, err, want)
+		}
+	}
+	if session.Refused() != nil {
+		t.Errorf("refused: %v", session.Refused())
+	}
+	spend(`{"method": "items.insert", "calls": 2}`)
+	if a := spend(`{"method": "items.insert"}`); a.StatusCode != 429 || session.Refused() == nil || session.Refused().Budget != "day" {
+		t.Errorf("%s %s, refused: %v", a.Status, a.text, session.Refused())
+	}
+	session.End()
+	if a := spend(`{"method": "items.list"}`); a.StatusCode != 401 {
+		t.Errorf("after its end: %s", a.Status)
+	}
+	if a := s.do("POST", "/v1/spend", `{"method": "items.list", "region": "bad"}`, "Ration-Token", "other"); a.StatusCode != 422 {
+		t.Errorf("of a bad region: %s %s", a.Status, a.text)
+	}
+}
+
+// TestReleaseWaitsForRequests: a client that a request still uses is not closed.
+func TestReleaseWaitsForRequests(t *testing.T) {
+	begun, end := make(chan bool), make(chan bool)
+	g := gateway.New(&gateway.Options{Documents: map[string]gateway.Document{
+		"slow": func(ctx context.Context, c *client.Client, _ url.Values) (any, error) {
+			begun <- true
+			<-end
+			_, _, err := c.Guard().Now(ctx, "my-project")
+			return "done", err
+		},
+	}})
+	before, after := newClient(t, table, t.TempDir(), nil), newClient(t, table, t.TempDir(), nil)
+	g.Use(before)
+	listener, base, err := gateway.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- gateway.Serve(ctx, listener, g, 0) }()
+	answered := make(chan string)
+	go func() {
+		resp, err := http.Get(base + "/v1/slow")
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		answered <- string(text)
+	}()
+	<-begun
+	g.Use(after)
+	released := make(chan bool)
+	go func() { g.Release(before); before.Close(); close(released) }()
+	select {
+	case <-released:
+		t.Error("released while a request uses it")
+	default:
+	}
+	end <- true
+	if text := <-answered; text != "\"done\"\n" {
+		t.Errorf("the request that had begun got %s", text)
+	}
+	<-released
+	g.Release(after)
+	if resp, err := http.Get(base + "/readyz"); err != nil || resp.StatusCode != 503 {
+		t.Errorf("without a client: %v %v", resp, err)
+	}
+	stop()
+	<-served
+}
+
+// TestDocuments: lines, what is known in spite of an error, and malformed queries.
+func TestDocuments(t *testing.T) {
+	document := func(found any, err error) gateway.Document {
+		return func(context.Context, *client.Client, url.Values) (any, error) { return found, err }
+	}
+	lines := func(values ...any) gateway.Lines {
+		return func(yield func(any, error) bool) {
+			for _, value := range values {
+				if err, failed := value.(error); failed {
+					yield(nil, err)
+					return
+				}
+				if !yield(value, nil) {
+					return
+				}
+			}
+		}
+	}
+	s := newServer(t, &gateway.Options{Documents: map[string]gateway.Document{
+		"lines": document(lines(1, "two"), nil), "none": document(lines(), nil), "broken": document(lines(quota.ErrLedgerDown), nil),
+		"known": document(map[string]bool{"down": true}, quota.ErrLedgerDown), "query": document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}),
+	}}, newClient(t, table, t.TempDir(), nil))
+	for _, test := range []struct {
+		name, kind, text string
+		status           int
+	}{
+		{"lines", "application/x-ndjson", "1\n\"two\"\n", 200},
+		{"none", "application/x-ndjson", "", 200},
+		{"broken", "application/problem+json", "", 503},
+		{"known", "application/json", "{\"down\":true}\n", 503},
+		{"query", "application/problem+json", "", 400},
+	} {
+		a := s.do("GET", "/v1/"+test.name, "")
+		if a.StatusCode != test.status || a.Header.Get("Content-Type") != test.kind || test.text != "" && a.text != test.text {
+			t.Errorf("%s: %s %s %q", test.name, a.Status, a.Header.Get("Content-Type"), a.text)
+		}
+	}
+}
