@@ -22,6 +22,7 @@ upstream: youtube
 account: my-project
 api: youtube/v3
 hosts: [www.googleapis.com]
+credential: {file: FOLDER/key, query: key}
 costs: {videos.list: 1}
 budgets:
   - {name: day, limit: 60, window: {sliding: 24h}}
@@ -93,22 +94,25 @@ func TestLanguagesShareABudget(t *testing.T) {
 	all := newBarrier(len(interpreters) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		all.wait(t, r.UserAgent())
-		r.URL.RawQuery += "&key=any"
 		fake.ServeHTTP(w, r)
 	})
-	c := newClient(t, videosTable, t.TempDir(), u)
+	folder := t.TempDir()
+	if err := os.WriteFile(folder+"/key", []byte("the-key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, strings.Replace(videosTable, "FOLDER", folder, 1), folder, u)
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
 	var mu sync.Mutex
 	answers := map[string]int{}
 	var wg sync.WaitGroup
 	for _, i := range interpreters {
 		path := find(t, i.command[0], i.pkg)
-		token, end := s.Session(quota.Caller{})
-		defer end()
+		session := s.NewSession(quota.Caller{}, quota.Caller{})
+		defer session.End()
 		wg.Go(func() {
 			cmd := exec.Command(path, i.command[1:]...)
 			cmd.Dir = "../../docs/clients"
-			cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+token, "PYTHONDONTWRITEBYTECODE=1", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
+			cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, _ := cmd.Output()
@@ -124,7 +128,7 @@ func TestLanguagesShareABudget(t *testing.T) {
 	wg.Go(func() {
 		client := http.Client{Transport: c}
 		for {
-			resp, err := client.Get(u.URL + "/youtube/v3/videos?part=id&chart=mostPopular&regionCode=IN")
+			resp, err := client.Get(u.URL + "/youtube/v3/videos?part=id&chart=mostPopular&regionCode=IN&key=the-key")
 			if err != nil {
 				return
 			}
