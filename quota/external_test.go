@@ -87,37 +87,41 @@ func TestExternalUsageOfCalls(t *testing.T) {
 	}
 }
 
+// sharedLedgers open a ledger; the function that each returns opens it again, as
+// another process would.
+var sharedLedgers = map[string]func(t *testing.T) func() quota.Ledger{
+	"memory": func(*testing.T) func() quota.Ledger {
+		l := memledger.Open(nil)
+		return func() quota.Ledger { return l }
+	},
+	"SQLite": func(t *testing.T) func() quota.Ledger {
+		path := filepath.Join(t.TempDir(), "ration.db")
+		return func() quota.Ledger {
+			l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			return l
+		}
+	},
+	"Redis": func(t *testing.T) func() quota.Ledger {
+		url := redistest.Start(t).URL()
+		return func() quota.Ledger {
+			l, err := redisledger.Open(url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			return l
+		}
+	},
+}
+
 // TestExternalUsageIsRecordedOnce lets many guards, like those of many processes,
 // see the same difference at the same time.
 func TestExternalUsageIsRecordedOnce(t *testing.T) {
-	for name, open := range map[string]func(t *testing.T) func() quota.Ledger{
-		"memory": func(*testing.T) func() quota.Ledger {
-			l := memledger.Open(nil)
-			return func() quota.Ledger { return l }
-		},
-		"SQLite": func(t *testing.T) func() quota.Ledger {
-			path := filepath.Join(t.TempDir(), "ration.db")
-			return func() quota.Ledger {
-				l, err := sqliteledger.Open(path, &sqliteledger.Options{Sync: sqliteledger.Normal})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				return l
-			}
-		},
-		"Redis": func(t *testing.T) func() quota.Ledger {
-			url := redistest.Start(t).URL()
-			return func() quota.Ledger {
-				l, err := redisledger.Open(url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.Close() })
-				return l
-			}
-		},
-	} {
+	for name, open := range sharedLedgers {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, nil)
 			another := open(t)

@@ -43,36 +43,39 @@ func guardedHosts(hosts string) func(*http.Request) (quota.Call, error) {
 	}
 }
 
+// redirects are chains of requests, and what may be sent along each.
+var redirects = []struct {
+	name  string
+	chain string
+	sent  int    // hops
+	says  string // the error, or empty
+	kept  bool   // the last hop has the caller's own headers
+}{
+	{"the same host", "https://a.test/1 https://a.test/2", 2, "", true},
+	{"the same host, written otherwise", "https://a.test/1 https://A.test:443/2", 2, "", true},
+	{"from http to https", "http://a.test/1 https://a.test/2", 2, "", true},
+	{"another guarded host", "https://a.test/1 https://b.test/2", 2, "", false},
+	{"another port", "https://a.test/1 https://a.test:8443/2", 2, "", false},
+	{"http to http elsewhere", "http://a.test/1 http://b.test/2", 2, "", false},
+	{"elsewhere and back", "https://a.test/1 https://b.test/2 https://a.test/3", 3, "", true},
+	{"elsewhere and on", "https://a.test/1 https://b.test/2 https://b.test/3", 3, "", false},
+	{"a host that is not guarded", "https://a.test/1 https://evil.test/2", 1, `"evil.test"`, false},
+	{"a host whose name ends so", "https://a.test/1 https://evil.a.test/2", 1, `"evil.a.test"`, false},
+	{"not guarded, later", "https://a.test/1 https://b.test/2 https://evil.test/3", 2, `"evil.test"`, false},
+	{"from https to http", "https://a.test/1 http://a.test/2", 1, "http://a.test", false},
+	{"from https to http elsewhere", "https://a.test/1 http://b.test/2", 1, "http://b.test", false},
+	{"from https to http, later", "https://a.test/1 https://b.test/2 http://b.test/3", 2, "http://b.test", false},
+	{"from https to a loopback address", "https://a.test/1 http://127.0.0.1:80/2", 2, "", false},
+	{"from https to another", "https://a.test/1 http://[::1]/2", 2, "", false},
+	{"from https to localhost", "https://a.test/1 http://localhost./2", 2, "", false},
+	{"from what is not guarded to what is", "https://free.test/1 https://a.test/2", 2, "", false},
+	{"within what is not guarded", "https://free.test/1 http://free.test/2", 2, "", true},
+	{"out of it again", "https://free.test/1 https://a.test/2 https://free.test/3", 2, `"free.test"`, false},
+}
+
 // TestRedirectForwardsCredentials follows chains of redirects.
 func TestRedirectForwardsCredentials(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		chain string
-		sent  int    // hops
-		says  string // the error, or empty
-		kept  bool   // the last hop has the caller's own headers
-	}{
-		{"the same host", "https://a.test/1 https://a.test/2", 2, "", true},
-		{"the same host, written otherwise", "https://a.test/1 https://A.test:443/2", 2, "", true},
-		{"from http to https", "http://a.test/1 https://a.test/2", 2, "", true},
-		{"another guarded host", "https://a.test/1 https://b.test/2", 2, "", false},
-		{"another port", "https://a.test/1 https://a.test:8443/2", 2, "", false},
-		{"http to http elsewhere", "http://a.test/1 http://b.test/2", 2, "", false},
-		{"elsewhere and back", "https://a.test/1 https://b.test/2 https://a.test/3", 3, "", true},
-		{"elsewhere and on", "https://a.test/1 https://b.test/2 https://b.test/3", 3, "", false},
-		{"a host that is not guarded", "https://a.test/1 https://evil.test/2", 1, `"evil.test"`, false},
-		{"a host whose name ends so", "https://a.test/1 https://evil.a.test/2", 1, `"evil.a.test"`, false},
-		{"not guarded, later", "https://a.test/1 https://b.test/2 https://evil.test/3", 2, `"evil.test"`, false},
-		{"from https to http", "https://a.test/1 http://a.test/2", 1, "http://a.test", false},
-		{"from https to http elsewhere", "https://a.test/1 http://b.test/2", 1, "http://b.test", false},
-		{"from https to http, later", "https://a.test/1 https://b.test/2 http://b.test/3", 2, "http://b.test", false},
-		{"from https to a loopback address", "https://a.test/1 http://127.0.0.1:80/2", 2, "", false},
-		{"from https to another", "https://a.test/1 http://[::1]/2", 2, "", false},
-		{"from https to localhost", "https://a.test/1 http://localhost./2", 2, "", false},
-		{"from what is not guarded to what is", "https://free.test/1 https://a.test/2", 2, "", false},
-		{"within what is not guarded", "https://free.test/1 http://free.test/2", 2, "", true},
-		{"out of it again", "https://free.test/1 https://a.test/2 https://free.test/3", 2, `"free.test"`, false},
-	} {
+	for _, c := range redirects {
 		t.Run(c.name, func(t *testing.T) {
 			chain := strings.Fields(c.chain)
 			var hops []hop

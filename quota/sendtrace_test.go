@@ -76,6 +76,18 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// untraced sends a request to a URL over a connection without a trace.
+func untraced(url string, then func(*http.Request) error) tripper {
+	return func(r *http.Request) (*http.Response, error) {
+		resp, err := http.Post(url, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		resp.Body.Close()
+		return nil, then(r)
+	}
+}
+
 // TestAnErrorAfterSendingIsRefunded has bases that send a request and then fail as if
 // nothing had been sent.
 func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
@@ -83,17 +95,7 @@ func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	// sendThen sends the request over a connection without a trace.
-	sendThen := func(then func(*http.Request) error) tripper {
-		return func(r *http.Request) (*http.Response, error) {
-			resp, err := http.Post(up.URL, "", nil)
-			if err != nil {
-				return nil, err
-			}
-			resp.Body.Close()
-			return nil, then(r)
-		}
-	}
+	sendThen := func(then func(*http.Request) error) tripper { return untraced(up.URL, then) }
 	plain := sendThen(func(*http.Request) error { return dial })
 	registered := &http.Transport{TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 	registered.RegisterProtocol("custom", plain)

@@ -46,16 +46,7 @@ func TestDeadLedgerInvisible(t *testing.T) {
 		dir := t.TempDir()
 		var reports []string
 		open := func() (*Client, *quota.Guard, *failingLedger) {
-			inner := &failingLedger{Ledger: memledger.Open(nil)}
-			c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: func(err error) { reports = append(reports, err.Error()) }}}
-			allowed := journal.New(&underJournal{inner, c.outages}, filepath.Join(dir, "journal"),
-				&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }})
-			t.Cleanup(func() { allowed.Close() })
-			guard, err := quota.NewGuard(&overJournal{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c, guard, inner
+			return openFailing(t, dir, func(err error) { reports = append(reports, err.Error()) })
 		}
 		c, guard, inner := open()
 		spend := func() {
@@ -135,3 +126,17 @@ func (*unreachableError) Error() string {
 }
 func (*unreachableError) Short() string { return "redis at x: connection refused" }
 func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }
+
+// openFailing opens a client as a process would, over a ledger that can fail.
+func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.Guard, *failingLedger) {
+	inner := &failingLedger{Ledger: memledger.Open(nil)}
+	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: report}}
+	allowed := journal.New(&underJournal{inner, c.outages}, filepath.Join(dir, "journal"),
+		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }})
+	t.Cleanup(func() { allowed.Close() })
+	guard, err := quota.NewGuard(&overJournal{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, guard, inner
+}

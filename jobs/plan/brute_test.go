@@ -79,21 +79,7 @@ func TestPlanMatchesBruteForce(t *testing.T) {
 		if hasFloors(in) {
 			return
 		}
-		refused, used := naivePlay(in, dues)
-		for i, want := range refused {
-			if got := report.Regions[i].Refused; got != want {
-				t.Errorf("%s is refused %d calls; plain sums refuse %d: %s", in.Regions[i].Name, got, want, describe(in, 0))
-			}
-		}
-		for i := range report.Budgets {
-			b := &report.Budgets[i]
-			if b.Budget.Window.Estimate() {
-				continue // the mean takes what fades as half of what it was
-			}
-			if want := naiveUnusedMean(in, &in.Budgets[i], used[i]); b.UnusedMean != want {
-				t.Errorf("%s: unused on average %d; minute by minute %d", describe(in, i), b.UnusedMean, want)
-			}
-		}
+		checkPlay(t, in, report, dues)
 	})
 }
 
@@ -334,4 +320,24 @@ func recorded(e *quota.Entry) quota.Request {
 		r.Kind = quota.EntryNote
 	}
 	return r
+}
+
+// checkPlay compares the refusals and what stays unused with a play of plain sums.
+func checkPlay(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
+	t.Helper()
+	refused, used := naivePlay(in, dues)
+	for i, want := range refused {
+		if got := report.Regions[i].Refused; got != want {
+			t.Errorf("%s is refused %d calls; plain sums refuse %d: %s", in.Regions[i].Name, got, want, describe(in, 0))
+		}
+	}
+	for i := range report.Budgets {
+		b := &report.Budgets[i]
+		if b.Budget.Window.Estimate() {
+			continue // the mean takes what fades as half of what it was
+		}
+		if want := naiveUnusedMean(in, &in.Budgets[i], used[i]); b.UnusedMean != want {
+			t.Errorf("%s: unused on average %d; minute by minute %d", describe(in, i), b.UnusedMean, want)
+		}
+	}
 }

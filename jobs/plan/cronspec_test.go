@@ -10,22 +10,7 @@ import (
 // TestCronSpecs checks that each lighter schedule has fewer ticks than the one
 // before, and a shifted one as many.
 func TestCronSpecs(t *testing.T) {
-	from := time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC)
-	counts := map[string]int{}
-	count := func(spec string) (n int) {
-		if n, known := counts[spec]; known {
-			return n
-		}
-		defer func() { counts[spec] = n }()
-		schedule, err := jobs.ParseSchedule(spec, time.UTC)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for at := schedule.Next(from.Add(-1)); at.Before(from.AddDate(0, 0, 35)); at = schedule.Next(at) {
-			n++
-		}
-		return n
-	}
+	counts := specCounts{}
 	for spec, c := range map[string]struct {
 		first, last string // of the lighter ones
 		shifts      int
@@ -46,7 +31,7 @@ func TestCronSpecs(t *testing.T) {
 		"@every 400h":           {"", "", 0},
 		"0 0 * jan,feb mon-fri": {"", "", 59},
 	} {
-		all, before := lighterSpecs(spec), count(spec)
+		all, before := lighterSpecs(spec), counts.of(t, spec)
 		first, last := "", ""
 		if len(all) > 0 {
 			first, last = all[0], all[len(all)-1]
@@ -55,7 +40,7 @@ func TestCronSpecs(t *testing.T) {
 			t.Errorf("%q: lighter from %q to %q; want %q to %q", spec, first, last, c.first, c.last)
 		}
 		for _, line := range all {
-			if n := count(line); n >= before {
+			if n := counts.of(t, line); n >= before {
 				t.Errorf("%q: %q comes %d times, and what is before it %d", spec, line, n, before)
 			} else {
 				before = n
@@ -66,9 +51,29 @@ func TestCronSpecs(t *testing.T) {
 			t.Errorf("%q: %d shifts; want %d", spec, len(shifts), c.shifts)
 		}
 		for _, line := range shifts {
-			if n := count(line); n != count(spec) {
+			if n := counts.of(t, line); n != counts.of(t, spec) {
 				t.Errorf("%q: shifted to %q comes %d times", spec, line, n)
 			}
 		}
 	}
+}
+
+// specCounts remembers how often each cron line comes in 35 days.
+type specCounts map[string]int
+
+func (counts specCounts) of(t *testing.T, spec string) (n int) {
+	t.Helper()
+	if n, known := counts[spec]; known {
+		return n
+	}
+	defer func() { counts[spec] = n }()
+	schedule, err := jobs.ParseSchedule(spec, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2026, 2, 2, 0, 0, 0, 0, time.UTC)
+	for at := schedule.Next(from.Add(-1)); at.Before(from.AddDate(0, 0, 35)); at = schedule.Next(at) {
+		n++
+	}
+	return n
 }

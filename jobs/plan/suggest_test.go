@@ -19,12 +19,12 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// drawFewer makes rapid draw fewer examples in a test, unless the command line
-// says how many or RATION_SOAK is set. The test must not be parallel.
+// drawFewer makes rapid draw fewer examples in a test, unless the command line or
+// RAPID_CHECKS says how many or RATION_SOAK is set. The test must not be parallel.
 func drawFewer(t *testing.T, checks string) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
-	if f.Value.String() != f.DefValue || os.Getenv("RATION_SOAK") != "" {
+	if f.Value.String() != f.DefValue || os.Getenv("RAPID_CHECKS") != "" || os.Getenv("RATION_SOAK") != "" {
 		return
 	}
 	if err := flag.Set(f.Name, checks); err != nil {
@@ -79,24 +79,7 @@ func TestSuggestions(t *testing.T) {
 				t.Errorf("%s has no tick left:\n%s", region.Region, yaml)
 			}
 		}
-		for _, c := range s.Changes {
-			again.Regions = without(t, c, config.Regions)
-			if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
-				t.Errorf("%v: without %v it fits as well:\n%s", err, c, yaml)
-			}
-			if c.What == "schedule" {
-				continue
-			}
-			pages, err := strconv.Atoi(c.To)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.From = strconv.Itoa(pages + 1)
-			again.Regions = without(t, c, config.Regions)
-			if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
-				t.Errorf("%v: with %s pages of %v it fits as well:\n%s", err, c.From, c, yaml)
-			}
-		}
+		checkEachChangeIsNeeded(t, again, config.Regions, s.Changes, yaml)
 	})
 	if found == 0 && !testing.Short() { // which draws five
 		t.Error("nothing was suggested; draw other schedules")
@@ -110,6 +93,30 @@ func checkPrograms(t *rapid.T, from, to []jobs.Region) {
 			if a, b := step.Program, to[i].Steps[j].Program; a != nil && a.String() != b.String() || a != nil && a.Job != b.Job {
 				t.Errorf("program %v became %v", a, b)
 			}
+		}
+	}
+}
+
+// checkEachChangeIsNeeded checks that the schedule does not fit without one of its
+// changes, nor with a page more.
+func checkEachChangeIsNeeded(t *rapid.T, again plan.Input, regions []jobs.Region, changes []plan.Change, yaml string) {
+	t.Helper()
+	for _, c := range changes {
+		again.Regions = without(t, c, regions)
+		if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
+			t.Errorf("%v: without %v it fits as well:\n%s", err, c, yaml)
+		}
+		if c.What == "schedule" {
+			continue
+		}
+		pages, err := strconv.Atoi(c.To)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.From = strconv.Itoa(pages + 1)
+		again.Regions = without(t, c, regions)
+		if played, err := plan.Play(t.Context(), &again); err != nil || played.Fits {
+			t.Errorf("%v: with %s pages of %v it fits as well:\n%s", err, c.From, c, yaml)
 		}
 	}
 }

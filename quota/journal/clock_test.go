@@ -29,18 +29,7 @@ func (serverTime) RealTime() bool { return true }
 // later, and the callers learn both times.
 func TestLedgerClockJumpsGrantTwice(t *testing.T) {
 	server := redistest.Start(t)
-	openers := map[string]func(now func() time.Time) (quota.Ledger, error){
-		"memory": func(now func() time.Time) (quota.Ledger, error) {
-			return memledger.Open(&memledger.Options{Now: now}), nil
-		},
-		"sqlite": func(now func() time.Time) (quota.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
-		},
-		"redis": func(now func() time.Time) (quota.Ledger, error) {
-			return redisledger.Open(server.URL(), &redisledger.Options{Now: now})
-		},
-	}
-	for name, open := range openers {
+	for name, open := range openers(t, server) {
 		for _, journaled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, journal %v", name, journaled), func(t *testing.T) {
 				if name == "redis" {
@@ -70,24 +59,14 @@ func TestLedgerClockJumpsGrantTwice(t *testing.T) {
 					}
 					return &http.Client{Transport: &quota.Transport{Guard: guard, Price: price}}
 				}
-				get := func(c *http.Client, most int) (last error) {
-					for range most {
-						resp, err := c.Get(upstream.URL)
-						if last = err; err != nil {
-							return err
-						}
-						resp.Body.Close()
-					}
-					return nil
-				}
 				first := process()
-				if err := get(first, 400); err != nil {
+				if err := getMany(first, upstream.URL, 400); err != nil {
 					t.Fatal(err)
 				}
 				for _, hours := range []int{25, 49, 25, 24 * 400} {
 					jump.Store(int64(time.Duration(hours) * time.Hour))
 					for _, c := range []*http.Client{first, process()} {
-						err := get(c, 1000)
+						err := getMany(c, upstream.URL, 1000)
 						stopped, ok := errors.AsType[*quota.ClockError](err)
 						if !ok || stopped.Ledger.Sub(stopped.Caller) < time.Duration(hours)*time.Hour-time.Minute || hits.Load() != 400 {
 							t.Fatalf("%d calls, %v; want 400 and a ClockError", hits.Load(), err)
@@ -96,7 +75,7 @@ func TestLedgerClockJumpsGrantTwice(t *testing.T) {
 				}
 				jump.Store(0)
 				for _, c := range []*http.Client{first, process()} {
-					if err := get(c, 1000); !errors.Is(err, quota.ErrRefused) || hits.Load() != 500 {
+					if err := getMany(c, upstream.URL, 1000); !errors.Is(err, quota.ErrRefused) || hits.Load() != 500 {
 						t.Fatalf("%d calls, %v; want exactly 500", hits.Load(), err)
 					}
 				}
@@ -134,4 +113,31 @@ func TestAcceptedClockIsRefusedAgain(t *testing.T) {
 			t.Errorf("key %q: %v; want a grant", key, err)
 		}
 	}
+}
+
+// openers open a ledger of each kind with a clock.
+func openers(t *testing.T, server *redistest.Server) map[string]func(now func() time.Time) (quota.Ledger, error) {
+	return map[string]func(now func() time.Time) (quota.Ledger, error){
+		"memory": func(now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
+		},
+		"sqlite": func(now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
+		},
+		"redis": func(now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(server.URL(), &redisledger.Options{Now: now})
+		},
+	}
+}
+
+// getMany sends requests until one fails, most at most, and returns its error.
+func getMany(c *http.Client, url string, most int) (last error) {
+	for range most {
+		resp, err := c.Get(url)
+		if last = err; err != nil {
+			return err
+		}
+		resp.Body.Close()
+	}
+	return nil
 }

@@ -189,20 +189,6 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	shutOut := func(l *journal.Ledger, meanwhile func()) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		refused := make(chan error)
-		go func() {
-			_, err := spend(ctx, l, "m", 1)
-			refused <- err
-		}()
-		meanwhile()
-		if err := <-refused; !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v; want it to wait for the other process", err)
-		}
-	}
 	locked := func() *filelock.Lock {
 		t.Helper()
 		lock, err := filelock.Open(lockFile(t, dir))
@@ -220,7 +206,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 	grant1(l) // it keeps the lock file open
 	remove()
 	other := locked()
-	shutOut(l, func() {})
+	shutOut(t, l, func() {})
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +220,7 @@ func TestDeletedLockFileExcludesToo(t *testing.T) {
 
 	before := locked() // l waits for this one
 	var after *filelock.Lock
-	shutOut(l, func() {
+	shutOut(t, l, func() {
 		remove()
 		after = locked()
 		if err := before.Close(); err != nil {
@@ -294,5 +280,22 @@ func TestAccountsHaveTheirOwnFiles(t *testing.T) {
 	found, err := os.ReadDir(dir)
 	if err != nil || len(found) != 3*len(names) {
 		t.Fatal(fmt.Sprint(found), err)
+	}
+}
+
+// shutOut checks that a call waits for the lock of another process until its
+// context ends.
+func shutOut(t *testing.T, l *journal.Ledger, meanwhile func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	refused := make(chan error)
+	go func() {
+		_, err := spend(ctx, l, "m", 1)
+		refused <- err
+	}()
+	meanwhile()
+	if err := <-refused; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v; want it to wait for the other process", err)
 	}
 }

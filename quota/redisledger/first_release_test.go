@@ -113,13 +113,19 @@ func TestFirstReleaseIsReadAndGoesOn(t *testing.T) {
 	}
 	clock.Add(2 * time.Hour)
 	mustSpend(t, l, "videos.list", 1, charge("other", 1000, quota.Sliding(time.Hour)))
+	checkReleaseKeys(t, l, charges[2:3])
+}
+
+// checkReleaseKeys checks that the keys of the first release go on.
+func checkReleaseKeys(t *testing.T, l *redisledger.Ledger, charges []*quota.Charge) {
+	t.Helper()
 	var keys []string
 	long := strings.Repeat("long ", 20)
 	for _, key := range []string{"203.0.113.9", long} {
-		if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{{Method: "search.list", Units: 1, Charges: charges[2:3]}}}); err != nil {
+		if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Key: key, Requests: []quota.Request{{Method: "search.list", Units: 1, Charges: charges}}}); err != nil {
 			t.Fatal(err)
 		}
-		standings, err := l.Standings(t.Context(), account, key, charges[2:3])
+		standings, err := l.Standings(t.Context(), account, key, charges)
 		if want := quota.Units(6 + len(keys)); err != nil || standings[0].Used != want {
 			t.Errorf("%q: %+v, %v; want %d", key, standings, err, want)
 		}

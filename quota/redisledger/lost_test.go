@@ -267,25 +267,9 @@ func TestLostAmongMany(t *testing.T) {
 				done <- answers
 			}()
 			crowd(n + 1)
-			answers := <-done
-			var granted quota.Units
-			stamps := map[time.Time]quota.Units{}
-			for k, a := range answers {
-				if a.Err == nil {
-					granted += batch.Requests[k].Units
-					stamps[a.Receipt.At] = batch.Requests[k].Units
-				}
-			}
+			granted := grantedAndLogged(t, l, batch, <-done)
 			if sum := used(t, l, wide); sum != so+granted+1000*quota.Units(n+1) {
 				t.Errorf("crowd %d, case %d %d: %d units; want %d and those granted, %d", n, i, j, sum, so, granted)
-			}
-			for _, e := range entries(t, l) {
-				if units, ok := stamps[e.At]; ok && units == e.Units {
-					delete(stamps, e.At)
-				}
-			}
-			if len(stamps) > 0 {
-				t.Errorf("crowd %d: granted, and not in the log: %v", n, fmt.Sprint(stamps))
 			}
 		}
 	}
@@ -322,4 +306,26 @@ func TestGuardPasses(t *testing.T) {
 	if sum := used(t, l, day); sum != 3 {
 		t.Errorf("%d units; want 3", sum)
 	}
+}
+
+// grantedAndLogged returns the units that were granted, and checks that the log
+// holds them.
+func grantedAndLogged(t *testing.T, l quota.Ledger, batch *quota.Batch, answers []quota.Answer) (granted quota.Units) {
+	t.Helper()
+	stamps := map[time.Time]quota.Units{}
+	for k, a := range answers {
+		if a.Err == nil {
+			granted += batch.Requests[k].Units
+			stamps[a.Receipt.At] = batch.Requests[k].Units
+		}
+	}
+	for _, e := range entries(t, l) {
+		if units, ok := stamps[e.At]; ok && units == e.Units {
+			delete(stamps, e.At)
+		}
+	}
+	if len(stamps) > 0 {
+		t.Errorf("granted, and not in the log: %v", fmt.Sprint(stamps))
+	}
+	return granted
 }

@@ -273,19 +273,7 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		copy(b[from:], bytes)
 		args[n] = b
 	}
-	contents := func() (all string) {
-		keys := do(t, client, "keys", "*").([]any)
-		slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
-		for _, key := range keys {
-			if do(t, client, "type", key) == "hash" { // whose dump is in any order
-				all += fmt.Sprintf("%q %q\n", key, do(t, client, "hgetall", key))
-				continue
-			}
-			all += fmt.Sprintf("%q %q\n", key, do(t, client, "dump", key))
-		}
-		return all
-	}
-	before := contents()
+	before := contents(t, client)
 	for name, change := range map[string]func([]any){
 		"time nan":         func(a []any) { a[args+2] = "nan" },
 		"time inf":         func(a []any) { a[args+2] = "inf" },
@@ -316,8 +304,23 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 		if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrLedgerConfig) {
 			t.Errorf("%s: %v; want an error by the script", name, err)
 		}
-		if contents() != before {
+		if contents(t, client) != before {
 			t.Fatalf("%s: something was written", name)
 		}
 	}
+}
+
+// contents returns all keys of a server and their values.
+func contents(t *testing.T, client *redis.Client) (all string) {
+	t.Helper()
+	keys := do(t, client, "keys", "*").([]any)
+	slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	for _, key := range keys {
+		if do(t, client, "type", key) == "hash" { // whose dump is in any order
+			all += fmt.Sprintf("%q %q\n", key, do(t, client, "hgetall", key))
+			continue
+		}
+		all += fmt.Sprintf("%q %q\n", key, do(t, client, "dump", key))
+	}
+	return all
 }

@@ -59,18 +59,8 @@ func TestWire(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
 	now := time.Unix(1795176000, 0)
-	way := &recorder{}
-	given := redis.NewClient(&redis.Options{Addr: server.Addr})
-	given.AddHook(way)
-	t.Cleanup(func() { _ = given.Close() })
-	l := redisledger.New(given, &redisledger.Options{Prefix: "wire", Now: func() time.Time { return now }})
-	daily := charge("daily", 100, quota.Daily(time.UTC), "search")
-	floor := quota.Floor{Coverage: quota.NewCoverage(quota.Coverage{Methods: []string{"search"}, Regions: []string{"IN"}}), Units: 20}
-	daily.Floors, daily.FloorUntil = []quota.Floor{floor}, time.Hour
-	minute := charge("minute", 50, quota.Counter(time.Minute))
-	search := quota.Request{Method: "search", Units: 30, Charges: []*quota.Charge{day, daily}}
-	list := quota.Request{Method: "list", Units: 1, Charges: []*quota.Charge{day, minute}}
-	note := quota.Request{Method: "list", Units: 5, Kind: quota.EntryNote, Calls: 2, Force: true}
+	l, way := recorded(t, server, func() time.Time { return now })
+	search, list, note := wireRequests()
 	send := func(seq uint64, requests ...quota.Request) (batch, answer string) {
 		t.Helper()
 		if _, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: 7, Seq: seq, Requests: requests}); err != nil {
@@ -86,13 +76,7 @@ func TestWire(t *testing.T) {
 	life, labels := hex.EncodeToString([]byte(batch[:8])), map[string]string{}
 	lines := []string{"batch"}
 	add := func(packed *string, name string, widths ...int) {
-		n := 0
-		for _, w := range widths {
-			n += w
-		}
-		n = min(n, len(*packed))
-		lines = append(lines, name+": "+fields((*packed)[:n], widths...))
-		*packed = (*packed)[n:]
+		lines = append(lines, name+": "+cutFields(packed, widths...))
 	}
 	add(&batch, "head", 8, 3, 1, 1, 1, 1, 6, 7, 7, 7, 7, 1, 2, 2)
 	add(&batch, "day", 1, 1, 1, 7, 6, 7, 7, 6, 4, 4)
@@ -129,12 +113,52 @@ func TestWire(t *testing.T) {
 	for have, name := range labels {
 		got = strings.ReplaceAll(got, " "+have+" ", " "+name+" ")
 	}
-	want, err := os.ReadFile("testdata/wire.golden")
+	compareGolden(t, "testdata/wire.golden", got)
+}
+
+// cutFields cuts fields of some widths off the front of packed, and returns them.
+func cutFields(packed *string, widths ...int) string {
+	n := 0
+	for _, w := range widths {
+		n += w
+	}
+	n = min(n, len(*packed))
+	front := (*packed)[:n]
+	*packed = (*packed)[n:]
+	return fields(front, widths...)
+}
+
+// compareGolden compares a text with a file.
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("testdata/wire.golden -, now +\n%s", diff)
+		t.Errorf("%s -, now +\n%s", file, diff)
 		t.Log(got)
 	}
+}
+
+// wireRequests are requests with every kind of budget, and a note.
+func wireRequests() (search, list, note quota.Request) {
+	daily := charge("daily", 100, quota.Daily(time.UTC), "search")
+	floor := quota.Floor{Coverage: quota.NewCoverage(quota.Coverage{Methods: []string{"search"}, Regions: []string{"IN"}}), Units: 20}
+	daily.Floors, daily.FloorUntil = []quota.Floor{floor}, time.Hour
+	minute := charge("minute", 50, quota.Counter(time.Minute))
+	search = quota.Request{Method: "search", Units: 30, Charges: []*quota.Charge{day, daily}}
+	list = quota.Request{Method: "list", Units: 1, Charges: []*quota.Charge{day, minute}}
+	note = quota.Request{Method: "list", Units: 5, Kind: quota.EntryNote, Calls: 2, Force: true}
+	return search, list, note
+}
+
+// recorded returns a ledger whose last command the recorder keeps.
+func recorded(t *testing.T, server *redistest.Server, now func() time.Time) (*redisledger.Ledger, *recorder) {
+	t.Helper()
+	way := &recorder{}
+	given := redis.NewClient(&redis.Options{Addr: server.Addr})
+	given.AddHook(way)
+	t.Cleanup(func() { _ = given.Close() })
+	return redisledger.New(given, &redisledger.Options{Prefix: "wire", Now: now}), way
 }

@@ -38,14 +38,7 @@ func TestRefusalNeedsNoLock(t *testing.T) {
 		}
 	}
 	refuse(l) // from now on it is cached
-	lock, err := filelock.Open(l.Path() + ".lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := lock.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	lock := lockOf(t, l)
 	began := time.Now()
 	for range 10 {
 		refuse(l)
@@ -143,4 +136,18 @@ func TestCanceledWhileBusy(t *testing.T) {
 	if n := used(t, l, day); n != 40 {
 		t.Errorf("%d used; want 40, since nothing was done", n)
 	}
+}
+
+// lockOf returns the lock of a ledger's file, held.
+func lockOf(t *testing.T, l *sqliteledger.Ledger) *filelock.Lock {
+	t.Helper()
+	lock, err := filelock.Open(l.Path() + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	if err := lock.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return lock
 }

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The most lines that a file and a function may have.
+const (
+	maxFileLines     = 400
+	maxFunctionLines = 60
+)
+
+// TestSizes: a file or a function that grew too long to be read at once.
+func TestSizes(t *testing.T) {
+	eachSource(t, func(path, text string) {
+		if n := strings.Count(text, "\n"); n > maxFileLines {
+			t.Errorf("%s has %d lines; at most %d, split it by what it holds", path, n, maxFileLines)
+		}
+		functions := luaFunctions
+		if strings.HasSuffix(path, ".go") {
+			functions = goFunctions
+		}
+		for name, lines := range functions(t, path, text) {
+			if lines > maxFunctionLines {
+				t.Errorf("%s: %s has %d lines; at most %d, name a part of it", path, name, lines, maxFunctionLines)
+			}
+		}
+	})
+}
+
+// eachSource calls check with every Go and Lua file that is neither generated nor testdata.
+func eachSource(t *testing.T, check func(path, text string)) {
+	t.Helper()
+	generated := regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+	files := 0
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if extension := filepath.Ext(path); extension == ".go" || extension == ".lua" {
+			if text := mustRead(t, path); !generated.MatchString(text) {
+				files++
+				check(filepath.ToSlash(path), text)
+			}
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d source files: %v", files, err)
+	}
+}
+
+// goFunctions returns how many lines each function of a file has.
+func goFunctions(t *testing.T, path, text string) map[string]int {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, declaration := range file.Decls {
+		if f, ok := declaration.(*ast.FuncDecl); ok {
+			lines[f.Name.Name] = max(lines[f.Name.Name], set.Position(f.End()).Line-set.Position(f.Pos()).Line+1)
+		}
+	}
+	return lines
+}
+
+// luaFunctions returns how many lines each function of a file has that begins in
+// the first column, where its end stands too.
+func luaFunctions(_ *testing.T, _, text string) map[string]int {
+	lines := map[string]int{}
+	name, first := "", 0
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "local function ") && !strings.HasSuffix(line, " end"):
+			name, _, _ = strings.Cut(strings.TrimPrefix(line, "local function "), "(")
+			first = i
+		case line == "end" && name != "":
+			lines[name], name = i-first+1, ""
+		}
+	}
+	return lines
+}
