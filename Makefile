@@ -8,14 +8,15 @@ GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # translated to Go: there it takes six times as long and finds nothing of ours.
 RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-# How long make soak simulates.
+# How long make soak simulates, and make test.
 SIM ?= 2h
+SIM_IN_TEST ?= 1m
 
 .PHONY: help build test test-short deps check lint bench soak replay fuzz generate
 
 help:
 	@echo "make build       build ./ration"
-	@echo "make test        every test but the simulator, with -race and a real redis-server"
+	@echo "make test        every test: a minute of the simulator, all drawn cases, and the rest with -race"
 	@echo "make test-short  what is quick of it, without -race"
 	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, docs/bench"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
@@ -28,15 +29,28 @@ help:
 build:
 	$(GO) build -o ration ./cmd/ration
 
+# The tests that draw their cases at random: games against a model, budgets,
+# schedules, requests. TestDrawnTests in cmd/ration compares the list with the tests.
+DRAWN = Contract.*/AgainstAModel|ExampleRun/AgainstAModel|SameAsInMemory|TestEveryQueryIsValid|TestMergedHistoryFreesLate|TestPlanMatchesBruteForce|TestSuggestions$$|TestJitter|TestTickAndNextAgree|TestNoMutationMakes|TestStatusAddsUpToWhatIsUsed|TestLinesOfSeveralAccountsAreOrdered|TestRing|TestProbeAnswersAsSpendWould|TestBesideFloors|TestShares|TestReconcileOverlappingBudgets
+DRAWING = $$(grep -rlE --include='*_test.go' 'rapid\.Check|ledgertest\.Run' costs jobs quota | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+
+# The packages whose tests take longest begin first, so that no processor waits for them at the end.
+LONGEST = ./quota/sqliteledger ./quota/redisledger ./quota/journal ./cmd/ration
+
 # The tests start redis-server themselves, on a free port. Without one, go test
 # alone says so and skips those tests; here that is a failure.
+# The simulator comes first, then the drawn tests with all of their cases. The
+# race detector makes these take four times as long, so it watches a tenth of them.
+# go vet is part of make check.
 # Each process of a race build waits a second when it ends, by default; the
 # command line's tests start dozens.
 test: deps
-	GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test $(RACE) -timeout 20m ./...
+	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test -vet=off -count=1
+	RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -timeout 20m -run '$(DRAWN)' $(DRAWING)
+	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off $(RACE) -timeout 20m $(LONGEST) ./...
 
 test-short: deps
-	RATION_REQUIRE_REDIS=1 $(GO) test -short ./...
+	RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -short $(LONGEST) ./...
 
 deps:
 	@command -v redis-server >/dev/null 2>&1 || { \
@@ -72,8 +86,8 @@ bench:
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
-	RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run AgainstAModel -rapid.checks=5000
-	RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -v -run ThePromiseHolds ./quota/internal/sim | grep -v -e '=== ' -e 'PASS: .*seed='
+	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel'
+	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
 
 # One world is a week of simulated time; SEED is what a failure printed.
 replay:
