@@ -126,7 +126,7 @@ type Client struct {
 	options   Options // with its defaults filled in
 	state     string  // "" where there is none
 	name      string
-	inner     quota.Ledger // as it was opened
+	inner     quota.CombiningLedger // as it was opened
 	ledger    *overJournal
 	journal   *journal.Ledger
 	guard     *quota.Guard

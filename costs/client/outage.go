@@ -179,7 +179,7 @@ func outageReason(err error) string {
 
 // underJournal wraps the ledger itself and observes how it answers.
 type underJournal struct {
-	quota.Ledger
+	quota.CombiningLedger
 	outages *outages
 }
 
@@ -213,7 +213,7 @@ func (l *overJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.An
 
 // Spend implements quota.Ledger.
 func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	answers, err := l.Ledger.Spend(ctx, batch)
+	answers, err := l.CombiningLedger.Spend(ctx, batch)
 	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
 		trace.answered = true
 	}
@@ -222,7 +222,7 @@ func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.A
 
 // Standings implements quota.Ledger.
 func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
-	standings, err := l.Ledger.Standings(ctx, account, key, charges)
+	standings, err := l.CombiningLedger.Standings(ctx, account, key, charges)
 	return standings, l.observe(err)
 }
 
@@ -247,7 +247,7 @@ func wantsPassword(text string) bool {
 }
 
 // RealTime implements quota.RealTimeLedger.
-func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }
+func (l *underJournal) RealTime() bool { return quota.RealTime(l.CombiningLedger) }
 
 // RealTime implements quota.RealTimeLedger.
 func (l *overJournal) RealTime() bool { return quota.RealTime(l.Ledger) }

@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/combine"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
@@ -77,7 +76,7 @@ type Ledger struct {
 	budgets      map[string]map[string]*quota.Charge // by account and name
 	keep         map[string]time.Duration            // by account: how far its windows see
 	client       uint64                              // identifies the requests of batches without an id
-	decide       combine.Core                        // the other ledger's, with the journal
+	decide       quota.SpendFunc                     // the other ledger's, with the journal
 
 	mu       sync.Mutex
 	seq      uint64
@@ -112,9 +111,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 		l.now = time.Now
 	}
 	l.decide = l.journaled(func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) { return inner.Spend(ctx, batch) })
-	if combining, ok := inner.(interface {
-		Around(func(combine.Core) combine.Core)
-	}); ok { // one record and one look at the files for all calls that share a round trip
+	if combining, ok := inner.(quota.CombiningLedger); ok { // one record and one look at the files for all calls that share a round trip
 		combining.Around(l.journaled)
 		l.decide = inner.Spend
 	}
@@ -191,7 +188,7 @@ var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.
 
 // journaled returns core with the journal around it: it gets what the log must
 // hold, and its grants are written.
-func (l *Ledger) journaled(core combine.Core) combine.Core {
+func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 		a, own := l.account(batch.Account), *batch
 		known := l.newest(a)

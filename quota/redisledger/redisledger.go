@@ -125,9 +125,8 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return l.spends.Spend(ctx, batch)
 }
 
-// Around puts a layer around the decision of each batch, which the calls share that
-// are combined. It is for package journal, before the first Spend.
-func (l *Ledger) Around(layer func(combine.Core) combine.Core) {
+// Around implements quota.CombiningLedger.
+func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 	l.spends.Around(layer)
 	l.named = layer(l.named)
 }

@@ -141,9 +141,8 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return l.combiner.Spend(ctx, batch)
 }
 
-// Around puts a layer around the decision of each batch, which the calls share that
-// are combined. It is for package journal, before the first Spend.
-func (l *Ledger) Around(layer func(combine.Core) combine.Core) { l.combiner.Around(layer) }
+// Around implements quota.CombiningLedger.
+func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) { l.combiner.Around(layer) }
 
 // refund refunds a grant whose caller has left.
 func (l *Ledger) refund(receipt quota.Receipt) {

@@ -36,7 +36,7 @@ type Combiner struct {
 }
 
 // Core decides one batch with an id in one round trip.
-type Core func(context.Context, *quota.Batch) ([]quota.Answer, error)
+type Core = quota.SpendFunc
 
 type logName struct{ account, key string }
 
