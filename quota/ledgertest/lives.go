@@ -69,10 +69,11 @@ func restoredAfterTwoLosses(w *world) {
 	away.call("first", 100, day)
 	gone.call("second", 150, day)
 	here.call("second", 10, day)
-	for _, host := range []*traveler{here, away, here, away} {
+	here.restore(account)
+	for _, host := range []*traveler{away, here, away} {
 		host.restore(account)
+		w.used(260, day)
 	}
-	w.used(260, day)
 	if done := gone.restore(account); done.Noted != 0 {
 		w.Fatalf("%+v; want no note when all have returned", done)
 	}

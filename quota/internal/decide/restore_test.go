@@ -1,0 +1,120 @@
+package decide_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+var (
+	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	all  = quota.NewCoverage(quota.Coverage{})
+)
+
+func restorer(entries ...quota.Entry) *decide.Restorer {
+	return &decide.Restorer{Entries: entries, Epoch: 3, Now: noon, Oldest: noon.Add(-27 * time.Hour)}
+}
+
+func call(client, seq uint64, ago time.Duration, units quota.Units) quota.Entry {
+	return quota.Entry{ID: quota.ID{Client: client, Seq: seq}, At: noon.Add(-ago), Method: "m", Units: units, Calls: 1}
+}
+
+func heard(client, epoch uint64, ago time.Duration, used quota.Units) quota.Heard {
+	at := noon.Add(-ago)
+	return quota.Heard{Client: client, Budget: "day", Coverage: all, Epoch: epoch, Since: at.Add(-24 * time.Hour), At: at, Used: used}
+}
+
+func units(o *decide.Restorer) (sum quota.Units) {
+	for i := range o.Entries {
+		sum += o.Entries[i].Units
+	}
+	return sum
+}
+
+// TestOlderStatementReplacesALaterOne: what others spent between the two would be
+// admitted again.
+func TestOlderStatementReplacesALaterOne(t *testing.T) {
+	o := restorer()
+	for _, h := range []quota.Heard{heard(1, 2, 3*time.Hour, 10), heard(1, 2, time.Hour, 50), heard(1, 2, 2*time.Hour, 20)} {
+		o.Restore(&quota.Restoration{Heard: []quota.Heard{h}})
+	}
+	if len(o.Heard) != 1 || units(o) != 50 {
+		t.Errorf("%d statements and %d units; want the latest, of 50", len(o.Heard), units(o))
+	}
+}
+
+// TestRestorationForgetsTheNewestEntry: a host without calls of its own would not
+// notice that the log loses its tail again.
+func TestRestorationForgetsTheNewestEntry(t *testing.T) {
+	o := restorer(call(1, 1, time.Hour, 5), call(2, 7, time.Minute, 5))
+	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 2, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
+		t.Errorf("knows %+v; want the newest entry", known)
+	}
+	o = restorer()
+	if known := o.Restore(&quota.Restoration{}).Known; known.ID != (quota.ID{}) {
+		t.Errorf("knows %+v of an empty log", known)
+	}
+}
+
+// TestRefundedCallIsRestored: a call that was refunded in an older copy, and charged
+// after all, counts as a call again. A repeated entry counts once.
+func TestRefundedCallIsRestored(t *testing.T) {
+	refunded := call(1, 1, time.Hour, 0)
+	refunded.Kind, refunded.Calls = quota.EntryRefunded, 0
+	o := restorer(refunded)
+	sent, other := call(1, 1, time.Hour, 5), call(1, 2, time.Hour, 3)
+	done := o.Restore(&quota.Restoration{Entries: []quota.Entry{sent, sent, other, other}})
+	if e := o.Entries[0]; e.Calls != 1 || e.Kind != quota.EntryCall || e.Units != 5 || len(o.Entries) != 2 || done.Entries != 2 || done.Units != 8 {
+		t.Errorf("%+v, %+v; want two calls of 5 and 3", o.Entries, done)
+	}
+}
+
+// TestEntryOfAWrongClockStaysAhead: it would count for as long as the clock was
+// wrong.
+func TestEntryOfAWrongClockStaysAhead(t *testing.T) {
+	o := restorer()
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, -time.Hour, 5), call(1, 2, -quota.MaxStepBack, 5)}})
+	if at := o.Entries[0].At; !at.Equal(noon) || !o.Entries[1].At.Equal(noon.Add(quota.MaxStepBack)) {
+		t.Errorf("stamped %s and %s; want the present, and what may be a step of the clock", at, o.Entries[1].At)
+	}
+}
+
+// TestPresentLifeHoldsWhatWasRestored: what is heard after a restoration counts it,
+// even if the host that restored it was granted nothing since. What was heard before
+// does not.
+func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
+	absent := &quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)},
+		Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}}
+	for name, c := range map[string]struct {
+		later time.Duration
+		want  quota.Units
+	}{"before": {-time.Second, 140}, "after": {time.Second, 100}} {
+		o := restorer()
+		o.Restore(absent)
+		o.Now = noon.Add(time.Minute)
+		o.Restore(absent) // once more, and later, changes nothing
+		o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, -c.later, 100)}})
+		if got := units(o); got != c.want {
+			t.Errorf("heard %s: %d units; want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestStatementsAreWrittenAndRead: a ledger keeps all of them.
+func TestStatementsAreWrittenAndRead(t *testing.T) {
+	o := restorer(call(1, 1, time.Hour, 5))
+	lives := []quota.Life{{Client: 1, Epoch: 2, Since: noon.Add(-time.Hour)}, {Client: 1, Seq: 4, Epoch: 2, Since: noon}, {Client: 8, Epoch: 2, Since: noon}}
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 2, time.Minute, 7)}, Lives: lives})
+	if len(o.Lives) != 4 { // those of client 1, in two lives
+		t.Errorf("%+v; want the lives of client 1", o.Lives)
+	}
+	again, err := decide.ParseStatements(o.Format())
+	if err != nil || len(again.Heard) != 1 || len(again.Lives) != 4 || again.Lives[1] != o.Lives[1] || again.Heard[0].Epoch != 2 || again.Heard[0].Used != 7 {
+		t.Errorf("%+v, %v; want %+v", again, err, o.Statements)
+	}
+	if _, err := decide.ParseStatements([]byte("{")); err == nil {
+		t.Error("parsed half an object")
+	}
+}
