@@ -206,6 +206,7 @@ func TestRegionsSchema(t *testing.T) {
 					AnyOf []struct{ Properties map[string]json.RawMessage }
 				}
 			}
+			Program struct{ Properties map[string]json.RawMessage }
 		} `json:"$defs"`
 	}
 	if err := json.Unmarshal(data, &schema); err != nil {
@@ -224,6 +225,10 @@ func TestRegionsSchema(t *testing.T) {
 	steps := slices.Sorted(maps.Keys(schema.Defs.Fetch.Items.AnyOf[1].Properties))
 	if got := strings.Join(steps, " "); got != "categories channels search trending" {
 		t.Errorf("the schema has steps %s", got)
+	}
+	_, err = jobs.Parse("r.yaml", []byte("version: 1\nfetch: [{command: f, nonsense: 1}]\nregions: {US: {}}\n"), nil)
+	if keys := slices.Sorted(maps.Keys(schema.Defs.Program.Properties)); strings.Join(keys, " ") != "calls command job timeout" || !strings.Contains(err.Error(), "command, job, calls, timeout") {
+		t.Errorf("the schema has keys %s of a program; the parser says %v", keys, err)
 	}
 }
 

@@ -1,0 +1,102 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// newProgramStand is a stand whose one region runs a shell script, fetch.sh.
+func newProgramStand(t *testing.T, script string) *stand {
+	t.Helper()
+	s := &stand{dir: t.TempDir()}
+	s.write(t, "costs.yaml", "version: 1\nupstream: acme\naccount: acme\nledger: sqlite:ration.db\ncosts: {items.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n")
+	s.write(t, "regions.yaml", "version: 1\nschedule: "+leapDay+"\nfetch: [{command: ./fetch.sh, job: market, calls: {items.list: 3}}]\nregions: {emea: {}}\n")
+	s.script(t, script)
+	return s
+}
+
+func (s *stand) script(t *testing.T, text string) {
+	t.Helper()
+	s.write(t, "fetch.sh", "#!/bin/sh\n"+text+"\n")
+	if err := os.Chmod(filepath.Join(s.dir, "fetch.sh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stubborn is a script whose program and grandchild end only when they are killed.
+const stubborn = `trap '' TERM
+sh -c 'trap "" TERM; echo $$ >>pids; while :; do sleep 1; done' &
+echo $$ >>pids
+while [ $(wc -l <pids) -lt 2 ]; do sleep 0.01; done
+echo begun
+while :; do sleep 1; done`
+
+// checkEnded waits until the processes in the file pids have ended.
+func (s *stand) checkEnded(t *testing.T) {
+	t.Helper()
+	for _, word := range strings.Fields(mustRead(t, filepath.Join(s.dir, "pids"))) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alive := func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return syscall.Kill(pid, 0) == nil && (err != nil || !strings.Contains(string(stat), ") Z "))
+		}
+		for end := time.Now().Add(10 * time.Second); alive(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("process %d is left", pid)
+			}
+		}
+	}
+}
+
+// TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is ended, and
+// the next serve starts it again.
+func TestServeLeftProgramsRunning(t *testing.T) {
+	s := newProgramStand(t, stubborn)
+	d := s.serve(t, []string{"YOUTUBE_API_KEY="}, "--grace", "1s")
+	d.says("msg=output region=emea job=market line=begun")
+	d.ends(syscall.SIGTERM)
+	d.says(`region=emea .*outcome=stopped .*reason="stopped by terminated"`)
+	s.checkEnded(t)
+	s.script(t, `echo "again"`)
+	d = s.serve(t, []string{"YOUTUBE_API_KEY="})
+	d.says("line=again")
+	d.says("msg=pass region=emea .*outcome=complete")
+	d.ends(syscall.SIGTERM)
+}
+
+// TestRunLeftProgramsRunning: the same for run, which says why it ended.
+func TestRunLeftProgramsRunning(t *testing.T) {
+	s := newProgramStand(t, stubborn)
+	d := s.start(t, []string{"YOUTUBE_API_KEY="}, "run")
+	d.says("^emea market: begun")
+	d.Process.Signal(syscall.SIGINT)
+	d.says("ration: interrupted; 0 of 1 region done .left: emea.; the next run resumes there")
+	if code := exitCode(d.Wait()); code != 130 {
+		t.Errorf("exit code %d; want 130", code)
+	}
+	s.checkEnded(t)
+}
+
+// TestProgramThatStopsWaitsForTheNextTick: serve does not start it again before.
+func TestProgramThatStopsWaitsForTheNextTick(t *testing.T) {
+	s := newProgramStand(t, "echo no room; exit 75")
+	d := s.serve(t, []string{"YOUTUBE_API_KEY="})
+	d.says(`msg="pass does not start" region=emea .*outcome=stopped .*reason="market stopped before it was done \(exit status 75: no room\); it is started again at the next tick, 2028-02-29T00:00:00Z; .*retry_at=2028-02-29T00:00:00Z next=2028-02-29T00:00:00Z`)
+	d.Process.Signal(syscall.SIGHUP)
+	d.says(`reason="market stopped before it was done; it is started again at the next tick, 2028-02-29T00:00:00Z; --again`)
+	d.ends(syscall.SIGTERM)
+	if n := strings.Count(d.text(), "line=\"no room\""); n != 1 {
+		t.Errorf("it was started %d times; want once:\n%s", n, d.text())
+	}
+}
