@@ -3,6 +3,7 @@ package costs
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,27 @@ func Load(path string) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("costs: load: %w", err)
 	}
-	return parse(path, dir, data)
+	table, err := parse(path, dir, data)
+	if err != nil {
+		return nil, err
+	}
+	table.setConfig(path, dir)
+	return table, nil
+}
+
+// setConfig says of all budgets that the file at path configures them.
+func (t *Table) setConfig(path, dir string) {
+	host, _ := os.Hostname()
+	machine, _ := os.ReadFile("/etc/machine-id") // hosts may share a name
+	config := quota.Config{Name: fmt.Sprintf("%s %s %s", host, strings.TrimSpace(string(machine)), filepath.Join(dir, filepath.Base(path)))}
+	if info, err := os.Stat(path); err == nil {
+		config.Changed = info.ModTime()
+	}
+	for i := range t.upstreams {
+		for j := range t.upstreams[i].Budgets {
+			t.upstreams[i].Budgets[j].Config = config
+		}
+	}
 }
 
 // Parse is like Load, but reads data. Errors give name as the file, and a relative

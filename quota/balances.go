@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -18,7 +19,16 @@ type Balance struct {
 	Cooldown  *Cooldown      // the cooldown in force, or nil
 	Floors    []FloorBalance // sorted by region
 	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack; see Guard.Restamp
+
+	// StricterLimit is a limit lower than Budget's that holds because another
+	// configuration has asked it within LimitHold, or 0. LimitUntil is when it
+	// ends, unless it is asked again.
+	StricterLimit Units
+	LimitUntil    time.Time
 }
+
+// Limit returns the limit that holds.
+func (b *Balance) Limit() Units { return cmp.Or(b.StricterLimit, b.Budget.Limit) }
 
 // FloorBalance is the state of one region's floor.
 type FloorBalance struct {
@@ -55,7 +65,8 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
 	budget := g.budgets[b.index]
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Over: s.Over,
-		Remaining: max(0, budget.Limit-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead}
+		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead,
+		StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
 }
 
 // chargeState is the standing of a charge and of its floors.
@@ -130,16 +141,19 @@ func (c *Charge) refuse(call *Call, s *chargeState) error {
 	r := newRefusal(call, c.Budget, ReasonSpent)
 	r.Measure, r.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
 	r.Limit, r.Used = c.Limit, s.Used
+	if s.Limit > 0 {
+		r.Limit, r.OwnLimit, r.LimitUntil = s.Limit, c.Limit, s.LimitUntil
+	}
 	r.RetryAt, r.Ahead = s.NextFree, s.Ahead
 	for _, floor := range s.floors {
 		r.Kept += floor.Kept
 	}
-	r.Remaining = max(0, c.Limit-s.Used-r.Kept)
+	r.Remaining = max(0, r.Limit-s.Used-r.Kept)
 	if cooldown := s.Cooldown; cooldown != nil {
 		r.Reason, r.Detail = ReasonCooldown, cooldown.Reason
 		r.RetryAt, r.Budget = cooldown.Until, cooldown.Budget
 		if r.Budget == "" {
-			r.Limit, r.Used, r.Remaining, r.Kept = 0, 0, 0, 0
+			r.Limit, r.Used, r.Remaining, r.Kept, r.OwnLimit = 0, 0, 0, 0, 0
 		}
 	} else if r.Needed <= r.Remaining {
 		return nil

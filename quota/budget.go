@@ -28,6 +28,8 @@ type Budget struct {
 	Lanes   []string // lanes covered; empty means all
 	Regions []string // regions covered; empty means all
 
+	Config Config // where the budget is configured, as costs.Load sets it
+
 	// Floor reserves a part of Limit for each region, in what the budget
 	// counts. A call is admitted only if it leaves every other region the
 	// unused part of its floor. The floors add up to at most Limit. A budget
@@ -170,7 +172,7 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 // charge returns the charge of b for calls of a region, without that region's
 // own floor.
 func (b *Budget) charge(region string, coverage *Coverage) *Charge {
-	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window}
+	c := &Charge{Budget: b.Name, Coverage: coverage, Limit: b.Limit, Window: b.Window, Config: b.Config}
 	for _, other := range slices.Sorted(maps.Keys(b.Floor)) {
 		if other != region {
 			floor := b.coverage()

@@ -67,6 +67,9 @@ type Standing struct {
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
+
+	Limit      Units     // the limit that holds if it is lower than the charge's own, because another configuration asked it; else 0
+	LimitUntil time.Time // when that one ends
 }
 
 // Query selects entries of one log.

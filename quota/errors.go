@@ -89,6 +89,12 @@ type RefusedError struct {
 	Kept      Units   // the part of Limit reserved by the floors of other regions
 	Needed    Units   // what the call would have used
 
+	// OwnLimit is the limit that the caller asked, if Limit is a lower one that
+	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil is when
+	// that one ends if it is not asked again.
+	OwnLimit   Units
+	LimitUntil time.Time
+
 	// RetryAt is the earliest time, on the ledger's clock, at which the call
 	// could be admitted: exact if nothing else is spent, otherwise a lower
 	// bound. It is at most one window away, two of a Counter, or the end of the
@@ -148,7 +154,8 @@ func (e *RefusedError) Short() string {
 	if e.Limit == 1 {
 		measure = strings.TrimSuffix(measure, "s")
 	}
-	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed)
+	return fmt.Sprintf("%s has %d of %d %s left%s, %s needs %d", e.Budget, e.Remaining, e.Limit, measure, reserved, e.Method, e.Needed) +
+		limitNote(e.Limit, e.OwnLimit, e.LimitUntil)
 }
 
 // Is reports whether target is ErrRefused.
@@ -164,10 +171,17 @@ type NeverFitsError struct {
 	Limit   Units
 	Kept    Units // the part of Limit always reserved by the floors of other regions
 	Needed  Units // what the call would use
+
+	OwnLimit   Units // as in RefusedError
+	LimitUntil time.Time
 }
 
 // Error names the budget, its limit and the cost, and says what to change.
 func (e *NeverFitsError) Error() string {
+	if e.OwnLimit > 0 {
+		return fmt.Sprintf("%s allows %d %s, %d of them reserved for other regions, and %s needs %d%s",
+			e.Budget, e.Limit, e.Measure, e.Kept, e.Method, e.Needed, limitNote(e.Limit, e.OwnLimit, e.LimitUntil))
+	}
 	if e.Kept > 0 {
 		return fmt.Sprintf("%s allows %d %s and keeps %d of them for other regions, %s needs %d and never fits; lower its cost or the floors, or raise the limit",
 			e.Budget, e.Limit, e.Measure, e.Kept, e.Method, e.Needed)

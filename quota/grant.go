@@ -67,7 +67,10 @@ func (g *Grant) Balances() []Balance {
 			b.NextFree = b.At.Add(held.FreesIn)
 		}
 		b.Since = b.Budget.Window.since(b.At)
-		b.Remaining = max(0, b.Budget.Limit-held.Used-held.Kept)
+		if held.Limit < b.Budget.Limit {
+			b.StricterLimit = held.Limit
+		}
+		b.Remaining = max(0, b.Limit()-held.Used-held.Kept)
 		balances[i] = b
 	}
 	return balances

@@ -16,7 +16,7 @@ type KeyBalance struct {
 // share returns Used divided by the limit for the fullest budget.
 func (k *KeyBalance) share() (share float64) {
 	for _, b := range k.Balances {
-		share = max(share, float64(b.Used)/float64(b.Budget.Limit))
+		share = max(share, float64(b.Used)/float64(b.Limit()))
 	}
 	return share
 }

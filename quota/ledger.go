@@ -19,6 +19,13 @@ import (
 // for every budget that covers it, even for budgets that the spending process
 // did not know. The totals of a new coverage are computed from the log.
 //
+// Charges that say where they are configured are an exception. If configurations
+// disagree about the limit of one budget, the lowest limit holds that any of them
+// has asked within LimitHold; it ends at most 2*LimitRecord later. What a
+// configuration asks replaces what it asked before it was changed, and
+// ClearLimits ends the limits of all. A budget is what has one Charge.Identity;
+// keys share the limits of their account. Answers say which limit held.
+//
 // A Counter window is answered from two counts and the start of their period,
 // whatever the number of calls. A log that has only ever served Counter
 // windows, without Batch.History, keeps these counts and no entries. In such a
@@ -122,6 +129,9 @@ type Ledger interface {
 	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of
 	// the account. It is a no-op if there is none.
 	ClearCooldown(ctx context.Context, account, budget string) error
+
+	// ClearLimits forgets the limits that were asked of an account's budgets.
+	ClearLimits(ctx context.Context, account string) error
 
 	// Keys yields the keys of an account that have a log, in no particular
 	// order. It may miss keys that are added or removed meanwhile. It stops
@@ -253,6 +263,12 @@ type Charge struct {
 	// margins around a boundary, a request must fit the ending window without
 	// floors and the next window with all of its floors.
 	FloorUntil time.Duration
+
+	Config Config // where Limit is configured; if unknown, it holds whatever others ask
+
+	// OwnLimit and LimitUntil are for ledgers: see Limited.
+	OwnLimit   Units     // the caller's limit, if Limit is a lower one that another configuration asked; else 0
+	LimitUntil time.Time // when that one ends
 }
 
 // Floor reserves a part of a limit for the calls of a coverage, which is part
@@ -285,6 +301,7 @@ type Answer struct {
 type Held struct {
 	Used    Units
 	Kept    Units         // the part of the limit reserved by floors of other regions
+	Limit   Units         // the limit that holds; 0 for the charge's own
 	FreesIn time.Duration // from Receipt.At until the next units become free; 0 if none are used
 }
 
@@ -310,7 +327,8 @@ func (r *Request) Check(account string) error {
 	for _, charge := range r.Charges {
 		if needed, kept := charge.Coverage.Amount(r.Units), charge.always(); needed > charge.Limit-kept {
 			return &NeverFitsError{Account: account, Budget: charge.Budget, Method: r.Method,
-				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: kept, Needed: needed}
+				Measure: charge.Coverage.Measure, Limit: charge.Limit, Kept: kept, Needed: needed,
+				OwnLimit: charge.OwnLimit, LimitUntil: charge.LimitUntil}
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 func resultText(r *reconcile.Result) string {
 	b := &r.Balance
 	name, measure := human.Name(b.Budget.Name), b.Budget.Measure.String()
-	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Budget.Limit, b.Remaining)
+	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Limit(), b.Remaining)
 	switch {
 	case r.Entered > 0:
 		also := ""

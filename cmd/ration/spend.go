@@ -102,6 +102,7 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		RetryAt    *time.Time   `json:"retry_at"`
 		Budget     *string      `json:"budget"`
 		Reason     *string      `json:"reason"`
+		LimitUntil *time.Time   `json:"limit_until,omitempty"` // when limit ends, if another configuration has asked it
 	}{Granted: refusal == nil, Method: call.Method, Units: call.Units}
 	if !a.json && !a.terminal && !a.verbose {
 		return refusal
@@ -110,11 +111,12 @@ func (a *app) tellSpend(guard *quota.Guard, call quota.Call, grant *quota.Grant,
 		out.RetryAt, out.RetryAfter, out.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, a.now), refused.RetryAt)), new(refusal.Error())
 		if refused.Budget != "" {
 			out.Used, out.Remaining, out.Limit = &refused.Used, &refused.Remaining, &refused.Limit
-			out.Budget = &refused.Budget
+			out.Budget, out.LimitUntil = &refused.Budget, human.Instant(refused.LimitUntil)
 		}
 	} else if tightest, ok := grant.Tightest(); ok {
-		out.Used, out.Remaining, out.Limit = &tightest.Used, &tightest.Remaining, &tightest.Budget.Limit
+		out.Used, out.Remaining, out.Limit = &tightest.Used, &tightest.Remaining, new(tightest.Limit())
 		out.NextFreeAt, out.Budget = human.Instant(tightest.NextFree), &tightest.Budget.Name
+		out.LimitUntil = human.Instant(tightest.LimitUntil)
 	} else if len(guard.Covering(call)) > 0 {
 		out.Reason = new("within the allowance")
 		if why := a.ledgerState().Reason; why != nil {

@@ -160,6 +160,12 @@ func (a *app) statusRemarks(r *statusReport) {
 				human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
 		}
 	}
+	for _, b := range r.Budgets {
+		if b.LimitUntil != nil {
+			fmt.Fprintln(a.stdout)
+			a.paragraph("", "%s", stricterLimit(b.Name, b.Limit, b.OwnLimit, *b.LimitUntil))
+		}
+	}
 	said := map[string]bool{}
 	sayAhead := func(account, log string, seconds int64) {
 		if seconds > 0 && !said[account] {

@@ -41,6 +41,12 @@ func returnText(b *usage.BudgetReport, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
+// stricterLimit says that a limit of another configuration holds.
+func stricterLimit(budget string, limit, own quota.Units, until time.Time) string {
+	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; if that configuration is no longer in use, run ration ledger accept",
+		human.Name(budget), own, limit, human.Time(until))
+}
+
 // roundUp returns the first whole second at or after an instant: units that are
 // said to return at a second have returned then.
 func roundUp(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }

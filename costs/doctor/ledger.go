@@ -51,6 +51,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 				human.Name(account), human.Duration(ahead))
 		}
 	}
+	c.checkLimits(ctx, opened.Guard())
 	found, err := opened.Inspect(ctx)
 	if err != nil {
 		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
@@ -61,6 +62,20 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 			c.Err = &client.ConfigError{Err: errors.New(f.What)}
 		}
 		c.Add(grade, f.Do, "%s", f.What)
+	}
+}
+
+// checkLimits finds budgets whose limit another configuration has asked lower.
+func (c *Checkup) checkLimits(ctx context.Context, guard *quota.Guard) {
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		c.Fail(err)
+	}
+	for _, b := range balances {
+		if b.StricterLimit > 0 {
+			c.Add(Warning, "give both the same limit or, if the other is no longer in use, run ration ledger accept",
+				"the limit of %s is %d here, and another configuration has asked for %d within a day, which holds until %s", human.Name(b.Budget.Name), b.Budget.Limit, b.StricterLimit, human.Time(b.LimitUntil))
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 // reached reports whether a budget has used so many percent of its limit.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
-	return b.Used*100 >= b.Budget.Limit*percent
+	return b.Used*100 >= b.Limit()*percent
 }
 
 // mark makes the file of a level, and reports whether it was not there.
@@ -98,7 +98,7 @@ func hash(words ...string) string {
 }
 
 func levelLine(b *quota.Balance, percent quota.Units) string {
-	line := fmt.Sprintf("%s has used %d %% of %s (%d)", human.Name(b.Budget.Name), percent, human.Amount(b.Budget.Limit, b.Budget.Measure.String()), b.Used)
+	line := fmt.Sprintf("%s has used %d %% of %s (%d)", human.Name(b.Budget.Name), percent, human.Amount(b.Limit(), b.Budget.Measure.String()), b.Used)
 	if !b.NextFree.IsZero() {
 		line += fmt.Sprintf("; more frees at %s (in %s)", human.Time(b.NextFree), human.Duration(b.NextFree.Sub(b.At)))
 	}

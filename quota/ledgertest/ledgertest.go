@@ -101,6 +101,15 @@ func windows() []subtest {
 func changes() []subtest {
 	return []subtest{
 		{"LimitChanged", limitChanged},
+		{"StricterLimitHolds", stricterLimitHolds},
+		{"StricterLimitHoldsWhileItIsAsked", stricterLimitIsAsked},
+		{"StricterLimitOfAnotherBudget", stricterLimitOfAnother},
+		{"StricterLimitOfAKeyHoldsAllKeys", stricterLimitOfKeys},
+		{"StricterLimitBelowACall", stricterLimitBelowACall},
+		{"StricterLimitBesideFloors", stricterLimitBesideFloors},
+		{"StricterLimitAskedFarAhead", stricterLimitFarAhead},
+		{"LimitOfAChangedConfiguration", limitOfAChangedConfiguration},
+		{"LimitsAskedInAnyOrder", limitsInAnyOrder},
 		{"WindowChanged", windowChanged},
 		{"BudgetFirstSeenLater", budgetFirstSeenLater},
 		{"StormOfExpiries", stormOfExpiries},

@@ -25,6 +25,7 @@ type log struct {
 	free       []uint32 // the numbers whose labels are nil
 	latest     uint32   // the label of the newest entry, which the next call often shares
 	cooldowns  map[string]*quota.Cooldown
+	limits     *decide.Limits // of the account, as the cooldowns
 	clients    map[uint64]*lastBatch
 	statements decide.Statements
 }
@@ -38,8 +39,8 @@ type lastBatch struct {
 // everything is the coverage of log.all.
 var everything = quota.NewCoverage(quota.Coverage{})
 
-func newLog(name logName, days decide.Days, cooldowns map[string]*quota.Cooldown) *log {
-	return &log{epoch: quota.NewEpoch(), Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
+func newLog(name logName, days decide.Days, cooldowns map[string]*quota.Cooldown, limits *decide.Limits) *log {
+	return &log{limits: limits, epoch: quota.NewEpoch(), Judge: decide.Judge{Account: name.account, Key: name.key, Days: days}, all: list{coverage: everything}, cooldowns: cooldowns}
 }
 
 // judgeAt returns a judge for decisions at an instant.
@@ -54,6 +55,12 @@ func (g *log) Cooldown(budget string) *quota.Cooldown {
 		return nil
 	}
 	return g.cooldowns[budget]
+}
+
+// Limited implements decide.Log.
+func (g *log) Limited(charges []*quota.Charge) []*quota.Charge {
+	held, _ := g.limits.Ask(charges, g.Now)
+	return held
 }
 
 // Newest implements decide.Log.
@@ -238,8 +245,13 @@ func (g *log) rotate() {
 	g.lists, g.counters, g.horizon = lists, counters, longest
 }
 
-// readOnly is a decide.Log that adds no lists and counters to its log.
+// readOnly is a decide.Log that adds no lists, counters and limits to its log.
 type readOnly struct{ *log }
+
+// Limited implements decide.Log.
+func (o readOnly) Limited(charges []*quota.Charge) []*quota.Charge {
+	return o.limits.Held(charges, o.Now)
+}
 
 // List implements decide.Log.
 func (o readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.List {

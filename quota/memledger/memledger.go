@@ -150,9 +150,9 @@ func (l *Ledger) Standings(_ context.Context, account, key string, charges []*qu
 	name := logName{account, key}
 	g := l.logs[name]
 	if g == nil {
-		g = newLog(name, l.days, nil)
+		g = newLog(name, l.days, nil, &decide.Limits{})
 		if unkeyed := l.logs[logName{account: account}]; unkeyed != nil {
-			g.cooldowns = unkeyed.cooldowns
+			g.cooldowns, g.limits = unkeyed.cooldowns, unkeyed.limits
 		}
 	}
 	judge := g.judgeAt(l.now().UnixMicro())
@@ -213,6 +213,16 @@ func (l *Ledger) ClearCooldown(_ context.Context, account, budget string) error 
 	defer l.mu.Unlock()
 	if g := l.logs[logName{account: account}]; g != nil {
 		delete(g.cooldowns, budget)
+	}
+	return nil
+}
+
+// ClearLimits implements quota.Ledger.
+func (l *Ledger) ClearLimits(_ context.Context, account string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.logs[logName{account: account}]; g != nil {
+		*g.limits = decide.Limits{}
 	}
 	return nil
 }
@@ -318,11 +328,12 @@ func (l *Ledger) addLog(name logName, now int64) *log {
 		}
 		l.sweepAt = 2*len(l.logs) + 1024
 	}
-	cooldowns := map[string]*quota.Cooldown{}
+	cooldowns, limits := map[string]*quota.Cooldown{}, &decide.Limits{}
 	if name.key != "" {
-		cooldowns = l.log(logName{account: name.account}, now).cooldowns
+		unkeyed := l.log(logName{account: name.account}, now)
+		cooldowns, limits = unkeyed.cooldowns, unkeyed.limits
 	}
-	g := newLog(name, l.days, cooldowns)
+	g := newLog(name, l.days, cooldowns, limits)
 	l.logs[name] = g
 	return g
 }

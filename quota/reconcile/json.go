@@ -21,5 +21,5 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Entered quota.Units `json:"entered"`
 		Lowered quota.Units `json:"lowered"`
 		Also    []string    `json:"also_charged"`
-	}{b.Budget.Account, b.Budget.Name, b.Budget.Measure.String(), b.Budget.Limit, r.Before, b.Used, b.Remaining, r.Entered, r.Lowered, r.Also})
+	}{b.Budget.Account, b.Budget.Name, b.Budget.Measure.String(), b.Limit(), r.Before, b.Used, b.Remaining, r.Entered, r.Lowered, r.Also})
 }

@@ -17,6 +17,7 @@ type accountCache struct {
 	life    string // the part of the head that the labels belong to
 	learned int64  // when this process last reported its demands, by this host's clock, µs
 	scopes  [2]scope
+	limits  limits
 	labels  map[label]*labelled
 	days    map[quota.Window]decide.Day
 
@@ -106,6 +107,7 @@ func (l *Ledger) cache(name string) *accountCache {
 // replace sets the head and the items, and drops everything derived from them.
 func (a *accountCache) replace(head, life string, items [2][]item) {
 	a.head, a.life, a.edges = head, life, nil
+	a.limits.forget()
 	for i := range a.scopes {
 		s := &a.scopes[i]
 		*s = scope{items: items[i], places: map[itemKey]int{}, shapes: map[shapeKey]*shape{}, keeps: true, demands: s.demands, round: s.round}
@@ -257,6 +259,13 @@ func (a *accountCache) unknown() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.head == ""
+}
+
+// isHead reports whether the cache has the given head.
+func (a *accountCache) isHead(head string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.head == head
 }
 
 // forget empties the cache if it still has the given head.

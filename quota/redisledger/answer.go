@@ -27,7 +27,10 @@ func (a *packed) number(bytes int64) int64 { return value(a.text(bytes)) }
 
 // read reads the answers to the requests that were sent.
 func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
-	places, ahead := p.places, int64(0)
+	for place, err := range p.unfit {
+		answers[place].Err = err
+	}
+	places, ahead := p.sent, int64(0)
 	for len(places) > 0 {
 		code, n := a.number(1), a.number(4)
 		if a.bad || n < 1 || n > int64(len(places)) || code > runAhead {
@@ -49,7 +52,7 @@ func (p *spendBatch) read(a *packed, answers []quota.Answer) bool {
 		default:
 			var refusal quota.RefusedError
 			if request := &p.batch.Requests[run[0]]; code == runKept {
-				refusal = p.refusalBeside(a, request, ahead)
+				refusal = p.refusalBeside(a, request, p.chargesOf(run[0]), ahead)
 			} else {
 				refusal = p.refusal(a, request, code == runCooled)
 			}
@@ -76,7 +79,7 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 		return
 	}
 	request := &p.batch.Requests[run[0]]
-	charges := request.Charges
+	charges := p.chargesOf(run[0])
 	all := make([]quota.Held, len(run)*len(charges))
 	for n, c := range charges {
 		each := int64(0) // what one more of the run adds
@@ -92,6 +95,9 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 			used, kept, free := stands(each * int64(i))
 			held := &all[i*len(charges)+n]
 			held.Used, held.Kept = quota.Units(used), quota.Units(kept)
+			if c.OwnLimit > 0 {
+				held.Limit = c.Limit
+			}
 			if free > 0 {
 				held.FreesIn = time.Duration(min(free, latest)-stamp-int64(i)) * time.Microsecond
 			}
@@ -136,6 +142,7 @@ func (p *spendBatch) refusal(a *packed, request *quota.Request, cool bool) quota
 	} else if n > 0 {
 		c := p.charges[n-1]
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
 		refused.Used, refused.Remaining = quota.Units(used), max(0, c.Limit-quota.Units(used))
 		refused.Needed = c.Coverage.Amount(request.Units)
 	}

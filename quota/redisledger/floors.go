@@ -52,7 +52,7 @@ func (e *ending) fit(at int64) decide.Fit {
 }
 
 // readEndings reads the endings in a refusal.
-func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []ending) {
+func (p *spendBatch) readEndings(a *packed, request *quota.Request, charges []*quota.Charge) (all []ending) {
 	for range a.number(2) {
 		n := a.number(2)
 		used, kept, usedNext, keptNext := a.number(7), a.number(7), a.number(7), a.number(7)
@@ -61,7 +61,7 @@ func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []endin
 			return nil
 		}
 		e := ending{charge: p.charges[n-1]}
-		e.order = slices.Index(request.Charges, e.charge)
+		e.order = slices.Index(charges, e.charge)
 		e.amount = int64(e.charge.Coverage.Amount(request.Units))
 		for _, floor := range e.charge.Floors {
 			e.kept += int64(floor.Units)
@@ -75,10 +75,10 @@ func (p *spendBatch) readEndings(a *packed, request *quota.Request) (all []endin
 }
 
 // refusalBeside reads a refusal of a request that has charges with floors.
-func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int64) quota.RefusedError {
+func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []*quota.Charge, ahead int64) quota.RefusedError {
 	n, used, kept, at, cool := a.number(2), a.number(7), a.number(7), a.number(7), a.number(1) == 1
 	reason := a.text(a.number(2))
-	endings := p.readEndings(a, request)
+	endings := p.readEndings(a, request, charges)
 	if a.bad || n > int64(len(p.charges)) {
 		a.bad = true
 		return quota.RefusedError{}
@@ -88,7 +88,7 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int6
 	var latest *quota.Charge
 	if n > 0 {
 		latest = p.charges[n-1]
-		order = 2 * slices.Index(request.Charges, latest)
+		order = 2 * slices.Index(charges, latest)
 	}
 	if cool {
 		order++
@@ -116,6 +116,7 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, ahead int6
 	}
 	if c := latest; c != nil {
 		refused.Budget, refused.Measure, refused.Limit = c.Budget, c.Coverage.Measure, c.Limit
+		refused.OwnLimit, refused.LimitUntil = c.OwnLimit, c.LimitUntil
 		refused.Used, refused.Kept = quota.Units(fit.Used), quota.Units(fit.Kept)
 		refused.Remaining = max(0, c.Limit-refused.Used-refused.Kept)
 		refused.Needed = c.Coverage.Amount(request.Units)

@@ -15,6 +15,7 @@ import (
 type wants struct {
 	labels    []label
 	coverages [2][]demand
+	limits    map[ask]bool
 	items     int  // coverages that the whole batch needs, known ones included
 	all       bool // coverages is everything in use since the store was last told
 }
@@ -27,7 +28,7 @@ func (a *accountCache) missing(p *spendBatch) *wants {
 	if len(a.labels) > maxLabels {
 		clear(a.labels)
 	}
-	w, s := &wants{}, &a.scopes[p.scope]
+	w, s := &wants{limits: p.limitsOf()}, &a.scopes[p.scope]
 	labels, keys, all := map[label]bool{}, map[itemKey]demand{}, map[itemKey]bool{}
 	want := func(q demand) {
 		all[q.key] = true
@@ -57,12 +58,13 @@ func (a *accountCache) missing(p *spendBatch) *wants {
 	return w
 }
 
-// due returns all coverages in use once every learnEvery, and nil in between.
-func (a *accountCache) due(at int64) *wants {
-	if since := at - a.learned; since >= 0 && since < learnEvery {
+// due returns all coverages in use once every learnEvery and when a limit ends, and
+// nil in between.
+func (a *accountCache) due(p *spendBatch) *wants {
+	if since := p.at - a.learned; since >= 0 && since < learnEvery && p.at < a.limits.expires {
 		return nil
 	}
-	w := &wants{all: true}
+	w := &wants{all: true, limits: p.limitsOf()}
 	for i := range a.scopes {
 		for _, q := range a.scopes[i].demands {
 			w.coverages[i] = append(w.coverages[i], q)
@@ -84,7 +86,7 @@ func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
 		if w.items > mostItems {
 			return fmt.Errorf("%w: one batch asks %d coverages, the ledger remembers %d; ask fewer at once", quota.ErrBadCall, w.items, mostItems)
 		}
-		args = append(args, random(headBytes), w.pack())
+		args = append(args, random(headBytes), w.pack(), packLimits(w.limits))
 		for _, l := range w.labels {
 			args = append(args, random(2)+l.pack())
 		}
@@ -96,7 +98,10 @@ func (l *Ledger) learn(op *scriptRunner, name string, w *wants) error {
 	a := l.cache(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.apply(reply, w); err != nil {
+	if w != nil && w.all {
+		a.limits.asked = nil
+	}
+	if err := a.apply(reply, w, l.elapsed()); err != nil {
 		return fmt.Errorf("%w: redis at %s: %w", quota.ErrLedgerConfig, l.where, err)
 	}
 	if w != nil && (w.all || a.learned == 0) {
@@ -137,8 +142,9 @@ func random(n int) string {
 }
 
 // apply updates the cache from learn.lua's answer.
-func (a *accountCache) apply(reply *reply, w *wants) error {
+func (a *accountCache) apply(reply *reply, w *wants, elapsed int64) error {
 	head, packed := reply.text(), reply.text()
+	asked, now := reply.text(), reply.number()
 	if reply.bad || (head != "" && len(head) != headBytes) {
 		return errMalformed
 	}
@@ -148,6 +154,13 @@ func (a *accountCache) apply(reply *reply, w *wants) error {
 			return err
 		}
 		a.renew(head, items)
+	}
+	var sent map[ask]bool
+	if w != nil {
+		sent = w.limits
+	}
+	if !a.limits.apply(asked, now, elapsed, sent) {
+		return errMalformed
 	}
 	if w == nil {
 		return nil

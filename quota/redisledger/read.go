@@ -29,7 +29,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 			}
 		}
 		now, at := l.clock(told)
-		keys, args := a.question(l.names(account, key), key, charges, now, at)
+		keys, args, held := a.question(l.names(account, key), key, charges, now, at)
 		reply, err := op.run(&standingsScript, keys, args)
 		if err != nil {
 			return nil, ended(ctx, err)
@@ -37,7 +37,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		code := reply.number()
 		switch {
 		case code == answered && !reply.bad:
-			standings := readStandings(reply, account, len(charges))
+			standings := readStandings(reply, account, held)
 			if reply.bad {
 				return nil, l.failed(errMalformed, down, false)
 			}
@@ -59,10 +59,14 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// question returns the keys and arguments of standings.lua.
-func (a *accountCache) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any) {
+// question returns the keys and arguments of standings.lua, and the charges that
+// hold.
+func (a *accountCache) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any, []*quota.Charge) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if held := a.limits.stored.Held(charges, at); held != nil {
+		charges = held
+	}
 	of := &a.scopes[scopeOf(key)]
 	s := sources{items: of.items, names: n}
 	args := []any{a.head, now, a.horizonArg(scopeOf(key)), nil}
@@ -80,16 +84,19 @@ func (a *accountCache) question(n names, key string, charges []*quota.Charge, no
 		packed = packCharge(packed, a, c, []int64{s.number(place)}, edge{}, at)
 	}
 	args[3] = packNames(packed, charges)
-	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args
+	return append([]string{n.meta, n.cooldowns, n.log}, s.keys...), args, charges
 }
 
-func readStandings(r *reply, account string, n int) []quota.Standing {
+func readStandings(r *reply, account string, charges []*quota.Charge) []quota.Standing {
 	at, ahead := decide.Time(r.number()), time.Duration(r.number())*time.Microsecond
-	standings := make([]quota.Standing, n)
-	for i := range standings {
+	standings := make([]quota.Standing, len(charges))
+	for i, c := range charges {
 		used, over, since, free, till := r.number(), r.number(), r.number(), r.number(), r.number()
 		budget, reason := r.text(), r.text()
 		s := quota.Standing{At: at, Used: quota.Units(used), Over: quota.Units(over), Ahead: ahead}
+		if c.OwnLimit > 0 {
+			s.Limit, s.LimitUntil = c.Limit, c.LimitUntil
+		}
 		if since > 0 {
 			s.Since = decide.Time(since)
 		}

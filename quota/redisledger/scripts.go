@@ -21,7 +21,7 @@ var (
 	baseLua = mainText("layout") + moduleText("lists") + mainText("records") + moduleText("counters") +
 		mainText("windows") + moduleText("accounts") + moduleText("coverages")
 
-	learnScript     = newScript(baseLua+mainText("learn"), false)
+	learnScript     = newScript(baseLua+moduleText("limits")+mainText("learn"), false)
 	spendScript     = newScript(baseLua+moduleText("sources")+moduleText("floors")+moduleText("refusals")+moduleText("resent")+mainText("spend"), true)
 	settleScript    = newScript(baseLua+mainText("settle"), true)
 	standingsScript = newScript(baseLua+mainText("standings"), false)
@@ -30,6 +30,7 @@ var (
 	restoreScript   = newScript(baseLua+mainText("restore"), true)
 	cooldownScript  = newScript(baseLua+mainText("cooldown"), true)
 	recoolScript    = newScript(baseLua+mainText("recool"), true)
+	relimitScript   = newScript(baseLua+mainText("relimit"), true)
 )
 
 // mainText returns a file that runs whenever its script runs.

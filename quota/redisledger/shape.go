@@ -11,9 +11,10 @@ type shape struct {
 	*labelled
 	feeds   []int
 	charges []*quota.Charge
-	demands [][]demand // of each charge: that of its own coverage, then those of its floors
-	items   [][]int    // the indexes of the items that serve them
-	round   int        // the scope's round when the demands were last marked
+	demands [][]demand      // of each charge: that of its own coverage, then those of its floors
+	items   [][]int         // the indexes of the items that serve them
+	held    []*quota.Charge // the charges that hold in place of charges, see limits
+	round   int             // the scope's round when the demands were last marked and the limits asked
 }
 
 // shapeKey is the key of a shape in its scope. First is the address of the first
@@ -46,7 +47,10 @@ func (a *accountCache) shape(scope int, r *quota.Request) *shape {
 		of.shapes[key] = s
 	}
 	if s.round != of.round {
-		s.round = of.round
+		if !a.limits.asks(r.Charges) {
+			return nil
+		}
+		s.round, s.held = of.round, a.limits.of(s.charges)
 		for _, asks := range s.demands {
 			for _, q := range asks {
 				of.mark(q)

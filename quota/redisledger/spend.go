@@ -137,6 +137,16 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		if p.mode == resent && !p.keeps {
 			return nil, l.failed(errNoEntries, unknown, true)
 		}
+		if len(p.sent) == 0 { // unless the limits that hold have changed
+			known := p.head
+			if err := l.learn(op, p.batch.Account, nil); err != nil {
+				return nil, err
+			}
+			if a.isHead(known) {
+				return &packed{}, nil
+			}
+			continue
+		}
 		value, err := l.trySpend(op, p)
 		if err != nil {
 			lost, err := op.after(&spendScript, err)

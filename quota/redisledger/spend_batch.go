@@ -13,8 +13,10 @@ type spendBatch struct {
 	names
 	*accountCache
 	batch  *quota.Batch
-	scope  int   // of its log
-	places []int // indexes of the requests to send
+	scope  int           // of its log
+	places []int         // indexes of the requests to decide
+	sent   []int         // those of them that fit the limits that hold, however empty the windows are
+	unfit  map[int]error // the answers to the others
 	mode   mode
 	try    int64 // how often its answer was lost
 
@@ -41,7 +43,7 @@ func (p *spendBatch) encode() *wants {
 	if a.head == "" {
 		return a.missing(p)
 	}
-	if w := a.due(p.at); w != nil {
+	if w := a.due(p); w != nil {
 		return w
 	}
 	if p.batch.History > 0 {
@@ -51,7 +53,7 @@ func (p *spendBatch) encode() *wants {
 		}
 		a.scopes[p.scope].mark(q)
 	}
-	p.head, p.charges, p.numbers = a.head, p.charges[:0], nil
+	p.head, p.charges, p.numbers, p.unfit = a.head, p.charges[:0], nil, nil
 	of := &a.scopes[p.scope]
 	p.keeps = of.keeps
 	s := sources{items: of.items, names: p.names}
@@ -65,12 +67,16 @@ func (p *spendBatch) encode() *wants {
 			if known == nil {
 				return a.missing(p)
 			}
+			if err := p.check(r, known); err != nil {
+				p.exclude(place, err)
+				continue
+			}
 			groups = append(groups, group{shape: known, request: r, place: place})
 			last = &groups[len(groups)-1]
 			for _, item := range known.feeds {
 				s.number(item)
 			}
-			for i, c := range known.charges {
+			for i, c := range known.held {
 				if _, ok := p.numberOf(c); !ok {
 					charges = packCharge(charges, a, c, s.numbers(known.items[i]), p.edgeOf(c), p.now)
 				}
@@ -78,7 +84,10 @@ func (p *spendBatch) encode() *wants {
 		}
 		last.times++
 	}
-	p.groups = groups
+	p.groups, p.sent = groups, p.places
+	if p.unfit != nil {
+		p.sent = slices.DeleteFunc(slices.Clone(p.places), func(place int) bool { return p.unfit[place] != nil })
+	}
 	b := p.packHead(make([]byte, 0, 256), len(s.keys))
 	if p.guarded() {
 		b = packNames(b, p.charges)
@@ -89,6 +98,35 @@ func (p *spendBatch) encode() *wants {
 	}
 	p.setArgs(b, &s)
 	return nil
+}
+
+// check checks a request against the limits that hold in place of its own.
+func (p *spendBatch) check(r *quota.Request, known *shape) error {
+	if r.Force || len(r.Charges) == 0 || &known.held[0] == &known.charges[0] {
+		return nil
+	}
+	held := *r
+	held.Charges = known.held
+	return held.Check(p.batch.Account)
+}
+
+// exclude answers a request without sending it.
+func (p *spendBatch) exclude(place int, err error) {
+	if p.unfit == nil {
+		p.unfit = map[int]error{}
+	}
+	p.unfit[place] = err
+}
+
+// chargesOf returns the charges by which the request at a place was decided.
+func (p *spendBatch) chargesOf(place int) []*quota.Charge {
+	i, _ := slices.BinarySearchFunc(p.groups, place, func(g group, place int) int {
+		if g.place+g.times <= place {
+			return -1
+		}
+		return 0
+	})
+	return p.groups[i].held
 }
 
 // packHead appends the fixed fields at the start of a batch, as spend.lua reads
@@ -179,7 +217,7 @@ func (p *spendBatch) packGroup(b []byte, g *group, s *sources) []byte {
 	for _, item := range g.feeds {
 		b = number(b, s.number(item), 1)
 	}
-	for _, c := range g.charges {
+	for _, c := range g.held {
 		n, _ := p.numberOf(c)
 		b = number(b, int64(n), 2)
 	}

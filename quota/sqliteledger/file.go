@@ -17,7 +17,7 @@ import (
 // The values in the header of a ledger's file.
 const (
 	applicationID = 0x7261746e
-	schemaVersion = 5
+	schemaVersion = 6
 )
 
 // marker is the content of the lock file once there is a ledger. If the ledger's

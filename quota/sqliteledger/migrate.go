@@ -18,6 +18,9 @@ var migrationToSums string
 //go:embed migrate_epochs.sql
 var migrationToEpochs string
 
+//go:embed migrate_limits.sql
+var migrationToLimits string
+
 // migrationPatience is how long a process waits for another to migrate the file,
 // which takes about two seconds for a million entries.
 const migrationPatience = 30 * time.Second
@@ -54,6 +57,9 @@ func (l *Ledger) migrate(c *conn) error {
 		fallthrough
 	case 4:
 		c.script(migrationToEpochs)
+		fallthrough
+	case 5:
+		c.script(migrationToLimits)
 	}
 	c.script("COMMIT")
 	return c.err

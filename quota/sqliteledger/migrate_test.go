@@ -185,7 +185,7 @@ func TestMigratedTables(t *testing.T) {
 	var all [3][]string
 	for i, path := range []string{fresh(t), firstRelease(t), ofVersion2(t)} {
 		l := open(t, path, nil)
-		if version, err := l.Number("PRAGMA user_version"); version != 5 || err != nil {
+		if version, err := l.Number("PRAGMA user_version"); version != 6 || err != nil {
 			t.Fatal(version, err)
 		}
 		l.Close()
@@ -218,7 +218,7 @@ func ofVersion2(t testing.TB) string {
 	path := fresh(t)
 	open(t, path, nil).Close()
 	db := raw(t, path)
-	if _, err := db.Exec("ALTER TABLE account_logs DROP COLUMN epoch; ALTER TABLE account_logs DROP COLUMN heard; DROP TABLE sums; ALTER TABLE cooldowns DROP COLUMN length; PRAGMA user_version = 2"); err != nil {
+	if _, err := db.Exec("ALTER TABLE account_logs DROP COLUMN epoch; ALTER TABLE account_logs DROP COLUMN heard; DROP TABLE sums; DROP TABLE limits; ALTER TABLE cooldowns DROP COLUMN length; PRAGMA user_version = 2"); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -231,7 +231,7 @@ func TestVersionThreeIsUpgraded(t *testing.T) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	spend(t, l, 3, day)
 	l.Close()
-	if _, err := raw(t, path).Exec("ALTER TABLE account_logs DROP COLUMN epoch; ALTER TABLE account_logs DROP COLUMN heard; DROP TABLE sums; PRAGMA user_version = 3"); err != nil {
+	if _, err := raw(t, path).Exec("ALTER TABLE account_logs DROP COLUMN epoch; ALTER TABLE account_logs DROP COLUMN heard; DROP TABLE sums; DROP TABLE limits; PRAGMA user_version = 3"); err != nil {
 		t.Fatal(err)
 	}
 	l = open(t, path, nil)
@@ -241,8 +241,8 @@ func TestVersionThreeIsUpgraded(t *testing.T) {
 			t.Errorf("%+v, %v; want both entries", sum, err)
 		}
 	}
-	if version, err := l.Number("PRAGMA user_version"); version != 5 || err != nil {
-		t.Errorf("version %d, %v; want 4", version, err)
+	if version, err := l.Number("PRAGMA user_version"); version != 6 || err != nil {
+		t.Errorf("version %d, %v; want 6", version, err)
 	}
 }
 
@@ -278,8 +278,8 @@ func TestFirstReleaseInAMigratedFile(t *testing.T) {
 		t.Errorf("%v; want the reason", err)
 	}
 	var version int
-	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 5 {
-		t.Errorf("version %d, %v; want 4", version, err)
+	if err := raw(t, path).QueryRow("PRAGMA user_version").Scan(&version); err != nil || version != 6 {
+		t.Errorf("version %d, %v; want 6", version, err)
 	}
 }
 

@@ -145,6 +145,17 @@ SELECT label, method, lane, job, region FROM labels
 -- label-sweep
 DELETE FROM labels WHERE used < ?1 - 3 * (SELECT MAX(horizon) FROM account_logs)
 
+-- limits
+SELECT budget, config, changed, units, until FROM limits WHERE account = ?1 ORDER BY budget, units, until DESC, config
+-- limit-set
+INSERT INTO limits (account, budget, config, changed, units, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+-- limit-clear
+DELETE FROM limits WHERE account = ?1 AND budget = ?2
+-- limit-sweep
+DELETE FROM limits WHERE account = ?1 AND until <= ?2
+-- limits-clear
+DELETE FROM limits WHERE account = ?1
+
 -- cooldowns
 SELECT budget, until, reason, length FROM cooldowns WHERE account = ?1
 -- cooldown-set

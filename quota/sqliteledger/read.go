@@ -15,9 +15,9 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	standings := make([]quota.Standing, len(charges))
 	err := l.read(ctx, func(t *tx) {
 		g := t.load(logName{account, key})
-		judge := t.judge(g.name)
+		judge, limits := t.judge(g.name), t.loadLimits(account)
 		for i, charge := range charges {
-			standings[i] = judge.Standing(&readOnly{txLog{t, g}}, charge)
+			standings[i] = judge.Standing(&readOnly{txLog{t, g}, limits}, charge)
 		}
 	})
 	if err != nil {
@@ -26,8 +26,11 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return standings, nil
 }
 
-// readOnly is a txLog that adds no lists and counters to its log.
-type readOnly struct{ txLog }
+// readOnly is a txLog that adds no lists, counters and limits to its log.
+type readOnly struct {
+	txLog
+	loaded *decide.Limits
+}
 
 // List implements decide.Log.
 func (o *readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.List {

@@ -1,4 +1,4 @@
--- The ledger's tables, version 5; migrate.go upgrades those of older versions.
+-- The ledger's tables, version 6; migrate.go upgrades those of older versions.
 -- Instants are microseconds since the Unix epoch, durations are microseconds.
 -- Stamps are unique and increase within a log. Totals are running totals and never
 -- fall as stamps increase, so that what a window holds is the difference of two.
@@ -105,6 +105,17 @@ CREATE TABLE cooldowns (
   PRIMARY KEY (account, budget)
 ) STRICT, WITHOUT ROWID;
 
+-- The limits that were asked of budgets lately: the decide.Asked of each.
+CREATE TABLE limits (
+  account TEXT    NOT NULL,
+  budget  TEXT    NOT NULL, -- a quota.Charge's Identity
+  config  TEXT    NOT NULL, -- a quota.Config's ID
+  changed INTEGER NOT NULL, -- when the configuration was changed
+  units   INTEGER NOT NULL, -- the limit, or calls
+  until   INTEGER NOT NULL, -- when it ends
+  PRIMARY KEY (account, budget, config, changed, units)
+) STRICT, WITHOUT ROWID;
+
 -- The last batch of each client, and the stamps of its grants.
 CREATE TABLE clients (
   log    INTEGER NOT NULL,
@@ -116,4 +127,4 @@ CREATE TABLE clients (
 ) STRICT, WITHOUT ROWID;
 
 PRAGMA application_id = 0x7261746e; -- "ratn"
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;

@@ -94,6 +94,7 @@ type Ledger struct {
 	version uint32
 	logs    map[logName]*log
 	labels  map[label]labelRow
+	limits  map[string]*decide.Limits // by account
 }
 
 var _ quota.RealTimeLedger = (*Ledger)(nil)
@@ -285,7 +286,7 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 
 // dropCache drops the cache of the file's content.
 func (l *Ledger) dropCache() {
-	l.version, l.logs, l.labels = 0, map[logName]*log{}, map[label]labelRow{}
+	l.version, l.logs, l.labels, l.limits = 0, map[logName]*log{}, map[label]labelRow{}, map[string]*decide.Limits{}
 }
 
 // tx is a transaction at one instant of the ledger's clock.

@@ -104,6 +104,10 @@ func (r *relay) ClearCooldown(ctx context.Context, account, budget string) error
 	return r.next().ClearCooldown(ctx, account, budget)
 }
 
+func (r *relay) ClearLimits(ctx context.Context, account string) error {
+	return r.next().ClearLimits(ctx, account)
+}
+
 func (r *relay) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
 	return r.next().Keys(ctx, account)
 }

@@ -11,7 +11,7 @@ import (
 type BudgetReport struct {
 	Account        string      `json:"account"`
 	Name           string      `json:"name"`
-	Limit          quota.Units `json:"limit"`
+	Limit          quota.Units `json:"limit"` // that holds
 	Used           quota.Units `json:"used"`
 	Remaining      quota.Units `json:"remaining"`
 	Window         string      `json:"window"`
@@ -27,6 +27,9 @@ type BudgetReport struct {
 	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers
 	Floors     map[string]Floor `json:"floors"`           // by region
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
+
+	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
+	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 }
 
 // Floor is what a budget keeps for a region.
@@ -38,7 +41,7 @@ type Floor struct {
 
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
-	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
+	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
 		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
@@ -46,6 +49,9 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	}
 	for _, f := range b.Floors {
 		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
+	}
+	if !b.LimitUntil.IsZero() {
+		s.LimitUntil = instant(b.LimitUntil)
 	}
 	if c := b.Cooldown; c != nil {
 		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason

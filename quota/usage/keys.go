@@ -48,8 +48,8 @@ func FullestKeys(ctx context.Context, guard *quota.Guard, accounts []string, n i
 // limit used, and false when nothing is.
 func newKeyReport(k *quota.KeyBalance) (best KeyReport, used bool) {
 	for _, b := range k.Balances {
-		if share := float64(b.Used) / float64(b.Budget.Limit); share > best.Share {
-			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Budget.Limit,
+		if share := float64(b.Used) / float64(b.Limit()); share > best.Share {
+			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(),
 				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree), Ahead: seconds(b.Ahead)}
 			used = true
 		}

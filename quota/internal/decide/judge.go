@@ -14,6 +14,9 @@ type Log interface {
 	// Cooldown returns the cooldown of a budget, or with "" of the account. It
 	// may be over; nil means that there is none.
 	Cooldown(budget string) *quota.Cooldown
+	// Limited returns the charges that hold in place of charges because others
+	// have asked for lower limits, or nil if there are none.
+	Limited(charges []*quota.Charge) []*quota.Charge
 	// Newest returns the log's newest stamp, or 0 for an empty log.
 	Newest() int64
 }
@@ -33,6 +36,12 @@ type Judge struct {
 func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if err := r.Check(j.Account); err != nil {
 		return err
+	}
+	if held := log.Limited(r.Charges); held != nil {
+		r = new(*r)
+		if r.Charges = held; r.Check(j.Account) != nil {
+			return r.Check(j.Account)
+		}
 	}
 	var refused *quota.RefusedError
 	ahead := j.ahead(log)
@@ -71,13 +80,20 @@ func (j *Judge) Admit(log Log, r *quota.Request) error {
 // Held appends to held how each charge of a request stands right after the
 // request was recorded with a stamp.
 func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) []quota.Held {
-	ahead := j.ahead(log)
-	for _, charge := range r.Charges {
+	ahead, charges := j.ahead(log), r.Charges
+	limited := log.Limited(charges)
+	if limited != nil {
+		charges = limited
+	}
+	for _, charge := range charges {
 		var q Question
 		j.question(&q, log, charge)
 		list := log.List(charge.Coverage, &charge.Window)
 		fit := q.UsedAndKept(list)
 		h := quota.Held{Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept)}
+		if limited != nil {
+			h.Limit = charge.Limit
+		}
 		if free := q.NextFree(list, fit.Used, ahead > 0); free != 0 {
 			h.FreesIn = time.Duration(free-stamp) * time.Microsecond
 		}
@@ -125,7 +141,8 @@ func later(at int64, refused *quota.RefusedError) bool {
 func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.RefusedError {
 	return &quota.RefusedError{Account: j.Account, Key: j.Key, Budget: charge.Budget, Method: r.Method,
 		Measure: charge.Coverage.Measure, Limit: charge.Limit, Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept),
-		Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)), Needed: charge.Coverage.Amount(r.Units)}
+		Remaining: max(0, charge.Limit-quota.Units(fit.Used+fit.Kept)), Needed: charge.Coverage.Amount(r.Units),
+		OwnLimit: charge.OwnLimit, LimitUntil: charge.LimitUntil}
 }
 
 // active returns c if it is not over, and nil otherwise. A cooldown that was set
@@ -144,6 +161,7 @@ func (j *Judge) active(c *quota.Cooldown) *quota.Cooldown {
 // Standing returns what a charge's window holds.
 func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	var q Question
+	held := log.Limited([]*quota.Charge{charge})
 	j.fill(&q, charge)
 	list := log.List(charge.Coverage, &charge.Window)
 	used, since := q.Used(list)
@@ -157,6 +175,9 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	}
 	if q.Window.Estimate() {
 		s.Over = quota.Units(q.hidden(list))
+	}
+	if held != nil {
+		s.Limit, s.LimitUntil = held[0].Limit, held[0].LimitUntil
 	}
 	for _, name := range []string{charge.Budget, ""} {
 		if c := j.active(log.Cooldown(name)); c != nil && (s.Cooldown == nil || c.Until.After(s.Cooldown.Until)) {

@@ -1,8 +1,9 @@
 -- Numbers labels, adds coverages and drops unused ones.
 -- KEYS: meta, the account's log, its cooldowns.
 -- ARGV: the time of a test, and to write: twelve random bytes, the coverages in use (id 12, flags
--- 1, horizon 7 and definition 4 + n each, see items_of), and labels, each after two random bytes.
--- Answer: head, coverages, the labels' numbers.
+-- 1, horizon 7 and definition 4 + n each, see items_of), the limits that are asked (limits.lua), and
+-- labels, each after two random bytes.
+-- Answer: head, coverages, limits, now, the labels' numbers.
 --
 -- meta is one hash, so that it is lost as a whole or not at all:
 --   head    8 random bytes that name this life of the account, see restore.lua, 3 of a version, and
@@ -10,6 +11,7 @@
 --   version counts the heads of this life, so that none recurs
 --   guard   until when head's last byte must stay, see guard in accounts.lua
 --   items   the coverages, see items_of in accounts.lua
+--   limits  the limits that were asked, see limits.lua
 --   labels  how many labels have a number; n<words> is the number, l<number> the words
 --   logs    how often the account's log was created
 --   from    log records stamped earlier have numbers of an earlier life
@@ -22,10 +24,10 @@
 local meta, log = KEYS[1], KEYS[2]
 local items_of, of_scope, FORMAT, DAY = accounts().items_of, accounts().of_scope, accounts().FORMAT, accounts().DAY
 local MOST, LABELS, OTHER = 128, 65000, 65535
-local head, items = unpack(redis.call('HMGET', meta, 'head', 'items'))
-if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or ''} end
-if #ARGV[2] ~= 12 then error('ration: bad argument: head') end
+local head, items, asked = unpack(redis.call('HMGET', meta, 'head', 'items', 'limits'))
 local now = clock(ARGV[1])
+if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or '', asked or '', now} end
+if #ARGV[2] ~= 12 then error('ration: bad argument: head') end
 
 -- With meta, the log's horizon was lost. Until all clients have asked again, the log stays as long.
 local EVERYTHING = string.rep('\0', 17) -- defines the coverage of the log itself
@@ -44,7 +46,7 @@ if not head then
 end
 head = string.sub(head, 1, 12)
 local version = string.match(items, '^ration ledger, version (.)')
-if version and version ~= '2' then return {head, items} end -- of a later release
+if version and version ~= '2' then return {head, items, '', now} end -- of a later release
 
 local function in_use(item) return math.max(item.asked, item.before) end
 
@@ -126,7 +128,9 @@ for n, item in ipairs(kept) do
 end
 local written = table.concat(parts)
 if written ~= items then redis.call('HSET', meta, 'items', written) end
-if changed then head = accounts().turn(meta) end
+local renewed, lifted = limits().renew(asked or '', ARGV[4], now)
+if renewed ~= (asked or '') then redis.call('HSET', meta, 'limits', renewed) end
+if changed or lifted then head = accounts().turn(meta) end
 
 -- free returns an unused number, from a random one on, or OTHER if none is found.
 local function free(random)
@@ -138,8 +142,8 @@ local function free(random)
   return OTHER
 end
 
-local answer = {head, written}
-for n = 4, #ARGV do
+local answer = {head, written, renewed, now}
+for n = 5, #ARGV do
   local random, label = struct.unpack('>I2', ARGV[n]), string.sub(ARGV[n], 3)
   local number = tonumber(redis.call('HGET', meta, 'n' .. label) or '0')
   if number == 0 then

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestTwoConfigurationsOnOneLedger: processes with the limits 5 and 50 for one
+// budget sent 50 together. The stricter limit holds for all of them, and each
+// place where an operator looks says so.
+func TestTwoConfigurationsOnOneLedger(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) { twoConfigurations(t, "sqlite:"+filepath.Join(t.TempDir(), "shared.db")) })
+	t.Run("redis", func(t *testing.T) { twoConfigurations(t, startedRedis(t)) })
+}
+
+func twoConfigurations(t *testing.T, ledger string) {
+	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...)
+	loose := filepath.Join(s.dir, "loose")
+	if err := os.Mkdir(loose, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t, "loose/regions.yaml", mustRead(t, filepath.Join(s.dir, "regions.yaml")))
+	s.write(t, "loose/costs.yaml", strings.Replace(mustRead(t, filepath.Join(s.dir, "costs.yaml")), "limit: 5,", "limit: 50,", 1))
+	shared := "RATION_LEDGER=" + ledger
+	useLoose := []string{"RATION_CONFIG=" + loose, shared}
+	if code, _, text := s.run(t, []string{shared}, "spend", "videos.list", "--units", "3"); code != exitDone { // 2 are left, fewer than the pages of any region
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	var wg sync.WaitGroup
+	for i, region := range eight {
+		wg.Go(func() {
+			cmd := s.command("run", region)
+			cmd.Env = append(cmd.Env, shared)
+			if i%2 == 1 {
+				cmd.Env = append(cmd.Env, useLoose...)
+			}
+			if out, err := cmd.CombinedOutput(); exitCode(err) != exitStopped {
+				t.Errorf("%s: %v: %s; want it to be stopped", region, err, out)
+			} else if says := strings.Contains(string(out), "another configuration has asked for the limit of 5 within a day (50 holds from 20"); says != (i%2 == 1) {
+				t.Errorf("%s: %s", region, out)
+			}
+		})
+	}
+	wg.Wait()
+	if total := s.upstream.Total(); total != 2 {
+		t.Fatalf("the upstream counted %d units; want 2, beside the 3 spent by hand", total)
+	}
+	code, out, _ := s.run(t, useLoose, "status", "--json")
+	var status statusReport
+	if err := json.Unmarshal([]byte(out), &status); err != nil || code != exitDone {
+		t.Fatal(code, err, out)
+	}
+	if b := status.Budgets[0]; b.Limit != 5 || b.OwnLimit != 50 || b.LimitUntil == nil || b.Remaining != 0 {
+		t.Errorf("%s; want both limits", out)
+	}
+	for _, command := range []string{"status", "doctor"} {
+		_, out, text := s.run(t, useLoose, command)
+		if !strings.Contains(strings.Join(strings.Fields(out+text), " "), "the limit of all is 50 here, and another configuration has asked for 5 within a day") {
+			t.Errorf("%s: %s%s; want both limits", command, out, text)
+		}
+	}
+	if code, _, text := s.run(t, useLoose, "ledger", "accept"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	if code, _, text := s.run(t, useLoose, "run", "US"); code != exitDone || s.upstream.Total() <= 2 {
+		t.Errorf("exit code %d after %d units: %s; want the run to go on", code, s.upstream.Total(), text)
+	}
+}

@@ -1,0 +1,86 @@
+package quota
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config says where a budget is configured. Processes may share a ledger and
+// have different configurations by mistake. Of their limits for one budget, the
+// lowest holds: see Ledger. The zero Config is unknown.
+type Config struct {
+	Name    string    // unique among the configurations of a ledger, such as a host and a path
+	Changed time.Time // when it was changed last
+}
+
+// ID returns a short text for the name of a configuration.
+func (c *Config) ID() string {
+	sum := sha256.Sum256([]byte(c.Name))
+	return hex.EncodeToString(sum[:8])
+}
+
+// LimitHold is how long a limit that was asked holds against a higher one for the
+// same budget. Ledgers record it at most every LimitRecord, so it holds for up to
+// that much longer.
+const (
+	LimitHold   = 24 * time.Hour
+	LimitRecord = 15 * time.Minute
+)
+
+// maxIdentity is the most bytes in a Charge's Identity.
+const maxIdentity = 255
+
+// Identity returns a text that is equal for the charges of one budget, whatever
+// their limits and floors: its name, its window without the margin, and its
+// coverage without external usage, which depends on the other budgets.
+func (c *Charge) Identity() string {
+	coverage := *c.Coverage
+	coverage.Methods = withoutExternal(coverage.Methods)
+	coverage.Except = withoutExternal(coverage.Except)
+	identity := strconv.Quote(c.Budget) + " " + c.Window.WithMargin(0).String() + " " + NewCoverage(coverage).Key()
+	if len(identity) > maxIdentity {
+		sum := sha256.Sum256([]byte(identity))
+		return hex.EncodeToString(sum[:])
+	}
+	return identity
+}
+
+func withoutExternal(methods []string) []string {
+	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
+}
+
+// Limited returns a copy of c with a lower limit, which holds until a time. Floors
+// are at most the limit.
+func (c *Charge) Limited(limit Units, until time.Time) *Charge {
+	held := *c
+	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until
+	held.Floors = slices.Clone(c.Floors)
+	for i := range held.Floors {
+		held.Floors[i].Units = min(held.Floors[i].Units, limit)
+	}
+	return &held
+}
+
+// limitNote says why a limit holds that is lower than the caller's own, or
+// nothing if own is 0.
+func limitNote(limit, own Units, until time.Time) string {
+	if own == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; another configuration has asked for the limit of %d within a day (%d holds from %s or, if that one is no longer in use, after: ration ledger accept)",
+		limit, own, stamp(until))
+}
+
+// AcceptLimits makes the limits hold that are asked from now on, whatever limits
+// were asked of the account's budgets before. A lower limit holds again once a
+// process asks for it.
+func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
+	defer g.refusals.invalidate()
+	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))
+}
