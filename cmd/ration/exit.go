@@ -91,6 +91,9 @@ func code(err error) (exit int, kind string) {
 	case as[*signalError](err):
 		stopped, _ := errors.AsType[*signalError](err)
 		return exitSignal + int(stopped.signal), "interrupted"
+	case as[*programError](err):
+		program, _ := errors.AsType[*programError](err)
+		return program.code, "program"
 	case as[misfitError](err):
 		return exitMisfit, "misfit"
 	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):

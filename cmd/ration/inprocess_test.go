@@ -18,14 +18,22 @@ import (
 // between processes need a real process, see stand.command.
 type commandLine struct {
 	stdout, stderr io.Writer
+	stdin          io.Reader // nil is empty
 	getenv         func(string) string
-	shift          time.Duration // by how much its clock is ahead; 0 uses the system's
+	environ        func() []string // nil is that of the test
+	shift          time.Duration   // by how much its clock is ahead; 0 uses the system's
 }
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
-	a := &app{stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), getenv: c.getenv, now: time.Now,
-		columns: func() int { return 0 }}
+	a := &app{stdin: c.stdin, stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
+		getenv: c.getenv, environ: c.environ, now: time.Now, columns: func() int { return 0 }}
+	if a.stdin == nil {
+		a.stdin = strings.NewReader("")
+	}
+	if a.environ == nil {
+		a.environ = os.Environ
+	}
 	if c.shift != 0 {
 		a.now, a.fixed = func() time.Time { return time.Now().Add(c.shift) }, true
 	}

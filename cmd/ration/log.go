@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
@@ -48,30 +49,36 @@ is none yet.
 			if (f.by != "" || f.csv) && !cmd.Flags().Changed("last") {
 				f.last = 0
 			}
-			since, err := f.check(a)
+			if f.csv && a.json {
+				return &usageError{errors.New("--csv and --json: give one of them")}
+			}
+			since, err := f.check(a.now())
 			if err != nil {
 				return err
 			}
 			return a.log(cmd.Context(), &f, since)
 		},
 	}
-	flags := cmd.Flags()
+	f.define(cmd.Flags())
+	cmd.Flags().BoolVar(&f.csv, "csv", false, "print CSV; text that a spreadsheet would read as a formula is prefixed with '")
+	return cmd
+}
+
+func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
 	flags.IntVar(&f.last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
 	flags.StringVar(&f.by, "by", "", "add up by this `attribute`: run, job, region, lane or method")
 	flags.IntVar(&f.top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
-	flags.BoolVar(&f.csv, "csv", false, "print CSV; text that a spreadsheet would read as a formula is prefixed with '")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
 	flags.StringVar(&f.filter.Region, "region", "", "only this region's entries")
 	flags.StringVar(&f.filter.Job, "job", "", "only this job's entries")
 	flags.StringVar(&f.filter.Lane, "lane", "", "only this lane's entries")
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
-	return cmd
 }
 
 // check looks over the command line, and returns since when entries are asked for.
-func (f *logFlags) check(a *app) (since time.Time, err error) {
+func (f *logFlags) check(now time.Time) (since time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
 	switch attributions := usage.Dimensions(); {
 	case f.last < 0 || f.top < 0:
@@ -80,14 +87,12 @@ func (f *logFlags) check(a *app) (since time.Time, err error) {
 		return since, &usageError{fmt.Errorf("--by %q: %s", f.by, terminal.Advice(f.by, attributions))}
 	case f.top > 0 && f.by == "":
 		return since, &usageError{errors.New("--top is for sums; say of what with --by")}
-	case f.csv && a.json:
-		return since, &usageError{errors.New("--csv and --json: give one of them")}
 	case f.since == "":
 		return since, nil
 	}
 	if length, err := duration.Parse(f.since); err == nil {
 		if length > 0 { // 0 is all that the ledger keeps
-			if since = a.now().Add(-length); since.Unix() < 0 {
+			if since = now.Add(-length); since.Unix() < 0 {
 				since = time.Unix(0, 0)
 			}
 		}
@@ -131,32 +136,56 @@ type logReport struct {
 	source *usage.Source
 }
 
-func (r *logReport) print(ctx context.Context) error {
-	if r.flags.last == 0 && r.flags.by != "" {
-		totals, err := r.source.Totals(ctx, r.flags.by)
-		if err != nil {
-			return err
-		}
-		return r.printTotals(ctx, totals)
+// selection is what a log command selects: totals if it adds up, else lines.
+type selection struct {
+	totals []usage.Total
+	lines  iter.Seq2[usage.Line, error]
+	more   bool // there are older entries
+}
+
+func (f *logFlags) read(ctx context.Context, source *usage.Source) (found selection, err error) {
+	switch {
+	case f.last == 0 && f.by != "":
+		found.totals, err = source.Totals(ctx, f.by)
+		return found, err
+	case f.last == 0:
+		found.lines = source.Lines(ctx, false)
+		return found, nil
 	}
-	if r.flags.last == 0 {
-		return r.printLines(ctx, r.source.Lines(ctx, false))
+	lines, more, err := source.Last(ctx, f.last)
+	if f.by != "" && err == nil {
+		found.totals = usage.TotalsOf(lines, f.by)
+		return found, nil
 	}
-	lines, more, err := r.source.Last(ctx, r.flags.last)
-	if err != nil {
-		return err
-	}
-	if r.flags.by != "" {
-		return r.printTotals(ctx, usage.TotalsOf(lines, r.flags.by))
-	}
-	err = r.printLines(ctx, func(yield func(usage.Line, error) bool) {
+	found.more = more
+	found.lines = func(yield func(usage.Line, error) bool) {
 		for _, line := range lines {
 			if !yield(line, nil) {
 				return
 			}
 		}
-	})
-	if more && err == nil {
+	}
+	return found, err
+}
+
+// largest returns the totals that --top leaves.
+func (f *logFlags) largest(all []usage.Total) []usage.Total {
+	if f.top > 0 && len(all) > f.top {
+		return all[:f.top]
+	}
+	return all
+}
+
+func (r *logReport) print(ctx context.Context) error {
+	found, err := r.flags.read(ctx, r.source)
+	if err != nil {
+		return err
+	}
+	if r.flags.by != "" {
+		return r.printTotals(ctx, found.totals)
+	}
+	err = r.printLines(ctx, found.lines)
+	if found.more && err == nil {
 		fmt.Fprintln(r.stderr, "older entries are not shown; --last 0 shows all")
 	}
 	return err

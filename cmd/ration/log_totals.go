@@ -22,10 +22,7 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 			return err
 		}
 	}
-	shown := all
-	if top := r.flags.top; top > 0 && len(all) > top {
-		shown = all[:top]
-	}
+	shown := r.flags.largest(all)
 	switch {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)

@@ -27,8 +27,11 @@ func main() { os.Exit(newApp().main(os.Args[1:])) }
 
 // app is all that the commands need of the world.
 type app struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
+	plain          [2]io.Writer // stdout and stderr as they are, for programs
 	getenv         func(string) string
+	environ        func() []string // what getenv looks up, for programs
 	now            func() time.Time
 	terminal       bool       // stdout and stderr are a terminal for people
 	columns        func() int // the width of the terminal that stdout is, or 0
@@ -51,7 +54,8 @@ type app struct {
 
 func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-	return &app{stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), getenv: os.Getenv, now: time.Now,
+	return &app{stdin: os.Stdin, stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
+		getenv: os.Getenv, environ: os.Environ, now: time.Now,
 		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), columns: terminalColumns}
 }
 
@@ -133,7 +137,7 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand())
 	root.SetHelpCommand(helpCommand(root))
 	for _, command := range root.Commands() {

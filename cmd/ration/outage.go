@@ -40,13 +40,24 @@ func (a *app) lastOutage() *client.OutageError {
 
 // writeJSON prints a document, with the state of the ledger as its last key.
 func (a *app) writeJSON(document any) error {
-	text, err := json.Marshal(document)
+	text, err := withLedgerState(document, a.ledgerState())
 	if err != nil {
 		return err
 	}
-	state, err := json.Marshal(a.ledgerState())
+	_, err = a.stdout.Write(append(text, '\n'))
+	return err
+}
+
+// withLedgerState returns a document as JSON, with the state of the ledger as its
+// last key.
+func withLedgerState(document any, s client.LedgerState) (json.RawMessage, error) {
+	text, err := json.Marshal(document)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	state, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
 	}
 	if body, ok := strings.CutSuffix(string(text), "}"); ok {
 		if body != "{" {
@@ -54,8 +65,7 @@ func (a *app) writeJSON(document any) error {
 		}
 		text = fmt.Appendf(nil, `%s"ledger_state":%s}`, body, state)
 	}
-	_, err = a.stdout.Write(append(text, '\n'))
-	return err
+	return text, nil
 }
 
 // reportOutage tells of an outage once a call was granted without the ledger,

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -51,15 +53,18 @@ that is in progress now, and does not repeat ticks before the start.
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.plan(cmd.Context(), &f) },
 	}
-	flags := cmd.Flags()
+	f.define(cmd.Flags())
+	cmd.Flags().StringVar(&f.at, "at", "", "use this `time` as now (RFC 3339)")
+	return cmd
+}
+
+func (f *planFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.days, "days", 2, "simulate this many `days` of 24 hours")
 	flags.StringVar(&f.from, "from", "", "start at this `time` (RFC 3339; default now); ticks before it are not simulated")
-	flags.StringVar(&f.at, "at", "", "use this `time` as now (RFC 3339)")
 	f.jitter = 5 * time.Minute
 	durationflag.SecondsVar(flags, &f.jitter, "jitter", "how late each pass may start")
 	flags.BoolVar(&f.fresh, "fresh", false, "start from an empty ledger")
 	flags.BoolVar(&f.suggest, "suggest", false, "propose a schedule that fits, with small changes")
-	return cmd
 }
 
 // misfitError says that the schedule does not fit.
@@ -72,13 +77,13 @@ const (
 	maxPlanJitter = 7 * 24 * time.Hour
 )
 
-// span returns what is played, and fixes now.
-func (f *planFlags) span(a *app) (from time.Time, err error) {
+// span returns when the plan begins, and what is now; the zero time is the clock's.
+func (f *planFlags) span() (from, now time.Time, err error) {
 	if f.days < 1 || f.days > maxPlanDays {
-		return from, &usageError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
+		return from, now, &usageError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
 	}
 	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
-		return from, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
+		return from, now, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
 		if text == "" || err != nil {
@@ -90,11 +95,8 @@ func (f *planFlags) span(a *app) (from time.Time, err error) {
 		}
 		return at
 	}
-	at, from := read("--at", f.at), read("--from", f.from)
-	if err == nil && f.at != "" {
-		a.now, a.fixed = func() time.Time { return at }, true
-	}
-	return from.Truncate(time.Microsecond), err
+	now, from = read("--at", f.at), read("--from", f.from)
+	return from.Truncate(time.Microsecond), now, err
 }
 
 // planning is a plan on its way.
@@ -111,20 +113,43 @@ type planning struct {
 }
 
 func (a *app) plan(ctx context.Context, f *planFlags) error {
-	from, err := f.span(a)
+	from, now, err := f.span()
 	if err != nil {
 		return err
+	}
+	if !now.IsZero() {
+		a.now, a.fixed = func() time.Time { return now }, true
 	}
 	table, config, err := a.pricesAndRegions()
 	if err != nil {
 		return err
 	}
-	p := &planning{at: a.now().UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}}
+	p := newPlanning(f, from, a.now(), table, config)
 	if err := a.planState(ctx, p, table); err != nil {
 		return err
 	}
+	if err := p.play(ctx, f); err != nil {
+		return err
+	}
+	if a.json {
+		err = a.writeJSON(p.document(a.verbose))
+	} else {
+		err = a.planTables(p)
+	}
+	if err == nil && !p.report.Fits {
+		return &reported{misfitError{}}
+	}
+	return err
+}
+
+func newPlanning(f *planFlags, from, now time.Time, table *costs.Table, config *jobs.Config) *planning {
+	return &planning{at: now.UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
+		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}}
+}
+
+// play plays the plan from what the ledger holds.
+func (p *planning) play(ctx context.Context, f *planFlags) (err error) {
 	if p.in.From.IsZero() {
 		p.in.From = p.at.Truncate(time.Microsecond)
 	}
@@ -138,17 +163,6 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if errors.Is(err, plan.ErrTooLong) {
 		return &usageError{fmt.Errorf("--days %d: more than %d calls; plan fewer days", f.days, plan.MaxCalls)}
 	}
-	if err != nil {
-		return err
-	}
-	if a.json {
-		err = a.planJSON(p)
-	} else {
-		err = a.planTables(p)
-	}
-	if err == nil && !p.report.Fits {
-		return &reported{misfitError{}}
-	}
 	return err
 }
 
@@ -157,24 +171,27 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) er
 	if p.fresh {
 		return nil
 	}
-	err := a.withClient(table, false, func(c *client.Client) error {
-		p.exists = true
-		at, state, err := plan.ReadState(ctx, c.Guard(), p.in.From)
-		if err != nil {
-			return err
-		}
-		p.in.State = state
-		if !at.IsZero() { // the ledger's clock is the authority
-			p.at = at
-			if p.in.From.IsZero() {
-				p.in.From = at
-			}
-		}
-		return nil
-	})
+	err := a.withClient(table, false, func(c *client.Client) error { return p.readState(ctx, c) })
 	if err == nil || errors.Is(err, errNoLedger) {
 		p.ledger = a.ledgerName()
 		p.unrecorded, err = a.unrecorded()
 	}
 	return err
+}
+
+// readState reads what a client's ledger holds at the start.
+func (p *planning) readState(ctx context.Context, c *client.Client) error {
+	p.exists = true
+	at, state, err := plan.ReadState(ctx, c.Guard(), p.in.From)
+	if err != nil {
+		return err
+	}
+	p.in.State = state
+	if !at.IsZero() { // the ledger's clock is the authority
+		p.at = at
+		if p.in.From.IsZero() {
+			p.in.From = at
+		}
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 
 	s.write(t, "costs.yaml", strings.NewReplacer("sqlite:ration.db", "sqlite:other.db", "limit: 9000", "limit: 8000").Replace(changed))
 	d.Process.Signal(syscall.SIGHUP)
-	d.says(`level=ERROR msg="configuration not loaded" reason="the files name another ledger, sqlite:.*other.db instead of sqlite:.*ration.db, .*; restart serve to move there`)
+	d.says(`level=ERROR msg="configuration not loaded" reason="the files name another ledger, sqlite:.*other.db instead of sqlite:.*ration.db, .*; restart to move there`)
 	d.says(`level=WARN msg="the old configuration stays in force"`)
 	d.ends(syscall.SIGTERM)
 	if text := d.text(); strings.Contains(text, "9000 -> 8000") || strings.Contains(text, "the-first-key") || strings.Contains(text, "the-second-key") ||

@@ -14,7 +14,6 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/bars"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
@@ -140,12 +139,10 @@ func checkParallel(n int) error {
 	return nil
 }
 
-// checkLane refuses an unknown lane, probably a typo: its calls would be charged
-// to no budget of any lane.
+// checkLane is knownLane for --lane.
 func checkLane(table *costs.Table, lane string) error {
-	known := table.Lanes()
-	if !slices.Contains(known, lane) {
-		return &usageError{fmt.Errorf("--lane %q: %s", lane, terminal.Advice(lane, known))}
+	if err := knownLane(table, lane); err != nil {
+		return &usageError{fmt.Errorf("--%w", err)}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
@@ -28,46 +29,70 @@ in the local catalogue, best match first. It makes no call and costs no units.
 		Example: "  ration search football highlights\n  ration search '\"official video\"' --region IN --max-age 7d --json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.Limit < 1 {
-				return &usageError{errors.New("--limit: give 1 or more")}
-			}
-			q.Text, q.Region = strings.Join(args, " "), strings.ToUpper(q.Region)
-			if len(q.Region) == 2 {
-				if err := jobs.CheckRegionCode(q.Region); err != nil {
-					return &usageError{fmt.Errorf("--region: %w", err)}
-				}
+			q.Text = strings.Join(args, " ")
+			if err := checkSearch(&q); err != nil {
+				return &usageError{fmt.Errorf("--%w", err)}
 			}
 			return a.search(cmd.Context(), q)
 		},
 	}
-	cmd.Flags().StringVar(&q.Region, "region", "", "only videos found by this region's passes")
-	durationflag.Var(cmd.Flags(), &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
-	cmd.Flags().IntVar(&q.Limit, "limit", 20, "return at most this many hits")
+	defineSearch(cmd.Flags(), &q)
 	return cmd
 }
 
-func (a *app) search(ctx context.Context, q catalog.Query) error {
+func defineSearch(flags *pflag.FlagSet, q *catalog.Query) {
+	flags.StringVar(&q.Region, "region", "", "only videos found by this region's passes")
+	durationflag.Var(flags, &q.MaxAge, "max-age", "only videos published this recently: 24h, 7d; 0 means any age")
+	flags.IntVar(&q.Limit, "limit", 20, "return at most this many hits")
+}
+
+// checkSearch checks what flags say, and writes the region as the catalogue does.
+func checkSearch(q *catalog.Query) error {
+	if q.Limit < 1 {
+		return errors.New("limit: give 1 or more")
+	}
+	q.Region = strings.ToUpper(q.Region)
+	if len(q.Region) == 2 {
+		if err := jobs.CheckRegionCode(q.Region); err != nil {
+			return fmt.Errorf("region: %w", err)
+		}
+	}
+	return nil
+}
+
+// searchReport is the answer to a search, for JSON.
+type searchReport struct {
+	Hits []catalog.Hit `json:"hits"`
+}
+
+// searchCatalogue searches the catalogue in the state folder.
+func (a *app) searchCatalogue(ctx context.Context, q catalog.Query) (*searchReport, error) {
 	dir, err := a.state()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer c.Close()
 	hits, err := c.Search(ctx, q)
+	return &searchReport{append([]catalog.Hit{}, hits...)}, err
+}
+
+func (a *app) search(ctx context.Context, q catalog.Query) error {
+	found, err := a.searchCatalogue(ctx, q)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(map[string]any{"hits": append([]catalog.Hit{}, hits...)})
+		return a.writeJSON(found)
 	}
 	if down := a.ledgerState().String(); down != "" {
 		fmt.Fprintln(a.stderr, "ration: the ledger is", down)
 	}
 	t := a.table("id", "title", "channel", "views", "published", "charts")
-	for _, h := range hits {
+	for _, h := range found.Hits {
 		var views any = "-"
 		if h.Views != nil {
 			views = *h.Views
@@ -82,7 +107,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 		}
 		t.Row(h.ID, terminal.Narrow(h.Title, 60), terminal.Narrow(h.ChannelTitle, 24), views, published, strings.Join(charts, ", "))
 	}
-	if len(hits) == 0 {
+	if len(found.Hits) == 0 {
 		fmt.Fprintln(a.stderr, "nothing found")
 		return nil
 	}

@@ -34,7 +34,7 @@ func (s *stand) serve(t *testing.T, env []string, args ...string) *served {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals to send")
 	}
-	return s.start(t, env, append([]string{"serve", "--jitter", "0s"}, args...)...)
+	return s.start(t, env, append([]string{"serve", "--jitter", "0s", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
 // start starts a ration process whose stderr is read line by line.

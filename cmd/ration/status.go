@@ -65,7 +65,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := &statusReport{At: a.now().UTC(), LedgerExists: true, Keyed: []usage.KeyReport{}, MoreKeys: []string{}}
+	report := newStatusReport(a.now())
 	err = a.withClient(table, false, func(c *client.Client) error { return report.read(ctx, c.Guard(), table.Accounts()) })
 	if errors.Is(err, errNoLedger) {
 		report.LedgerExists, err = false, nil
@@ -79,14 +79,15 @@ func (a *app) status(ctx context.Context) error {
 	if report.UnrecordedUnits = units; failed != nil && err == nil {
 		return failed
 	}
-	if err != nil { // what is known is shown all the same
-		report.Budgets, report.Keyed, report.MoreKeys = []*usage.BudgetReport{}, []usage.KeyReport{}, []string{}
-	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
 	a.statusTable(report)
 	return err
+}
+
+func newStatusReport(at time.Time) *statusReport {
+	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}}
 }
 
 // addUnspent adds the budgets of a ledger that does not exist yet.
@@ -104,16 +105,21 @@ func (a *app) unrecordedNote() string {
 	return ""
 }
 
+// read reads the budgets and the keys. After an error the report has none.
 func (r *statusReport) read(ctx context.Context, guard *quota.Guard, accounts []string) error {
 	standings, err := usage.Status(ctx, guard)
+	if err != nil {
+		return err
+	}
+	keyed, more, err := usage.FullestKeys(ctx, guard, accounts, fullestKeys)
 	if err != nil {
 		return err
 	}
 	for i := range standings {
 		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&standings[i])), standings[i].At
 	}
-	r.Keyed, r.MoreKeys, err = usage.FullestKeys(ctx, guard, accounts, fullestKeys)
-	return err
+	r.Keyed, r.MoreKeys = keyed, more
+	return nil
 }
 
 // statusTable is status for people.

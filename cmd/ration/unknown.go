@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
-	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/jobs"
 )
 
 // regionAdvice is advice for a region code, of which only few are near.
@@ -22,42 +19,6 @@ func regionAdvice(name string, known []string) string {
 		return "write GB"
 	}
 	return terminal.Advice(name, known)
-}
-
-// spellRegion returns a region as costs.yaml writes it, or a country code in
-// capitals.
-func spellRegion(name string, table *costs.Table) string {
-	known := table.Regions()
-	if i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) }); i >= 0 {
-		return known[i]
-	}
-	if len(name) == 2 && !table.HasFreeRegions() {
-		return strings.ToUpper(name)
-	}
-	return name
-}
-
-var twoLetters = regexp.MustCompile(`^[A-Za-z]{2}$`)
-
-// regionOf returns the region that --region names, as budgets and regions.yaml
-// write it. It refuses an unknown one, as far as that can be known: charged to it, a
-// call would pass by the budgets and floors of the region that was meant.
-func regionOf(name string, table *costs.Table) (string, error) {
-	name = spellRegion(name, table)
-	var err error
-	switch {
-	case name == "", slices.Contains(table.Regions(), name):
-	case table.HasFreeRegions():
-		err = costs.CheckRegionName(name)
-	case !twoLetters.MatchString(name):
-		return "", &usageError{fmt.Errorf("--region %q: write two letters, such as IN", name)}
-	default:
-		err = jobs.CheckRegionCode(name)
-	}
-	if err != nil {
-		return "", &usageError{fmt.Errorf("--region: %w", err)}
-	}
-	return name, nil
 }
 
 // unknownCommand is the error for a word that is none of cmd's commands.
@@ -98,14 +59,27 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		return &usageError{fmt.Errorf("unknown flag --%s; %s", name, what)}
 	}
-	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		flag := invalid.GetFlag()
-		switch flag.Value.Type() {
-		case "int", "int64":
-			return &usageError{fmt.Errorf("--%s %q: write a whole number", flag.Name, invalid.GetValue())}
-		case "duration":
-			return &usageError{fmt.Errorf("--%s: %w", flag.Name, errors.Unwrap(invalid))}
-		}
+	if invalid := invalidValue(err); invalid != nil {
+		return invalid
 	}
 	return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+}
+
+// invalidValue words an error of pflag about the value of a flag; it returns nil
+// for other errors.
+func invalidValue(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return nil
+	}
+	flag := invalid.GetFlag()
+	switch flag.Value.Type() {
+	case "int", "int64":
+		return &usageError{fmt.Errorf("--%s %q: write a whole number", flag.Name, invalid.GetValue())}
+	case "bool":
+		return &usageError{fmt.Errorf("--%s %q: write true or false", flag.Name, invalid.GetValue())}
+	case "duration":
+		return &usageError{fmt.Errorf("--%s: %w", flag.Name, errors.Unwrap(invalid))}
+	}
+	return nil
 }

@@ -34,6 +34,7 @@ type Spend struct {
 	Budget     *string      `json:"budget"`
 	Shortfall  *quota.Units `json:"shortfall"` // how much the budget lacks
 	Reason     *string      `json:"reason"`
+	LimitUntil *time.Time   `json:"limit_until,omitempty"` // when limit ends, if another configuration has asked it
 }
 
 // NewSpend returns the answer to a spend of count calls, with its grants or the
@@ -45,6 +46,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
 		s.RetryAt, s.RetryAfter, s.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
+		s.LimitUntil = human.Instant(refused.LimitUntil)
 		if refused.Budget != "" {
 			s.Used, s.Remaining, s.Limit, s.Budget = &refused.Used, &refused.Remaining, &refused.Limit, &refused.Budget
 			s.Shortfall = new(max(0, refused.Needed-refused.Remaining))
@@ -56,8 +58,9 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	}
 	s.Grant = &s.Grants[0]
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
-		s.Used, s.Remaining, s.Limit = &tightest.Used, &tightest.Remaining, &tightest.Budget.Limit
+		s.Used, s.Remaining, s.Limit = &tightest.Used, &tightest.Remaining, new(tightest.Limit())
 		s.NextFreeAt, s.Budget = human.Instant(tightest.NextFree), &tightest.Budget.Name
+		s.LimitUntil = human.Instant(tightest.LimitUntil)
 	} else if outage := c.Outage(); outage != nil && outage.Down {
 		s.Reason = new("within the allowance: " + outage.Reason)
 	}

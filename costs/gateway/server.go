@@ -27,7 +27,7 @@ func Listen(address string) (listener net.Listener, base string, err error) {
 	if !isSocket {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, "", fmt.Errorf("listen on %s: %w; give another address with --listen, or none", address, err)
+			return nil, "", fmt.Errorf("listen on %s: %w; give another address with --listen", address, err)
 		}
 		return listener, "http://" + listener.Addr().String(), nil
 	}

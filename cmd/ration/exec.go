@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+func (a *app) execCommand() *cobra.Command {
+	var caller quota.Caller
+	cmd := &cobra.Command{
+		Use:   "exec [flags] -- PROGRAM [ARGUMENT…]",
+		Short: "Run one program behind a gateway of its own",
+		Long: `Exec runs a program that finds a gateway in its environment: RATION_URL, and
+RATION_TOKEN, which it sends as Authorization: Bearer or in the header
+Ration-Token. Both end with the program, so a crontab needs no daemon. It needs
+only costs.yaml. docs/gateway.md describes the gateway.
+
+The program's calls are attributed to what the flags say, whatever its requests
+say. Without a flag they may say it themselves; otherwise the job is the
+program's name and the lane manual. Streams are the program's own, and signals
+are passed on.
+
+The exit code is the program's, and 128 and the number of the signal if one
+ended it. If the program failed and a budget or cooldown had refused one of its
+calls, the exit code is 75, and stderr says when to try again (-q: it does not).
+
+` + exitCodes(exitStopped, exitLedger, exitConfig) + `
+  126 the program cannot be run, 127 it was not found`,
+		Example: `  ration exec --region IN -- ./fetch.py --market IN
+  ration exec --job nightly --lane cron -- sh -c 'curl -fsS -H "Ration-Token: $RATION_TOKEN" "$RATION_URL/to/api.example.com/v1/items"'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.exec(cmd.Context(), args, caller)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	defineCaller(cmd.Flags(), &caller, "")
+	return cmd
+}
+
+// programError is a program's exit code, or that of a shell which cannot run it.
+type programError struct {
+	code int
+	err  error // nil if the program has said what is wrong
+}
+
+func (e *programError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) error {
+	path, err := findProgram(args[0])
+	if err != nil {
+		return err
+	}
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	if caller, err = callerOf(table, caller); err != nil {
+		return err
+	}
+	if err := a.checkCredentials(table); err != nil {
+		return err
+	}
+	c, err := a.openClient(table, true)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d, err := a.openPrivateDoor()
+	if err != nil {
+		return err
+	}
+	defer d.Release(c)
+	defer d.close()
+	d.Use(c)
+	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
+	a.conceal(session.Token)
+	told, err := a.runProgram(ctx, path, args, d.environment(session))
+	return describeExit(args[0], err, told, session)
+}
+
+// findProgram returns the path of a program as execvp finds it.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		err = nil // the shell would run it too, since PATH names the folder
+	}
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &programError{127, fmt.Errorf("exec: no program %s; write its path, or name one in PATH", human.Name(name))}
+	}
+	return "", &programError{126, fmt.Errorf("exec: %s cannot be run: %w", human.Name(name), errors.Unwrap(err))}
+}
+
+// runProgram runs a program to its end, and passes on the signals that this
+// process gets meanwhile. It returns whether one of them told it to end.
+func (a *app) runProgram(ctx context.Context, path string, args, gateway []string) (told bool, err error) {
+	signals := make(chan os.Signal, 10)
+	signal.Notify(signals, passedOn...)
+	defer signal.Stop(signals)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	cmd := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: withoutProxy(append(a.environ(), gateway...))}
+	if err := cmd.Start(); err != nil {
+		return false, &programError{126, fmt.Errorf("exec: %w", err)}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			told = told || s == syscall.SIGINT || s == syscall.SIGTERM
+			if !isFromTerminal(s) {
+				_ = cmd.Process.Signal(s) // it may have ended
+			}
+		case err := <-ended:
+			return told, err
+		}
+	}
+}
+
+// withoutProxy returns an environment in which HTTP clients reach the gateway
+// directly although they use a proxy, which would get the token.
+func withoutProxy(env []string) []string {
+	if !slices.ContainsFunc(env, func(v string) bool { return strings.Contains(strings.ToLower(v), "_proxy=") }) {
+		return env
+	}
+	except := "127.0.0.1"
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		if strings.EqualFold(name, "NO_PROXY") && value != "" {
+			except = value + ",127.0.0.1"
+		}
+	}
+	return append(env, "NO_PROXY="+except, "no_proxy="+except)
+}
+
+// describeExit returns the error of a program that ended with err. A failure after
+// a refusal is the refusal, unless a signal ended the program or told it to end.
+func describeExit(name string, err error, told bool, session *gateway.Session) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if code := signalCode(exit.ProcessState); code > 0 {
+		return &reported{&programError{code: code}}
+	}
+	if refused := session.Refused(); refused != nil && !told {
+		return fmt.Errorf("%s failed (exit %d) after a call was refused: %w", human.Name(filepath.Base(name)), exit.ExitCode(), refused)
+	}
+	return &reported{&programError{code: exit.ExitCode()}}
+}

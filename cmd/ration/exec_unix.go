@@ -1,0 +1,39 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// passedOn are the signals that exec passes on to its program.
+var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+
+// isFromTerminal reports whether a signal probably comes from the terminal of this
+// process, which sends it to every process in the foreground: the program has it
+// already.
+func isFromTerminal(s os.Signal) bool {
+	switch s {
+	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
+	default:
+		return false
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && foreground == syscall.Getpgrp()
+}
+
+// signalCode returns 128 and the number of the signal that ended a program, or 0.
+func signalCode(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return 0
+}

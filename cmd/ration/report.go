@@ -1,0 +1,289 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+)
+
+// reportFlags are what report may be told of an answer.
+type reportFlags struct {
+	grant, upstream string
+	status          int
+	headers         []string
+	body            string
+	units           int64
+	maxWait         time.Duration
+	caller          quota.Caller
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report [METHOD]",
+		Short: "Tell what the upstream answered: settle, cool down, note what is left",
+		Long: `Report applies an upstream's answer to a call that was charged by spend, as the
+guard does for the calls that it sends itself: an order to stop becomes a
+cooldown of all processes, what the upstream says is left is recorded, and with
+--grant the charge is settled to the real cost. The grant is that of
+spend --json, and names the method. Without a grant, give the method.
+
+If the answer sets a cooldown that lasts longer than --max-wait, report exits 75
+and says when to try again, so that a script can end with "|| exit".
+
+--header @FILE reads the headers of a file that curl --dump-header has written.
+
+` + exitCodes(exitStopped, exitLedger, exitConfig),
+		Example: `  ration report search.list --status 403 --body answer.json || exit
+  ration report --grant "$GRANT" --status 200 --header @headers.txt
+  ration report --grant "$GRANT" --status 200 --units 40`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("units") {
+				f.units = -1
+			} else if f.units < 0 {
+				return &usageError{fmt.Errorf("--units %d: give 0 or more", f.units)}
+			}
+			method := ""
+			if len(args) > 0 {
+				method = args[0]
+			}
+			if err := f.check(method, cmd.Flags().Changed); err != nil {
+				return &usageError{err}
+			}
+			return a.reportAnswer(cmd.Context(), method, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.grant, "grant", "", "the `grant` of the call, from spend --json")
+	flags.IntVar(&f.status, "status", 0, "the answer's HTTP status")
+	flags.StringArrayVar(&f.headers, "header", nil, "a `header` of the answer, 'Name: value', or @FILE; may be repeated")
+	flags.StringVar(&f.body, "body", "", "`file` that holds the answer's body; - is stdin")
+	flags.Int64Var(&f.units, "units", 0, "what the call really cost, if the answer does not say")
+	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "exit 0 in spite of a cooldown that is no longer than this")
+	defineCaller(flags, &f.caller, quota.LaneManual)
+	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
+	return cmd
+}
+
+// check checks the flags; isSet says which were given.
+func (f *reportFlags) check(method string, isSet func(name string) bool) error {
+	switch {
+	case !isSet("status"):
+		return errors.New("--status: give the answer's HTTP status, such as 200")
+	case f.status < 100 || f.status > 599:
+		return fmt.Errorf("--status %d: give the answer's HTTP status, 100 to 599", f.status)
+	case method == "" && f.grant == "":
+		return errors.New("name the method, or give the call's --grant")
+	case f.units >= 0 && f.grant == "":
+		return errors.New("--units: pass the --grant too; without it the charge is not known")
+	}
+	for _, name := range []string{"upstream", "region", "job", "lane"} {
+		if f.grant != "" && isSet(name) {
+			return fmt.Errorf("--%s: leave it out; the grant says it", name)
+		}
+	}
+	return nil
+}
+
+func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) error {
+	answer, err := a.answer(f)
+	if err != nil {
+		return err
+	}
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	var call quota.Call
+	if f.grant == "" {
+		if f.caller, err = callerOf(table, f.caller); err != nil {
+			return err
+		}
+		if call, err = table.Call(f.upstream, method); err != nil {
+			return err
+		}
+		call.Caller = f.caller
+	}
+	var applied *gateway.Applied
+	err = a.withClient(table, true, func(c *client.Client) error {
+		var grant *quota.Grant
+		if f.grant != "" {
+			var err error
+			if grant, err = redeem(c, table, f.grant, method); err != nil {
+				return &usageError{fmt.Errorf("--grant: %w", err)}
+			}
+			call = grant.Call()
+		}
+		var err error
+		applied, err = answer.Apply(ctx, c, call, grant)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.tellApplied(call, applied, f.maxWait)
+}
+
+// redeem returns the grant that a text stands for, of the method if one is given.
+func redeem(c *client.Client, table *costs.Table, text, method string) (*quota.Grant, error) {
+	grant, err := c.Guard().Redeem(text)
+	if err != nil {
+		return nil, err
+	}
+	call := grant.Call()
+	if !slices.Contains(table.Accounts(), call.Account) {
+		return nil, fmt.Errorf("it is of account %s, which is not in costs.yaml; name the folder of the one that it was spent with", human.Name(call.Account))
+	}
+	if method != "" && method != call.Method {
+		return nil, fmt.Errorf("it is of %s, not of %s; leave the method out", human.Name(call.Method), human.Name(method))
+	}
+	return grant, nil
+}
+
+// answer returns the answer that flags describe.
+func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
+	answer := &gateway.Answer{Status: f.status, Headers: map[string]gateway.HeaderValues{}}
+	if f.units >= 0 {
+		answer.Units = new(quota.Units(f.units))
+	}
+	for _, text := range f.headers {
+		lines := []string{text}
+		if name, isFile := strings.CutPrefix(text, "@"); isFile {
+			dump, err := a.readAnswer(name)
+			if err != nil {
+				return nil, &usageError{fmt.Errorf("--header %w", err)}
+			}
+			lines = lastHeader(dump)
+		}
+		for _, line := range lines {
+			name, value, err := parseHeader(line)
+			if err != nil {
+				return nil, &usageError{fmt.Errorf("--header %w", err)}
+			}
+			answer.Headers[name] = append(answer.Headers[name], value)
+		}
+	}
+	if f.body != "" {
+		body, err := a.readAnswer(f.body)
+		if err != nil {
+			return nil, &usageError{fmt.Errorf("--body %w", err)}
+		}
+		answer.Body = body
+	}
+	return answer, nil
+}
+
+// maxAnswer is how much of a body or of headers is read.
+const maxAnswer = 1 << 20
+
+// readAnswer reads a file, or stdin for -.
+func (a *app) readAnswer(name string) (string, error) {
+	in := a.stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxAnswer))
+	return string(text), err
+}
+
+// lastHeader returns the lines of the last header in what curl --dump-header
+// writes: each answer begins with its status line.
+func lastHeader(dump string) (lines []string) {
+	for line := range strings.Lines(dump) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "HTTP/") {
+			lines = nil
+		} else if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// parseHeader reads Name: value.
+func parseHeader(text string) (name, value string, err error) {
+	name, value, found := strings.Cut(text, ":")
+	value = strings.Trim(value, " \t")
+	if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		return "", "", fmt.Errorf("%q: write 'Name: value', such as 'Retry-After: 120'", text)
+	}
+	return textproto.CanonicalMIMEHeaderKey(name), value, nil
+}
+
+// tellApplied prints what an answer did, and returns an error if calls must stop.
+func (a *app) tellApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
+	var stopped error
+	c := applied.Cooldown
+	if c != nil && time.Duration(c.For)*time.Second > maxWait {
+		stop := &jobs.UpstreamError{Err: fmt.Errorf("the upstream says to stop: %s", a.describeCooldown(c))}
+		if c.Until != nil {
+			stop.RetryAt = *c.Until
+		}
+		stopped = stop
+	}
+	switch {
+	case a.json:
+		if err := a.writeJSON(applied); err != nil || stopped == nil {
+			return err
+		}
+		return &reported{stopped}
+	case stopped == nil && (a.terminal || a.verbose):
+		fmt.Fprintln(a.stderr, "applied:", a.describeApplied(call, applied))
+	}
+	return stopped
+}
+
+func (a *app) describeApplied(call quota.Call, applied *gateway.Applied) string {
+	var parts []string
+	if applied.Units != nil {
+		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(call.Method), *applied.Units))
+	}
+	if applied.Left != nil {
+		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", applied.Left.Units, human.Name(applied.Left.Budget)))
+	}
+	if applied.Cooldown != nil {
+		parts = append(parts, a.describeCooldown(applied.Cooldown))
+	}
+	if applied.Retry {
+		parts = append(parts, "the call may be tried again")
+	}
+	if len(parts) == 0 {
+		return "the answer says nothing about the quota"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (a *app) describeCooldown(c *gateway.Cooldown) string {
+	budget, length := "", time.Duration(c.For)*time.Second
+	if c.Budget != nil {
+		budget = *c.Budget
+	}
+	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget), human.Name(c.Reason))
+	if c.Until == nil {
+		return fmt.Sprintf("%s; try again in %s", text, human.Duration(length))
+	}
+	return fmt.Sprintf("%s; try again at %s (in %s)", text, human.Time(*c.Until), human.Duration(length))
+}
