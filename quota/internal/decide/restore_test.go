@@ -118,3 +118,55 @@ func TestStatementsAreWrittenAndRead(t *testing.T) {
 		t.Error("parsed half an object")
 	}
 }
+
+// TestStatementCountsOnlyItsWindow: entries from before or after it would be taken
+// for a part of what it counted.
+func TestStatementCountsOnlyItsWindow(t *testing.T) {
+	o := restorer(call(1, 1, 26*time.Hour, 40), call(1, 2, 10*time.Hour, 3), call(1, 3, 30*time.Minute, 40))
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 10)}})
+	if got := units(o); got != 40+10+40 {
+		t.Errorf("%d units; want a note of 7 in the window, and 40 on each side of it", got)
+	}
+}
+
+// TestNotesShareAnID: a ledger that knows entries by their ids would take two notes
+// for one.
+func TestNotesShareAnID(t *testing.T) {
+	o := restorer()
+	day, week, long := heard(9, 3, 2*time.Hour, 10), heard(9, 3, time.Hour, 30), heard(9, 2, 3*time.Hour, 3*quota.MaxUnits)
+	week.Budget, long.Budget = "week", "long"
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{day, week, long}, Lives: []quota.Life{{Client: 9, Epoch: 2, Since: noon}}})
+	seen := map[quota.ID]bool{}
+	for i := range o.Entries {
+		if e := &o.Entries[i]; seen[e.ID] || e.Kind != quota.EntryNote {
+			t.Errorf("%+v; want notes with ids of their own", e)
+		}
+		seen[o.Entries[i].ID] = true
+	}
+	if len(seen) != 5 { // three of the largest entries, and one for each of the others
+		t.Errorf("%d notes; want 5", len(seen))
+	}
+}
+
+// TestMovedEntryLeavesItsStatement: an entry gets another timestamp if its own is
+// taken. The statement that its grant made moves with it, each time.
+func TestMovedEntryLeavesItsStatement(t *testing.T) {
+	o := restorer(call(1, 1, time.Hour, 40))
+	mine := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 5)}, Heard: []quota.Heard{heard(9, 3, time.Hour, 45)}}
+	for range 3 {
+		if o.Restore(mine); units(o) != 45 || len(o.Entries) != 2 {
+			t.Fatalf("%+v; want two entries and no note", o.Entries)
+		}
+	}
+}
+
+// TestClockBehindTheLog: grants are stamped after the newest entry, whatever the
+// clock says. What was heard up to there did not count what is restored now.
+func TestClockBehindTheLog(t *testing.T) {
+	o := restorer(call(5, 1, -time.Minute, 1))
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)}, Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}})
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, -time.Minute, 100)}})
+	if got := units(o); got != 140 {
+		t.Errorf("%d units; want 140", got)
+	}
+}
