@@ -138,3 +138,13 @@ func TestCheckProgramsListsWhatIsMissing(t *testing.T) {
 		t.Errorf("got %v; want the program of apac, and once the one that nobody has", err)
 	}
 }
+
+// TestDocumentedProgramsAreParsed reads the regions.yaml of docs/programs.md.
+func TestDocumentedProgramsAreParsed(t *testing.T) {
+	_, rest, _ := strings.Cut(string(shipped(t, "../docs/programs.md")), "```yaml\n")
+	text, _, _ := strings.Cut(rest, "```")
+	config, err := jobs.Parse("regions.yaml", []byte(text), nil)
+	if err != nil || len(config.Regions) != 2 || len(config.Regions[0].Steps) != 2 {
+		t.Errorf("%+v, %v; want two regions of two steps in\n%s", config, err, text)
+	}
+}

@@ -123,14 +123,14 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	if p.Gateway != nil {
 		env, end, err := p.Gateway.Open(ctx, caller)
 		if err != nil {
-			return err
+			return fmt.Errorf("open the gateway: %w", err)
 		}
 		defer end()
 		run.Env = append(run.Env, env...)
 		run.Secrets = tokens(env)
 	}
 	began := p.ledgerTimes(ctx)
-	defer func() { p.meterProgram(context.WithoutCancel(ctx), caller, began) }()
+	defer func() { p.meterProgram(context.WithoutCancel(ctx), program, caller, began) }()
 	return run.Do(p.stop)
 }
 
@@ -161,8 +161,9 @@ func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
 
 // meterProgram adds to the meter what a caller was charged since the given times,
 // as the ledger has it: a program may spend through the gateway, with ration spend,
-// or by itself. It is best effort.
-func (p *pass) meterProgram(ctx context.Context, caller quota.Caller, since map[string]time.Time) {
+// or by itself. It reports more calls than regions.yaml says. It is best effort.
+func (p *pass) meterProgram(ctx context.Context, program *command.Program, caller quota.Caller, since map[string]time.Time) {
+	made := map[string]int{}
 	for account, began := range since {
 		for sum, err := range p.Guard.Ledger().Sums(ctx, quota.Query{Account: account, Since: began}) {
 			if err != nil {
@@ -170,7 +171,13 @@ func (p *pass) meterProgram(ctx context.Context, caller quota.Caller, since map[
 			}
 			if sum.Caller == caller {
 				p.Meter.Charged(quota.Call{Account: account, Method: sum.Method, Caller: caller}, int(sum.Calls), sum.Units)
+				made[sum.Method] += int(sum.Calls)
 			}
+		}
+	}
+	for _, calls := range program.Calls {
+		if n := made[calls.Method]; n > calls.Most && p.Output != nil {
+			p.Output(Line{Region: p.region.Name, Job: program.Job, Text: fmt.Sprintf("made %d calls of %s, more than the %d in regions.yaml", n, calls.Method, calls.Most)})
 		}
 	}
 }

@@ -196,8 +196,12 @@ func TestProgramIsAStep(t *testing.T) {
 		t.Errorf("again: %s (%v) after %d programs, %d tokens left; want skipped, after two", report.Outcome, report.Err, s.gateway.opened, len(s.gateway.callers))
 	}
 	s.clock.Add(24 * time.Hour)
+	s.script(t, "market.sh", "spend items.search && spend items.search")
 	if report = s.run(t, t.Context()); report.Outcome != jobs.Complete || s.gateway.opened != 4 {
 		t.Errorf("the next tick: %s (%v) after %d programs; want complete", report.Outcome, report.Err, s.gateway.opened)
+	}
+	if !slices.Contains(s.lines, "emea market: made 2 calls of items.search, more than the 1 in regions.yaml") {
+		t.Errorf("the output is %q; want a line about the calls", s.lines)
 	}
 }
 

@@ -23,7 +23,23 @@ func TestAStoppedRegionHasNotFailed(t *testing.T) {
 	if !strings.Contains(shown, "US stopped") || strings.Count(shown, string(jobs.Failed)) == 0 || strings.Contains(shown, "I\x1bN") {
 		t.Errorf("shown %q", shown)
 	}
+	if none := (&bars.Bars{}); none.Shown() || !b.Shown() {
+		t.Error("the zero Bars are shown, or the others are not")
+	}
 	var none bars.Bars
 	none.Update(jobs.Progress{Region: "US"})
 	none.Stop()
+}
+
+// TestLinesAreShownAboveTheBars: all of them, escaped, even the last.
+func TestLinesAreShownAboveTheBars(t *testing.T) {
+	var out bytes.Buffer
+	b := bars.Start(&out, []jobs.Region{{Name: "emea", Steps: []jobs.Step{{Pages: 1}}}}, false)
+	b.Log("emea market: 100% \x1b[31m")
+	b.Log("emea market: the last")
+	b.Update(jobs.Progress{Region: "emea", Pages: 1, Done: true, Outcome: jobs.Complete})
+	b.Stop()
+	if shown := out.String(); !strings.Contains(shown, `emea market: 100% \u001b[31m`+"\n") || !strings.Contains(shown, "emea market: the last\n") {
+		t.Errorf("shown %q", shown)
+	}
 }
