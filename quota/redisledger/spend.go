@@ -124,8 +124,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	for rounds := 0; rounds < maxRounds; rounds++ {
 		p.time, p.now = l.clock(told)
 		p.at = l.elapsed()
-		w := p.encode()
-		if w != nil {
+		if w := p.encode(); w != nil {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
 				return nil, err
 			}
@@ -149,12 +148,8 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		}
 		value, err := l.trySpend(op, p)
 		if err != nil {
-			lost, err := op.after(&spendScript, err)
-			if err != nil {
+			if err := p.afterError(op, err); err != nil {
 				return nil, err
-			}
-			if lost {
-				p.lost(p.try + 1) // the store rejects earlier copies and searches for their entries
 			}
 			rounds-- // after limits these
 			continue
@@ -182,6 +177,16 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		}
 	}
 	return nil, l.failed(errUnstable, down, op.doubt)
+}
+
+// afterError prepares the batch to be sent again after an error, or returns why it
+// cannot be.
+func (p *spendBatch) afterError(op *scriptRunner, err error) error {
+	lost, err := op.after(&spendScript, err)
+	if lost && err == nil {
+		p.lost(p.try + 1) // the store rejects earlier copies and searches for their entries
+	}
+	return err
 }
 
 // undecided returns why a batch stays undecided, if its answer says so or is

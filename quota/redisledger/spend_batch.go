@@ -88,16 +88,21 @@ func (p *spendBatch) encode() *wants {
 	if p.unfit != nil {
 		p.sent = slices.DeleteFunc(slices.Clone(p.places), func(place int) bool { return p.unfit[place] != nil })
 	}
+	p.pack(&s, charges)
+	return nil
+}
+
+// pack sets the script's arguments for the groups of requests.
+func (p *spendBatch) pack(s *sources, charges []byte) {
 	b := p.packHead(make([]byte, 0, 256), len(s.keys))
 	if p.guarded() {
 		b = packNames(b, p.charges)
 	}
 	b = append(append(b, charges...), s.packed...)
-	for i := range groups {
-		b = p.packGroup(b, &groups[i], &s)
+	for i := range p.groups {
+		b = p.packGroup(b, &p.groups[i], s)
 	}
-	p.setArgs(b, &s)
-	return nil
+	p.setArgs(b, s)
 }
 
 // check checks a request against the limits that hold in place of its own.
