@@ -79,6 +79,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	}
 	c.Add(doctor.OK, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
 	c.CheckPresets(table)
+	a.examineCredentials(c, table)
 	fetches := a.examineRegions(c, table)
 	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" && fetches {
 		c.Add(doctor.Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
@@ -107,6 +108,12 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	} else if units > 0 {
 		c.Add(doctor.Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
 	}
+}
+
+// examineCredentials looks at the files that the gateway reads.
+func (a *app) examineCredentials(c *doctor.Checkup, table *costs.Table) {
+	c.Fail(a.checkStrayCredentials(table))
+	c.CheckCredentials(table)
 }
 
 // examineFailures lists the steps that are not tried for a while because they

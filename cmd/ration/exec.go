@@ -39,8 +39,9 @@ The exit code is the program's, and 128 and the number of the signal if one
 ended it. If the program failed and a budget or cooldown had refused one of its
 calls, the exit code is 75, and stderr says when to try again (-q: it does not).
 
-` + exitCodes(exitStopped, exitLedger, exitConfig) + `
-  126 the program cannot be run, 127 it was not found`,
+` + exitCodes(exitStopped, exitConfig) + `
+  126 the program cannot be run
+  127 there is no such program`,
 		Example: `  ration exec --region IN -- ./fetch.py --market IN
   ration exec --job nightly --lane cron -- sh -c 'curl -fsS -H "Ration-Token: $RATION_TOKEN" "$RATION_URL/to/api.example.com/v1/items"'`,
 		Args: cobra.MinimumNArgs(1),

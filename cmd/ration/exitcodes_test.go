@@ -15,6 +15,7 @@ import (
 // codesOfOtherTests are those that no script can bring about.
 var codesOfOtherTests = map[string]string{
 	"ration serve 0":             "TestServe, which ends it by a signal",
+	"ration proxy 0":             "TestProxyEndsWithItsRequests, likewise",
 	"ration ledger reconcile 75": "the script ledger, where several at once reconcile",
 }
 

@@ -25,8 +25,8 @@ is a token. Any other address needs one.
 
 While the ledger is down it answers 503, or grants within when_ledger_down. On
 SIGHUP it reloads costs.yaml, and keeps the old one if the file is invalid or
-names another ledger. On SIGTERM or SIGINT it answers the requests in flight, for
-up to --grace, and exits 0.
+names another ledger. On SIGTERM or SIGINT it answers the requests in flight,
+for up to --grace, and exits 0.
 
 ` + exitCodes(exitConfig),
 		Example: `  ration proxy

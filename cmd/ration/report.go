@@ -38,7 +38,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report [METHOD]",
-		Short: "Tell what the upstream answered: settle, cool down, note what is left",
+		Short: "Apply what the upstream answered: settle, cool down, note the rest",
 		Long: `Report applies an upstream's answer to a call that was charged by spend, as the
 guard does for the calls that it sends itself: an order to stop becomes a
 cooldown of all processes, what the upstream says is left is recorded, and with

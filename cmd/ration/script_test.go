@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		rationMain()
 	}
 	setUmask()
-	testscript.Main(besideHome{m}, map[string]func(){"ration": rationMain})
+	testscript.Main(besideHome{m}, map[string]func(){"ration": rationMain, "fetch": fetchMain})
 }
 
 // besideHome runs the tests with a journal outside the developer's home.

@@ -1,0 +1,23 @@
+package doctor
+
+import (
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/costs/human"
+)
+
+// CheckCredentials checks the files with the credentials that the gateway adds to
+// requests: that they can be read, and by this user alone.
+func (c *Checkup) CheckCredentials(table *costs.Table) {
+	for _, u := range table.Upstreams() {
+		if u.Credential == nil {
+			continue
+		}
+		if _, err := gateway.ReadCredential(u.Credential); err != nil {
+			c.Fail(&client.ConfigError{Err: err})
+			continue
+		}
+		c.Add(OK, "", "credential of %s: %s", human.Name(u.Name), human.Name(u.Credential.String()))
+	}
+}
