@@ -15,12 +15,12 @@ import (
 )
 
 // TestReadme runs the commands of the console blocks of the README and of
-// docs/operating.md, in order, on the shipped files, and holds what they print
+// docs/operating.md and docs/gateway.md, in order, on the shipped files, and holds what they print
 // against what the page shows. Numbers, times and ids differ from run to run,
 // words do not: the processes begin at midday, since within half a minute of
 // midnight some commands rightly say something else.
 func TestReadme(t *testing.T) {
-	for page, commands := range map[string]int{"README.md": 6, "docs/operating.md": 12} {
+	for page, commands := range map[string]int{"README.md": 6, "docs/operating.md": 12, "docs/gateway.md": 8} {
 		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", page), commands) })
 	}
 }
@@ -73,7 +73,7 @@ func runPage(t *testing.T, page string, commands int) {
 // is sorted by them.
 func words(s string) []string {
 	numbers := regexp.MustCompile(`[0-9]+`)
-	varying := regexp.MustCompile(`\(in [0-9a-z]+\)|\b[0-9a-z]+ (ago|later)\b|\b[0-9a-f]{12}\b`)
+	varying := regexp.MustCompile(`\(in [0-9a-z]+\)|\b[0-9a-z]+ (ago|later)\b|\b[0-9a-f]{12}\b|"A[A-Za-z0-9_-]{30,}"`)
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(s)) {
 		line = numbers.ReplaceAllString(varying.ReplaceAllString(line, "…"), "N")

@@ -44,6 +44,10 @@ waits up to --grace for pages in flight and programs, saves what is done, and
 exits 0. Under systemd
 it uses sd_notify and the watchdog: see docs/running.md.
 
+It also serves the gateway for programs in other languages, as proxy does
+(--listen none: it does not). If another program has the usual port, serve warns
+and goes on without a gateway.
+
 ` + exitCodes(exitConfig) + `
 Once started, it exits only with 0.`,
 		Example: "  ration serve --key-file /srv/ration/key\n  ration serve --jitter 5m --json",
