@@ -82,11 +82,12 @@ lint:
 	$(GO) run $(GOLANGCI) run ./...
 
 bench:
-	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./jobs/... ./cmd/ration
+	RATION_REQUIRE_REDIS=1 $(GO) test -run '^$$' -bench . -benchmem ./quota/... ./costs ./costs/gateway ./jobs/... ./cmd/ration
 
 soak: deps
 	RATION_REQUIRE_REDIS=1 RATION_SOAK=1 $(GO) test $(RACE) -count=5 -timeout 60m ./quota/...
 	RAPID_CHECKS=5000 RATION_REQUIRE_REDIS=1 $(GO) test -timeout 60m ./quota/... -run 'Contract.*/AgainstAModel'
+	RATION_SOAK=1 $(GO) test -run StreamFills -v ./costs/gateway
 	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM) RATION_SIM_SEED=$$(date +%s) $(GO) test -timeout 0 -count=1 -run ThePromiseHolds
 
 # One world is a week of simulated time; SEED is what a failure printed.

@@ -199,7 +199,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 		return nil, err
 	}
 	grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answers[0].Receipt, held: answers[0].Held, units: call.Units}
-	if _, err := grant.checkRepeated(ctx, call); err != nil {
+	if err := grant.checkRepeated(ctx, call); err != nil {
 		return nil, err
 	}
 	return grant, nil

@@ -12,27 +12,28 @@ import (
 var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 
 // checkRepeated looks up the entry of a call with an ID, if its answer may be
-// that to an earlier request: such an answer has no balances. It returns
-// ErrReused if that was for another call, and whether it was refunded since. If
+// that to an earlier request: such an answer has no balances. The grant then
+// counts for what the entry does, which may have been settled or refunded
+// since. It returns ErrReused if the earlier request was for another call. If
 // the log cannot tell, the grant stands.
-func (g *Grant) checkRepeated(ctx context.Context, call *Call) (refunded bool, err error) {
+func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if call.ID == (ID{}) || len(g.held) > 0 {
-		return false, nil
+		return nil
 	}
 	query := Query{Account: g.receipt.Account, Key: g.receipt.Key, Since: g.receipt.At, Until: g.receipt.At.Add(time.Microsecond)}
 	for entry, err := range g.guard.ledger.Entries(ctx, query) {
 		if err != nil {
-			return false, nil
+			return nil
 		}
 		if entry.ID != g.receipt.ID {
 			continue
 		}
 		if entry.Method != call.Method || entry.Caller != call.Caller {
-			return false, fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
+			return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
 		}
-		refunded = entry.Kind == EntryRefunded
+		g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
 	}
-	return refunded, nil
+	return nil
 }
 
 // MaxTogether is the most calls that SpendTogether takes.
@@ -42,6 +43,8 @@ const MaxTogether = 1000
 // them fit, and none otherwise. It returns a grant for each. Like Wait, it waits
 // for at most limit. Calls that could never fit together are a *NeverFitsError.
 //
+// Calls with an ID that were refunded since are charged anew.
+//
 // The ledger decides each call by itself. If one is refused, those before it are
 // refunded; other callers may be refused in between.
 //
@@ -49,11 +52,16 @@ const MaxTogether = 1000
 // refunded, the error says so, and their units stay charged.
 func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
 	if count == 1 {
-		grant, err := g.Wait(ctx, call, limit)
-		if err != nil {
-			return nil, err
+		for {
+			grant, err := g.Wait(ctx, call, limit)
+			if err != nil {
+				return nil, err
+			}
+			if !grant.refunded {
+				return []*Grant{grant}, nil
+			}
+			call.ID = NameID(call.ID.String()) // charge it anew
 		}
-		return []*Grant{grant}, nil
 	}
 	if count < 1 || count > MaxTogether {
 		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
@@ -107,11 +115,10 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 			continue
 		}
 		grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
-		refunded, err := grant.checkRepeated(ctx, call)
-		if err != nil {
+		if err := grant.checkRepeated(ctx, call); err != nil {
 			return nil, false, err
 		}
-		again = again || refunded
+		again = again || grant.refunded
 		grants = append(grants, grant)
 	}
 	if refusal == nil && !again {

@@ -198,3 +198,44 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 		t.Errorf("%v; want a refusal", err)
 	}
 }
+
+// TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew under
+// its ID, and then once.
+func TestRefundedCallIsRepeatedFree(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		one := call("search", 100)
+		one.ID = quota.NameID("a name")
+		grants, err := guard.SpendTogether(t.Context(), one, 1, 0)
+		if err == nil {
+			err = grants[0].Refund(t.Context())
+		}
+		if err != nil || used(t, guard) != 0 {
+			t.Fatalf("%v, %d units", err, used(t, guard))
+		}
+		for range 3 {
+			if again, err := guard.SpendTogether(t.Context(), one, 1, 0); err != nil || again[0].Token() == grants[0].Token() || used(t, guard) != 100 {
+				t.Fatalf("%v, %d units; want 100, by another grant", err, used(t, guard))
+			}
+		}
+	})
+}
+
+// TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
+// charged, whatever the repeat asks for.
+func TestRepeatSaysOtherUnits(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		one := call("search", 100)
+		one.ID = quota.NameID("a name")
+		first, err := guard.Spend(t.Context(), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Units = 700
+		again, err := guard.Spend(t.Context(), one)
+		if err != nil || again.Call().Units != 100 || again.Token() != first.Token() || used(t, guard) != 100 {
+			t.Errorf("%v, a grant of %d units, %d used; want 100", err, again.Call().Units, used(t, guard))
+		}
+	})
+}

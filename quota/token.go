@@ -54,7 +54,11 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	if !read.ok || len(read.rest) > 0 || units < 0 || request.Check(call.Account) != nil {
 		return nil, ErrBadToken
 	}
-	return &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units}, nil
+	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units}
+	if grant.Token() != token { // another spelling of it
+		return nil, ErrBadToken
+	}
+	return grant, nil
 }
 
 // tokenReader reads a token. ok becomes false if it is too short.

@@ -73,6 +73,10 @@ type Options struct {
 	// MustExist makes a SQLite ledger that does not exist an error,
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
+	// Opened is the ledger, in place of the one that Ledger names. It is for
+	// tests and benchmarks with package memledger; Close closes it. nil opens
+	// the ledger.
+	Opened quota.Ledger
 	// State is the state folder. "" means the one that StateFolder returns.
 	State string
 
@@ -126,7 +130,7 @@ type Client struct {
 	options   Options // with its defaults filled in
 	state     string  // "" where there is none
 	name      string
-	inner     quota.CombiningLedger // as it was opened
+	inner     quota.Ledger // as it was opened
 	ledger    *overJournal
 	journal   *journal.Ledger
 	guard     *quota.Guard
@@ -170,14 +174,16 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if c.feedback, err = newFeedback(table, c.options.Now); err != nil {
 		return nil, err
 	}
-	if c.name, c.inner, err = c.options.openLedger(address, state); err != nil {
-		return nil, err
+	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
+		if c.name, c.inner, err = c.options.openLedger(address, state); err != nil {
+			return nil, err
+		}
 	}
 	c.outages = &outages{ledger: c.name, report: func(err error) { c.report(quota.Call{}, err) }}
 	if state != "" {
 		c.outages.mark = filepath.Join(state, outageFile)
 	}
-	c.journal = c.options.newJournal(&underJournal{c.inner, c.outages}, c.name, table, func(err error) { c.report(quota.Call{}, err) })
+	c.journal = c.options.newJournal(newUnderJournal(c.inner, c.outages), c.name, table, func(err error) { c.report(quota.Call{}, err) })
 	c.ledger = &overJournal{c.journal, c.outages}
 	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		c.ledger.Close()

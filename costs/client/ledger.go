@@ -66,7 +66,7 @@ func (o *Options) locate(table *costs.Table) (address, state string, err error) 
 }
 
 // openLedger opens the ledger at address and returns it with its name.
-func (o *Options) openLedger(address, state string) (name string, l quota.CombiningLedger, err error) {
+func (o *Options) openLedger(address, state string) (name string, l quota.Ledger, err error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch {
 	case scheme == "sqlite":
@@ -88,7 +88,7 @@ func (o *Options) openLedger(address, state string) (name string, l quota.Combin
 }
 
 // opened returns a nil interface with an error.
-func opened[L quota.CombiningLedger](l L, err error) (quota.CombiningLedger, error) {
+func opened[L quota.Ledger](l L, err error) (quota.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func checkFolder(path, state string) error {
 
 // openRedis opens a ledger in Redis. It rejects a password in the address,
 // because any user of the host can read a command line.
-func (o *Options) openRedis(address string) (name string, l quota.CombiningLedger, err error) {
+func (o *Options) openRedis(address string) (name string, l quota.Ledger, err error) {
 	shown, secret := redisledger.Redact(address)
 	if secret {
 		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, passwordVariable)

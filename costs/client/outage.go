@@ -179,8 +179,22 @@ func outageReason(err error) string {
 
 // underJournal wraps the ledger itself and observes how it answers.
 type underJournal struct {
-	quota.CombiningLedger
+	quota.Ledger
 	outages *outages
+	spend   quota.SpendFunc
+}
+
+func newUnderJournal(inner quota.Ledger, outages *outages) *underJournal {
+	return &underJournal{inner, outages, inner.Spend}
+}
+
+// Around implements quota.CombiningLedger.
+func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
+	if combining, ok := l.Ledger.(quota.CombiningLedger); ok {
+		combining.Around(layer)
+	} else {
+		l.spend = layer(l.spend)
+	}
 }
 
 // overJournal wraps the journal and observes what is granted without the
@@ -213,7 +227,7 @@ func (l *overJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.An
 
 // Spend implements quota.Ledger.
 func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	answers, err := l.CombiningLedger.Spend(ctx, batch)
+	answers, err := l.spend(ctx, batch)
 	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
 		trace.answered = true
 	}
@@ -222,7 +236,7 @@ func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.A
 
 // Standings implements quota.Ledger.
 func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
-	standings, err := l.CombiningLedger.Standings(ctx, account, key, charges)
+	standings, err := l.Ledger.Standings(ctx, account, key, charges)
 	return standings, l.observe(err)
 }
 
@@ -247,7 +261,7 @@ func wantsPassword(text string) bool {
 }
 
 // RealTime implements quota.RealTimeLedger.
-func (l *underJournal) RealTime() bool { return quota.RealTime(l.CombiningLedger) }
+func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // RealTime implements quota.RealTimeLedger.
 func (l *overJournal) RealTime() bool { return quota.RealTime(l.Ledger) }

@@ -20,19 +20,14 @@ import (
 // failingLedger is a ledger that is down while down is true.
 type failingLedger struct {
 	quota.Ledger
-	decide quota.SpendFunc
-	down   atomic.Bool
-}
-
-func (l *failingLedger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
-	l.decide = layer(l.decide)
+	down atomic.Bool
 }
 
 func (l *failingLedger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if l.down.Load() {
 		return nil, fmt.Errorf("try again: %w", &unreachableError{})
 	}
-	return l.decide(ctx, batch)
+	return l.Ledger.Spend(ctx, batch)
 }
 
 func (l *failingLedger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
@@ -134,10 +129,9 @@ func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }
 
 // openFailing opens a client as a process would, over a ledger that can fail.
 func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.Guard, *failingLedger) {
-	memory := memledger.Open(nil)
-	inner := &failingLedger{Ledger: memory, decide: memory.Spend}
+	inner := &failingLedger{Ledger: memledger.Open(nil)}
 	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: report}}
-	allowed := journal.New(&underJournal{inner, c.outages}, filepath.Join(dir, "journal"),
+	allowed := journal.New(newUnderJournal(inner, c.outages), filepath.Join(dir, "journal"),
 		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }})
 	t.Cleanup(func() { allowed.Close() })
 	guard, err := quota.NewGuard(&overJournal{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)

@@ -65,16 +65,10 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 }
 
 // RecordRefusal writes the *quota.RefusedError in err to the state folder, for
-// ration why. It is a no-op if err holds none or the folder cannot be written.
-// RoundTrip records its refusals itself, at most once a second and when the
-// Client is closed.
-func (c *Client) RecordRefusal(err error) {
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		c.refusals.mu.Lock()
-		defer c.refusals.mu.Unlock()
-		c.refusals.write(c, refused)
-	}
-}
+// ration why, at most once a second and when the Client is closed. It is a
+// no-op if err holds none or the folder cannot be written. RoundTrip records
+// its refusals itself.
+func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err) }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
 // none. It returns a *ConfigError if the file cannot be read.

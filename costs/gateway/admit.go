@@ -87,26 +87,29 @@ func (s *Session) recordRefusal(err error) {
 // It removes the gateway's token.
 func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	if !g.knowsHost(r) {
-		return nil, newProblem(http.StatusMisdirectedRequest, "unknown-host", "%q is not a name of this gateway; name it in --host", r.Host)
+		return r, newProblem(http.StatusMisdirectedRequest, "unknown-host", "%q is not a name of this gateway; name it in --host", r.Host)
 	}
 	if isFromOtherSite(r) {
-		return nil, newProblem(http.StatusForbidden, "cross-site", "a page of another site may not use the gateway")
+		return r, newProblem(http.StatusForbidden, "cross-site", "a page of another site may not use the gateway")
 	}
 	token := takeToken(r)
 	g.mu.Lock()
 	session, known := g.sessions[token]
 	g.mu.Unlock()
 	isOwn := g.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.options.Token)) == 1
-	if !known && !isOwn {
-		if g.options.Token != "" || strings.HasPrefix(token, tokenPrefix) {
-			return nil, newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
-		}
+	if !known && !isOwn && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
+		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
+		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
+		return r, p
 	}
 	if known || isOwn {
 		r.Header.Del(headerToken)
 		if bearer(r) == token {
 			r.Header.Del("Authorization")
 		}
+	}
+	if !known {
+		return r, nil
 	}
 	return r.WithContext(context.WithValue(r.Context(), sessionKey{}, session)), nil
 }
@@ -158,8 +161,8 @@ func bearer(r *http.Request) string {
 
 // knowsHost reports whether the Host header names this server. Otherwise a web
 // page whose name leads to a loopback address (DNS rebinding) could use it. On a
-// Unix socket, and with a token, which such a page does not have, any name will
-// do.
+// Unix socket any name will do, and with a token, which such a page does not
+// have, any address.
 func (g *Gateway) knowsHost(r *http.Request) bool {
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr.Network() == "unix" {
 		return true
@@ -169,7 +172,7 @@ func (g *Gateway) knowsHost(r *http.Request) bool {
 		host = name
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || host == "localhost" || slices.Contains(g.options.Hosts, host) {
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || host == "localhost" || slices.ContainsFunc(g.options.Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
 		return true
 	}
 	return g.options.Token != "" && net.ParseIP(host) != nil
@@ -182,10 +185,17 @@ func isFromOtherSite(r *http.Request) bool {
 	case "cross-site", "same-site":
 		return true
 	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
+	return slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool {
+		u, err := url.Parse(origin)
+		return err != nil || !strings.EqualFold(u.Host, r.Host)
+	})
+}
+
+// single returns the value of a header that a request may have once, or "".
+func single(r *http.Request, name string) (string, error) {
+	values := r.Header.Values(name)
+	if len(values) > 1 {
+		return "", fmt.Errorf("%w: %d headers %s; give one", quota.ErrBadCall, len(values), name)
 	}
-	u, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(u.Host, r.Host)
+	return r.Header.Get(name), nil
 }

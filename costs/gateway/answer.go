@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,7 +58,7 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	if len(grants) == 0 {
 		return s
 	}
-	s.Grant = &s.Grants[0]
+	s.Grant, s.Units = &s.Grants[0], grants[0].Call().Units
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
 		s.Used, s.Remaining, s.Limit = &tightest.Used, &tightest.Remaining, new(tightest.Limit())
 		s.NextFreeAt, s.Budget = human.Instant(tightest.NextFree), &tightest.Budget.Name
@@ -69,24 +71,27 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 
 // problem is an answer that says why something was not done: RFC 9457.
 type problem struct {
-	status int
-	body   map[string]any
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	*Spend
+	Why string `json:"why,omitempty"` // of a refusal: Detail, and when to try again
+
 	header http.Header
 }
 
 // newProblem returns the problem of a kind, which is stable.
 func newProblem(status int, kind, format string, args ...any) *problem {
-	return &problem{status: status, header: http.Header{}, body: map[string]any{
-		"type": "urn:ration:" + kind, "title": strings.ReplaceAll(kind, "-", " "), "status": status, "detail": fmt.Sprintf(format, args...)}}
+	return &problem{Type: "urn:ration:" + kind, Title: strings.ReplaceAll(kind, "-", " "), Status: status,
+		Detail: fmt.Sprintf(format, args...), header: http.Header{}}
 }
 
 func (p *problem) write(w http.ResponseWriter) {
-	for name, values := range p.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.status)
-	_ = json.NewEncoder(w).Encode(p.body)
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
 }
 
 // problemOf returns the problem that an error is.
@@ -118,87 +123,55 @@ func problemOf(err error) *problem {
 	return p
 }
 
-// refusal returns the problem of a call that was not granted.
+// refusal returns the problem of calls that were not granted.
 func (c *connected) refusal(call quota.Call, count int, err error) *problem {
+	spend := NewSpend(c.Client, call, count, nil, err, nil)
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok {
 		p := problemOf(err)
-		p.body["granted"] = false
+		p.Spend = spend
 		return p
 	}
 	p := newProblem(http.StatusTooManyRequests, "refused", "%s", refused.Short())
-	answer, _ := json.Marshal(NewSpend(c.Client, call, count, nil, err, nil))
-	_ = json.Unmarshal(answer, &p.body)
-	p.body["why"] = refused.Error()
-	seconds := *NewSpend(c.Client, call, count, nil, err, nil).RetryAfter
-	p.header.Set("Retry-After", strconv.FormatInt(max(1, seconds), 10))
-	by := refused.Budget
-	if by == "" {
-		by = refused.Account
-	}
-	p.header.Set(headerRefusedBy, headerText(by))
-	var balances []quota.Balance
+	p.Spend, p.Why = spend, refused.Error()
+	p.header.Set("Retry-After", strconv.FormatInt(max(1, *spend.RetryAfter), 10))
+	p.header.Set(headerRefusedBy, headerText(cmp.Or(refused.Budget, refused.Account)))
 	for _, b := range c.Guard().Covering(call) {
 		if b.Name == refused.Budget {
-			balances = append(balances, quota.Balance{Budget: b, At: refused.RetryAt.Add(-refused.RetryAfter), Remaining: refused.Remaining, NextFree: refused.RetryAt})
+			at := client.RefusedAt(refused, nil)
+			setRateLimit(p.header, []quota.Balance{{Budget: b, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
 		}
 	}
-	setRateLimit(p.header, balances)
 	return p
 }
 
-// setRateLimit sets the fields of draft-ietf-httpapi-ratelimit-headers-10 (q: the
-// limit, w: the window in seconds, r: what remains, t: seconds until more does),
-// and the older X-RateLimit ones for the budget with the least left. Their reset
-// is in seconds since 1970.
-func setRateLimit(header http.Header, balances []quota.Balance) {
-	var policies, limits []string
-	var tightest *quota.Balance
-	for i := range balances {
-		b := &balances[i]
-		name := quoted(b.Budget.Name)
-		policies = append(policies, fmt.Sprintf("%s;q=%d;w=%d", name, b.Budget.Limit, int64(b.Budget.Window.Horizon().Seconds())))
-		limit := fmt.Sprintf("%s;r=%d", name, b.Remaining)
-		if !b.NextFree.IsZero() {
-			limit += fmt.Sprintf(";t=%d", human.SecondsUntil(b.At, b.NextFree))
-		}
-		limits = append(limits, limit)
-		if tightest == nil || b.Remaining < tightest.Remaining {
-			tightest = b
-		}
-	}
-	if tightest == nil {
+// maxChunk is how much of an answer a client must read within limits.answer.
+const maxChunk = 64 << 10
+
+func (g *Gateway) writeJSON(w http.ResponseWriter, status int, document any) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		problemOf(err).write(w)
 		return
 	}
-	header.Set("RateLimit-Policy", strings.Join(policies, ", "))
-	header.Set("RateLimit", strings.Join(limits, ", "))
-	header.Set("X-RateLimit-Limit", strconv.FormatInt(int64(tightest.Budget.Limit), 10))
-	header.Set("X-RateLimit-Remaining", strconv.FormatInt(int64(tightest.Remaining), 10))
-	reset := tightest.NextFree
-	if reset.IsZero() {
-		reset = tightest.At
-	}
-	header.Set("X-RateLimit-Reset", strconv.FormatInt(reset.Add(time.Second-1).Unix(), 10))
+	g.writeAnswer(w, status, "application/json", append(text, '\n'))
 }
 
-// headerText returns a name as it may stand in a header: other characters than
-// those of ASCII become ?.
-func headerText(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, name)
-}
-
-// quoted returns a name as a string of RFC 9651.
-func quoted(name string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(headerText(name)) + `"`
-}
-
-func writeJSON(w http.ResponseWriter, status int, document any) {
-	w.Header().Set("Content-Type", "application/json")
+// writeAnswer writes an answer to a client that may read it slowly, but reads it.
+// Before the header, net/http reads the rest of a body that the handler did not
+// read.
+func (g *Gateway) writeAnswer(w http.ResponseWriter, status int, kind string, text []byte) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document)
+	for len(text) > 0 {
+		n, err := w.Write(text[:min(len(text), maxChunk)])
+		if err != nil {
+			return
+		}
+		text = text[n:]
+		_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))
+	}
 }

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -36,28 +35,27 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	switch {
 	case c == nil:
 	case c.Query != "":
-		r.URL.RawQuery = strings.TrimPrefix(withoutParameter(r.URL.RawQuery, c.Query)+"&"+c.Query+"="+url.QueryEscape(secret), "&")
+		query := withoutParameter(r.URL.RawQuery, c.Query)
+		if query != "" {
+			query += "&"
+		}
+		r.URL.RawQuery = query + url.QueryEscape(c.Query) + "=" + url.QueryEscape(secret)
 	default:
 		r.Header.Set(c.Header, c.Prefix+secret)
 	}
 }
 
-// withoutParameter returns a query without a parameter.
+// withoutParameter returns a query without a parameter, and otherwise unchanged.
 func withoutParameter(query, name string) string {
+	if query == "" {
+		return ""
+	}
 	var kept []string
-	for part := range strings.SplitSeq(query, "&") {
-		key, _, _ := strings.Cut(part, "=")
-		if plain, err := url.QueryUnescape(key); err == nil {
-			key = plain
-		}
-		if part != "" && key != name {
-			kept = append(kept, part)
+	for pair := range strings.SplitSeq(query, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
+			kept = append(kept, pair)
 		}
 	}
 	return strings.Join(kept, "&")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
@@ -55,6 +56,70 @@ func TestClientsNeedNoCredential(t *testing.T) {
 		write(text, mode)
 		if a := query.do("GET", "/to/api.example.com/v1/items", ""); a.StatusCode != 500 || strings.Contains(a.text, "lines\\n") || u.hits.Load() != hits {
 			t.Errorf("%q: %s %s, %d requests sent", text, a.Status, a.text, u.hits.Load()-hits)
+		}
+	}
+}
+
+// TestCredentialLeaks: it reaches its own host, however that is written, in
+// place of the client's, and not the client; without it nothing is sent.
+func TestCredentialLeaks(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	write := func(secret string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen *http.Request
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		seen = r
+		w.Header().Set("Location", r.URL.RequestURI())
+	})
+	withCredential := func(credential string) (*server, *client.Client) {
+		c := newClient(t, anyTable+"credential: "+credential+"\n", t.TempDir(), u)
+		return newServer(t, &gateway.Options{Endpoint: u.URL}, c), c
+	}
+	inQuery, c := withCredential("{file: " + file + ", query: key}")
+	inHeader, d := withCredential("{file: " + file + `, header: Authorization, prefix: "Bearer "}`)
+	write("s&cret\n")
+	for _, host := range []string{"api.example.com", "API.Example.com", "api.example.com:443", "api.example.com."} {
+		a := inQuery.do("GET", "/to/"+host+"/x?b=%20;c&key=mine&%6Bey=mine&a", "")
+		if seen.RequestURI != "/x?b=%20;c&a&key=s%26cret" || !strings.HasSuffix(a.Header.Get("Location"), "/x?b=%20;c&a") {
+			t.Errorf("%s: the upstream saw %s, the client %s", host, seen.RequestURI, a.Header.Get("Location"))
+		}
+		inHeader.do("GET", "/to/"+host+"/x", "", "Authorization", "Bearer mine", "Connection", "Authorization")
+		if got := seen.Header["Authorization"]; len(got) != 1 || got[0] != "Bearer s&cret" {
+			t.Errorf("%s: the upstream saw %q", host, got)
+		}
+	}
+	before := u.hits.Load()
+	for _, secret := range []string{"", "two\nlines", "-"} {
+		if write(secret); secret == "-" {
+			os.Remove(file)
+		}
+		for _, s := range []*server{inQuery, inHeader} {
+			if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != 500 || strings.Contains(a.text, "lines\"") || u.hits.Load() != before || used(t, c)+used(t, d) != int(before) {
+				t.Errorf("%q: %s %s, %d used", secret, a.Status, a.text, used(t, c)+used(t, d))
+			}
+		}
+	}
+}
+
+// TestRateLimitOfWindows: w is what a budget counts over, at least a second, and
+// times are rounded up.
+func TestRateLimitOfWindows(t *testing.T) {
+	const head = "version: 1\nupstream: items\naccount: my-project\nhosts: [api.example.com]\nroutes: {\"/{path...}\": read}\ncosts: {read: 1}\nbudgets:\n"
+	for budget, want := range map[string]string{
+		`{name: "a\"b\\é", limit: 5, window: {sliding: 24h}}`:            `"a\"b\\?";q=5;w=86400`,
+		`{name: short, limit: 5, window: {sliding: 100ms}}`:              `"short";q=5;w=1`,
+		`{name: estimate, limit: 5, window: {counter: 90s}}`:             `"estimate";q=5;w=90`,
+		`{name: day, limit: 5, window: {day: UTC}}`:                      `"day";q=5;w=86400`,
+		`{name: two, limit: 5, window: {sliding: 1500ms}, count: calls}`: `"two";q=5;w=2`,
+	} {
+		s := newServer(t, nil, newClient(t, head+"  - "+budget, t.TempDir(), nil))
+		a := s.do("POST", "/v1/spend", `{"method": "read"}`)
+		if got := a.Header.Get("RateLimit-Policy"); a.StatusCode != 200 || got != want || a.Header.Get("X-RateLimit-Limit") != "5" || a.Header.Get("X-RateLimit-Remaining") != "4" {
+			t.Errorf("%s: %s %s", budget, got, a.text)
 		}
 	}
 }

@@ -20,9 +20,8 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openAPI)
+func (g *Gateway) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	g.writeAnswer(w, http.StatusOK, "application/json", openAPI)
 }
 
 // QueryError says that the query of a document's request is malformed.
@@ -41,32 +40,36 @@ type Document func(ctx context.Context, c *client.Client, query url.Values) (any
 // Lines is a document of one JSON value a line.
 type Lines iter.Seq2[any, error]
 
-func (read Document) answer(w http.ResponseWriter, r *http.Request, c *connected) {
-	found, err := read(r.Context(), c.Client, r.URL.Query())
-	if lines, ok := found.(Lines); ok && err == nil {
-		lines.answer(w)
-		return
-	}
-	if wrong, ok := errors.AsType[*QueryError](err); ok {
-		newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
-		return
-	}
-	status := http.StatusOK
-	if err != nil {
-		problem := problemOf(err)
-		if found == nil {
-			problem.write(w)
+// document answers with what read returns.
+func (g *Gateway) document(read Document) handler {
+	return func(w http.ResponseWriter, r *http.Request, c *connected) {
+		found, err := read(r.Context(), c.Client, r.URL.Query())
+		if lines, ok := found.(Lines); ok && err == nil {
+			g.writeLines(w, lines)
 			return
 		}
-		status = problem.status
+		if wrong, ok := errors.AsType[*QueryError](err); ok {
+			newProblem(http.StatusBadRequest, "bad-query", "%v", wrong).write(w)
+			return
+		}
+		status := http.StatusOK
+		if err != nil {
+			problem := problemOf(err)
+			if found == nil {
+				problem.write(w)
+				return
+			}
+			status = problem.Status
+		}
+		g.writeJSON(w, status, found)
 	}
-	writeJSON(w, status, found)
 }
 
-// answer writes the lines. An error after the first one ends the connection, so
-// that the document does not look complete.
-func (l Lines) answer(w http.ResponseWriter) {
+// writeLines writes the lines, each within limits.answer. An error after the first
+// one ends the connection, so that the document does not look complete.
+func (g *Gateway) writeLines(w http.ResponseWriter, l Lines) {
 	begun := false
+	control := http.NewResponseController(w)
 	encoder := json.NewEncoder(w)
 	for line, err := range l {
 		if err != nil && begun {
@@ -77,6 +80,7 @@ func (l Lines) answer(w http.ResponseWriter) {
 			return
 		}
 		begun = true
+		_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))
 		w.Header().Set("Content-Type", linesType)
 		if encoder.Encode(line) != nil {
 			return // the client has gone
@@ -94,7 +98,7 @@ func (g *Gateway) listCooldowns(w http.ResponseWriter, r *http.Request, c *conne
 		problemOf(err).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"at": at, "ledger": c.LedgerName(), "cooldowns": found})
+	g.writeJSON(w, http.StatusOK, map[string]any{"at": at, "ledger": c.LedgerName(), "cooldowns": found})
 }
 
 // cooldownRequest is the body of POST and DELETE /v1/cooldowns. DELETE may have
@@ -131,8 +135,8 @@ func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err
 }
 
 // readCooldown reads the body of a request about cooldowns.
-func readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, ok bool) {
-	if problem := readJSON(w, r, &asked); problem != nil {
+func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, ok bool) {
+	if problem := g.readJSON(w, r, &asked); problem != nil {
 		problem.write(w)
 		return asked, "", "", false
 	}
@@ -140,6 +144,9 @@ func readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked c
 		asked.Account, asked.Budget = query.Get("account"), query.Get("budget")
 	}
 	account, budget, err := asked.scope(c.Table())
+	if err == nil && asked.For > 0 && asked.Until != nil {
+		err = fmt.Errorf("%w: for and until; give one, or neither for the next reset", quota.ErrBadCall)
+	}
 	if err != nil {
 		problemOf(err).write(w)
 	}
@@ -148,7 +155,7 @@ func readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked c
 
 // setCooldown answers POST /v1/cooldowns.
 func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
-	asked, account, budget, ok := readCooldown(w, r, c)
+	asked, account, budget, ok := g.readCooldown(w, r, c)
 	if !ok {
 		return
 	}
@@ -165,12 +172,12 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 		problemOf(err).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"at": at, "cooldown": set})
+	g.writeJSON(w, http.StatusOK, map[string]any{"at": at, "cooldown": set})
 }
 
 // liftCooldown answers DELETE /v1/cooldowns.
 func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
-	_, account, budget, ok := readCooldown(w, r, c)
+	_, account, budget, ok := g.readCooldown(w, r, c)
 	if !ok {
 		return
 	}
@@ -179,5 +186,5 @@ func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connec
 		problemOf(err).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, cleared)
+	g.writeJSON(w, http.StatusOK, cleared)
 }

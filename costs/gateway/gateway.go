@@ -10,7 +10,25 @@
 //	ANY    /to/{host}/{path}          the upstream, guarded
 //	GET    /healthz, /readyz
 //
-// The document at /v1/openapi.json describes all of it.
+// The document at /v1/openapi.json describes all of it. In a request to /to/,
+// host is the upstream's, with its port if it has one, and path and query are
+// what the upstream gets, byte for byte. The request is charged as one of
+// package client would be. A Location header that leads to a guarded host leads
+// back to the gateway.
+//
+// # What a proxied request keeps
+//
+// Bodies, trailers and encodings pass unchanged, in both directions and at the
+// same time. Of the encodings that a client accepts, only those are asked for in
+// which the gateway can read an error: gzip and none. Headers that begin with
+// Ration- are for the gateway and do not pass. Nor do upgrades, such as those to
+// WebSocket, or TRACE, which would show a credential that the gateway adds.
+//
+// # Timeouts
+//
+// A request's header must arrive within 10 seconds, its body for the API within
+// 30. A proxied request may last for hours, and ends when no byte of it has moved
+// for 6 minutes. An upstream must begin its answer within 5.
 //
 // # Who may use it
 //
@@ -23,6 +41,8 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,9 +82,24 @@ type Options struct {
 	Documents map[string]Document
 }
 
+// limits bounds what a client or an upstream can hold up.
+type limits struct {
+	body   time.Duration // for the body of a request to the API to arrive
+	answer time.Duration // for 64 KiB of the answer of the API to be read
+	stall  time.Duration // without progress of a proxied request
+	drain  time.Duration // for the rest of a body that nothing reads
+}
+
+// newLimits returns the limits in force. stall is more than headerTime, so that
+// the latter says what is wrong.
+func newLimits() limits {
+	return limits{body: 30 * time.Second, answer: 30 * time.Second, stall: headerTime + time.Minute, drain: 5 * time.Second}
+}
+
 // Gateway is an http.Handler. It is safe for concurrent use.
 type Gateway struct {
 	options Options
+	limits  limits
 	base    http.RoundTripper
 	mux     *http.ServeMux
 
@@ -83,7 +118,7 @@ type connected struct {
 
 // New returns a Gateway, which answers 503 until Use has given it a client.
 func New(o *Options) *Gateway {
-	g := &Gateway{clients: map[*client.Client]*connected{}, sessions: map[string]*Session{}, mux: http.NewServeMux()}
+	g := &Gateway{limits: newLimits(), clients: map[*client.Client]*connected{}, sessions: map[string]*Session{}, mux: http.NewServeMux()}
 	if o != nil {
 		g.options = *o
 	}
@@ -111,7 +146,8 @@ func (g *Gateway) Use(c *client.Client) {
 }
 
 // Release makes the gateway not use c any more. It returns when no request uses c,
-// which may then be closed.
+// which may then be closed. An answer of an upstream that is still streaming does
+// not use it any more.
 func (g *Gateway) Release(c *client.Client) {
 	g.mu.Lock()
 	used := g.clients[c]
@@ -125,22 +161,27 @@ func (g *Gateway) Release(c *client.Client) {
 	}
 }
 
-// acquire returns the client in use, and what ends its use, or nil.
-func (g *Gateway) acquire() (*connected, func()) {
+// acquire returns the client in use. The caller must end its use by users.Done.
+// If there is none, it answers so and returns nil.
+func (g *Gateway) acquire(w http.ResponseWriter) *connected {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.current == nil {
-		return nil, func() {}
+	c := g.current
+	if c != nil {
+		c.users.Add(1)
 	}
-	g.current.users.Add(1)
-	return g.current, g.current.users.Done
+	g.mu.Unlock()
+	if c == nil {
+		w.Header().Set("Retry-After", "1")
+		newProblem(http.StatusServiceUnavailable, "starting", "the gateway has no ledger yet, or is ending").write(w)
+	}
+	return c
 }
 
 // handler answers a request with the client in use.
 type handler func(w http.ResponseWriter, r *http.Request, c *connected)
 
 func (g *Gateway) routes() {
-	api := func(pattern string, handle handler) { g.mux.Handle(pattern, g.limited(g.withClient(handle))) }
+	api := func(pattern string, handle handler) { g.mux.Handle(pattern, g.withClient(handle)) }
 	api("POST /v1/spend", g.spend)
 	api("POST /v1/grants/{grant}/report", g.report)
 	api("POST /v1/grants/{grant}/settle", g.settle)
@@ -152,64 +193,76 @@ func (g *Gateway) routes() {
 		g.HandleDocument("GET /v1/"+name, read)
 	}
 	api("GET /readyz", g.ready)
-	g.mux.Handle("/to/", g.withClient(g.proxy))
-	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]bool{"ok": true}) })
-	g.mux.HandleFunc("GET /v1/openapi.json", serveOpenAPI)
-	g.mux.HandleFunc("/v1/", notFound)
+	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		g.writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	})
+	g.mux.HandleFunc("GET /v1/openapi.json", g.serveOpenAPI)
+	g.mux.HandleFunc("/", g.notFound)
 }
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer g.boundBody(w, r)()
 	r, problem := g.admit(r)
-	if problem != nil {
+	switch path := r.URL.EscapedPath(); {
+	case problem != nil:
 		problem.write(w)
-		return
+	case r.Method == http.MethodConnect:
+		newProblem(http.StatusNotImplemented, "no-tunnel", "the gateway is not a forward proxy; write its URL and /to/HOST/PATH").write(w)
+	case strings.HasPrefix(path, "/to/"): // not by the ServeMux, which would redirect to another path
+		g.proxy(w, r)
+	case cleanPath(r.URL.Path) != r.URL.Path:
+		nothingAt(r).write(w)
+	default:
+		g.mux.ServeHTTP(w, r)
 	}
-	if _, pattern := g.mux.Handler(r); pattern == "" { // ServeMux would answer in plain text
-		if allowed := g.methodsOf(r); len(allowed) > 0 {
-			w.Header()["Allow"] = allowed
-			newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s", r.Method, r.URL.Path).write(w)
-			return
-		}
-		notFound(w, r)
-		return
+}
+
+// cleanPath is path.Clean, but keeps a final slash.
+func cleanPath(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
 	}
-	g.mux.ServeHTTP(w, r)
+	return clean
 }
 
 // HandleDocument adds a document at a pattern of http.ServeMux.
 func (g *Gateway) HandleDocument(pattern string, read Document) {
-	g.mux.Handle(pattern, g.limited(g.withClient(read.answer)))
+	g.mux.Handle(pattern, g.withClient(g.document(read)))
 }
 
 // Handle adds a page of another package's, behind the same checks.
 func (g *Gateway) Handle(pattern string, h http.Handler) { g.mux.Handle(pattern, h) }
 
-func (g *Gateway) methodsOf(r *http.Request) (methods []string) {
+// notFound answers a request that no other handler matches.
+func (g *Gateway) notFound(w http.ResponseWriter, r *http.Request) {
+	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		other := r.Clone(r.Context())
+		other := *r
 		other.Method = method
-		if _, pattern := g.mux.Handler(other); pattern != "" && pattern != "/v1/" {
+		if _, pattern := g.mux.Handler(&other); pattern != "" && pattern != "/" {
 			methods = append(methods, method)
 		}
 	}
-	return methods
+	if len(methods) == 0 {
+		nothingAt(r).write(w)
+		return
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s", headerText(r.Method), r.URL.Path).write(w)
 }
 
-func notFound(w http.ResponseWriter, r *http.Request) {
-	newProblem(http.StatusNotFound, "not-found", "there is nothing at %s; see /v1/openapi.json", r.URL.Path).write(w)
+func nothingAt(r *http.Request) *problem {
+	return newProblem(http.StatusNotFound, "not-found", "there is nothing at %s; see /v1/openapi.json", r.URL.Path)
 }
 
 func (g *Gateway) withClient(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, done := g.acquire()
-		defer done()
-		if c == nil {
-			w.Header().Set("Retry-After", "1")
-			newProblem(http.StatusServiceUnavailable, "starting", "the gateway has no ledger yet, or is ending").write(w)
-			return
+		if c := g.acquire(w); c != nil {
+			defer c.users.Done()
+			handle(w, r, c)
 		}
-		handle(w, r, c)
 	})
 }
 
@@ -223,7 +276,7 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, c *connected) {
 			return
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	g.writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
 }
 
 const readyTimeout = 5 * time.Second

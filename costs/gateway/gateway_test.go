@@ -1,10 +1,12 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,13 +81,18 @@ func newServer(t *testing.T, o *gateway.Options, c *client.Client) *server {
 	t.Helper()
 	g := gateway.New(o)
 	g.Use(c)
+	return serve(t, g, gateway.Serve)
+}
+
+func serve(t *testing.T, g *gateway.Gateway, serve func(context.Context, net.Listener, http.Handler, time.Duration) error) *server {
+	t.Helper()
 	listener, base, err := gateway.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- gateway.Serve(ctx, listener, g, 5*time.Second) }()
+	go func() { served <- serve(ctx, listener, g, 5*time.Second) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-served; err != nil {
@@ -93,6 +100,33 @@ func newServer(t *testing.T, o *gateway.Options, c *client.Client) *server {
 		}
 	})
 	return &server{g, t, base}
+}
+
+// dial returns a connection to the server, with a deadline against a test that
+// hangs.
+func (s *server) dial() *net.TCPConn {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	return conn.(*net.TCPConn)
+}
+
+// raw sends a request as it is written and returns the answer.
+func (s *server) raw(request string) (*http.Response, string) {
+	s.t.Helper()
+	conn := s.dial()
+	defer conn.Close()
+	io.WriteString(conn, request)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.t.Fatalf("%q: %v", request, err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	return resp, string(text)
 }
 
 // answer is what the gateway answered.
@@ -126,11 +160,14 @@ func (s *server) do(method, path, body string, header ...string) *answer {
 	}
 	a := &answer{resp, string(data), nil}
 	_ = json.Unmarshal(data, &a.json)
+	if err := newSpecification(s.t).check(req, body, resp, a.text); err != nil {
+		s.t.Errorf("%s %s: %s %s: %v", method, path, resp.Status, a.text, err)
+	}
 	return a
 }
 
 // used returns what the budget day holds.
-func used(t *testing.T, c *client.Client) int {
+func used(t testing.TB, c *client.Client) int {
 	t.Helper()
 	balances, err := c.Guard().Balances(t.Context())
 	if err != nil {

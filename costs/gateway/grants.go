@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,12 +130,15 @@ func optional(text string) *string {
 }
 
 // withGrant calls act with the grant that the request's path names.
-func withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) {
-	if problem := readJSON(w, r, body); problem != nil {
+func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) {
+	if problem := g.readJSON(w, r, body); problem != nil {
 		problem.write(w)
 		return
 	}
 	grant, err := c.Guard().Redeem(r.PathValue("grant"))
+	if err == nil && !slices.Contains(c.Table().Accounts(), grant.Call().Account) {
+		err = fmt.Errorf("%w; its account is not in costs.yaml", quota.ErrBadToken)
+	}
 	if err != nil {
 		newProblem(http.StatusNotFound, "no-grant", "%v", err).write(w)
 		return
@@ -144,13 +148,13 @@ func withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, a
 		problemOf(err).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, document)
+	g.writeJSON(w, http.StatusOK, document)
 }
 
 // report answers POST /v1/grants/{grant}/report.
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) {
 	var answer Answer
-	withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
+	g.withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
 		return answer.Apply(r.Context(), c.Client, grant.Call(), grant)
 	})
 }
@@ -165,7 +169,7 @@ func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) {
 	var body struct {
 		Units *quota.Units `json:"units"`
 	}
-	withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
+	g.withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
 		if body.Units == nil {
 			return nil, fmt.Errorf("%w: give the units that the call really cost", quota.ErrBadCall)
 		}
@@ -175,7 +179,7 @@ func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) {
 
 // refund answers POST /v1/grants/{grant}/refund.
 func (g *Gateway) refund(w http.ResponseWriter, r *http.Request, c *connected) {
-	withGrant(w, r, c, &struct{}{}, func(grant *quota.Grant) (any, error) {
+	g.withGrant(w, r, c, &struct{}{}, func(grant *quota.Grant) (any, error) {
 		return settled{}, grant.Refund(r.Context())
 	})
 }

@@ -3,12 +3,16 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
+	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -19,9 +23,13 @@ import (
 // newBase returns the transport of proxied requests. It leaves encodings as the
 // client and the upstream agreed on them.
 func newBase() http.RoundTripper {
-	base := http.DefaultTransport.(*http.Transport).Clone()
+	base := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second}
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+		base = standard.Clone()
+	}
 	base.DisableCompression = true
-	base.MaxIdleConnsPerHost = 100
+	base.MaxIdleConns, base.MaxIdleConnsPerHost, base.IdleConnTimeout = 0, 100, 90*time.Second
+	base.MaxResponseHeaderBytes = 1 << 20
 	base.ResponseHeaderTimeout = headerTime
 	return base
 }
@@ -29,99 +37,158 @@ func newBase() http.RoundTripper {
 // headerTime is how long an upstream may take to begin its answer.
 const headerTime = 5 * time.Minute
 
+// flushTime is how long bytes of an answer with a Content-Length may be held.
+const flushTime = 10 * time.Millisecond
+
+// errUpgraded means that an upstream switched protocols unasked.
+var errUpgraded = errors.New("the upstream switched to another protocol, which was not asked for")
+
+// discardLog is for what httputil says of broken streams, which both ends see.
+var discardLog = log.New(io.Discard, "", 0)
+
+// copyBuffers holds the buffers of httputil.ReverseProxy.
+var copyBuffers bufferPool
+
+type bufferPool struct{ pool sync.Pool }
+
+func (p *bufferPool) Get() []byte {
+	if b, ok := p.pool.Get().(*[]byte); ok {
+		return *b
+	}
+	return make([]byte, 32<<10)
+}
+
+func (p *bufferPool) Put(b []byte) { p.pool.Put(&b) }
+
 // proxy answers ANY /to/{host}/{path}: it sends the request to that host, as
 // package client would.
-func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request, c *connected) {
-	if r.Header.Get("Upgrade") != "" {
-		newProblem(http.StatusNotImplemented, "no-upgrade", "the gateway does not carry WebSockets or other upgrades: their messages have no price").write(w)
+func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
+	c := g.acquire(w)
+	if c == nil {
 		return
 	}
-	target, problem := g.target(r, c.Table())
+	release := sync.OnceFunc(c.users.Done)
+	defer release()
+	ctx, wait, err := g.proxyContext(r, c.Table())
+	t, problem := g.newTarget(r, c.Table())
+	switch {
+	case isWebSocket(r):
+		problem = newProblem(http.StatusNotImplemented, "no-upgrade", "the gateway does not carry WebSockets: their messages have no price")
+	case r.Method == http.MethodTrace:
+		problem = newProblem(http.StatusNotImplemented, "no-trace", "the gateway does not send TRACE, whose answer would show the upstream's credential")
+	case problem == nil && err != nil:
+		problem = problemOf(err)
+	}
 	if problem != nil {
 		problem.write(w)
 		return
 	}
-	caller, err := g.callerOf(r, c.Table(), quota.Caller{Lane: r.Header.Get(headerLane), Job: r.Header.Get(headerJob), Region: r.Header.Get(headerRegion)})
-	ctx := quota.WithCaller(r.Context(), caller)
-	if text := r.Header.Get(headerMaxWait); text != "" && err == nil {
-		var limit time.Duration
-		limit, err = duration.ParseSeconds(text)
-		ctx = quota.WithMaxWait(ctx, min(limit, maxWait))
+	s, r := g.newStream(w, r.WithContext(ctx))
+	defer s.end()
+	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
+		ahead := newReadAhead(r.Body)
+		defer ahead.end(s.control)
+		r.Body = ahead
 	}
-	if err != nil {
-		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err).write(w)
-		return
-	}
-	credential := c.Table().UpstreamOf(target).Credential
-	secret, err := ReadCredential(credential)
-	if err != nil {
-		newProblem(http.StatusInternalServerError, "no-credential", "%v", err).write(w)
-		return
-	}
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1: the answer may begin before the request has ended
 	reverse := httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
-			rewrite(p.Out, target)
-			addCredential(p.Out, credential, secret)
+			t.rewrite(p.Out)
+			if p.Out.Body != nil {
+				newRequestBody(s, p.In, p.Out)
+			}
 		},
-		Transport:      c.proxied,
-		FlushInterval:  -1,
-		ModifyResponse: func(resp *http.Response) error { keepGuarded(resp, c.Table()); return nil },
-		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, err) },
-		ErrorLog:       log.New(io.Discard, "", 0), // what it says of broken streams, both ends see
+		Transport:     c.proxied,
+		FlushInterval: flushTime, // at once if the answer has no length
+		BufferPool:    &copyBuffers,
+		ModifyResponse: func(resp *http.Response) error {
+			if resp.StatusCode == http.StatusSwitchingProtocols {
+				return errUpgraded
+			}
+			deleteOwn(resp.Header)
+			t.leadBack(resp, c.Table())
+			s.answer(r, resp)
+			release()
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, s, err) },
+		ErrorLog:     discardLog,
 	}
-	reverse.ServeHTTP(w, r.WithContext(ctx))
+	reverse.ServeHTTP(w, r)
 }
 
-// target returns the URL that a request to /to/ is for.
-func (g *Gateway) target(r *http.Request, table *costs.Table) (*url.URL, *problem) {
-	host, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/to/"), "/")
-	target, err := url.Parse("https://" + host + "/" + path)
-	if err != nil || target.Host == "" || target.User != nil {
-		return nil, newProblem(http.StatusBadRequest, "bad-target", "write /to/HOST/PATH, as in /to/www.example.com/v1/items")
-	}
-	upstream := table.UpstreamOf(target)
-	if upstream == nil {
-		return nil, newProblem(http.StatusForbidden, "not-guarded", "%s is not a host of costs.yaml; the gateway sends nothing elsewhere", headerText(target.Host))
-	}
-	if isLoopback(target.Hostname()) {
-		target.Scheme = "http"
-	}
-	if endpoint, err := url.Parse(g.options.Endpoint); err == nil && endpoint.Host != "" {
-		if replaced := table.UpstreamOf(endpoint); replaced != nil && replaced.Name == upstream.Name {
-			prefix := strings.TrimSuffix(endpoint.EscapedPath(), "/")
-			if strings.EqualFold(target.Host, endpoint.Host) {
-				prefix = "" // the client names the endpoint itself
-			}
-			target, _ = url.Parse(endpoint.Scheme + "://" + endpoint.Host + prefix + "/" + path)
+// proxyContext returns a request's context with its caller and how long it may
+// wait, and the latter.
+func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration, err error) {
+	var asked quota.Caller
+	var limit string
+	wait = g.options.MaxWait
+	for name, value := range map[string]*string{headerLane: &asked.Lane, headerJob: &asked.Job, headerRegion: &asked.Region, headerMaxWait: &limit} {
+		if *value, err = single(r, name); err != nil {
+			return nil, 0, err
 		}
 	}
-	target.RawQuery = r.URL.RawQuery
-	return target, nil
+	caller, err := g.callerOf(r, table, asked)
+	if err != nil {
+		return nil, 0, err
+	}
+	if limit != "" {
+		if wait, err = duration.ParseSeconds(limit); err != nil {
+			return nil, 0, fmt.Errorf("%w: %s: %w", quota.ErrBadCall, headerMaxWait, err)
+		}
+		wait = min(wait, maxWait)
+	}
+	return quota.WithMaxWait(quota.WithCaller(r.Context(), caller), wait), wait, nil
+}
+
+// isWebSocket reports whether a request asks to become a WebSocket. Offers of
+// other protocols, such as h2c, are ignored, as RFC 9110 allows.
+func isWebSocket(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(value string) bool {
+		return strings.Contains(strings.ToLower(value), "websocket")
+	})
+}
+
+// deleteOwn deletes the headers that are for the gateway or from it.
+func deleteOwn(header http.Header) {
+	for name := range header {
+		if strings.HasPrefix(name, headerPrefix) {
+			delete(header, name)
+		}
+	}
 }
 
 // rewrite makes out, a copy of the client's request, the one for the upstream.
-func rewrite(out *http.Request, target *url.URL) {
-	out.URL, out.Host = target, target.Host
-	for name := range out.Header {
-		if strings.HasPrefix(name, headerPrefix) {
-			delete(out.Header, name)
-		}
-	}
+func (t *target) rewrite(out *http.Request) {
+	out.URL, out.Host = t.url, t.url.Host
+	deleteOwn(out.Header)
+	out.Header.Del("Connection") // of an upgrade, which does not pass
+	out.Header.Del("Upgrade")
 	if accepted := out.Header.Values("Accept-Encoding"); len(accepted) > 0 {
 		out.Header.Set("Accept-Encoding", readable(accepted))
 	}
+	addCredential(out, t.credential, t.secret)
 }
 
 // readable returns those of a client's encodings in which an error can be read.
+// Any other (*) is taken for gzip.
 func readable(accepted []string) string {
 	var kept []string
+	gzip, other := false, ""
 	for encoding := range strings.SplitSeq(strings.Join(accepted, ","), ",") {
+		encoding = strings.TrimSpace(encoding)
 		name, _, _ := strings.Cut(encoding, ";")
 		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "gzip", "identity":
-			kept = append(kept, strings.TrimSpace(encoding))
+		case "gzip":
+			gzip = true
+			kept = append(kept, encoding)
+		case "identity":
+			kept = append(kept, encoding)
+		case "*":
+			other = "gzip" + encoding[1:]
 		}
+	}
+	if other != "" && !gzip {
+		kept = append(kept, other)
 	}
 	if len(kept) == 0 {
 		return "identity"
@@ -129,38 +196,33 @@ func readable(accepted []string) string {
 	return strings.Join(kept, ", ")
 }
 
-// keepGuarded makes a redirect to a guarded host lead back to the gateway, so
-// that a client which follows it is still guarded.
-func keepGuarded(resp *http.Response, table *costs.Table) {
-	location, err := resp.Location()
-	if err != nil {
-		return
+// failed answers a proxied request that brought no answer.
+func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, err error) {
+	var timeout net.Error
+	switch cause, body := context.Cause(r.Context()), s.badBody.Load(); {
+	case cause == errStalled || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
+		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s", s.limit).write(w)
+	case cause != nil:
+		panic(http.ErrAbortHandler) // the client has gone
+	case body != nil:
+		newProblem(http.StatusBadRequest, "bad-body", "the request's body could not be read: %v", *body).write(w)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		newProblem(http.StatusGatewayTimeout, "upstream-timeout", "%v", err).write(w)
+	default:
+		sessionOf(r).recordRefusal(err)
+		c.notSent(err).write(w)
 	}
-	upstream := table.UpstreamOf(location)
-	if upstream == nil {
-		return
-	}
-	back := &url.URL{Path: "/to/" + location.Host + location.Path, RawQuery: location.RawQuery, Fragment: location.Fragment}
-	if c := upstream.Credential; c != nil && c.Query != "" {
-		back.RawQuery = withoutParameter(back.RawQuery, c.Query) // the upstream may repeat it; the gateway adds it again
-	}
-	if location.RawPath != "" {
-		back.RawPath = "/to/" + location.Host + location.RawPath
-	}
-	resp.Header.Set("Location", back.String())
 }
 
-// failed answers a proxied request that brought no answer.
-func (c *connected) failed(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && errors.Is(err, context.Cause(r.Context())) {
-		return // the client has gone
+// notSent returns the problem of a request that was refused, or that failed.
+func (c *connected) notSent(err error) *problem {
+	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+		call := quota.Call{Account: refused.Account, Method: refused.Method, Units: refused.Units, Caller: refused.Caller}
+		return c.refusal(call, 1, err)
 	}
-	call, _ := c.Table().Price(r)
-	call.Caller = quota.CallerFrom(r.Context())
-	sessionOf(r).recordRefusal(err)
-	problem := c.refusal(call, 1, err)
-	if problem.status == http.StatusInternalServerError {
-		problem = newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
+	problem := problemOf(err)
+	if problem.Status == http.StatusInternalServerError {
+		return newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
 	}
-	problem.write(w)
+	return problem
 }

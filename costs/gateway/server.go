@@ -1,22 +1,32 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
-const (
-	maxHeader  = 64 << 10
-	headerWait = 10 * time.Second // for a request's header to arrive
-	idleTime   = 2 * time.Minute  // of a connection without requests
-)
+const maxHeader = 64 << 10
+
+// serverTimes bounds what a connection can hold up without a request.
+type serverTimes struct {
+	header time.Duration // for a request's header to arrive
+	idle   time.Duration // of a connection without requests
+	write  time.Duration // of an HTTP/2 connection to which nothing can be written
+}
+
+func newServerTimes() serverTimes {
+	return serverTimes{header: 10 * time.Second, idle: 2 * time.Minute, write: time.Minute}
+}
 
 // Listen listens on an address: HOST:PORT, where port 0 is any that is free, or
 // unix:PATH for a socket that only this user may use. It returns the base URL of
@@ -43,9 +53,13 @@ func listenSocket(path string) (net.Listener, error) {
 		if info.Mode()&os.ModeSocket == 0 {
 			return nil, errors.New("there is another file")
 		}
-		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
 			c.Close()
 			return nil, errors.New("another server listens there")
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, err
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -72,11 +86,16 @@ func NeedsToken(l net.Listener) bool {
 // Serve serves handler on a listener until ctx ends, and then waits for at most
 // grace until the requests in flight are answered. It closes the listener.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, grace time.Duration) error {
+	return serve(ctx, l, handler, grace, newServerTimes())
+}
+
+func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time.Duration, times serverTimes) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: headerWait, IdleTimeout: idleTime, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		ReadHeaderTimeout: times.header, IdleTimeout: times.idle, ErrorLog: log.New(panicLog{}, "", 0),
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: times.write, SendPingTimeout: times.idle, PingTimeout: times.write}}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
@@ -92,13 +111,13 @@ func Serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	return nil
 }
 
-// limited bounds how long the answer to a request of the API may take to be
-// read, for clients that stall. Proxied answers may stream for as long as they
-// like.
-func (g *Gateway) limited(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(maxWait + time.Minute))
-		next.ServeHTTP(w, r)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
-	})
+// panicLog logs what net/http says of a handler that panicked, and nothing else:
+// broken connections are no concern of an operator's.
+type panicLog struct{}
+
+func (panicLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("panic serving")) {
+		slog.Error("ration: " + string(bytes.TrimSpace(line)))
+	}
+	return len(line), nil
 }

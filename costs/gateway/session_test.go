@@ -126,20 +126,19 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 	}
-	s := newServer(t, &gateway.Options{Documents: map[string]gateway.Document{
-		"lines": document(lines(1, "two"), nil), "none": document(lines(), nil), "broken": document(lines(quota.ErrLedgerDown), nil),
-		"known": document(map[string]bool{"down": true}, quota.ErrLedgerDown), "query": document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}),
-	}}, newClient(t, table, t.TempDir(), nil))
 	for _, test := range []struct {
-		name, kind, text string
-		status           int
+		name       string
+		read       gateway.Document
+		kind, text string
+		status     int
 	}{
-		{"lines", "application/x-ndjson", "1\n\"two\"\n", 200},
-		{"none", "application/x-ndjson", "", 200},
-		{"broken", "application/problem+json", "", 503},
-		{"known", "application/json", "{\"down\":true}\n", 503},
-		{"query", "application/problem+json", "", 400},
+		{"log", document(lines(1, "two"), nil), "application/x-ndjson", "1\n\"two\"\n", 200},
+		{"log", document(lines(), nil), "application/x-ndjson", "", 200},
+		{"log", document(lines(quota.ErrLedgerDown), nil), "application/problem+json", "", 503},
+		{"status", document(map[string]bool{"down": true}, quota.ErrLedgerDown), "application/json", "{\"down\":true}\n", 503},
+		{"plan", document(nil, &gateway.QueryError{Err: errors.New("unknown parameter")}), "application/problem+json", "", 400},
 	} {
+		s := newServer(t, &gateway.Options{Documents: map[string]gateway.Document{test.name: test.read}}, newClient(t, table, t.TempDir(), nil))
 		a := s.do("GET", "/v1/"+test.name, "")
 		if a.StatusCode != test.status || a.Header.Get("Content-Type") != test.kind || test.text != "" && a.text != test.text {
 			t.Errorf("%s: %s %s %q", test.name, a.Status, a.Header.Get("Content-Type"), a.text)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -18,7 +19,6 @@ import (
 const (
 	maxBody        = 1 << 20          // of a request to the API
 	maxWait        = 10 * time.Minute // of one request; longer ones are cut to it
-	bodyTime       = 30 * time.Second // for a request's body to arrive
 	maxIdempotency = 255              // bytes of an Idempotency-Key
 )
 
@@ -40,8 +40,11 @@ type spendRequest struct {
 // span is a duration such as "30s", or a number of seconds.
 type span time.Duration
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. It leaves d as it is for null.
 func (d *span) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
 	text := string(bytes.Trim(data, `"`))
 	parsed, err := duration.ParseSeconds(text)
 	if err != nil {
@@ -56,7 +59,7 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 	switch {
 	case s.Method != "" && s.URL == "" && s.Verb == "":
 		call, err = table.Call(s.Upstream, s.Method)
-	case s.Method == "" && s.URL != "":
+	case s.Method == "" && s.Upstream == "" && s.URL != "":
 		quote, failed := table.Quote(s.Verb, s.URL)
 		if err = failed; err == nil && (!quote.Guarded || quote.Paid) {
 			err = fmt.Errorf("%w: the URL's host is not guarded, or its request was charged with an earlier one; send it without asking", quota.ErrBadCall)
@@ -80,7 +83,7 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 // spend answers POST /v1/spend.
 func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	var asked spendRequest
-	if problem := readJSON(w, r, &asked); problem != nil {
+	if problem := g.readJSON(w, r, &asked); problem != nil {
 		problem.write(w)
 		return
 	}
@@ -89,28 +92,41 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		call.Caller, err = g.callerOf(r, c.Table(), quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
 	}
 	if err == nil {
-		call.ID, err = CallID(call.Account, r.Header.Get("Idempotency-Key"))
+		call.ID, err = idempotencyID(r, call.Account)
 	}
 	var grants []*quota.Grant
 	if err == nil {
 		grants, err = c.Guard().SpendTogether(r.Context(), call, count, min(time.Duration(asked.MaxWait), maxWait))
 	}
 	if err != nil {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client has gone
+		}
 		c.RecordRefusal(err)
 		sessionOf(r).recordRefusal(err)
 		c.refusal(call, count, err).write(w)
 		return
 	}
-	if r.Context().Err() != nil { // nobody has heard of the grants
+	if r.Context().Err() != nil { // the client has gone, and cannot know of the grants
 		if call.ID == (quota.ID{}) {
 			for _, grant := range grants {
 				_ = grant.Refund(r.Context())
 			}
 		}
-		return
+		panic(http.ErrAbortHandler)
 	}
 	setRateLimit(w.Header(), grants[len(grants)-1].Balances())
-	writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
+	g.writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
+}
+
+// idempotencyID returns the id of a call that may be repeated, or the zero ID of
+// one that may not.
+func idempotencyID(r *http.Request, account string) (quota.ID, error) {
+	key, err := single(r, "Idempotency-Key")
+	if err != nil {
+		return quota.ID{}, err
+	}
+	return CallID(account, key)
 }
 
 // CallID returns the ID of a call of an account that is repeated with the same
@@ -125,24 +141,28 @@ func CallID(account, key string) (quota.ID, error) {
 	return quota.NameID(account + " " + key), nil
 }
 
-// readJSON reads a request's body, strictly.
-func readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
+// readJSON reads a request's body, strictly. After an error, the connection's
+// deadline stays, since the rest of the body may never arrive.
+func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || kind != "application/json") {
 		return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", headerText(r.Header.Get("Content-Type")))
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxBody)+bytes.MinRead))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return newProblem(http.StatusRequestEntityTooLarge, "too-large", "a body of more than %d bytes", tooLong.Limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return newProblem(http.StatusRequestTimeout, "too-slow", "the body did not arrive within %s", g.limits.body)
 	}
 	if err != nil {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body could not be read: %v", err)
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		data = []byte("{}")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if len(bytes.TrimSpace(body.Bytes())) == 0 {
+		body = bytes.NewBufferString("{}")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body is not what is wanted here: %v; see /v1/openapi.json", err)

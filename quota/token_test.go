@@ -1,0 +1,46 @@
+package quota_test
+
+import (
+	"testing"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// FuzzRedeem: a text is a token only if it is the one of its grant, and nothing
+// else can crash.
+func FuzzRedeem(f *testing.F) {
+	guard, err := quota.NewGuard(memledger.Open(nil), nil, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []quota.Call{
+		{Account: "a", Method: "m", Units: 1},
+		{Account: "äöü", Key: "key", Method: "search.list", Units: quota.MaxUnits, Caller: quota.Caller{Lane: "cron", Job: "job", Region: "DE"}, ID: quota.NameID("n")},
+	} {
+		grant, err := guard.Spend(f.Context(), seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(grant.Token())
+		f.Add(grant.Token() + "\n")
+	}
+	f.Add("")
+	f.Add("AQ")
+	f.Add("Af___________wE")
+	f.Fuzz(func(t *testing.T, text string) {
+		grant, err := guard.Redeem(text)
+		if err != nil {
+			return
+		}
+		if again := grant.Token(); again != text {
+			t.Fatalf("%q is redeemed as %q", text, again)
+		}
+		if err := grant.Settle(t.Context(), 1); err != nil {
+			t.Logf("settle: %v", err)
+		}
+		if err := grant.Refund(t.Context()); err != nil {
+			t.Logf("refund: %v", err)
+		}
+	})
+}
