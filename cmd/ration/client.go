@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -103,6 +104,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 type fetching struct {
 	*jobs.Fetcher
 	runner *jobs.Runner
+	door   *door // of the programs; nil if there are none
 }
 
 // openFetching opens the ledger and the catalogue.
@@ -124,6 +126,10 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		c.Close()
 		return nil, err
 	}
+	if err := a.openPrograms(f, table); err != nil {
+		f.Close()
+		return nil, err
+	}
 	if f.Catalog, err = catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err == nil {
 		f.runner, err = f.NewRunner(ctx)
 	}
@@ -134,8 +140,30 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	return f, nil
 }
 
-// Close closes the catalogue and the ledger.
+// openPrograms opens the gateway of the programs of regions.yaml, if it has any.
+func (a *app) openPrograms(f *fetching, table *costs.Table) error {
+	hasProgram := func(step jobs.Step) bool { return step.Program != nil }
+	if !slices.ContainsFunc(f.Config.Regions, func(r jobs.Region) bool { return slices.ContainsFunc(r.Steps, hasProgram) }) {
+		return nil
+	}
+	if err := a.checkCredentials(table); err != nil {
+		return err
+	}
+	d, err := a.openPrivateDoor()
+	if err != nil {
+		return err
+	}
+	d.Use(f.Client)
+	f.door, f.Gateway = d, d
+	return nil
+}
+
+// Close closes the programs' gateway, the catalogue and the ledger.
 func (f *fetching) Close() {
+	if f.door != nil {
+		f.door.close()
+		f.door.Release(f.Client)
+	}
 	if f.Catalog != nil {
 		f.Catalog.Close()
 	}

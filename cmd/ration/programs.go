@@ -51,7 +51,7 @@ func (a *app) programEnvironment() ([]string, error) {
 			env = append(env, name+"="+value)
 		}
 	}
-	return env, nil
+	return withoutProxy(env), nil
 }
 
 // outputTo returns what gets the output of programs in run: lines on stderr,
