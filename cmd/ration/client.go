@@ -121,7 +121,6 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 		return nil, err
 	}
 	f := &fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now}}
-	// f.Gateway is to be set here, to what opens a gateway over c.
 	if f.Environ, err = a.programEnvironment(); err != nil {
 		c.Close()
 		return nil, err

@@ -59,6 +59,7 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, queryError(err)
 	}
+	f.filter.Region = spellRegion(f.filter.Region, c.Table())
 	accounts, err := chosenAccounts(c.Table(), f.account)
 	if err != nil {
 		return nil, queryError(err)

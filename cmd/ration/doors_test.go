@@ -34,6 +34,7 @@ var openElsewhere = map[string]string{
 	"costs/doctor/state.go os.OpenFile":                    "doctor tries whether a file can be written, and neither reads nor writes it",
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
+	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",
 	"cmd/ration/exec_unix.go os.Open":                      "the terminal of this process",
 	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
