@@ -40,7 +40,7 @@ var boundaries = map[string][]string{
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
-	"costs/gateway":                    {"quota", "quota/privatefile", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
+	"costs/gateway":                    {"quota", "quota/inbound", "quota/privatefile", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
 	"costs/why":                        {"quota", "quota/usage", "costs/client", "costs/human"},
 	"jobs":                             {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/command", "jobs/youtube"},
 	"jobs/catalog":                     {"quota/privatefile"},

@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
 )
 
 // Spend is the answer to a spend, granted or not, in JSON. Command ration prints
@@ -135,11 +136,11 @@ func (c *connected) refusal(call quota.Call, count int, err error) *problem {
 	p := newProblem(http.StatusTooManyRequests, "refused", "%s", refused.Short())
 	p.Spend, p.Why = spend, refused.Error()
 	p.header.Set("Retry-After", strconv.FormatInt(max(1, *spend.RetryAfter), 10))
-	p.header.Set(headerRefusedBy, headerText(cmp.Or(refused.Budget, refused.Account)))
+	p.header.Set(headerRefusedBy, inbound.HeaderText(cmp.Or(refused.Budget, refused.Account)))
 	for _, b := range c.Guard().Covering(call) {
 		if b.Name == refused.Budget {
 			at := client.RefusedAt(refused, nil)
-			setRateLimit(p.header, []quota.Balance{{Budget: b, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
+			inbound.SetHeaders(p.header, []quota.Balance{{Budget: b, StricterLimit: refused.Limit, At: at, Remaining: refused.Remaining, NextFree: refused.RetryAt}})
 		}
 	}
 	return p

@@ -49,6 +49,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
 )
 
 // Options configures New. A nil *Options is the default.
@@ -250,7 +251,7 @@ func (g *Gateway) notFound(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s", headerText(r.Method), r.URL.Path).write(w)
+	newProblem(http.StatusMethodNotAllowed, "method-not-allowed", "%s is not among the methods of %s", inbound.HeaderText(r.Method), r.URL.Path).write(w)
 }
 
 func nothingAt(r *http.Request) *problem {

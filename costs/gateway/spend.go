@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
 )
 
 const (
@@ -115,7 +116,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		}
 		panic(http.ErrAbortHandler)
 	}
-	setRateLimit(w.Header(), grants[len(grants)-1].Balances())
+	inbound.SetHeaders(w.Header(), grants[len(grants)-1].Balances())
 	g.writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
 }
 
@@ -145,7 +146,7 @@ func CallID(account, key string) (quota.ID, error) {
 // deadline stays, since the rest of the body may never arrive.
 func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || kind != "application/json") {
-		return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", headerText(r.Header.Get("Content-Type")))
+		return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", inbound.HeaderText(r.Header.Get("Content-Type")))
 	}
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxBody)+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))

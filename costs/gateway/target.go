@@ -9,6 +9,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/inbound"
 )
 
 // target is where a request to /to/ goes.
@@ -33,7 +34,7 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	}
 	upstream := table.UpstreamOf(u)
 	if upstream == nil {
-		return nil, newProblem(http.StatusForbidden, "not-guarded", "%s is not a host of costs.yaml; the gateway sends nothing elsewhere", headerText(u.Host))
+		return nil, newProblem(http.StatusForbidden, "not-guarded", "%s is not a host of costs.yaml; the gateway sends nothing elsewhere", inbound.HeaderText(u.Host))
 	}
 	t := &target{url: u, host: u.Host, credential: upstream.Credential}
 	if endpoint, err := url.Parse(g.options.Endpoint); err == nil && endpoint.Host != "" {
