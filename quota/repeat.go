@@ -129,5 +129,14 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 			return nil, true, errors.Join(refusal, fmt.Errorf("some of the calls stay charged: %w", err))
 		}
 	}
+	if refused, ok := errors.AsType[*RefusedError](refusal); ok && refused.Reason == ReasonSpent {
+		for _, charge := range set.charges { // as if all had been asked at once
+			if amount := charge.Coverage.Amount(call.Units); charge.Budget == refused.Budget {
+				refused.Used -= Units(len(grants)) * amount
+				refused.Remaining += Units(len(grants)) * amount
+				refused.Needed = Units(count) * amount
+			}
+		}
+	}
 	return nil, len(grants) > 0, refusal
 }

@@ -86,8 +86,10 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 		many := call("search", 100)
 		many.ID = quota.NameID("many")
 		for range 2 {
-			if _, err := guard.SpendTogether(t.Context(), many, 4, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 700 {
-				t.Fatalf("%v, %d units; want a refusal and 700", err, used(t, guard))
+			_, err := guard.SpendTogether(t.Context(), many, 4, 0)
+			refused, ok := errors.AsType[*quota.RefusedError](err)
+			if !ok || used(t, guard) != 700 || refused.Used != 700 || refused.Remaining != 300 || refused.Needed != 400 {
+				t.Fatalf("%+v, %v, %d units; want a refusal of 400 and 700", refused, err, used(t, guard))
 			}
 		}
 		if err := spent.Refund(t.Context()); err != nil {
