@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,12 +42,11 @@ const MaxTogether = 1000
 
 // SpendTogether charges count calls that are alike, 1 to MaxTogether, if all of
 // them fit, and none otherwise. It returns a grant for each. Like Wait, it waits
-// for at most limit. Calls that could never fit together are a *NeverFitsError.
+// for at most limit. Calls that could never fit together are a *NeverFitsError. A
+// refusal is about all of the calls.
 //
-// Calls with an ID that were refunded since are charged anew.
-//
-// The ledger decides each call by itself. If one is refused, those before it are
-// refunded; other callers may be refused in between.
+// The first call is charged if the rest has room beside it, and then the rest. If
+// other callers have taken that room in between, all are refunded.
 //
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.
@@ -95,9 +95,51 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit t
 // spendTogether charges calls once. again means that calls were refunded, now
 // or when the same id was used before.
 func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, count int) (grants []*Grant, again bool, err error) {
+	rest := Units(count - 1)
+	charges := make([]*Charge, len(set.charges))
+	for i, charge := range set.charges {
+		smaller := *charge
+		smaller.Limit -= rest * charge.Coverage.Amount(call.Units)
+		smaller.Config = Config{} // it is not what the configuration asks
+		charges[i] = &smaller
+	}
+	grants, again, err = g.spendAlike(ctx, call, set, charges, 1)
+	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason == ReasonSpent {
+		for _, charge := range set.charges {
+			if charge.Budget == refused.Budget {
+				others := rest * charge.Coverage.Amount(call.Units)
+				refused.Limit, refused.Needed = refused.Limit+others, refused.Needed+others
+				refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
+			}
+		}
+	}
+	if err != nil {
+		return nil, again, err
+	}
+	others := *call
+	if call.ID != (ID{}) { // of a client of their own: the ledger remembers one batch of each
+		others.ID = NameID(call.ID.String() + " and others")
+	}
+	more, refunded, err := g.spendAlike(ctx, &others, set, set.charges, count-1)
+	grants, again = append(grants, more...), again || refunded
+	if err == nil && !again {
+		return grants, false, nil
+	}
+	for _, grant := range grants {
+		if failed := grant.Refund(ctx); failed != nil {
+			return nil, true, errors.Join(err, fmt.Errorf("some of the calls stay charged: %w", failed))
+		}
+	}
+	return nil, true, err
+}
+
+// spendAlike charges calls in one batch, with charges in place of those of set. If
+// one is refused, it returns the grants of the others and the refusal. refunded
+// means that a call was refunded when the same id was used before.
+func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, History: set.history, Requests: make([]Request, count)}
 	for i := range batch.Requests {
-		batch.Requests[i] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: set.charges}
+		batch.Requests[i] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
 	}
 	if g.refusals.on {
 		batch.Clock = time.Now()
@@ -106,37 +148,16 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	if err != nil {
 		return nil, false, opError("spend "+call.Method, err)
 	}
-	var refusal error
 	for _, answer := range answers {
 		if answer.Err != nil {
-			if refusal == nil {
-				refusal = refusalFor(call, answer.Err)
-			}
+			err = cmp.Or(err, refusalFor(call, answer.Err))
 			continue
 		}
 		grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
-		if err := grant.checkRepeated(ctx, call); err != nil {
-			return nil, false, err
+		if failed := grant.checkRepeated(ctx, call); failed != nil {
+			return nil, false, failed
 		}
-		again = again || grant.refunded
-		grants = append(grants, grant)
+		grants, refunded = append(grants, grant), refunded || grant.refunded
 	}
-	if refusal == nil && !again {
-		return grants, false, nil
-	}
-	for _, grant := range grants {
-		if err := grant.Refund(ctx); err != nil {
-			return nil, true, errors.Join(refusal, fmt.Errorf("some of the calls stay charged: %w", err))
-		}
-	}
-	if refused, ok := errors.AsType[*RefusedError](refusal); ok && refused.Reason == ReasonSpent {
-		for _, charge := range set.charges { // as if all had been asked at once
-			if amount := charge.Coverage.Amount(call.Units); charge.Budget == refused.Budget {
-				refused.Used -= Units(len(grants)) * amount
-				refused.Remaining += Units(len(grants)) * amount
-				refused.Needed = Units(count) * amount
-			}
-		}
-	}
-	return nil, len(grants) > 0, refusal
+	return grants, refunded, err
 }

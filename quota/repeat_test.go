@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
@@ -108,6 +109,45 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 			t.Errorf("%v; want the most calls", err)
 		}
 	})
+}
+
+// TestSpendTogetherRetriesTooEarly: the refusal of several calls says when all of
+// them fit, and leaves nothing in the log.
+func TestSpendTogetherRetriesTooEarly(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	byCalls := quota.Budget{Account: account, Name: "calls", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(12 * time.Second)}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{byCalls}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 3} {
+		if _, err := guard.SpendTogether(t.Context(), call("m", 1), n, 0); err != nil {
+			t.Fatal(err)
+		}
+		clock.Add(5 * time.Second)
+	}
+	_, err = guard.SpendTogether(t.Context(), call("m", 1), 9, 0)
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok || refused.Used != 4 || refused.Remaining != 6 || refused.Needed != 9 || refused.Limit != 10 {
+		t.Fatalf("%+v, %v; want 9 of the 6 that are left", refused, err)
+	}
+	entries := 0
+	for range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+		entries++
+	}
+	if entries != 4 {
+		t.Errorf("the log has %d entries; want those of the 4 calls", entries)
+	}
+	clock.Set(refused.RetryAt.Add(-time.Microsecond))
+	if _, err := guard.SpendTogether(t.Context(), call("m", 1), 9, 0); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("before its time: %v", err)
+	}
+	clock.Set(refused.RetryAt)
+	if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 9, 0); len(grants) != 9 || err != nil {
+		t.Errorf("at its time: %d grants, %v", len(grants), err)
+	}
 }
 
 // TestSpendTogetherWaits: calls that are refused together wait for their units.
