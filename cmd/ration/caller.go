@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +14,12 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// defineCaller defines the flags that attribute calls.
-func defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane string) {
-	flags.StringVar(&caller.Region, "region", "", "the region that the calls are for")
-	flags.StringVar(&caller.Job, "job", "", "the job that makes the calls")
-	flags.StringVar(&caller.Lane, "lane", lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+// defineCaller defines the flags that attribute calls. Their defaults are those of
+// a program of regions.yaml, if it calls ration.
+func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane string) {
+	flags.StringVar(&caller.Region, "region", a.getenv("RATION_REGION"), "the region that the calls are for")
+	flags.StringVar(&caller.Job, "job", a.getenv("RATION_JOB"), "the job that makes the calls")
+	flags.StringVar(&caller.Lane, "lane", cmp.Or(a.getenv("RATION_LANE"), lane), "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
 }
 
 // callerOf returns the caller that flags describe, as budgets write it.

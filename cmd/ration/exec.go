@@ -50,7 +50,7 @@ calls, the exit code is 75, and stderr says when to try again (-q: it does not).
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	defineCaller(cmd.Flags(), &caller, "")
+	a.defineCaller(cmd.Flags(), &caller, "")
 	return cmd
 }
 

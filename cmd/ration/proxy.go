@@ -28,7 +28,8 @@ SIGHUP it reloads costs.yaml, and keeps the old one if the file is invalid or
 names another ledger. On SIGTERM or SIGINT it answers the requests in flight,
 for up to --grace, and exits 0.
 
-` + exitCodes(exitConfig),
+` + exitCodes(exitConfig) + `
+Once started, it exits only with 0.`,
 		Example: `  ration proxy
   ration proxy --listen 0.0.0.0:8377 --host ration.internal --token-file /srv/ration/token
   ration proxy --listen unix:/run/ration/gateway.sock`,

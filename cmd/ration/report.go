@@ -78,7 +78,7 @@ and says when to try again, so that a script can end with "|| exit".
 	flags.StringVar(&f.body, "body", "", "`file` that holds the answer's body; - is stdin")
 	flags.Int64Var(&f.units, "units", 0, "what the call really cost, if the answer does not say")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "exit 0 in spite of a cooldown that is no longer than this")
-	defineCaller(flags, &f.caller, quota.LaneManual)
+	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
 }

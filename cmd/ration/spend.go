@@ -59,7 +59,7 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 	flags.IntVar(&f.calls, "calls", 1, "charge `n` calls, all or none")
 	flags.StringVar(&f.key, "idempotency-key", "", "charge spends with this `key` once")
 	durationflag.SecondsVar(flags, &f.maxWait, "max-wait", "longest wait for the units: 5, 30s, 2m")
-	defineCaller(flags, &f.caller, quota.LaneManual)
+	a.defineCaller(flags, &f.caller, quota.LaneManual)
 	flags.StringVar(&f.upstream, "upstream", "", "the upstream, if several have the method")
 	return cmd
 }

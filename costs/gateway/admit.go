@@ -97,7 +97,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	session, known := g.sessions[token]
 	g.mu.Unlock()
 	isOwn := g.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.options.Token)) == 1
-	if !known && !isOwn && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
+	isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which tell nothing, and cannot have a token
+	if !known && !isOwn && !isProbe && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
 		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
 		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
 		return r, p

@@ -303,6 +303,11 @@ func TestWhoMayUseTheGateway(t *testing.T) {
 			t.Errorf("%q: %s %s; want %d", test.header, a.Status, a.text, test.status)
 		}
 	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if a := closed.do("GET", path, ""); a.StatusCode != 200 {
+			t.Errorf("%s: %s %s; want 200 without the token", path, a.Status, a.text)
+		}
+	}
 	if a := closed.do("GET", "/to/api.example.com/v1/items", "", "Authorization", "Bearer secret"); a.StatusCode != 200 || a.text != "" {
 		t.Errorf("%s, the upstream saw %q; want nothing of the token", a.Status, a.text)
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -35,7 +36,11 @@ func newServerTimes() serverTimes {
 func Listen(address string) (listener net.Listener, base string, err error) {
 	path, isSocket := strings.CutPrefix(address, "unix:")
 	if !isSocket {
-		listener, err := net.Listen("tcp", address)
+		network := "tcp"
+		if addr, err := netip.ParseAddrPort(address); err == nil && addr.Addr().Is4() {
+			network = "tcp4" // 0.0.0.0 would listen on IPv6 too
+		}
+		listener, err := net.Listen(network, address)
 		if err != nil {
 			return nil, "", fmt.Errorf("listen on %s: %w; give another address with --listen", address, err)
 		}

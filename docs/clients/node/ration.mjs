@@ -50,8 +50,7 @@ export function guarded({ job, region, lane, maxWait } = {}) {
     const response = await fetch(`${gateway}/to/${target.host}${target.pathname}${target.search}`, {
       method: request.method,
       headers,
-      body: request.body,
-      duplex: request.body ? "half" : undefined,
+      body: request.body ? await request.arrayBuffer() : undefined, // whole, so that it has a Content-Length
       redirect: request.redirect,
       signal: request.signal,
     });

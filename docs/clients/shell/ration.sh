@@ -20,13 +20,15 @@ ration_curl() (
   esac
   [ -z "${RATION_TOKEN:-}" ] || set -- -H "Ration-Token: $RATION_TOKEN" "$@"
   headers=$(mktemp) || exit 1
-  trap 'rm -f "$headers"' EXIT
+  errors=$(mktemp) || exit 1
+  trap 'rm -f "$headers" "$errors"' EXIT
   status=0
   curl --silent --show-error --fail --noproxy '*' --location --dump-header "$headers" \
-    "$@" "${gateway%/}/to/${url#*://}" || status=$?
+    "$@" "${gateway%/}/to/${url#*://}" 2>"$errors" || status=$?
   if [ "$status" -eq 22 ] && grep -qi '^ration-refused-by:' "$headers"; then
     echo "refused by $(sed -n 's/^[Rr]ation-[Rr]efused-[Bb]y: *//p' "$headers" | tr -d '\r'), try again in $(sed -n 's/^[Rr]etry-[Aa]fter: *//p' "$headers" | tr -d '\r') s" >&2
     exit 75
   fi
+  cat "$errors" >&2
   exit "$status"
 )
