@@ -2,12 +2,14 @@ package gateway_test
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,5 +149,59 @@ func TestLanguagesShareABudget(t *testing.T) {
 	}
 	if sum != 60 || u.hits.Load() != 60 || used(t, c) != 60 {
 		t.Errorf("%v answers, %d requests reached the upstream, %d units are used; want 60 of each", answers, u.hits.Load(), used(t, c))
+	}
+}
+
+// TestRedirectTakesTheToken: clients follow redirects that lead back to the
+// gateway, and send its token to no other host.
+func TestRedirectTakesTheToken(t *testing.T) {
+	var took atomic.Bool
+	other := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ration-Token") != "" {
+			took.Store(true)
+		}
+	})
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("id") {
+		case "back":
+			http.Redirect(w, r, "/youtube/v3/videos?part=id&id=there", http.StatusFound)
+		case "away":
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		default:
+			io.WriteString(w, "arrived ")
+		}
+	})
+	table := strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
+	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	defer session.End()
+	url := "https://www.googleapis.com/youtube/v3/videos?part=id&id="
+	for _, i := range []struct{ name, pkg, flag, program string }{
+		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration
+o = ration.opener("https://www.googleapis.com/")
+for id in ("back", "away"): print(o.open("` + url + `" + id).read())`},
+		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
+for (const id of ["back", "away"]) console.log(await (await guarded()("` + url + `" + id)).text());`},
+		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
+foreach (["back", "away"] as $id) echo Ration::request("GET", "` + url + `" . $id)["body"];`},
+		{"sh", "curl", "-c", `. shell/ration.sh; for id in back away; do ration_curl "` + url + `$id"; done`},
+	} {
+		args := []string{i.flag, i.program}
+		if i.name == "node" {
+			args = []string{i.flag, "-e", i.program}
+		}
+		cmd := exec.Command(find(t, i.name, i.pkg), args...)
+		cmd.Dir = "../../docs/clients"
+		cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if !strings.Contains(string(out), "arrived") {
+			t.Errorf("%s did not follow the redirect to the gateway: %v\n%s", i.name, err, out)
+		}
+		if i.name == "python3" && err != nil {
+			t.Errorf("%s did not follow the other redirect: %v\n%s", i.name, err, out)
+		}
+		if took.Swap(false) {
+			t.Errorf("%s sent the token to another host", i.name)
+		}
 	}
 }

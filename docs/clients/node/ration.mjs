@@ -26,7 +26,8 @@ export class Refused extends Error {
 
 /**
  * Returns a fetch whose requests are guarded. job, region and lane say who
- * calls; maxWait is how long a request may wait for its units, as in "30s".
+ * calls; maxWait is how long a request may wait for its units, as in "30s". A
+ * redirect to a host that is not guarded rejects with a TypeError.
  */
 export function guarded({ job, region, lane, maxWait } = {}) {
   const gateway = (process.env.RATION_URL ?? "http://127.0.0.1:8377").replace(/\/+$/, "");
@@ -47,13 +48,31 @@ export function guarded({ job, region, lane, maxWait } = {}) {
     for (const [name, value] of Object.entries(own)) {
       if (value !== undefined) headers.set(name, value);
     }
-    const response = await fetch(`${gateway}/to/${target.host}${target.pathname}${target.search}`, {
-      method: request.method,
-      headers,
-      body: request.body ? await request.arrayBuffer() : undefined, // whole, so that it has a Content-Length
-      redirect: request.redirect,
-      signal: request.signal,
-    });
+    let url = `${gateway}/to/${target.host}${target.pathname}${target.search}`;
+    let { method } = request;
+    let body = request.body ? await request.arrayBuffer() : null; // whole, so that it has a Content-Length
+    let response;
+    for (let hops = 0; ; hops++) {
+      response = await fetch(url, {
+        method,
+        headers,
+        body,
+        redirect: request.redirect === "follow" ? "manual" : request.redirect,
+        signal: request.signal,
+      });
+      const { status } = response;
+      const location = response.headers.get("Location");
+      if (request.redirect !== "follow" || !location || ![301, 302, 303, 307, 308].includes(status)) break;
+      await response.body?.cancel();
+      // Not by fetch, which would send the token to wherever the redirect leads.
+      if (!location.startsWith("/to/")) throw new TypeError(`a redirect leads to ${location}, which is not guarded`);
+      if (hops === 20) throw new TypeError("too many redirects");
+      if (status === 303 ? method !== "HEAD" : status < 303 && method === "POST") {
+        [method, body] = ["GET", null];
+        for (const name of ["Content-Encoding", "Content-Language", "Content-Location", "Content-Type"]) headers.delete(name);
+      }
+      url = gateway + location;
+    }
     if (response.status === 429 && response.headers.has("Ration-Refused-By")) {
       throw new Refused(await response.json(), Number(response.headers.get("Retry-After") ?? 1));
     }

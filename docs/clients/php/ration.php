@@ -32,7 +32,8 @@ class Ration
     /**
      * Sends a request to $url through the gateway and returns its status,
      * headers (in lower case) and body. $job, $region and $lane say who calls;
-     * $maxWait is how long it may wait for its units, as in 30s.
+     * $maxWait is how long it may wait for its units, as in 30s. A redirect to a
+     * host that is not guarded is not followed: the gateway answers it with an error, or it fails.
      *
      * @param string[] $headers lines such as 'Accept: application/json'
      * @return array{status: int, headers: array<string, string>, body: string}
@@ -64,6 +65,9 @@ class Ration
         if (str_starts_with($gateway, 'unix:')) {
             curl_setopt($curl, CURLOPT_UNIX_SOCKET_PATH, substr($gateway, strlen('unix:')));
             $gateway = 'http://localhost';
+        } else { // all goes to the gateway: curl would send the token to wherever a redirect leads
+            $server = preg_replace('#^[a-z]+://|/.*$#i', '', $gateway);
+            curl_setopt($curl, CURLOPT_CONNECT_TO, ['::' . (preg_match('/:\d+$/', $server) ? $server : "$server:")]);
         }
         $received = [];
         curl_setopt_array($curl, [

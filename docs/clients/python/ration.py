@@ -67,7 +67,7 @@ def _refused(status, headers, read):
     return None
 
 
-class _Handler(urllib.request.HTTPHandler):
+class _Handler(urllib.request.AbstractHTTPHandler):  # beside the HTTPHandler, which sends the rest
     handler_order = 100  # before the one that would send the request itself
 
     def __init__(self, prefix, gateway):
@@ -98,8 +98,8 @@ class _Handler(urllib.request.HTTPHandler):
         response.url = url
         return response
 
-    https_request = urllib.request.HTTPHandler.do_request_
-    http_request = urllib.request.HTTPHandler.do_request_
+    https_request = urllib.request.AbstractHTTPHandler.do_request_
+    http_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
 def opener(prefix, **caller):

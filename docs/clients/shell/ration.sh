@@ -10,13 +10,22 @@
 # both. A request that a budget or a cooldown refuses was not sent: ration_curl
 # says why on stderr and returns 75, which tells ration and cron to go on later.
 # For any other error it returns what curl does with --fail: 22 for a status of
-# 400 or more.
+# 400 or more. A redirect to a host that is not guarded is an error.
 ration_curl() (
   url=$1
   shift
   gateway=${RATION_URL:-http://127.0.0.1:8377}
   case $gateway in
     unix:*) set -- --unix-socket "${gateway#unix:}" "$@" && gateway=http://localhost ;;
+    *) # all goes to the gateway: curl would send the token to wherever a redirect leads
+      server=${gateway#*://} && server=${server%%/*}
+      case $server in
+        *]) server=$server: ;;
+        *:*) ;;
+        *) server=$server: ;;
+      esac
+      set -- --connect-to "::$server" "$@"
+      ;;
   esac
   [ -z "${RATION_TOKEN:-}" ] || set -- -H "Ration-Token: $RATION_TOKEN" "$@"
   headers=$(mktemp) || exit 1
