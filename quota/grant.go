@@ -17,6 +17,9 @@ type Grant struct {
 	receipt Receipt
 	held    []Held
 
+	repeated bool // an earlier request with the call's ID was granted it
+	redeemed bool // it came from a token, since when others may have settled it
+
 	mu       sync.Mutex
 	units    Units // as recorded at present
 	refunded bool

@@ -216,6 +216,38 @@ func TestAnswersOfOthersAreIgnored(t *testing.T) {
 	}
 }
 
+// TestLaterAnswerIsIgnored: an answer with the price as its cost settles a call
+// that was settled to another amount, or refunded, since its token was taken.
+func TestLaterAnswerIsIgnored(t *testing.T) {
+	guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
+	transport := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict {
+		return quota.Verdict{Settled: true, Units: 100}
+	}}
+	spent, err := guard.Spend(t.Context(), call("m", 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	redeem := func() *quota.Grant {
+		grant, err := guard.Redeem(spent.Token())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	for name, change := range map[string]func() error{
+		"settled":  func() error { return redeem().Settle(t.Context(), 5) },
+		"refunded": func() error { return redeem().Refund(t.Context()) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		grant, resp := redeem(), &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
+		if _, err := transport.Answered(t.Context(), grant.Call(), grant, resp); err != nil || used(t, guard) != 100 {
+			t.Errorf("%s: %v, %d units; want the cost in the answer, 100", name, err, used(t, guard))
+		}
+	}
+}
+
 // TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces the
 // Transport's.
 func TestMaxWaitOfARequestIsIgnored(t *testing.T) {

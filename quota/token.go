@@ -54,7 +54,7 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	if !read.ok || len(read.rest) > 0 || units < 0 || request.Check(call.Account) != nil {
 		return nil, ErrBadToken
 	}
-	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units}
+	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units, redeemed: true}
 	if grant.Token() != token { // another spelling of it
 		return nil, ErrBadToken
 	}

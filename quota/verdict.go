@@ -143,11 +143,11 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 	if units != v.Units && t.Guard.firstReport(call.Account, "cost of "+call.Method) {
 		t.succeeded(call, &CostError{Account: call.Account, Method: call.Method, Price: call.Units, Cost: v.Units, Charged: units})
 	}
-	if units == call.Units {
+	if units == call.Units && (grant == nil || !grant.redeemed) {
 		return nil
 	}
 	err := grant.Settle(ctx, units)
-	if t.succeeded(call, err) {
+	if t.succeeded(call, err) && units != call.Units {
 		t.charged(call, 0, units-call.Units)
 	}
 	return err
