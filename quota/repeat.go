@@ -32,7 +32,7 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 		if entry.Method != call.Method || entry.Caller != call.Caller {
 			return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
 		}
-		g.units, g.refunded = entry.Units, entry.Kind == EntryRefunded
+		g.units, g.refunded, g.repeated = entry.Units, entry.Kind == EntryRefunded, true
 	}
 	return nil
 }
@@ -46,7 +46,9 @@ const MaxTogether = 1000
 // refusal is about all of the calls.
 //
 // The first call is charged if the rest has room beside it, and then the rest. If
-// other callers have taken that room in between, all are refunded.
+// other callers have taken that room in between, all are refunded. Calls with an
+// ID that were refunded since are charged anew, all of them; those that an earlier
+// request with the ID was granted stay charged, since they may be sent.
 //
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.
@@ -126,16 +128,19 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 		return grants, false, nil
 	}
 	for _, grant := range grants {
+		if grant.repeated {
+			continue
+		}
 		if failed := grant.Refund(ctx); failed != nil {
 			return nil, true, errors.Join(err, fmt.Errorf("some of the calls stay charged: %w", failed))
 		}
 	}
-	return nil, true, err
+	return nil, !errors.Is(err, ErrReused), err
 }
 
 // spendAlike charges calls in one batch, with charges in place of those of set. If
-// one is refused, it returns the grants of the others and the refusal. refunded
-// means that a call was refunded when the same id was used before.
+// one is refused, or has the id of another call, it returns the grants of the
+// others and the error. refunded means that a call was refunded when the same id was used before.
 func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, History: set.history, Requests: make([]Request, count)}
 	for i := range batch.Requests {
@@ -154,8 +159,9 @@ func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, char
 			continue
 		}
 		grant := &Grant{guard: g, set: set, job: call.Caller.Job, receipt: answer.Receipt, held: answer.Held, units: call.Units}
-		if failed := grant.checkRepeated(ctx, call); failed != nil {
-			return nil, false, failed
+		if reused := grant.checkRepeated(ctx, call); reused != nil {
+			err = cmp.Or(err, reused)
+			continue
 		}
 		grants, refunded = append(grants, grant), refunded || grant.refunded
 	}

@@ -150,6 +150,40 @@ func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	}
 }
 
+// TestSentCallIsRefunded: calls that an earlier request with the same ID was
+// granted stay charged when the others are refused, or were refunded.
+func TestSentCallIsRefunded(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		if _, err := guard.Spend(t.Context(), call("videos", 400)); err != nil {
+			t.Fatal(err)
+		}
+		many := call("search", 100)
+		many.ID = quota.NameID("many")
+		grants, err := guard.SpendTogether(t.Context(), many, 3, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.SpendTogether(t.Context(), many, 9, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 700 {
+			t.Errorf("%v, %d units; want a refusal, and 700", err, used(t, guard))
+		}
+		other := many
+		other.Method = "videos"
+		if _, err := guard.SpendTogether(t.Context(), other, 5, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != 700 {
+			t.Errorf("%v, %d units; want that the ID was used, and 700", err, used(t, guard))
+		}
+		if err := errors.Join(grants[0].Settle(t.Context(), 50), grants[1].Refund(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			anew, err := guard.SpendTogether(t.Context(), many, 3, 0)
+			if err != nil || len(anew) != 3 || used(t, guard) != 850 {
+				t.Errorf("%d grants, %v, %d units; want 3 anew, and the 550 of the calls that were sent", len(anew), err, used(t, guard))
+			}
+		}
+	})
+}
+
 // TestSpendTogetherWaits: calls that are refused together wait for their units.
 func TestSpendTogetherWaits(t *testing.T) {
 	guard := newGuard(t, nil, budget("burst", 2, 50*time.Millisecond))
