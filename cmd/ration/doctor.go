@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/doctor"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -89,7 +86,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 		c.Fail(err)
 	} else {
 		c.CheckState(dir)
-		a.examineFailures(ctx, c, dir)
+		a.examineFailures(ctx, c)
 	}
 	c.CheckLedgerFiles(client.LedgerName(table, a.clientOptions()))
 	opened, err := a.openClient(table, false)
@@ -116,28 +113,14 @@ func (a *app) examineCredentials(c *doctor.Checkup, table *costs.Table) {
 	c.CheckCredentials(table)
 }
 
-// examineFailures lists the steps that are not tried for a while because they
-// keep failing. Without a catalogue there are none.
-func (a *app) examineFailures(ctx context.Context, c *doctor.Checkup, dir string) {
-	store, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
-	if errors.Is(err, catalog.ErrNoCatalog) || errors.Is(err, catalog.ErrOlder) {
-		return
-	}
+// examineFailures lists the steps that wait because they keep failing.
+func (a *app) examineFailures(ctx context.Context, c *doctor.Checkup) {
+	waiting, err := a.waitingSteps(ctx)
 	if err != nil {
 		c.Fail(err)
-		return
 	}
-	defer store.Close()
-	failures, err := store.Failures(ctx)
-	if err != nil {
-		c.Fail(err)
-		return
-	}
-	for _, f := range failures {
-		if f.Until.After(a.now()) {
-			c.Add(doctor.Warning, "fix the cause, then run again with --again", "%s failed %s in a row, and is not tried before %s; last: %s",
-				strings.TrimSpace(f.Region+" "+f.Name), human.Count(f.Count, "time"), human.Time(f.Until), redact.URLs(f.Reason))
-		}
+	for _, step := range waiting {
+		c.Add(doctor.Warning, "fix the cause, then run again with --again", "%s", step.String())
 	}
 }
 

@@ -43,6 +43,9 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 		return nil, failed
 	}
 	report.Ledger, report.UnrecordedUnits = c.LedgerName(), units
+	if waiting, failed := a.waitingSteps(ctx); failed == nil {
+		report.Waiting = waiting
+	}
 	document, failed := withLedgerState(report, ledgerStateOf(c))
 	return document, errors.Join(err, failed)
 }

@@ -58,6 +58,7 @@ type statusReport struct {
 
 	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
 	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
+	Waiting  []waitingStep     `json:"waiting"`   // steps that keep failing
 }
 
 func (a *app) status(ctx context.Context) error {
@@ -79,6 +80,9 @@ func (a *app) status(ctx context.Context) error {
 	if report.UnrecordedUnits = units; failed != nil && err == nil {
 		return failed
 	}
+	if report.Waiting, failed = a.waitingSteps(ctx); failed != nil {
+		a.warn("the catalogue cannot be read, so status does not show which steps wait: " + failed.Error())
+	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
@@ -87,7 +91,7 @@ func (a *app) status(ctx context.Context) error {
 }
 
 func newStatusReport(at time.Time) *statusReport {
-	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}}
+	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}}
 }
 
 // addUnspent adds the budgets of a ledger that does not exist yet.
@@ -171,6 +175,10 @@ func (a *app) statusRemarks(r *statusReport) {
 			fmt.Fprintln(a.stdout)
 			a.paragraph("", "%s", stricterLimit(b.Name, b.Limit, b.OwnLimit, *b.LimitUntil))
 		}
+	}
+	for _, step := range r.Waiting {
+		fmt.Fprintln(a.stdout)
+		a.paragraph("", "%s", step.String())
 	}
 	said := map[string]bool{}
 	sayAhead := func(account, log string, seconds int64) {

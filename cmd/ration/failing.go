@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/catalog"
+)
+
+// waitingStep is a step that is not tried for a while because it keeps failing,
+// for JSON.
+type waitingStep struct {
+	Region   string    `json:"region"` // "" for a method, in all regions
+	Step     string    `json:"step"`
+	Failures int       `json:"failures"` // in a row
+	Until    time.Time `json:"until"`
+	Reason   string    `json:"reason"` // of the last failure
+}
+
+// String says that the step waits, until when and why.
+func (s *waitingStep) String() string {
+	return fmt.Sprintf("%s failed %s in a row, and is not tried before %s; last: %s",
+		strings.TrimSpace(s.Region+" "+s.Step), human.Count(s.Failures, "time"), human.Time(s.Until), s.Reason)
+}
+
+// waitingSteps returns the steps that wait. Without a catalogue there are none.
+func (a *app) waitingSteps(ctx context.Context) ([]waitingStep, error) {
+	waiting := []waitingStep{}
+	dir, err := a.state()
+	if err != nil {
+		return waiting, err
+	}
+	store, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
+	if errors.Is(err, catalog.ErrNoCatalog) || errors.Is(err, catalog.ErrOlder) {
+		return waiting, nil
+	}
+	if err != nil {
+		return waiting, err
+	}
+	defer store.Close()
+	failures, err := store.Failures(ctx)
+	for _, f := range failures {
+		if f.Until.After(a.now()) {
+			waiting = append(waiting, waitingStep{f.Region, f.Name, f.Count, human.JSONTime(f.Until), redact.URLs(f.Reason)})
+		}
+	}
+	return waiting, err
+}
