@@ -38,8 +38,9 @@ func drawFewer(t *testing.T, checks string) {
 // reverted.
 func TestSuggestions(t *testing.T) {
 	drawFewer(t, "25") // each searches a month of schedules: a hundred take half a minute with -race
-	found := 0
+	drawn, found := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		drawn++
 		in := drawMonth(t)
 		report, err := plan.Play(t.Context(), in)
 		if _, never := errors.AsType[*quota.NeverFitsError](err); never {
@@ -81,7 +82,7 @@ func TestSuggestions(t *testing.T) {
 		}
 		checkEachChangeIsNeeded(t, again, config.Regions, s.Changes, yaml)
 	})
-	if found == 0 && !testing.Short() { // which draws five
+	if found == 0 && drawn >= 25 { // fewer may all fit
 		t.Error("nothing was suggested; draw other schedules")
 	}
 }
