@@ -47,7 +47,7 @@ func TestFullDiskSpendsTheDay(t *testing.T) {
 	}
 }
 
-// fillDisk leaves so many bytes free.
+// fillDisk fills a disk until only free bytes are left.
 func fillDisk(t *testing.T, disk string, free int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(disk, "fill"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -149,8 +149,8 @@ func (s *service) listen(grace time.Duration) {
 	fmt.Fprintln(s.stderr, "ration: listening on", s.door.url)
 }
 
-// wait calls reload when it is asked for, until ctx ends. alive says whether the
-// watchdog may be told that all is well.
+// wait calls reload when it is asked for, until ctx ends. alive reports
+// whether the watchdog of systemd may be notified.
 func (s *service) wait(ctx context.Context, reload func() (status string, err error), alive func() bool) {
 	watchdog, stop := s.systemd.watchdog()
 	defer stop()

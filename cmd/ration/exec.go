@@ -115,8 +115,8 @@ func findProgram(name string) (string, error) {
 	return "", &programError{126, fmt.Errorf("exec: %s cannot be run: %w", human.Name(name), errors.Unwrap(err))}
 }
 
-// runProgram runs a program to its end, and passes on the signals that this
-// process gets meanwhile. It returns whether one of them told it to end.
+// runProgram runs a program until it ends, and forwards the signals that this
+// process receives. It returns whether one of them asked the program to end.
 func (a *app) runProgram(ctx context.Context, path string, args, gateway []string) (told bool, err error) {
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, passedOn...)
@@ -159,8 +159,8 @@ func withoutProxy(env []string) []string {
 	return append(env, "NO_PROXY="+except, "no_proxy="+except)
 }
 
-// describeExit returns the error of a program that ended with err. A failure after
-// a refusal is the refusal, unless a signal ended the program or told it to end.
+// describeExit returns the error of a program that ended with err. If the program
+// failed after a refusal, that is the refusal, unless a signal ended it.
 func describeExit(name string, err error, told bool, session *gateway.Session) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

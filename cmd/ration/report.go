@@ -23,7 +23,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// reportFlags are what report may be told of an answer.
+// reportFlags are the flags of report.
 type reportFlags struct {
 	grant, upstream string
 	status          int

@@ -116,8 +116,8 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	return nil
 }
 
-// panicLog logs what net/http says of a handler that panicked, and nothing else:
-// broken connections are no concern of an operator's.
+// panicLog logs the panics of handlers. It drops the other messages of net/http,
+// which are about broken connections.
 type panicLog struct{}
 
 func (panicLog) Write(line []byte) (int, error) {

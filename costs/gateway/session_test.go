@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSessionsAttributeAndRememberRefusals: a program cannot change what its
-// session fixes, and whoever started it learns that a call was refused.
+// TestSessionsAttributeAndRememberRefusals: a program cannot override the caller of
+// its session, and the session remembers the last refusal.
 func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, &gateway.Options{Token: "other", Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
