@@ -90,7 +90,14 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 			b.Name = n.Text(maxText)
 			d.inherit(e)
 		}},
-		{Key: "limit", Missing: d.orPreset("limit: 9500"), Read: func(n strictyaml.Node) { b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit))) }},
+		{Key: "limit", Missing: d.orPreset("limit: 9500"), Read: func(n strictyaml.Node) {
+			b.Limit = quota.Units(n.Int(1, int64(quota.MaxLimit)))
+			if d.reading != nil {
+				d.UpstreamLimits[b.Name] = b.Limit
+			} else if d.UpstreamLimits[b.Name] < b.Limit {
+				delete(d.UpstreamLimits, b.Name) // the upstream allows this account more than the preset says
+			}
+		}},
 		{Key: "window", Missing: d.orPreset("window: 24h, or {day: America/Los_Angeles}"), Read: func(n strictyaml.Node) { readWindow(n, &b.Window) }},
 		{Key: "count", Read: func(n strictyaml.Node) {
 			b.Measure = quota.ByUnits
@@ -104,6 +111,12 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 		{Key: "regions", Read: readWords(&b.Regions, d.readRegion)},
 		{Key: "floor", Read: func(n strictyaml.Node) { d.readFloor(n, e) }},
 		{Key: "floor_until", Read: func(n strictyaml.Node) { b.FloorUntil = readLength(n) }},
+		{Key: "upstream_limit", Read: func(n strictyaml.Node) {
+			limit := quota.Units(n.Int(1, int64(quota.MaxLimit)))
+			if d.UpstreamLimits[b.Name] = limit; limit > 0 && limit < b.Limit {
+				n.Mistake("upstream_limit %d is less than the limit, %d: the upstream would refuse what the budget admits; write a limit of at most %d", limit, b.Limit, limit)
+			}
+		}},
 	}
 	for i, field := range fields {
 		fields[i].Read = func(n strictyaml.Node) {

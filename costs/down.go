@@ -20,6 +20,22 @@ type DownRule struct {
 	Origin  Origin      `json:"from"`
 }
 
+// MostAllowed returns the most that calls of a method may spend while the ledger is
+// down, whoever makes them.
+func (u *Upstream) MostAllowed(method string) (most quota.Units) {
+	for i := range u.Down {
+		r := &u.Down[i]
+		if !covers(r.Methods, method) {
+			continue
+		}
+		most = max(most, r.Allow)
+		if len(r.Lanes)+len(r.Jobs)+len(r.Regions) == 0 {
+			break
+		}
+	}
+	return most
+}
+
 // Covers reports whether the rule applies to calls of method by caller.
 func (r *DownRule) Covers(method string, caller quota.Caller) bool {
 	return covers(r.Methods, method) && covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)

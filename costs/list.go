@@ -48,6 +48,7 @@ type ListedBudget struct {
 	FloorUntil *string                `json:"floor_until"`
 	From       Origin                 `json:"from"` // of the limit
 	WindowFrom Origin                 `json:"window_from"`
+	Upstream   *quota.Units           `json:"upstream_limit"` // nil: not known
 }
 
 // ListedRoute is a route.
@@ -121,6 +122,9 @@ func (u *Upstream) listBudget(b *quota.Budget) ListedBudget {
 	maps.Copy(one.Floor, b.Floor)
 	if b.FloorUntil > 0 {
 		one.FloorUntil = new(human.Duration(b.FloorUntil))
+	}
+	if limit, ok := u.UpstreamLimits[b.Name]; ok {
+		one.Upstream = &limit
 	}
 	return one
 }

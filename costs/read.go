@@ -106,7 +106,7 @@ type document struct {
 func newDocument(node strictyaml.Node) *document {
 	d := &document{nameAt: node, costsAt: map[string]strictyaml.Node{}}
 	d.site = &site{costs: map[string]quota.Units{}, batches: map[string]BatchMethod{}}
-	d.origins = map[string]Origin{}
+	d.origins, d.UpstreamLimits = map[string]Origin{}, map[string]quota.Units{}
 	d.ResetMargin = quota.DefaultMargin
 	return d
 }

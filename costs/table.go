@@ -70,6 +70,10 @@ type Upstream struct {
 
 	Down []DownRule // the first that covers a call decides; none: refused
 
+	// UpstreamLimits are the limits of the upstream itself, by budget: those that the
+	// file gives as upstream_limit, and otherwise the preset's limits.
+	UpstreamLimits map[string]quota.Units
+
 	site    *site
 	origins map[string]Origin
 }

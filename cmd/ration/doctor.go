@@ -76,6 +76,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	}
 	c.Add(doctor.OK, "", "costs.yaml: %s: %s, %s priced", a.wholePath("costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
 	c.CheckPresets(table)
+	c.CheckAllowances(table)
 	a.examineCredentials(c, table)
 	fetches := a.examineRegions(c, table)
 	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" && fetches {
