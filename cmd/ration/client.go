@@ -88,6 +88,15 @@ func (a *app) unrecorded() (quota.Units, error) {
 	return client.Unrecorded(a.opened, a.clientOptions())
 }
 
+// repairs returns how the ledger was restored from this host's journal; see
+// client.Client.Repairs.
+func (a *app) repairs() ([]journal.Repair, error) {
+	if a.client != nil {
+		return a.client.Repairs()
+	}
+	return client.Repairs(a.opened, a.clientOptions())
+}
+
 // isShowable reports whether a report can be shown in spite of an error: the
 // ledger that it is about is down.
 func (a *app) isShowable(err error) bool {

@@ -101,6 +101,13 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	}
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
+	repairs, err := a.repairs()
+	c.Fail(err)
+	for i := range repairs {
+		if repairs[i].Lost {
+			c.Add(doctor.Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", describeRepair(&repairs[i], a.now()))
+		}
+	}
 	if units, err := a.unrecorded(); err != nil {
 		c.Fail(err)
 	} else if units > 0 {

@@ -42,6 +42,9 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if failed != nil && err == nil {
 		return nil, failed
 	}
+	if report.Repairs, failed = c.Repairs(); failed != nil && err == nil {
+		return nil, failed
+	}
 	report.Ledger, report.UnrecordedUnits = c.LedgerName(), units
 	if waiting, failed := a.waitingSteps(ctx); failed == nil {
 		report.Waiting = waiting

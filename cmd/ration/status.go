@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -59,6 +60,7 @@ type statusReport struct {
 	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
 	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
 	Waiting  []waitingStep     `json:"waiting"`   // steps that keep failing
+	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
 }
 
 func (a *app) status(ctx context.Context) error {
@@ -80,6 +82,9 @@ func (a *app) status(ctx context.Context) error {
 	if report.UnrecordedUnits = units; failed != nil && err == nil {
 		return failed
 	}
+	if report.Repairs, failed = a.repairs(); failed != nil && err == nil {
+		return failed
+	}
 	if report.Waiting, failed = a.waitingSteps(ctx); failed != nil {
 		a.warn("the catalogue cannot be read, so status does not show which steps wait: " + failed.Error())
 	}
@@ -91,7 +96,7 @@ func (a *app) status(ctx context.Context) error {
 }
 
 func newStatusReport(at time.Time) *statusReport {
-	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}}
+	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}, Repairs: []journal.Repair{}}
 }
 
 // addUnspent adds the budgets of a ledger that does not exist yet.
@@ -198,6 +203,12 @@ func (a *app) statusRemarks(r *statusReport) {
 	if drift := r.drift(); drift != "" {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "found missing, and entered: %s", drift)
+	}
+	for i := range r.Repairs {
+		if i == 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		a.paragraph("", "%s", describeRepair(&r.Repairs[i], r.At))
 	}
 	if r.UnrecordedUnits > 0 {
 		fmt.Fprintln(a.stdout)

@@ -289,6 +289,28 @@ func unrecorded(l *journal.Ledger, table *costs.Table) (sum quota.Units, err err
 	return sum, nil
 }
 
+// Repairs returns how the ledger was restored from this host's journal in the last
+// 24 hours, by account. It may be called after Close.
+func (c *Client) Repairs() ([]journal.Repair, error) { return repairs(c.journal, c.table) }
+
+// Repairs is Client.Repairs without opening the ledger.
+func Repairs(table *costs.Table, o *Options) ([]journal.Repair, error) {
+	options := o.withDefaults()
+	return repairs(options.newJournal(nil, LedgerName(table, o), table, nil), table)
+}
+
+func repairs(l *journal.Ledger, table *costs.Table) (all []journal.Repair, err error) {
+	all = []journal.Repair{}
+	for _, account := range table.Accounts() {
+		of, err := l.Repairs(account)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
 // closeTimeout is the longest time that Close waits.
 const closeTimeout = 5 * time.Second
 

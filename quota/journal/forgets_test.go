@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -217,11 +218,23 @@ func (f *forgetting) judge(t *testing.T, want int64) {
 	}
 }
 
-// noticed fails the test if a host that came back has reported nothing.
+// noticed fails the test if a host that came back has reported nothing, or if its
+// later processes do not know of it.
 func (f *forgetting) noticed(t *testing.T, h *host) {
 	t.Helper()
-	if _, ok := errors.AsType[*journal.RestoredError](errors.Join(h.seen...)); !ok {
-		t.Errorf("the host reported %v; want the restoration", h.seen)
+	report, ok := errors.AsType[*journal.RestoredError](errors.Join(h.seen...))
+	if !ok {
+		t.Fatalf("the host reported %v; want the restoration", h.seen)
+	}
+	later := journal.New(nil, h.dir, &journal.Options{Budgets: budgets})
+	t.Cleanup(func() { _ = later.Close() })
+	repairs, err := later.Repairs(account)
+	want := journal.Repair{Account: account, Lost: true, Entries: report.Entries, Units: report.Units, Noted: report.Noted}
+	if len(repairs) == 1 {
+		want.At = repairs[0].At
+	}
+	if err != nil || len(repairs) != 1 || repairs[0] != want || report.Noted == 0 || time.Since(want.At).Abs() > time.Hour {
+		t.Errorf("the journal keeps %+v (%v); want %+v", repairs, err, want)
 	}
 }
 

@@ -14,7 +14,7 @@ const (
 	granted  kind = 'g' // by the ledger
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
 	settled  kind = 's' // the units and calls of an earlier grant
-	restored kind = 'r' // the ledger has all records before this one
+	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
 	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
 	warmed   kind = 'w' // a cooldown was cleared
 )

@@ -32,6 +32,67 @@ func (e *RestoredError) Error() string {
 		e.Lost, e.Entries, e.Units, e.Noted)
 }
 
+// The figures of a restoration, in the place of what a grant heard of budgets.
+const (
+	repairedEntries = "entries"
+	repairedNoted   = "noted"
+	repairedLost    = "lost"
+)
+
+// record returns what the journal keeps of a restoration at a time.
+func (e *RestoredError) record(now time.Time) record {
+	r := record{kind: restored, at: e.Known.At.UnixMicro(), id: e.Known.ID, epoch: e.Known.Epoch, units: e.Units,
+		heard: []use{{repairedEntries, quota.Units(e.Entries)}, {repairedNoted, e.Noted}}}
+	if e.Lost != nil {
+		r.heard = append(r.heard, use{repairedLost, 1})
+	}
+	r.skew = now.UnixMicro() - r.at
+	return r
+}
+
+// Repair is a restoration of the ledger from this host's journal.
+type Repair struct {
+	Account string      `json:"account"`
+	At      time.Time   `json:"at"`          // on this host's clock
+	Lost    bool        `json:"lost"`        // the ledger had forgotten; otherwise it had been down
+	Entries int         `json:"entries"`     // calls that it lacked
+	Units   quota.Units `json:"units"`       // of these
+	Noted   quota.Units `json:"noted_units"` // what others had spent, as far as this host had heard
+}
+
+func (r *record) repair(account string) Repair {
+	p := Repair{Account: account, At: decide.Time(r.at + r.skew), Units: r.units}
+	for _, u := range r.heard {
+		switch u.budget {
+		case repairedEntries:
+			p.Entries = int(u.used)
+		case repairedNoted:
+			p.Noted = u.used
+		case repairedLost:
+			p.Lost = true
+		}
+	}
+	return p
+}
+
+// Repairs returns the restorations of an account by this host in the last 24 hours
+// that changed the ledger, oldest first. It writes nothing and creates nothing.
+func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
+	since := l.now().Add(-window)
+	err = l.account(account).withState(func(s *state) error {
+		for i := range s.repairs {
+			if r := s.repairs[i].repair(account); r.At.After(since) && (r.Units > 0 || r.Entries > 0 || r.Noted > 0) {
+				repairs = append(repairs, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("repairs of %s: %w", account, err)
+	}
+	return repairs, nil
+}
+
 // Unwrap returns the *quota.ForgottenError, if there is one.
 func (e *RestoredError) Unwrap() error {
 	if e.Lost == nil {
@@ -95,7 +156,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 				return err
 			}
 		}
-		done := record{kind: restored, at: report.Known.At.UnixMicro(), id: report.Known.ID, epoch: report.Known.Epoch}
+		done := report.record(l.now())
 		a.mu.Lock()
 		a.newest.see(&done)
 		a.mu.Unlock()

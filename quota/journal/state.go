@@ -2,6 +2,7 @@ package journal
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -15,6 +16,7 @@ type state struct {
 	grants    map[quota.ID]*grant
 	heard     map[subject]hearing // what the newest grants said
 	cooldowns map[string]cooldown // by budget; "" is the account's
+	repairs   []record            // restorations, in the order of the files
 	newest    int64               // the newest timestamp of a grant
 	skew      int64               // of the newest record that has one
 }
@@ -81,6 +83,7 @@ func (s *state) see(r *record) {
 		for _, g := range s.grants {
 			g.owed = false
 		}
+		s.repairs = append(s.repairs, *r)
 	case cooled:
 		if have := s.cooldowns[r.method]; r.at > have.until {
 			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job}
@@ -102,6 +105,7 @@ func (s *state) prune(now int64, keep time.Duration) {
 			delete(s.heard, of)
 		}
 	}
+	s.repairs = slices.DeleteFunc(s.repairs, func(r record) bool { return r.at+r.skew < now-keep.Microseconds() })
 }
 
 // lastHeard returns what the newest grant said of a budget.
