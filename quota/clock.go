@@ -44,6 +44,11 @@ type ClockError struct {
 	Ledger  time.Time // the time on the ledger's clock
 	Caller  time.Time // the time on the caller's clock
 	Newest  time.Time // the timestamp of the log's newest entry; zero if there is none
+
+	// Upstream is the time by the upstream's latest answer to this Guard's
+	// Transport; zero if it is not known. If it supports the ledger's clock, calls
+	// go on, and Transport.Report gets this error.
+	Upstream time.Time
 }
 
 // Error names both times and says what to do.
@@ -52,8 +57,14 @@ func (e *ClockError) Error() string {
 	if !e.Newest.IsZero() {
 		newest = "its newest entry is of " + stamp(e.Newest)
 	}
-	return fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now: ration ledger accept",
-		e.Account, stamp(e.Ledger), stamp(e.Caller), newest)
+	text := fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s", e.Account, stamp(e.Ledger), stamp(e.Caller), newest)
+	switch {
+	case e.Upstream.IsZero():
+		return text + "; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now: ration ledger accept"
+	case e.Ledger.Sub(e.Upstream) > MaxClockLead:
+		return text + "; the upstream's says " + stamp(e.Upstream) + ": correct the ledger's"
+	}
+	return text + "; the upstream's says " + stamp(e.Upstream) + ": calls go on, correct this host's"
 }
 
 // Unwrap returns ErrLedgerConfig.

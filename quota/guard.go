@@ -23,6 +23,7 @@ type Guard struct {
 	queue      waitQueue
 	refusals   refusalCache
 	external   externalUsage
+	upstreams  upstreamClocks
 	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
 }
 
@@ -189,7 +190,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	if g.refusals.on && !mode.anyClock { // the ledger is on real time
 		buffer.batch.Clock = time.Now()
 	}
-	answers, err := g.ledger.Spend(ctx, &buffer.batch)
+	answers, err := g.decide(ctx, &buffer.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
 	}

@@ -149,7 +149,7 @@ func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, char
 	if g.refusals.on {
 		batch.Clock = time.Now()
 	}
-	answers, err := g.ledger.Spend(ctx, batch)
+	answers, err := g.decide(ctx, batch)
 	if err != nil {
 		return nil, false, opError("spend "+call.Method, err)
 	}

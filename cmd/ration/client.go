@@ -185,7 +185,7 @@ func (a *app) report(call quota.Call, err error) {
 	switch {
 	case as[*client.OutageError](err):
 		a.reportOutage(err)
-	case as[*journal.RestoredError](err), as[*journal.UnwrittenError](err):
+	case as[*journal.RestoredError](err), as[*journal.UnwrittenError](err), as[*quota.ClockError](err):
 		a.warn(err.Error())
 	case disagrees(err):
 		fmt.Fprintf(a.stderr, "ration: %v\n", err)

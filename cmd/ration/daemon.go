@@ -228,6 +228,8 @@ func (r *reportLog) report(call quota.Call, err error) {
 		r.log.Warn("ledger restored", "reason", err.Error())
 	case as[*journal.UnwrittenError](err):
 		r.log.Warn("journal not written", "reason", err.Error())
+	case as[*quota.ClockError](err):
+		r.log.Warn("the clock of this host is wrong", "reason", err.Error())
 	case disagrees(err):
 		r.log.Warn("the upstream disagrees with costs.yaml", "method", call.Method, "reason", err.Error())
 	default:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,6 +82,50 @@ func TestLedgerClockJumpsGrantTwice(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWrongClockOfAHostStopsIt: the dates of the upstream's answers support the
+// clock of the ledger, or that of the host.
+func TestWrongClockOfAHostStopsIt(t *testing.T) {
+	const ahead = 25 * time.Hour
+	for name, hostIsWrong := range map[string]bool{"host": true, "ledger": false} {
+		t.Run(name, func(t *testing.T) {
+			var jump atomic.Int64
+			ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(jump.Load())) }})
+			used := journal.New(serverTime{ledger}, filepath.Join(t.TempDir(), "journal"), &journal.Options{Budgets: budgets})
+			t.Cleanup(func() { _ = used.Close() })
+			guard, err := quota.NewGuard(used, budgets, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hits := 0
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if hits++; hostIsWrong {
+					w.Header().Set("Date", time.Now().Add(ahead-time.Hour).UTC().Format(http.TimeFormat))
+					w.Header().Set("Age", "3600")
+				}
+			}))
+			t.Cleanup(upstream.Close)
+			var reported []error
+			client := &http.Client{Transport: &quota.Transport{Guard: guard,
+				Price: func(*http.Request) (quota.Call, error) {
+					return quota.Call{Account: account, Method: "m", Units: 1}, nil
+				},
+				Report: func(_ quota.Call, err error) { reported = append(reported, err) }}}
+			if err := getMany(client, upstream.URL, 1); err != nil {
+				t.Fatal(err)
+			}
+			jump.Store(int64(ahead))
+			err = getMany(client, upstream.URL, 3)
+			if hostIsWrong {
+				if err != nil || hits != 4 || len(reported) != 1 || !strings.HasSuffix(reported[0].Error(), ": calls go on, correct this host's") {
+					t.Errorf("%d calls, %v, reported %v; want 4, and the host's clock reported once", hits, err, reported)
+				}
+			} else if err == nil || hits != 1 || !strings.Contains(err.Error(), ": correct the ledger's") {
+				t.Errorf("%d calls, %v; want 1, and that the ledger's clock is wrong", hits, err)
+			}
+		})
 	}
 }
 
