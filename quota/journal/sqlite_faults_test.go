@@ -27,6 +27,13 @@ var sqliteFaults = map[string]func(folder, copied string) error{
 		}
 		return os.Rename(copied, folder)
 	},
+	"older file copied over it": func(folder, copied string) error { // as cp does: the inode stays
+		older, err := os.ReadFile(filepath.Join(copied, "ration.db"))
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(folder, "ration.db"), older, 0o600)
+	},
 	"-wal removed": func(folder, _ string) error {
 		return os.RemoveAll(filepath.Join(folder, "ration.db-wal"))
 	},
