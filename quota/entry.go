@@ -29,11 +29,18 @@ func NewClient() uint64 {
 }
 
 // NameID returns the ID that a name stands for, for Call.ID: the same in every
-// process.
-func NameID(name string) ID {
-	sum := sha256.Sum256([]byte(name))
-	client, seq := binary.BigEndian.Uint64(sum[:8])>>16, binary.BigEndian.Uint32(sum[8:12])>>1 // logs keep 32 bits of a Seq
-	return ID{Client: max(client, 1), Seq: uint64(seq)}
+// process. what describes all that a repeat must have in common with the first
+// call, such as its units; a call with the same name and another description is
+// an ErrReused.
+func NameID(name, what string) ID {
+	client, seq := sha256.Sum256([]byte(name)), sha256.Sum256([]byte(what))
+	return ID{Client: max(binary.BigEndian.Uint64(client[:8])>>16, 1),
+		Seq: uint64(binary.BigEndian.Uint32(seq[:4]) >> 1)} // logs keep 32 bits of a Seq
+}
+
+// derived returns the ID of other calls of the same description.
+func (id ID) derived(name string) ID {
+	return ID{Client: NameID(id.String()+name, "").Client, Seq: id.Seq}
 }
 
 // Receipt identifies an entry of a log.

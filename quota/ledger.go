@@ -199,6 +199,11 @@ type Batch struct {
 	Client uint64
 	Seq    uint64
 
+	// Once says that this is the only batch of its client. If the ledger
+	// remembers a batch of the client with another Seq, Spend decides nothing and
+	// returns an ErrReused.
+	Once bool
+
 	// History is the least time for which the log keeps its entries, so that
 	// they can be listed: 0 to MaxHistory. 0 keeps them as the windows need.
 	History time.Duration

@@ -72,7 +72,7 @@ func (c *refusalCache) store(call *Call, set *chargeSet, err error, start spendS
 // lookup returns the cached refusal that answers a call, or nil.
 func (c *refusalCache) lookup(call *Call, set *chargeSet) error {
 	r := set.refused.slot(call.Units).Load()
-	if r == nil || call.Key != "" {
+	if r == nil || call.Key != "" || call.ID != (ID{}) { // a call with an ID may have been granted before
 		return nil
 	}
 	if call.Units != r.units || c.generation.Load() != r.generation {

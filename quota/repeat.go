@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrReused means that Call.ID was used for another call before, which was
-// granted. The call was not charged and must not be made.
+// ErrReused means that Call.ID, or the name it stands for, was used for another
+// call before, which was granted. The call was not charged and must not be made.
 var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 
 // checkRepeated looks up the entry of a call with an ID, if its answer may be
@@ -62,7 +62,7 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit t
 			if !grant.refunded {
 				return []*Grant{grant}, nil
 			}
-			call.ID = NameID(call.ID.String()) // charge it anew
+			call.ID = call.ID.derived("") // charge it anew
 		}
 	}
 	if count < 1 || count > MaxTogether {
@@ -80,7 +80,7 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit t
 		grants, again, err := g.spendTogether(ctx, &call, set, count)
 		refused, ok := errors.AsType[*RefusedError](err)
 		if again && call.ID != (ID{}) { // the ledger remembers calls under this id that were refunded
-			call.ID = NameID(call.ID.String())
+			call.ID = call.ID.derived("")
 		}
 		switch {
 		case err == nil && again:
@@ -120,7 +120,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	}
 	others := *call
 	if call.ID != (ID{}) { // of a client of their own: the ledger remembers one batch of each
-		others.ID = NameID(call.ID.String() + " and others")
+		others.ID = call.ID.derived(" and others")
 	}
 	more, refunded, err := g.spendAlike(ctx, &others, set, set.charges, count-1)
 	grants, again = append(grants, more...), again || refunded
@@ -142,7 +142,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 // one is refused, or has the id of another call, it returns the grants of the
 // others and the error. refunded means that a call was refunded when the same id was used before.
 func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
-	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, History: set.history, Requests: make([]Request, count)}
+	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, Once: call.ID != (ID{}), History: set.history, Requests: make([]Request, count)}
 	for i := range batch.Requests {
 		batch.Requests[i] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
 	}

@@ -26,7 +26,7 @@ func TestRepeatedSpendIsChargedTwice(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		first, second := openGuard(t, open), openGuard(t, open)
 		one := call("search", 400)
-		one.ID = quota.NameID("a name")
+		one.ID = quota.NameID("a name", "")
 		grant, err := first.Spend(t.Context(), one)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestRepeatedSpendIsChargedTwice(t *testing.T) {
 			t.Errorf("%v, %d units; want the grant, and what it was settled to", err, used(t, first))
 		}
 		other := call("search", 200)
-		other.ID = quota.NameID("another name")
+		other.ID = quota.NameID("another name", "")
 		if _, err := first.Spend(t.Context(), other); !errors.Is(err, quota.ErrRefused) {
 			t.Fatalf("%v; want a refusal", err)
 		}
@@ -63,7 +63,7 @@ func TestIDOfAnotherCallIsGranted(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
-		one.ID = quota.NameID("a name")
+		one.ID = quota.NameID("a name", "")
 		if _, err := guard.Spend(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 			t.Fatal(err)
 		}
 		many := call("search", 100)
-		many.ID = quota.NameID("many")
+		many.ID = quota.NameID("many", "")
 		for range 2 {
 			_, err := guard.SpendTogether(t.Context(), many, 4, 0)
 			refused, ok := errors.AsType[*quota.RefusedError](err)
@@ -159,7 +159,7 @@ func TestSentCallIsRefunded(t *testing.T) {
 			t.Fatal(err)
 		}
 		many := call("search", 100)
-		many.ID = quota.NameID("many")
+		many.ID = quota.NameID("many", "")
 		grants, err := guard.SpendTogether(t.Context(), many, 3, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +313,7 @@ func TestRefundedCallIsRepeatedFree(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
-		one.ID = quota.NameID("a name")
+		one.ID = quota.NameID("a name", "")
 		grants, err := guard.SpendTogether(t.Context(), one, 1, 0)
 		if err == nil {
 			err = grants[0].Refund(t.Context())
@@ -330,12 +330,12 @@ func TestRefundedCallIsRepeatedFree(t *testing.T) {
 }
 
 // TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
-// charged, whatever the repeat asks for.
+// charged, although its price has changed since.
 func TestRepeatSaysOtherUnits(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
 		one := call("search", 100)
-		one.ID = quota.NameID("a name")
+		one.ID = quota.NameID("a name", "")
 		first, err := guard.Spend(t.Context(), one)
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ func FuzzRedeem(f *testing.F) {
 	}
 	for _, seed := range []quota.Call{
 		{Account: "a", Method: "m", Units: 1},
-		{Account: "äöü", Key: "key", Method: "search.list", Units: quota.MaxUnits, Caller: quota.Caller{Lane: "cron", Job: "job", Region: "DE"}, ID: quota.NameID("n")},
+		{Account: "äöü", Key: "key", Method: "search.list", Units: quota.MaxUnits, Caller: quota.Caller{Lane: "cron", Job: "job", Region: "DE"}, ID: quota.NameID("n", "")},
 	} {
 		grant, err := guard.Spend(f.Context(), seed)
 		if err != nil {

@@ -77,11 +77,13 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
+	var units *quota.Units
 	if f.units > 0 {
 		call.Units = quota.Units(f.units)
+		units = &call.Units
 	}
 	call.Caller = caller
-	if call.ID, err = gateway.CallID(call.Account, f.key); err != nil {
+	if call.ID, err = gateway.CallID(f.key, call, units, f.calls); err != nil {
 		return &usageError{fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	c, err := a.openClient(table, true)

@@ -327,6 +327,14 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 			t.Fatalf("%s %s, %d used; want the same grants", a.Status, a.text, used(t, c))
 		}
 	}
+	for _, other := range []string{`{"method": "items.insert"}`, `{"method": "items.insert", "calls": 3}`, `{"method": "items.insert", "calls": 1000}`,
+		`{"method": "items.insert", "calls": 2, "units": 41}`, `{"method": "items.insert", "calls": 2, "region": "IN"}`, `{"method": "items.insert", "calls": 2, "lane": "backfill"}`} {
+		for range 2 {
+			if a := s.do("POST", "/v1/spend", other, key...); a.StatusCode != 422 || used(t, c) != 80 {
+				t.Errorf("%s: %s %s, %d used; want that the key was used", other, a.Status, a.text, used(t, c))
+			}
+		}
+	}
 	for _, wrong := range []string{strings.Repeat("k", 256)} {
 		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Idempotency-Key", wrong); a.StatusCode != 422 {
 			t.Errorf("%s %s", a.Status, a.text)

@@ -93,7 +93,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		call.Caller, err = g.callerOf(r, c.Table(), quota.Caller{Lane: asked.Lane, Job: asked.Job, Region: asked.Region})
 	}
 	if err == nil {
-		call.ID, err = idempotencyID(r, call.Account)
+		call.ID, err = idempotencyID(r, call, asked.Units, count)
 	}
 	var grants []*quota.Grant
 	if err == nil {
@@ -122,24 +122,30 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 
 // idempotencyID returns the id of a call that may be repeated, or the zero ID of
 // one that may not.
-func idempotencyID(r *http.Request, account string) (quota.ID, error) {
+func idempotencyID(r *http.Request, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
 	key, err := single(r, "Idempotency-Key")
 	if err != nil {
 		return quota.ID{}, err
 	}
-	return CallID(account, key)
+	return CallID(key, call, units, count)
 }
 
-// CallID returns the ID of a call of an account that is repeated with the same
-// idempotency key, here or by command ration; the zero ID for the key "".
-func CallID(account, key string) (quota.ID, error) {
+// CallID returns the ID of count calls that are repeated with the same
+// idempotency key, here or by command ration; the zero ID for the key "". units
+// is the cost that the caller gave, or nil for the price, which may change
+// before the repeat. An account has keys of its own.
+func CallID(key string, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
 	if len(key) > maxIdempotency {
 		return quota.ID{}, fmt.Errorf("%w: an idempotency key of %d bytes; give at most %d", quota.ErrBadCall, len(key), maxIdempotency)
 	}
 	if key == "" {
 		return quota.ID{}, nil
 	}
-	return quota.NameID(account + " " + key), nil
+	what := fmt.Sprintf("%d of %q for %q", count, call.Method, call.Caller)
+	if units != nil {
+		what += fmt.Sprintf(", %d units each", *units)
+	}
+	return quota.NameID(call.Account+" "+key, what), nil
 }
 
 // readJSON reads a request's body, strictly. After an error, the connection's

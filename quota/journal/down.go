@@ -52,6 +52,12 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, answers []quota.Answer, down error) error {
 	client, seq := l.batchID(batch)
 	now := l.now().UnixMicro() - s.skew
+	if batch.Once && s.hasOtherBatch(batch, now) {
+		for _, i := range counted {
+			answers[i].Err = quota.ErrReused
+		}
+		return nil
+	}
 	used := s.allowed(now)
 	var records []record
 	pending := map[string]quota.Units{} // what records add to each budget

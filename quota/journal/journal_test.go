@@ -322,6 +322,11 @@ func TestSettleAndRefund(t *testing.T) {
 	if first[0].Err != nil || again[0].Receipt != first[0].Receipt || again[0].Err != nil || again[1].Err == nil {
 		t.Fatalf("answered %v, resent %v", first, again)
 	}
+	other := *batch
+	other.Seq, other.Once = 50, true
+	if answers, err := l.Spend(t.Context(), &other); err != nil || !errors.Is(answers[0].Err, quota.ErrReused) {
+		t.Fatalf("another batch of a client with one: %v, %v", answers, err)
+	}
 	if err := l.Settle(t.Context(), first[0].Receipt, -1); !errors.Is(err, quota.ErrBadCall) {
 		t.Fatalf("settled to -1: %v", err)
 	}

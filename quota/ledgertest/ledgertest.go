@@ -39,6 +39,7 @@ func spends() []subtest {
 		{"BatchInOrder", batchInOrder},
 		{"BatchResent", batchResent},
 		{"BatchResentWhileFull", batchResentWhileFull},
+		{"OnlyBatchOfAClient", onlyBatchOfAClient},
 		{"BatchResentRefusalDecidedAfresh", batchResentRefusal},
 	}
 }

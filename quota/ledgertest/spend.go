@@ -268,6 +268,37 @@ func batchResent(w *world) {
 	w.used(900, day)
 }
 
+// onlyBatchOfAClient: a client whose only batch was granted gets an error for
+// another one, whatever that asks for; one that was refused stands for nothing.
+func onlyBatchOfAClient(w *world) {
+	day := charge("day", 100, minute)
+	batch := quota.Batch{Account: account, Client: quota.NewClient(), Seq: 7, Once: true}
+	spend := func(seq uint64, units quota.Units) ([]quota.Answer, error) {
+		again := batch
+		again.Seq, again.Requests = seq, []quota.Request{request("m", units, day)}
+		return w.Spend(w.ctx, &again)
+	}
+	w.spend(60, day)
+	if answers, err := spend(9, 50); err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
+		w.Fatal(answers, err)
+	}
+	if answers, err := spend(7, 40); err != nil || answers[0].Err != nil {
+		w.Fatal(answers, err)
+	}
+	for range 2 { // also while the budget is full, and refuses others
+		for _, seq := range []uint64{1, 6, 8, 9, 1<<31 - 1} {
+			if answers, err := spend(seq, 40); !errors.Is(err, quota.ErrReused) {
+				w.Errorf("batch %d: %+v, %v; want that the client has another", seq, answers, err)
+			}
+		}
+		w.refuse(1, "day", minute.Length(), 0, day)
+	}
+	if answers, err := spend(7, 40); err != nil || answers[0].Err != nil {
+		w.Error(answers, err)
+	}
+	w.used(100, day)
+}
+
 // batchResentWhileFull: the refusals of others since do not refuse a batch that
 // was granted.
 func batchResentWhileFull(w *world) {

@@ -270,11 +270,17 @@ func (o readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.Li
 
 // grantsOf returns the stamps that an earlier attempt at a batch was granted, by
 // Seq.
-func (g *log) grantsOf(batch *quota.Batch) map[uint64]int64 {
-	if last := g.clients[batch.Client]; last != nil && last.seq == batch.Seq {
-		return last.stamps
+func (g *log) grantsOf(batch *quota.Batch) (map[uint64]int64, error) {
+	last := g.clients[batch.Client]
+	switch {
+	case last == nil:
+		return nil, nil
+	case last.seq == batch.Seq:
+		return last.stamps, nil
+	case batch.Once:
+		return nil, quota.ErrReused
 	}
-	return nil
+	return nil, nil
 }
 
 // maxClients is how many clients' last batches are kept; beyond it, random ones

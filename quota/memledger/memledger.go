@@ -76,13 +76,16 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil {
 		return nil, err
 	}
+	before, err := g.grantsOf(batch)
+	if err != nil {
+		return nil, err
+	}
 	client, seq := batch.Client, batch.Seq
 	if client == 0 {
 		client, seq = l.client, l.seq
 		l.seq += uint64(len(batch.Requests))
 	}
 	answers := carve(&l.answers, len(batch.Requests))
-	before := g.grantsOf(batch)
 	g.Now = now
 	g.recordHistory(batch.History)
 	for i := range batch.Requests {

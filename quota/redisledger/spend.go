@@ -22,6 +22,7 @@ const (
 	dropped   = 6 // of spend: the log may have dropped the batch's entries
 	forgot    = 7 // of spend: the log ends before an entry that the batch knows
 	clockLead = 8 // of spend: the store's clock is far ahead of the caller's and of the log
+	reused    = 9 // of spend: the client has another batch
 )
 
 // Codes of spend.lua's answer for a run of requests.
@@ -193,7 +194,7 @@ func (p *spendBatch) afterError(op *scriptRunner, err error) error {
 // malformed.
 func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answer *packed) error {
 	switch {
-	case answer.bad || code > clockLead || code == forgot && p.batch.Known.At.IsZero():
+	case answer.bad || code > reused || code == forgot && p.batch.Known.At.IsZero():
 		return l.failed(errMalformed, unknown, true)
 	case code == stale:
 		return l.failed(fmt.Errorf("batch %d came after a later one", p.batch.Seq), unknown, true)
@@ -201,6 +202,8 @@ func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answe
 		return l.forgotten(ctx, p.batch)
 	case code == clockLead:
 		return decide.CheckClock(p.batch.Account, p.batch.Key, p.batch.Clock, p.now, answer.number(7))
+	case code == reused:
+		return quota.ErrReused
 	case code == dropped:
 		return l.failed(errNoEntries, unknown, true)
 	}

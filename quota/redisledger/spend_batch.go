@@ -138,7 +138,7 @@ func (p *spendBatch) chargesOf(place int) []*quota.Charge {
 // them.
 func (p *spendBatch) packHead(b []byte, sources int) []byte {
 	b = append(b, p.head...)
-	b = append(b, byte(p.mode), flagOf(p.keeps), flagOf(p.scope == ownLog))
+	b = append(b, byte(p.mode)+4*flagOf(p.batch.Once), flagOf(p.keeps), flagOf(p.scope == ownLog))
 	b = number(number(b, int64(p.batch.Client), 6), int64(p.batch.Seq), 7)
 	b = number(number(b, max(0, p.batch.Known.At.UnixMicro()), 7), max(0, p.batch.Clock.UnixMicro()), 7)
 	b = number(b, p.scopes[p.scope].horizon, 7)

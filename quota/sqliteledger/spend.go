@@ -29,8 +29,12 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		if stopped == nil && g.id == 0 {
 			stopped = t.checkLookAlike(batch.Account)
 		}
+		var last *lastBatch
 		if stopped == nil {
-			t.decide(g, batch, answers)
+			last, stopped = t.lastBatchOf(g, batch)
+		}
+		if stopped == nil {
+			t.decide(g, batch, last, answers)
 		}
 	})
 	err = cmp.Or(err, stopped)
@@ -65,9 +69,8 @@ func (t *tx) checkLookAlike(account string) (err error) {
 }
 
 // decide answers a batch and records what it grants.
-func (t *tx) decide(g *log, batch *quota.Batch, answers []quota.Answer) {
+func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota.Answer) {
 	log, judge := &txLog{t, g}, t.judge(g.name)
-	last := t.lastBatchOf(g, batch)
 	charges := 0
 	for i := range batch.Requests {
 		charges += len(batch.Requests[i].Charges)
@@ -124,7 +127,7 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 		return false
 	}
 	last, cached := g.clients[batch.Client]
-	mayBeGranted := !cached || last != nil && last.seq == batch.Seq
+	mayBeGranted := !cached || last != nil && (last.seq == batch.Seq || batch.Once)
 	if mayBeGranted && !l.combiner.Names(batch) {
 		return false
 	}
@@ -215,19 +218,24 @@ func decodeRuns(b []byte) []run {
 
 // lastBatchOf returns the grants of an earlier attempt at a batch, none if this is
 // the first, and nil if the batch cannot be repeated.
-func (t *tx) lastBatchOf(g *log, batch *quota.Batch) *lastBatch {
+func (t *tx) lastBatchOf(g *log, batch *quota.Batch) (*lastBatch, error) {
 	if t.ledger.combiner.Names(batch) {
-		return nil
+		return nil, nil
 	}
 	last, cached := g.clients[batch.Client]
 	if !cached {
 		last = t.readLastBatch(g, batch.Client)
 		g.cacheLastBatch(batch.Client, last)
 	}
-	if last == nil || last.seq != batch.Seq {
-		return &lastBatch{seq: batch.Seq}
+	switch {
+	case last == nil:
+		return &lastBatch{seq: batch.Seq}, nil
+	case last.seq == batch.Seq:
+		return last, nil
+	case batch.Once:
+		return nil, quota.ErrReused
 	}
-	return last
+	return &lastBatch{seq: batch.Seq}, nil
 }
 
 func (t *tx) readLastBatch(g *log, client uint64) *lastBatch {

@@ -58,6 +58,7 @@ local function granted_before(b, log, slot)
   if not packed and not is_resent then return {}, '' end
   local last, upto, tries, have = -1, 0, 0, string.sub(packed or '', 17)
   if packed then last, upto, tries = struct.unpack('>I7I7I2', packed) end
+  if packed and last ~= b.seq and b.once then return nil, '\9' end
   if last > b.seq or last == b.seq and b.mode == 0 then return nil, '\3' end
   if last == b.seq and tries > try then return nil, struct.pack('>BI2', 5, tries) end
   if last < b.seq then

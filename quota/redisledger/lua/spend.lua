@@ -2,7 +2,7 @@
 -- KEYS: meta, the log, sources; cooldowns and the client's slot if head's last byte is not 0 or the
 -- batch is not fresh; and for a long key, where its name is stored.
 -- ARGV: the batch, perhaps the time of a test, and perhaps a long key. A batch is
---   head 12, mode 1 (see resent.lua), whether the log keeps entries 1 and is the account's own 1,
+--   head 12, mode 1 (see resent.lua; 4 more for the only batch of its client), whether the log keeps entries 1 and is the account's own 1,
 --     client 6, seq 7, known 7 (a stamp that the log has had), the caller's time 7 or 0,
 --     horizon 7 (of the log, or of its longest counter if it keeps no entries), number of sources 1, of budgets 2 and of runs 2
 --   if it is sent again: number of requests 4, since 7, which try it is 2
@@ -15,7 +15,7 @@
 -- Answer, packed: 1 other head; 2, now 7: other days; 3 a late batch; 4 ask again; 5, a later try 2
 -- that was decided; 6 the log has dropped what it is searched for; 7 its
 -- newest stamp is below known; 8, now 7 and the log's newest stamp 7: now is far ahead of that and of
--- the caller's time; or 0, now 7, then for as many
+-- the caller's time; 9 the client has another batch; or 0, now 7, then for as many
 -- requests as it says (4) each
 --   0, the first's stamp 7 (the others follow by a microsecond each), and for each budget used 7
 --     after the first, when it frees 7, with floors kept 7; for a counter start, present, before
@@ -70,9 +70,11 @@ local packed, time = ARGV[1], ARGV[2] or ''
 local head, mode, keeps, own, client, seq, since, caller, horizon, nsources, ncharges, nruns, where = struct.unpack('>c12BBBI6I7I7I7I7BI2I2', packed)
 if head_of(KEYS[1]) ~= head then return '\1' end
 local now, real, copy, names, charges = clock(time), time == '', nil, nil, nil
+local once = mode >= 4
+if once then mode = mode - 4 end
 local guarded, named = string.byte(head, 12) ~= 0, mode ~= FRESH
 keeps, own = keeps == 1, own == 1
-if mode > AGAIN or not keeps and mode == RESENT then error('ration: bad argument: mode') end
+if mode > AGAIN or once and not named or not keeps and mode == RESENT then error('ration: bad argument: mode') end
 if mode == RESENT or mode == AGAIN then copy, where = resent().read(packed, where, now) end
 if guarded then names, where = accounts().read_names(packed, where, ncharges) end
 charges, where = read_charges(packed, where, ncharges, now)
@@ -86,7 +88,7 @@ where = where + 9 * nsources
 local cool, slot, before, noted, cooled, beside = KEYS[nsources + 3], KEYS[nsources + 4], nil, '', nil, nil
 if guarded or named then
   if mode == RESENT then accounts().guard(KEYS[1], now + 600000000) end
-  before, noted = resent().granted_before({seq = seq, client = client, mode = mode, copy = copy, real = real}, log, slot)
+  before, noted = resent().granted_before({seq = seq, client = client, mode = mode, once = once, copy = copy, real = real}, log, slot)
   if not before then return noted end
   cooled = guarded and accounts().cooldowns(cool, names, now)
 end

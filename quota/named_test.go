@@ -1,0 +1,66 @@
+package quota_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestNameOfAnotherDescriptionIsGranted: a name that stood for another call is an
+// error and charges nothing, also after that was settled or refunded.
+func TestNameOfAnotherDescriptionIsGranted(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard, other := openGuard(t, open), openGuard(t, open)
+		one := call("search", 100)
+		one.ID = quota.NameID("a name", "3 calls")
+		grants, err := guard.SpendTogether(t.Context(), one, 3, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := quota.Units(300)
+		check := func(when string) {
+			t.Helper()
+			for n, what := range []string{"1 call", "2 calls", "", "4 calls"} {
+				again := one
+				again.ID = quota.NameID("a name", what)
+				for _, g := range []*quota.Guard{guard, other} {
+					if _, err := g.SpendTogether(t.Context(), again, n+1, 0); !errors.Is(err, quota.ErrReused) || used(t, guard) != want {
+						t.Errorf("%s, %q: %v, %d units; want an error and %d", when, what, err, used(t, guard), want)
+					}
+				}
+			}
+		}
+		check("granted")
+		err = grants[0].Settle(t.Context(), 5)
+		want = 205
+		check("settled")
+		err = errors.Join(err, grants[0].Refund(t.Context()), grants[1].Refund(t.Context()))
+		want = 100
+		check("refunded")
+		if err != nil {
+			t.Error(err)
+		}
+		if again, err := other.SpendTogether(t.Context(), one, 3, 0); err != nil || len(again) != 3 || used(t, guard) != 400 {
+			t.Errorf("%v, %d units; want the calls anew, beside the one that was sent", err, used(t, guard))
+		}
+	})
+}
+
+// TestRefusalsOfOthersHideAGrant: a call that was granted is granted again by its
+// name while the same call without a name was just refused.
+func TestRefusalsOfOthersHideAGrant(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open)
+		named, plain := call("search", 600), call("search", 600)
+		named.ID = quota.NameID("a name", "")
+		for range 2 {
+			if _, err := guard.Spend(t.Context(), named); err != nil || used(t, guard) != 600 {
+				t.Errorf("%v, %d units; want the grant", err, used(t, guard))
+			}
+			if _, err := guard.Spend(t.Context(), plain); !errors.Is(err, quota.ErrRefused) {
+				t.Errorf("%v; want a refusal", err)
+			}
+		}
+	})
+}
