@@ -36,8 +36,9 @@ program's name and the lane manual. Streams are the program's own, and signals
 are passed on.
 
 The exit code is the program's, and 128 and the number of the signal if one
-ended it. If the program failed and a budget or cooldown had refused one of its
-calls, the exit code is 75, and stderr says when to try again (-q: it does not).
+ended it. If the program failed after one of its calls was refused, by a budget, a
+cooldown or the upstream's own quota, the exit code is 75, and stderr says when
+to try again (-q: it does not).
 
 ` + exitCodes(exitStopped, exitConfig) + `
   126 the program cannot be run
@@ -97,7 +98,7 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
 	a.conceal(session.Token)
 	told, err := a.runProgram(ctx, path, args, d.environment(session))
-	return describeExit(args[0], err, told, session)
+	return describeExit(ctx, args[0], err, told, session)
 }
 
 // findProgram returns the path of a program as execvp finds it.
@@ -161,7 +162,7 @@ func withoutProxy(env []string) []string {
 
 // describeExit returns the error of a program that ended with err. If the program
 // failed after a refusal, that is the refusal, unless a signal ended it.
-func describeExit(name string, err error, told bool, session *gateway.Session) error {
+func describeExit(ctx context.Context, name string, err error, told bool, session *gateway.Session) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
 		return err
@@ -169,7 +170,7 @@ func describeExit(name string, err error, told bool, session *gateway.Session) e
 	if code := signalCode(exit.ProcessState); code > 0 {
 		return &reported{&programError{code: code}}
 	}
-	if refused := session.Refused(); refused != nil && !told {
+	if refused := session.Refused(context.WithoutCancel(ctx)); refused != nil && !told {
 		return fmt.Errorf("%s failed (exit %d) after a call was refused: %w", human.Name(filepath.Base(name)), exit.ExitCode(), refused)
 	}
 	return &reported{&programError{code: exit.ExitCode()}}

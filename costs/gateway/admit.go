@@ -3,16 +3,13 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
@@ -30,58 +27,6 @@ const (
 	headerPrefix    = "Ration-"
 	headerRefusedBy = "Ration-Refused-By" // of an answer: the budget that refused, or the account in cooldown
 )
-
-// tokenPrefix begins the tokens of sessions, so that one which has ended is not
-// taken for an upstream's credential.
-const tokenPrefix = "ration_"
-
-// Session is the use of a gateway by one program, which has a token of its own.
-type Session struct {
-	// Token is what the program sends.
-	Token string
-
-	gateway         *Gateway
-	fixed, fallback quota.Caller
-
-	mu      sync.Mutex
-	refused *quota.RefusedError
-}
-
-// NewSession returns a session, whose calls are attributed to fixed. What is empty
-// in fixed the program's requests may say, and fallback if they do not.
-func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
-	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sessions[s.Token] = s
-	return s
-}
-
-// End makes the token invalid.
-func (s *Session) End() {
-	s.gateway.mu.Lock()
-	defer s.gateway.mu.Unlock()
-	delete(s.gateway.sessions, s.Token)
-}
-
-// Refused returns the last refusal of a call of the session by a budget or a
-// cooldown, or nil.
-func (s *Session) Refused() *quota.RefusedError {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused
-}
-
-// recordRefusal records the refusal in err, if there is one. s may be nil.
-func (s *Session) recordRefusal(err error) {
-	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if s == nil || !ok {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused = refused
-}
 
 // admit returns the request with its caller, or why it may not use the gateway.
 // It removes the gateway's token.
@@ -113,14 +58,6 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 		return r, nil
 	}
 	return r.WithContext(context.WithValue(r.Context(), sessionKey{}, session)), nil
-}
-
-type sessionKey struct{}
-
-// sessionOf returns the session of a request, or nil.
-func sessionOf(r *http.Request) *Session {
-	s, _ := r.Context().Value(sessionKey{}).(*Session)
-	return s
 }
 
 // callerOf returns the caller of a request that asks for one: what its session

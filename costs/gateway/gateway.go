@@ -136,7 +136,15 @@ func (g *Gateway) Use(c *client.Client) {
 	var next *connected
 	if c != nil {
 		next = &connected{Client: c}
-		next.proxied = c.NewTransport(func(t *quota.Transport) { t.Base, t.MaxWait = g.base, g.options.MaxWait })
+		next.proxied = c.NewTransport(func(t *quota.Transport) {
+			t.Base, t.MaxWait = g.base, g.options.MaxWait
+			read := t.Feedback
+			t.Feedback = func(call quota.Call, resp *http.Response) quota.Verdict {
+				verdict := read(call, resp)
+				sessionOf(resp.Request).recordVerdict(next, call, &verdict)
+				return verdict
+			}
+		})
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -95,8 +95,9 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		applied.Units = new(grant.Call().Units)
 	}
 	if verdict.For > 0 {
+		_, until := cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)
 		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: human.Seconds(verdict.For),
-			Until: cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)}
+			Until: human.Instant(until)}
 		applied.After = new(human.Seconds(verdict.For))
 	} else if verdict.After > 0 {
 		applied.After = new(human.Seconds(verdict.After))
@@ -107,19 +108,19 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	return applied, nil
 }
 
-// cooldownEnd returns when the cooldowns of a budget and its account end.
-func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) *time.Time {
-	_, held, err := guard.Cooldowns(ctx, account)
+// cooldownEnd returns the ledger's time, and when the cooldowns of a budget and its
+// account end: zero if there are none, or if the ledger does not answer.
+func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) (now, end time.Time) {
+	now, held, err := guard.Cooldowns(ctx, account)
 	if err != nil {
-		return nil
+		return now, end
 	}
-	var end time.Time
 	for _, c := range held {
 		if (c.Budget == "" || c.Budget == budget) && c.Until.After(end) {
 			end = c.Until
 		}
 	}
-	return human.Instant(end)
+	return now, end
 }
 
 func optional(text string) *string {
@@ -155,7 +156,15 @@ func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) {
 	var answer Answer
 	g.withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
-		return answer.Apply(r.Context(), c.Client, grant.Call(), grant)
+		applied, err := answer.Apply(r.Context(), c.Client, grant.Call(), grant)
+		if err == nil && applied.Cooldown != nil {
+			v := quota.Verdict{For: time.Duration(applied.Cooldown.For) * time.Second, Reason: applied.Cooldown.Reason}
+			if budget := applied.Cooldown.Budget; budget != nil {
+				v.Budget = *budget
+			}
+			sessionOf(r).recordVerdict(c, grant.Call(), &v)
+		}
+		return applied, err
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -39,12 +40,12 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %+v", body, a.text, err, want)
 		}
 	}
-	if session.Refused() != nil {
-		t.Errorf("refused: %v", session.Refused())
+	if session.Refused(t.Context()) != nil {
+		t.Errorf("refused: %v", session.Refused(t.Context()))
 	}
 	spend(`{"method": "items.insert", "calls": 2}`)
-	if a := spend(`{"method": "items.insert"}`); a.StatusCode != 429 || session.Refused() == nil || session.Refused().Budget != "day" {
-		t.Errorf("%s %s, refused: %v", a.Status, a.text, session.Refused())
+	if a := spend(`{"method": "items.insert"}`); a.StatusCode != 429 || session.Refused(t.Context()) == nil || session.Refused(t.Context()).Budget != "day" {
+		t.Errorf("%s %s, refused: %v", a.Status, a.text, session.Refused(t.Context()))
 	}
 	session.End()
 	if a := spend(`{"method": "items.list"}`); a.StatusCode != 401 {
@@ -52,6 +53,42 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 	if a := s.do("POST", "/v1/spend", `{"method": "items.list", "region": "bad"}`, "Ration-Token", "other"); a.StatusCode != 422 {
 		t.Errorf("of a bad region: %s %s", a.Status, a.text)
+	}
+}
+
+// TestSessionForgetsTheUpstreamsRefusal: an answer that sets a cooldown is a refusal
+// of the session's call, proxied or reported, until the cooldown ends; other errors
+// of the upstream are none.
+func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stop" {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+	})
+	for _, stop := range []string{"proxied", "reported"} {
+		c := newMemoryClient(t, benchTable, u.URL)
+		s := newServer(t, &gateway.Options{Token: "other", Endpoint: u.URL}, c)
+		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"})
+		token := []string{"Ration-Token", session.Token}
+		if a := s.do("GET", "/to/api.example.com/forbidden", "", token...); a.StatusCode != 403 || session.Refused(t.Context()) != nil {
+			t.Fatalf("%s, refused: %v", a.Status, session.Refused(t.Context()))
+		}
+		grant := fmt.Sprint(s.do("POST", "/v1/spend", `{"method": "read"}`, token...).json["grant"])
+		if stop == "proxied" {
+			s.do("GET", "/to/api.example.com/stop", "", token...)
+		} else if a := s.do("POST", "/v1/grants/"+grant+"/report", `{"status": 429, "headers": {"Retry-After": "3600"}}`, token...); a.StatusCode != 200 {
+			t.Fatal(a.Status, a.text)
+		}
+		if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 2 * time.Hour, Reason: "a longer one"}); err != nil {
+			t.Fatal(err)
+		}
+		refused := session.Refused(t.Context())
+		if refused == nil || refused.Reason != quota.ReasonCooldown || refused.Method != "read" || refused.RetryAfter < 110*time.Minute {
+			t.Errorf("%s: refused: %v; want the cooldown in force", stop, refused)
+		}
 	}
 }
 

@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// tokenPrefix begins the tokens of sessions, so that one which has ended is not
+// taken for an upstream's credential.
+const tokenPrefix = "ration_"
+
+// Session is the use of a gateway by one program, which has a token of its own.
+type Session struct {
+	// Token is what the program sends.
+	Token string
+
+	gateway         *Gateway
+	fixed, fallback quota.Caller
+
+	mu      sync.Mutex
+	refused *quota.RefusedError
+	stopped *connected // if refused is the upstream's; that client has the cooldown
+}
+
+// NewSession returns a session, whose calls are attributed to fixed. What is empty
+// in fixed the program's requests may say, and fallback if they do not.
+func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
+	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sessions[s.Token] = s
+	return s
+}
+
+// End makes the token invalid.
+func (s *Session) End() {
+	s.gateway.mu.Lock()
+	defer s.gateway.mu.Unlock()
+	delete(s.gateway.sessions, s.Token)
+}
+
+// Refused returns the last refusal of a call of the session by a budget, a cooldown
+// or the upstream, or nil. A refusal by the upstream is one that has set a
+// cooldown, and is over when that ends.
+func (s *Session) Refused(ctx context.Context) *quota.RefusedError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped == nil {
+		return s.refused
+	}
+	refused := *s.refused
+	if now, end := cooldownEnd(ctx, s.stopped.Guard(), refused.Account, refused.Budget); !end.IsZero() {
+		refused.RetryAt, refused.RetryAfter = end, end.Sub(now)
+	}
+	return &refused
+}
+
+// recordRefusal records the refusal in err, if there is one. s may be nil.
+func (s *Session) recordRefusal(err error) {
+	refused, ok := errors.AsType[*quota.RefusedError](err)
+	if s == nil || !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused, s.stopped = refused, nil
+}
+
+// recordVerdict records what an upstream's answer to a call says, if it sets a
+// cooldown. s may be nil.
+func (s *Session) recordVerdict(c *connected, call quota.Call, v *quota.Verdict) {
+	if s == nil || v.For <= 0 || v.Never {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = c
+	s.refused = &quota.RefusedError{Account: call.Account, Budget: v.Budget, Method: call.Method, Units: call.Units, Needed: call.Units, Caller: call.Caller,
+		Reason: quota.ReasonCooldown, Detail: v.Reason, RetryAt: time.Now().Add(v.For), RetryAfter: v.For}
+}
+
+type sessionKey struct{}
+
+// sessionOf returns the session of a request, or nil.
+func sessionOf(r *http.Request) *Session {
+	s, _ := r.Context().Value(sessionKey{}).(*Session)
+	return s
+}
