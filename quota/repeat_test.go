@@ -210,6 +210,12 @@ func TestTokenIsNotRedeemed(t *testing.T) {
 		if err != nil || redeemed.Call() != grant.Call() || redeemed.ID() != grant.ID() {
 			t.Fatalf("%+v, %v; want %+v", redeemed.Call(), err, grant.Call())
 		}
+		if err := grant.Settle(t.Context(), 40); err != nil {
+			t.Fatal(err)
+		}
+		if redeemed.Refresh(t.Context()); redeemed.Call().Units != 40 {
+			t.Errorf("%d units; want the 40 that it was settled to", redeemed.Call().Units)
+		}
 		if err := redeemed.Settle(t.Context(), 7); err != nil || used(t, guard) != 7 {
 			t.Errorf("%v, %d units; want 7", err, used(t, guard))
 		}

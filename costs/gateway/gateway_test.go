@@ -190,6 +190,9 @@ func TestSpendReportSettle(t *testing.T) {
 	if a := s.do("POST", "/v1/grants/"+grant+"/settle", `{"units": 90}`); a.StatusCode != 200 || used(t, c) != 90 {
 		t.Errorf("settle: %s %s, %d used", a.Status, a.text, used(t, c))
 	}
+	if a := s.do("POST", "/v1/grants/"+grant+"/report", `{"status": 200}`); a.json["units"] != 90.0 {
+		t.Errorf("report: %s %s; want the units that it was settled to", a.Status, a.text)
+	}
 	refused := s.do("POST", "/v1/spend", `{"verb": "POST", "url": "https://api.example.com/v1/items?x=1"}`)
 	if refused.StatusCode != 429 || refused.Header.Get("Content-Type") != "application/problem+json" || refused.Header.Get("Ration-Refused-By") != "day" ||
 		refused.json["budget"] != "day" || refused.json["shortfall"] != 30.0 || refused.json["retry_at"] == nil || refused.json["granted"] != false || refused.json["why"] == nil {
@@ -200,6 +203,9 @@ func TestSpendReportSettle(t *testing.T) {
 	}
 	if a := s.do("POST", "/v1/grants/"+grant+"/refund", ""); a.StatusCode != 200 || used(t, c) != 0 {
 		t.Errorf("refund: %s %s, %d used", a.Status, a.text, used(t, c))
+	}
+	if a := s.do("POST", "/v1/grants/"+grant+"/report", `{"status": 200}`); a.json["units"] != 0.0 {
+		t.Errorf("report: %s %s; want that it was refunded", a.Status, a.text)
 	}
 	again := s.do("POST", "/v1/spend", `{"method": "items.list"}`)
 	report := s.do("POST", "/v1/grants/"+again.json["grant"].(string)+"/report", `{"status": 429, "headers": {"retry-after": "7200"}, "body": "slow down"}`)

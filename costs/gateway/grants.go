@@ -92,6 +92,7 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	}
 	applied := &Applied{Retry: verdict.Transient && !verdict.Never}
 	if grant != nil {
+		grant.Refresh(ctx)
 		applied.Units = new(grant.Call().Units)
 	}
 	if verdict.For > 0 {
