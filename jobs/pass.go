@@ -84,6 +84,9 @@ func (p *pass) fetch(ctx context.Context) error {
 		case err == nil:
 		case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerDown), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNoQuota):
 			stopped = worse(stopped, err)
+			if waits, ok := errors.AsType[*BackoffError](err); ok {
+				p.report.Waiting = append(p.report.Waiting, waits)
+			}
 			p.report.RetryAt = earlier(p.report.RetryAt, RetryAt(err))
 		default:
 			return worse(stopped, err)

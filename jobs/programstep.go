@@ -132,6 +132,7 @@ func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	}
 	began := p.ledgerTimes(ctx)
 	defer func() { p.meterProgram(context.WithoutCancel(ctx), program, caller, began) }()
+	p.report.Started++
 	return run.Do(p.stop)
 }
 

@@ -45,7 +45,7 @@ job.
 
 Off a terminal a successful run prints nothing of its own, so that cron sends no
 mail; otherwise it prints one line. -q also omits the line of a run that a
-budget stopped.
+budget stopped, unless a step waits because it keeps failing.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
 If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
@@ -213,7 +213,7 @@ func (a *app) tell(report *jobs.Report) error {
 		return nil
 	}
 	exit, _ := code(err)
-	if !a.json && !(a.quiet && exit == exitStopped) {
+	if !a.json && !(a.quiet && exit == exitStopped && !hasWaiting(report)) {
 		fmt.Fprintln(a.stderr, "ration:", runLine(report, err, a.now()))
 	}
 	return &reported{err}
@@ -222,42 +222,16 @@ func (a *app) tell(report *jobs.Report) error {
 // worst returns the error that decides the exit code: of 78, 69, 1, 75 the
 // first that a region has. A signal comes before all.
 func worst(report *jobs.Report) error {
-	return report.Worst(func(err error) int {
-		if as[*signalError](err) {
-			return -1
-		}
-		exit, _ := code(err)
-		return slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
-	})
+	return report.Worst(rank)
 }
 
-// runLine is the one line of a run that did not end complete.
-func runLine(report *jobs.Report, err error, now time.Time) string {
-	var done int
-	var left []string
-	for _, region := range report.Regions {
-		if region.Outcome == jobs.Complete || region.Outcome == jobs.Skipped {
-			done++
-		} else {
-			left = append(left, region.Region)
-		}
+// rank is the place of an error's exit code in the order of worst.
+func rank(err error) int {
+	if as[*signalError](err) {
+		return -1
 	}
-	progress := fmt.Sprintf("%d of %s done (left: %s)", done, human.Count(len(report.Regions), "region"), strings.Join(left, " "))
-	if exit, _ := code(err); exit != exitStopped {
-		if as[*signalError](err) {
-			return fmt.Sprintf("%s; %s; the next run resumes there", message(err), progress)
-		}
-		return fmt.Sprintf("failed: %s; %s", message(err), progress)
-	}
-	reason, when := err.Error(), ""
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 { // when to come back is said at the end
-		reason = strings.Replace(reason, refused.Error(), refused.Short(), 1)
-	}
-	reason = redact.URLs(reason)
-	if at := jobs.RetryAt(err); !at.IsZero() {
-		when = fmt.Sprintf("; try again at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
-	}
-	return fmt.Sprintf("stopped: %s; %s%s", reason, progress, when)
+	exit, _ := code(err)
+	return slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
 }
 
 func (a *app) tellJSON(report *jobs.Report, err error) error {

@@ -111,8 +111,11 @@ func (p *activePass) logResult(again, next time.Time) {
 		level = slog.LevelError
 	case report.Outcome == jobs.Skipped && !errors.Is(report.Err, catalog.ErrLocked):
 		level = slog.LevelDebug
-	case report.Outcome == jobs.Stopped && report.Calls == 0 && errors.Is(report.Err, quota.ErrRefused):
+	case report.Outcome == jobs.Stopped && report.Calls == 0 && report.Started == 0 && errors.Is(report.Err, quota.ErrRefused):
 		message = "pass does not start"
+	}
+	if level == slog.LevelInfo && len(report.Waiting) > 0 { // a failure is a problem until it is over
+		level = slog.LevelWarn
 	}
 	fields := []any{"region", report.Region, "tick", formatTime(p.tick), "outcome", string(report.Outcome), "calls", report.Calls,
 		"units", int64(report.Units), "videos", report.Videos, "took", time.Since(p.began).Round(time.Millisecond)}
