@@ -156,6 +156,7 @@ func TestLanguagesShareABudget(t *testing.T) {
 // gateway, and send its token to no other host.
 func TestRedirectTakesTheToken(t *testing.T) {
 	var took atomic.Bool
+	var next atomic.Int64
 	other := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Ration-Token") != "" {
 			took.Store(true)
@@ -167,6 +168,11 @@ func TestRedirectTakesTheToken(t *testing.T) {
 			http.Redirect(w, r, "/youtube/v3/videos?part=id&id=there", http.StatusFound)
 		case "away":
 			http.Redirect(w, r, other.URL, http.StatusFound)
+		case "page":
+			w.Header().Add("Link", `<https://docs.example/>; rel="help"`)
+			w.Header().Add("Link", `<https://www.googleapis.com/youtube/v3/videos?part=id&id=next>; rel="next"`)
+		case "next":
+			next.Add(1)
 		default:
 			io.WriteString(w, "arrived ")
 		}
@@ -179,12 +185,25 @@ func TestRedirectTakesTheToken(t *testing.T) {
 	for _, i := range []struct{ name, pkg, flag, program string }{
 		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration
 o = ration.opener("https://www.googleapis.com/")
-for id in ("back", "away"): print(o.open("` + url + `" + id).read())`},
+import re
+def page():
+    links = o.open("` + url + `page").headers["Link"]
+    return o.open(re.search('<([^>]*)>; rel="next"', links)[1]).read()
+if hasattr(ration, "Adapter"):
+    import requests
+    session = requests.Session()
+    session.mount("https://www.googleapis.com/", ration.Adapter())
+    session.get(session.get("` + url + `page").links["next"]["url"]).raise_for_status()
+for go in (page, lambda: o.open("` + url + `back").read(), lambda: o.open("` + url + `away").read()): print(go())`},
 		{"node", "nodejs", "--input-type=module", `import { guarded } from "./node/ration.mjs";
+const links = (await guarded()("` + url + `page")).headers.get("Link");
+await guarded()(links.match(/<([^>]*)>; rel="next"/)[1]);
 for (const id of ["back", "away"]) console.log(await (await guarded()("` + url + `" + id)).text());`},
 		{"php", "php-cli and php-curl", "-r", `require "php/ration.php";
+preg_match('/<([^>]*)>; rel="next"/', Ration::request("GET", "` + url + `page")["headers"]["link"], $found);
+Ration::request("GET", $found[1]);
 foreach (["back", "away"] as $id) echo Ration::request("GET", "` + url + `" . $id)["body"];`},
-		{"sh", "curl", "-c", `. shell/ration.sh; for id in back away; do ration_curl "` + url + `$id"; done`},
+		{"sh", "curl", "-c", `. shell/ration.sh; ration_curl "$(ration_curl "` + url + `page" --dump-header - | sed -n 's/^Link: <\([^>]*\)>; rel="next".*/\1/p')"; for id in back away; do ration_curl "` + url + `$id"; done`},
 	} {
 		args := []string{i.flag, i.program}
 		if i.name == "node" {
@@ -196,6 +215,9 @@ foreach (["back", "away"] as $id) echo Ration::request("GET", "` + url + `" . $i
 		out, err := cmd.CombinedOutput()
 		if !strings.Contains(string(out), "arrived") {
 			t.Errorf("%s did not follow the redirect to the gateway: %v\n%s", i.name, err, out)
+		}
+		if next.Swap(0) == 0 {
+			t.Errorf("%s did not follow the link to the next page: %v\n%s", i.name, err, out)
 		}
 		if i.name == "python3" && err != nil {
 			t.Errorf("%s did not follow the other redirect: %v\n%s", i.name, err, out)

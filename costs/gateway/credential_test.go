@@ -18,6 +18,7 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("moved") {
 			w.Header().Set("Location", "/v1/items?"+r.URL.RawQuery)
+			w.Header().Set("Link", "<https://api.example.com:443/v1/items?"+r.URL.RawQuery+">; rel=next, <http://"+r.Host+"?"+r.URL.RawQuery+">")
 			w.WriteHeader(http.StatusFound)
 		}
 		fmt.Fprintf(w, "%s %s", r.Header.Get("Authorization"), r.URL.RequestURI())
@@ -50,6 +51,8 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	}
 	if a := query.do("GET", "/to/api.example.com/v1/items?moved=1", ""); !strings.HasSuffix(a.Header.Get("Location"), "/v1/items?moved=1") {
 		t.Errorf("a redirect tells the client %q", a.Header.Get("Location"))
+	} else if a.Header.Get("Link") != "</to/api.example.com/v1/items?moved=1>; rel=next, </to/api.example.com/?moved=1>" {
+		t.Errorf("a link tells the client %q", a.Header.Get("Link"))
 	}
 	hits := u.hits.Load()
 	for text, mode := range map[string]os.FileMode{"": 0o600, "two\nlines": 0o600} {

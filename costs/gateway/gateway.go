@@ -13,8 +13,8 @@
 // The document at /v1/openapi.json describes all of it. In a request to /to/,
 // host is the upstream's, with its port if it has one, and path and query are
 // what the upstream gets, byte for byte. The request is charged as one of
-// package client would be. A Location header that leads to a guarded host leads
-// back to the gateway.
+// package client would be. Location and Link headers that lead to a guarded host
+// lead back to the gateway.
 //
 // # What a proxied request keeps
 //

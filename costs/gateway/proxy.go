@@ -105,7 +105,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 				return errUpgraded
 			}
 			deleteOwn(resp.Header)
-			t.leadBack(resp, c.Table())
+			t.leadBack(resp.Header, c.Table())
 			s.answer(r, resp)
 			release()
 			return nil

@@ -259,6 +259,10 @@ func TestRedirectLeavesTheGateway(t *testing.T) {
 	s, u, _ := newProxy(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/go/there" {
 			w.Header().Set("Location", location.Load().(string))
+			w.Header().Add("Link", "<"+location.Load().(string)+`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help`)
+			w.Header().Add("Link", "<"+location.Load().(string)+">")
+			w.Header().Add("Link", `; "`)
+			w.Header().Add("Link", `<https://api.example.com/x`)
 			w.WriteHeader(http.StatusFound)
 		}
 	})
@@ -280,6 +284,8 @@ func TestRedirectLeavesTheGateway(t *testing.T) {
 		a := s.do("GET", "/to/api.example.com/go/there", "")
 		if got := a.Header.Get("Location"); got != want || a.StatusCode != 302 {
 			t.Errorf("%s: %s, Location: %s; want %s", from, a.Status, got, want)
+		} else if links := strings.Join(a.Header["Link"], "|"); links != "<"+want+`>; rel="next"; title="a \", <b>", <https://elsewhere.example/x>;rel=help|<`+want+`>|; "|<https://api.example.com/x` {
+			t.Errorf("%s: Link: %s", from, links)
 		} else if strings.HasPrefix(got, "/to/") && s.do("GET", got, "").StatusCode >= 400 {
 			t.Errorf("%s: cannot be followed", got)
 		}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,33 +51,76 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	return t, nil
 }
 
-// leadBack makes a Location that leads to a guarded host lead back to the
-// gateway, so that a client which follows it is still guarded.
-func (t *target) leadBack(resp *http.Response, table *costs.Table) {
-	location, err := resp.Location()
-	if err != nil || location.Scheme != "https" && location.Scheme != "http" || table.UpstreamOf(location) == nil {
-		return
+// leadBack makes the Location and the Links of an answer that lead to a guarded
+// host lead back to the gateway, so that a client which follows them is still
+// guarded.
+func (t *target) leadBack(header http.Header, table *costs.Table) {
+	if location := header.Get("Location"); location != "" {
+		header.Set("Location", t.back(location, table))
 	}
-	host, query := location.Host, location.RawQuery
-	if sameHost := strings.EqualFold(host, t.url.Host); sameHost {
-		host = t.host
-		if t.credential != nil && t.credential.Query != "" { // which the gateway adds again
-			query = withoutParameter(query, t.credential.Query)
-		}
+	for i, link := range header["Link"] {
+		header["Link"][i] = replaceLinks(link, func(to string) string { return t.back(to, table) })
 	}
-	if port := map[string]string{"https": ":443", "http": ":80"}[location.Scheme]; strings.HasSuffix(host, port) {
-		host = strings.TrimSuffix(host, port)
+}
+
+// back returns the path on the gateway that a reference in an answer leads to, or
+// the reference as it is if that is not guarded.
+func (t *target) back(reference string, table *costs.Table) string {
+	to, err := t.url.Parse(reference)
+	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
+		return reference
 	}
-	path := location.EscapedPath()
+	upstream := table.UpstreamOf(to)
+	if upstream == nil {
+		return reference
+	}
+	host, credential, query := withoutPort(to), upstream.Credential, to.RawQuery
+	if strings.EqualFold(host, withoutPort(t.url)) {
+		host, credential = t.host, t.credential
+	}
+	if credential != nil && credential.Query != "" { // which the gateway adds again
+		query = withoutParameter(query, credential.Query)
+	}
+	path := to.EscapedPath()
 	if path == "" {
 		path = "/"
 	}
-	back := fmt.Sprintf("/to/%s%s", host, path)
+	back := "/to/" + host + path
 	if query != "" {
 		back += "?" + query
 	}
-	if location.Fragment != "" {
-		back += "#" + location.EscapedFragment()
+	if to.Fragment != "" {
+		back += "#" + to.EscapedFragment()
 	}
-	resp.Header.Set("Location", back)
+	return back
+}
+
+// withoutPort returns the host of a URL, and its port if that is not its scheme's.
+func withoutPort(u *url.URL) string {
+	if u.Scheme == "https" {
+		return strings.TrimSuffix(u.Host, ":443")
+	}
+	return strings.TrimSuffix(u.Host, ":80")
+}
+
+// replaceLinks returns a Link header (RFC 8288) with its targets replaced.
+func replaceLinks(link string, replace func(target string) string) string {
+	var replaced strings.Builder
+	quoted := false
+	for i := 0; i < len(link); i++ {
+		switch c := link[i]; {
+		case c == '\\' && quoted && i+1 < len(link):
+			replaced.WriteByte(c)
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '<' && !quoted:
+			if end := strings.IndexByte(link[i:], '>'); end > 0 {
+				replaced.WriteString("<" + replace(link[i+1:i+end]))
+				i += end
+			}
+		}
+		replaced.WriteByte(link[i])
+	}
+	return replaced.String()
 }

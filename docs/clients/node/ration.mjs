@@ -27,7 +27,8 @@ export class Refused extends Error {
 /**
  * Returns a fetch whose requests are guarded. job, region and lane say who
  * calls; maxWait is how long a request may wait for its units, as in "30s". A
- * redirect to a host that is not guarded rejects with a TypeError.
+ * redirect to a host that is not guarded rejects with a TypeError. The address may
+ * be that of a Link header, /to/HOST/PATH.
  */
 export function guarded({ job, region, lane, maxWait } = {}) {
   const gateway = (process.env.RATION_URL ?? "http://127.0.0.1:8377").replace(/\/+$/, "");
@@ -42,7 +43,7 @@ export function guarded({ job, region, lane, maxWait } = {}) {
     "Ration-Max-Wait": maxWait,
   };
   return async function fetchGuarded(input, init) {
-    const request = new Request(input, init);
+    const request = new Request(typeof input === "string" ? input.replace(/^\/to\//, "https://") : input, init);
     const target = new URL(request.url);
     const headers = new Headers(request.headers);
     for (const [name, value] of Object.entries(own)) {

@@ -34,6 +34,7 @@ class Ration
      * headers (in lower case) and body. $job, $region and $lane say who calls;
      * $maxWait is how long it may wait for its units, as in 30s. A redirect to a
      * host that is not guarded is not followed: the gateway answers it with an error, or it fails.
+     * $url may be that of a Link header, /to/HOST/PATH.
      *
      * @param string[] $headers lines such as 'Accept: application/json'
      * @return array{status: int, headers: array<string, string>, body: string}
@@ -71,7 +72,7 @@ class Ration
         }
         $received = [];
         curl_setopt_array($curl, [
-            CURLOPT_URL => $gateway . '/to/' . preg_replace('#^https?://#i', '', $url),
+            CURLOPT_URL => $gateway . '/to/' . preg_replace('#^(https?://|/to/)#i', '', $url),
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_NOBODY => $method === 'HEAD',
             CURLOPT_HTTPHEADER => $headers,

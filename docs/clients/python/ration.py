@@ -54,11 +54,16 @@ class _Gateway:
         query = "?" + parts.query if parts.query else ""
         return self.url + "/to/" + parts.netloc + (parts.path or "/") + query
 
-    def back(self, url, location):
-        """The upstream's address for a redirect that leads to the gateway."""
-        if location and location.startswith("/to/"):
-            return urllib.parse.urlsplit(url).scheme + "://" + location[len("/to/") :]
-        return location
+    def lead_back(self, url, headers):
+        """Turns redirects and links that lead to the gateway into the upstream's addresses."""
+        upstream = urllib.parse.urlsplit(url).scheme + "://"
+        location, links = headers.get("Location") or "", headers.get("Link") or ""
+        if location.startswith("/to/"):
+            del headers["Location"]
+            headers["Location"] = upstream + location[len("/to/") :]
+        if "</to/" in links:
+            del headers["Link"]
+            headers["Link"] = links.replace("</to/", "<" + upstream)
 
 
 def _refused(status, headers, read):
@@ -92,9 +97,11 @@ class _Handler(urllib.request.AbstractHTTPHandler):  # beside the HTTPHandler, w
         refused = _refused(response.status, response.headers, response.read)
         if refused:
             raise refused
-        location = self.gateway.back(url, response.headers.get("Location"))
-        if location:
-            response.headers.replace_header("Location", location)
+        links = response.headers.get_all("Link", [])
+        if links:
+            del response.headers["Link"]
+            response.headers["Link"] = ", ".join(links)
+        self.gateway.lead_back(url, response.headers)
         response.url = url
         return response
 
@@ -132,7 +139,6 @@ else:
             refused = _refused(response.status_code, response.headers, lambda: response.content)
             if refused:
                 raise refused
-            if "Location" in response.headers:
-                response.headers["Location"] = self.gateway.back(request.url, response.headers["Location"])
+            self.gateway.lead_back(request.url, response.headers)
             response.url, response.request = request.url, request
             return response

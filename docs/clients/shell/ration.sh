@@ -12,7 +12,7 @@
 # For any other error it returns what curl does with --fail: 22 for a status of
 # 400 or more. A redirect to a host that is not guarded is an error.
 ration_curl() (
-  url=$1
+  url=${1#/to/} # of a Link header
   shift
   gateway=${RATION_URL:-http://127.0.0.1:8377}
   case $gateway in
