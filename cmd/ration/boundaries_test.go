@@ -22,12 +22,13 @@ var boundaries = map[string][]string{
 	"quota/internal/combine":           {"quota"},
 	"quota/internal/filelock":          {"quota/privatefile"},
 	"quota/privatefile":                {},
+	"quota/readahead":                  {},
 	"quota/internal/redistest":         {},
 	"quota/memledger":                  {"quota", "quota/internal/decide"},
 	"quota/sqliteledger":               {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock", "quota/privatefile"},
 	"quota/redisledger":                {"quota", "quota/internal/decide", "quota/internal/combine", "quota/privatefile"},
 	"quota/ledgertest":                 {"quota"},
-	"quota/feedback":                   {"quota"},
+	"quota/feedback":                   {"quota", "quota/readahead"},
 	"quota/reconcile":                  {"quota"},
 	"quota/usage":                      {"quota"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
@@ -40,7 +41,7 @@ var boundaries = map[string][]string{
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
-	"costs/gateway":                    {"quota", "quota/inbound", "quota/privatefile", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
+	"costs/gateway":                    {"quota", "quota/inbound", "quota/privatefile", "quota/readahead", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
 	"costs/why":                        {"quota", "quota/usage", "costs/client", "costs/human"},
 	"jobs":                             {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/command", "jobs/youtube"},
 	"jobs/catalog":                     {"quota/privatefile"},
@@ -59,7 +60,7 @@ var boundaries = map[string][]string{
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/usage", "quota/privatefile", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/usage", "quota/privatefile", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

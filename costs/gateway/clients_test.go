@@ -181,8 +181,37 @@ func TestRedirectTakesTheToken(t *testing.T) {
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, table, t.TempDir(), u))
 	session := s.NewSession(quota.Caller{}, quota.Caller{})
 	defer session.End()
-	url := "https://www.googleapis.com/youtube/v3/videos?part=id&id="
-	for _, i := range []struct{ name, pkg, flag, program string }{
+	for _, i := range redirected("https://www.googleapis.com/youtube/v3/videos?part=id&id=") {
+		args := []string{i.flag, i.program}
+		if i.name == "node" {
+			args = []string{i.flag, "-e", i.program}
+		}
+		cmd := exec.Command(find(t, i.name, i.pkg), args...)
+		cmd.Dir = "../../docs/clients"
+		cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1")
+		out, err := cmd.CombinedOutput()
+		if !strings.Contains(string(out), "arrived") {
+			t.Errorf("%s did not follow the redirect to the gateway: %v\n%s", i.name, err, out)
+		}
+		if next.Swap(0) == 0 {
+			t.Errorf("%s did not follow the link to the next page: %v\n%s", i.name, err, out)
+		}
+		if i.name == "python3" && err != nil {
+			t.Errorf("%s did not follow the other redirect: %v\n%s", i.name, err, out)
+		}
+		if took.Swap(false) {
+			t.Errorf("%s sent the token to another host", i.name)
+		}
+	}
+}
+
+// clientProgram is a program that an interpreter runs.
+type clientProgram struct{ name, pkg, flag, program string }
+
+// redirected returns programs that get a page, the one that its link leads to, and
+// two that redirect.
+func redirected(url string) []clientProgram {
+	return []clientProgram{
 		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration
 o = ration.opener("https://www.googleapis.com/")
 import re
@@ -204,26 +233,5 @@ preg_match('/<([^>]*)>; rel="next"/', Ration::request("GET", "` + url + `page")[
 Ration::request("GET", $found[1]);
 foreach (["back", "away"] as $id) echo Ration::request("GET", "` + url + `" . $id)["body"];`},
 		{"sh", "curl", "-c", `. shell/ration.sh; ration_curl "$(ration_curl "` + url + `page" --dump-header - | sed -n 's/^Link: <\([^>]*\)>; rel="next".*/\1/p')"; for id in back away; do ration_curl "` + url + `$id"; done`},
-	} {
-		args := []string{i.flag, i.program}
-		if i.name == "node" {
-			args = []string{i.flag, "-e", i.program}
-		}
-		cmd := exec.Command(find(t, i.name, i.pkg), args...)
-		cmd.Dir = "../../docs/clients"
-		cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1")
-		out, err := cmd.CombinedOutput()
-		if !strings.Contains(string(out), "arrived") {
-			t.Errorf("%s did not follow the redirect to the gateway: %v\n%s", i.name, err, out)
-		}
-		if next.Swap(0) == 0 {
-			t.Errorf("%s did not follow the link to the next page: %v\n%s", i.name, err, out)
-		}
-		if i.name == "python3" && err != nil {
-			t.Errorf("%s did not follow the other redirect: %v\n%s", i.name, err, out)
-		}
-		if took.Swap(false) {
-			t.Errorf("%s sent the token to another host", i.name)
-		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/readahead"
 )
 
 // newBase returns the transport of proxied requests. It leaves encodings as the
@@ -86,8 +87,8 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	s, r := g.newStream(w, r.WithContext(ctx))
 	defer s.end()
 	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
-		ahead := newReadAhead(r.Body)
-		defer ahead.end(s.control)
+		ahead := readahead.New(r.Body, maxAhead)
+		defer endReadAhead(ahead, s.control)
 		r.Body = ahead
 	}
 	reverse := httputil.ReverseProxy{

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ration-dev/ration/quota/readahead"
 )
 
 // errStalled ends the context of a proxied request that makes no progress.
@@ -147,86 +149,19 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxAhead is how much of a body is read while its request waits for units.
-const maxAhead = 64 << 10
-
-// readAhead is a body whose beginning is read in the background, because
+// maxAhead is how much of a body is read while its request waits for units:
 // net/http notices that an HTTP/1 client has hung up only after it has read the
 // whole body.
-type readAhead struct {
-	io.ReadCloser
-	done chan struct{} // closed when run has returned
+const maxAhead = 64 << 10
 
-	mu      sync.Mutex
-	ahead   []byte
-	err     error // what follows ahead
-	stopped bool
-}
-
-func newReadAhead(body io.ReadCloser) *readAhead {
-	a := &readAhead{ReadCloser: body, done: make(chan struct{})}
-	go a.run()
-	return a
-}
-
-// run reads until the body ends, maxAhead is reached or, after stop, for at most
-// one more read.
-func (a *readAhead) run() {
-	defer close(a.done)
-	chunk := make([]byte, 4<<10)
-	for {
-		a.mu.Lock()
-		room := maxAhead - len(a.ahead)
-		ended := a.stopped || room == 0 || a.err != nil
-		a.mu.Unlock()
-		if ended {
-			return
-		}
-		n, err := a.ReadCloser.Read(chunk[:min(room, len(chunk))])
-		a.mu.Lock()
-		a.ahead, a.err = append(a.ahead, chunk[:n]...), err
-		a.mu.Unlock()
-	}
-}
-
-// stop makes the reading in the background end with the next bytes.
-func (a *readAhead) stop() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stopped = true
-}
-
-// end ends it at once. The body must not be read after the handler has returned.
-func (a *readAhead) end(control *http.ResponseController) {
-	a.stop()
+// endReadAhead ends the reading at once: the body must not be read after the
+// handler has returned.
+func endReadAhead(ahead *readahead.Body, control *http.ResponseController) {
+	ahead.Stop()
 	select {
-	case <-a.done:
+	case <-ahead.Done():
 	default:
 		_ = control.SetReadDeadline(past)
-		<-a.done
+		<-ahead.Done()
 	}
-}
-
-// Read returns what was read, then the rest of the body.
-func (a *readAhead) Read(p []byte) (int, error) {
-	a.stop()
-	if n := a.take(p); n > 0 || len(p) == 0 {
-		return n, nil
-	}
-	<-a.done
-	if n := a.take(p); n > 0 {
-		return n, nil
-	}
-	if a.err != nil {
-		return 0, a.err
-	}
-	return a.ReadCloser.Read(p)
-}
-
-func (a *readAhead) take(p []byte) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := copy(p, a.ahead)
-	a.ahead = a.ahead[n:]
-	return n
 }
