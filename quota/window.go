@@ -235,6 +235,24 @@ func (w Window) Day(now time.Time) Day {
 	}
 }
 
+// Days returns the window of one calendar day, without a margin, by whose days
+// what is spent in w is summed up: in the zone and from the time of day of a
+// calendar window, and in UTC for other windows.
+func (w Window) Days() Window {
+	if w.kind != KindDaily {
+		return Daily(time.UTC).WithMargin(0)
+	}
+	return Daily(w.zone).At(w.at).WithMargin(0)
+}
+
+// Zone returns the time zone of a calendar window, and UTC for other windows.
+func (w Window) Zone() *time.Location {
+	if w.kind != KindDaily {
+		return time.UTC
+	}
+	return w.zone
+}
+
 // between reports whether an entry made at a given time counts for two days.
 func (w Window) between(at time.Time) bool {
 	return w.kind == KindDaily && !at.Before(w.Day(at).Next)

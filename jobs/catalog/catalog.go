@@ -5,6 +5,9 @@
 // A page and its checkpoint are committed together, so a run resumes where the
 // last one stopped or crashed. Rows that are not refreshed within the retention
 // are deleted by Prune.
+//
+// The file also has the history: what was spent and refused on each day of the
+// last 400, which outlives the ledger's log. Package jobs/history fills it in.
 package catalog
 
 import (
@@ -30,7 +33,7 @@ import (
 const DefaultRetention = 30 * 24 * time.Hour
 
 const (
-	schemaVersion = 4
+	schemaVersion = 5
 	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
 	busyTimeout   = 30 * time.Second
 	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
@@ -47,6 +50,9 @@ var schema3SQL string
 
 //go:embed schema4.sql
 var schema4SQL string
+
+//go:embed schema5.sql
+var schema5SQL string
 
 //go:embed queries.sql
 var queriesSQL string
@@ -229,7 +235,7 @@ func (c *Catalog) createSchema() error {
 	if err != nil || version == schemaVersion {
 		return err
 	}
-	schema := strings.Join([]string{schemaSQL, schema2SQL, schema3SQL, schema4SQL}[version:], "")
+	schema := strings.Join([]string{schemaSQL, schema2SQL, schema3SQL, schema4SQL, schema5SQL}[version:], "")
 	schema += fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion)
 	if _, err := tx.Exec(schema); err != nil {
 		return err

@@ -153,7 +153,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 		{"long text", func(t *testing.T, path string) { os.WriteFile(path, make([]byte, 9000), 0o600) }, ErrNotCatalog},
 		{"folder", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, ErrNotCatalog},
 		{"another program's database", database("CREATE TABLE entries (at INTEGER)"), ErrNotCatalog},
-		{"a newer schema", database("CREATE TABLE videos (x); PRAGMA application_id = 0x72636174; PRAGMA user_version = 5"), ErrNewer},
+		{"a newer schema", database("CREATE TABLE videos (x); PRAGMA application_id = 0x72636174; PRAGMA user_version = 6"), ErrNewer},
 		{"page 1 overwritten", func(t *testing.T, path string) {
 			openAt(t, path, &clock{t: day0}).Close()
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -177,3 +177,73 @@ DELETE FROM failures WHERE (region, name) IN (SELECT region, name FROM failures 
 DELETE FROM passes WHERE (region, tick) IN
   (SELECT p.region, p.tick FROM passes p WHERE p.fetched_at < ?1
      AND EXISTS (SELECT 1 FROM passes newer WHERE newer.region = p.region AND newer.tick > p.tick) LIMIT ?2);
+
+-- One row for each day and name; ?7 says what the name is.
+-- name: history
+WITH spent AS (
+  SELECT account, budget, day, method, region, job, lane, units, calls, 0 AS refusals FROM day_sums
+  UNION ALL
+  SELECT account, budget, day, method, region, job, lane, 0, 0, refusals FROM day_refusals
+)
+SELECT s.account, s.budget, s.day, d.date,
+  CASE ?7 WHEN 'method' THEN s.method WHEN 'region' THEN s.region WHEN 'job' THEN s.job WHEN 'lane' THEN s.lane ELSE '' END AS name,
+  sum(s.units), sum(s.calls), sum(s.refusals), d.peak
+FROM spent s JOIN days d ON d.account = s.account AND d.budget = s.budget AND d.day = s.day
+WHERE (?1 = '' OR s.account = ?1) AND (?2 IS NULL OR s.budget = ?2) AND s.day >= ?3 AND s.day < ?4
+  AND (?5 = '' OR s.method = ?5) AND (?6 = '' OR s.region = ?6) AND (?8 = '' OR s.job = ?8) AND (?9 = '' OR s.lane = ?9)
+GROUP BY s.account, s.budget, s.day, name
+HAVING sum(s.units) <> 0 OR sum(s.calls) <> 0 OR sum(s.refusals) <> 0
+ORDER BY s.day, s.account, s.budget, name;
+
+-- name: fill
+SELECT version, oldest, live, until, width, whole FROM day_fills WHERE account = ?1 AND budget = ?2;
+
+-- name: put_fill
+INSERT INTO day_fills (account, budget, version, oldest, live, until, width, whole) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (account, budget) DO UPDATE SET version = version + 1, oldest = excluded.oldest, live = excluded.live,
+  until = excluded.until, width = excluded.width, whole = excluded.whole;
+
+-- name: live_sums
+SELECT day, slice, method, region, job, lane, units, calls FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice >= ?3 AND slice <> 0;
+
+-- name: drop_live_sums
+DELETE FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice >= ?3 AND slice <> 0;
+
+-- name: put_sum
+INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: fold_sums
+INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls)
+SELECT account, budget, day, 0, method, region, job, lane, sum(units), sum(calls) FROM day_sums
+WHERE account = ?1 AND budget = ?2 AND slice <> 0 AND slice < ?3 GROUP BY day, method, region, job, lane
+ON CONFLICT DO UPDATE SET units = units + excluded.units, calls = calls + excluded.calls;
+
+-- name: drop_folded_sums
+DELETE FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice <> 0 AND slice < ?3;
+
+-- name: put_day
+INSERT INTO days (account, budget, day, date, peak) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO UPDATE SET date = excluded.date, peak = max(peak, excluded.peak);
+
+-- name: add_refusals
+INSERT INTO day_refusals (account, budget, day, method, region, job, lane, refusals) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO UPDATE SET refusals = refusals + excluded.refusals;
+
+-- name: file_read
+SELECT bytes FROM day_files WHERE file = ?1;
+
+-- name: put_file_read
+INSERT INTO day_files (file, bytes, seen) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET bytes = excluded.bytes, seen = excluded.seen;
+
+-- name: prune_day_sums
+DELETE FROM day_sums WHERE day < ?1;
+
+-- name: prune_day_refusals
+DELETE FROM day_refusals WHERE day < ?1;
+
+-- name: prune_days
+DELETE FROM days WHERE day < ?1;
+
+-- name: prune_day_files
+DELETE FROM day_files WHERE seen < ?1;

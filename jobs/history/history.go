@@ -1,0 +1,184 @@
+// Package history keeps the daily sums of what was spent and refused, which
+// outlive a ledger's log: catalog.Catalog.History reads them.
+//
+// Fill reads the log and brings the sums up to date. Any process may call it, at
+// any time and as often as it likes; whoever does, the sums are the same. What the
+// log still holds is read anew, so that a call that was settled, refunded or
+// restored late is corrected. What the log has dropped since the last Fill stays
+// as it was read last. If the log drops entries between two Fills, these are
+// missing: a log keeps entries for at least as long as its longest window, so one
+// Fill in that time is enough.
+//
+// A day is that of the budget's zone if its window is a calendar window, and of
+// UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys, and
+// logs without entries, whose budgets are all estimates, have no history.
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+)
+
+// attempts is how often Fill tries when other processes fill at the same time.
+const attempts = 5
+
+// Fill brings the history of all accounts up to date. It returns the ledger's or
+// the catalogue's error.
+func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accounts []string) error {
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	for _, account := range accounts {
+		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: guard.Retention(account)}
+		for try := 1; ; try++ {
+			err = f.fill(ctx, balances)
+			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, catalog.ErrMoved) { // else others have filled it just now
+			return fmt.Errorf("history of %s: %w", account, err)
+		}
+	}
+	return nil
+}
+
+// filler fills the history of one account.
+type filler struct {
+	store     *catalog.Catalog
+	ledger    quota.Ledger
+	account   string
+	retention time.Duration
+
+	at     int64 // the ledger's time, in microseconds as all instants here
+	oldest int64 // the oldest entry; math.MaxInt64 if there is none
+	until  int64 // all entries before are read
+	series []*series
+}
+
+func (f *filler) fill(ctx context.Context, balances []quota.Balance) error {
+	if err := f.locate(ctx); err != nil {
+		return err
+	}
+	f.series = []*series{{coverage: quota.NewCoverage(quota.Coverage{}), days: quota.Window{}.Days(), zone: time.UTC}}
+	for i := range balances {
+		if b := &balances[i]; b.Budget.Account == f.account {
+			w := b.Budget.Window
+			f.series = append(f.series, &series{budget: b.Budget.Name, coverage: b.Coverage, window: w, days: w.Days(), zone: w.Zone()})
+		}
+	}
+	for _, s := range f.series {
+		s.sums, s.peaks = map[catalog.SumKey]catalog.SumAmount{}, map[int64]int64{}
+		var err error
+		if s.before, err = f.store.ReadFill(ctx, f.account, s.budget); err != nil {
+			return err
+		}
+		s.begin(f)
+	}
+	if f.oldest < math.MaxInt64 {
+		if err := f.readSums(ctx); err != nil {
+			return err
+		}
+	}
+	return f.put(ctx)
+}
+
+// locate finds the ledger's time and the oldest entry of the log.
+func (f *filler) locate(ctx context.Context) error {
+	any := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(time.Minute)}
+	standings, err := f.ledger.Standings(ctx, f.account, "", []*quota.Charge{any})
+	if err != nil {
+		return err
+	}
+	f.at, f.oldest = standings[0].At.UnixMicro(), math.MaxInt64
+	f.until = f.at
+	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account}) {
+		if err != nil {
+			return err
+		}
+		f.oldest = e.At.UnixMicro()
+		break
+	}
+	return nil
+}
+
+// readSums adds up the log between all places at which a slice of any series
+// begins.
+func (f *filler) readSums(ctx context.Context) error {
+	last := f.at + quota.MaxStepBack.Microseconds() // entries may be ahead
+	var places []int64
+	for _, s := range f.series {
+		for at := max(s.from, f.oldest); at <= last; {
+			places = append(places, at)
+			_, _, at = s.slice(at)
+		}
+	}
+	slices.Sort(places)
+	places = slices.Compact(places)
+	for i, from := range places {
+		query := quota.Query{Account: f.account, Since: time.UnixMicro(from)}
+		if i+1 < len(places) {
+			query.Until = time.UnixMicro(places[i+1])
+		}
+		for sum, err := range f.ledger.Sums(ctx, query) {
+			if err != nil {
+				return err
+			}
+			f.until = max(f.until, sum.Last.UnixMicro()+1)
+			for _, s := range f.series {
+				if from >= s.from {
+					s.add(from, &sum)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// put writes what has changed.
+func (f *filler) put(ctx context.Context) error {
+	var updates []catalog.FillUpdate
+	for _, s := range f.series {
+		stored, err := f.store.LiveSums(ctx, f.account, s.budget, s.replaceFrom)
+		if err != nil {
+			return err
+		}
+		unchanged := maps.Equal(stored, s.sums) && s.fold == 0 && s.before.Until > 0
+		if unchanged && (!s.whole || f.retention < recent) {
+			continue
+		}
+		if err := s.findPeaks(ctx, f); err != nil {
+			return err
+		}
+		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, From: s.replaceFrom, Sums: s.sums,
+			After: catalog.Fill{Oldest: min(f.oldest, f.at), Live: s.live, Until: f.until, Width: s.width, Whole: s.before.Whole}}
+		if s.whole {
+			u.After.Whole = f.at
+		}
+		for k := range s.sums {
+			s.peaks[k.Day] = max(s.peaks[k.Day], 0)
+		}
+		for day, peak := range s.peaks {
+			u.Days = append(u.Days, catalog.DayPeak{Day: day, Date: date(day, s.zone), Peak: peak})
+		}
+		updates = append(updates, u)
+	}
+	if len(updates) == 0 {
+		return nil
+	}
+	return f.store.PutFill(ctx, updates)
+}
+
+// date returns the date of an instant in milliseconds.
+func date(day int64, zone *time.Location) string {
+	return time.UnixMilli(day).In(zone).Format(time.DateOnly)
+}

@@ -1,0 +1,78 @@
+package history
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// findPeaks sets the most that the window held on each day, as far as entries
+// have come since the last Fill. It reads these entries, and those that left the
+// window meanwhile.
+func (s *series) findPeaks(ctx context.Context, f *filler) error {
+	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindDaily || f.oldest >= f.until {
+		return nil
+	}
+	from := time.UnixMicro(max(s.before.Until, f.oldest))
+	begin := s.since(from)
+	held := int64(0)
+	for sum, err := range f.ledger.Sums(ctx, quota.Query{Account: f.account, Since: begin, Until: from}) {
+		if err != nil {
+			return err
+		}
+		held += s.amount(sum.Method, sum.Caller, sum.Units, sum.Calls)
+	}
+	until := time.UnixMicro(f.until)
+	next, stop := iter.Pull2(f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: begin, Until: until}))
+	defer stop()
+	tail, err, more := next()
+	leave := func(since time.Time) { // what no longer counts
+		for more && err == nil && tail.At.Before(since) {
+			held -= s.amount(tail.Method, tail.Caller, tail.Units, tail.Calls)
+			tail, err, more = next()
+		}
+	}
+	present := int64(-1)
+	for e, failed := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: from, Until: until}) {
+		if failed != nil {
+			return failed
+		}
+		n := s.amount(e.Method, e.Caller, e.Units, e.Calls)
+		if n == 0 {
+			continue
+		}
+		day, _, _ := s.slice(e.At.UnixMicro())
+		if day != present { // what the day began with
+			present = day
+			if start := time.UnixMilli(day); start.After(from) {
+				leave(s.since(start))
+				s.peaks[day] = max(s.peaks[day], held)
+			}
+		}
+		leave(s.since(e.At))
+		held += n
+		s.peaks[day] = max(s.peaks[day], held)
+	}
+	return err
+}
+
+// since returns the time from which entries count at a given time.
+func (s *series) since(at time.Time) time.Time {
+	if s.window.Kind() == quota.KindDaily {
+		return s.window.Day(at).Since
+	}
+	return at.Add(time.Microsecond - s.window.Length())
+}
+
+// amount returns what the budget counts of an entry or a sum.
+func (s *series) amount(method string, caller quota.Caller, units, calls quota.Units) int64 {
+	switch {
+	case !s.coverage.Covers(method, caller):
+		return 0
+	case s.coverage.Measure == quota.Calls:
+		return int64(calls)
+	}
+	return int64(units)
+}

@@ -1,0 +1,108 @@
+package history
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+)
+
+const (
+	// recent is how far back slices are read by every Fill; older ones are read
+	// every wholeEvery only, because a log may be years long.
+	recent     = 48 * time.Hour
+	wholeEvery = time.Hour
+)
+
+// series is the history of one budget, or of a whole account, as Fill reads it.
+type series struct {
+	budget   string
+	coverage *quota.Coverage
+	window   quota.Window // invalid for a whole account
+	days     quota.Window
+	zone     *time.Location
+
+	before      catalog.Fill
+	width       time.Duration // of slices
+	live        int64         // slices hold what the log says since then
+	from        int64         // what is read now begins here
+	whole       bool          // from is live
+	fold        int64         // slices that begin before it stay as they are, in milliseconds
+	replaceFrom int64         // the first slice that is read now, in milliseconds
+
+	sums  map[catalog.SumKey]catalog.SumAmount
+	peaks map[int64]int64 // by day
+
+	day quota.Day // in which the last slice was
+}
+
+// sliceWidth returns the width of slices: so narrow that what a log drops in the
+// time beyond its windows is whole slices.
+func sliceWidth(retention time.Duration) time.Duration {
+	return min(max((retention/18).Truncate(time.Minute), time.Minute), 24*time.Hour)
+}
+
+// begin decides what to read, given what the log holds.
+func (s *series) begin(f *filler) {
+	s.width, s.live = s.before.Width, s.before.Live
+	width := sliceWidth(f.retention)
+	first := s.before.Until == 0
+	if first {
+		s.width = width
+	}
+	if !first && f.oldest > s.before.Oldest { // entries were dropped
+		end := s.before.Until
+		if f.oldest < math.MaxInt64 {
+			_, _, next := s.slice(f.oldest)
+			end = min(end, next)
+		}
+		if end > s.live {
+			s.live = end
+			s.fold = ceilMillis(end)
+		}
+	}
+	s.whole = first || s.width != width || f.at-s.before.Whole >= wholeEvery.Microseconds() || f.at < s.before.Whole
+	s.width = width
+	s.from, s.replaceFrom = s.live, 1
+	if !s.whole {
+		_, begin, _ := s.slice(max(0, f.at-recent.Microseconds()))
+		if at := begin * 1000; at > s.live {
+			s.from, s.replaceFrom = at, begin
+		}
+	}
+}
+
+// ceilMillis returns an instant in milliseconds, rounded up.
+func ceilMillis(micros int64) int64 { return (micros + 999) / 1000 }
+
+// slice returns the day and the slice of an instant, in milliseconds, and the
+// instant at which the next slice begins.
+func (s *series) slice(at int64) (day, begin, next int64) {
+	t := time.UnixMicro(at)
+	if t.Before(s.day.Start) || !t.Before(s.day.Next) || s.day.Next.IsZero() {
+		s.day = s.days.Day(t)
+	}
+	width := s.width.Microseconds()
+	floor := at - at%width
+	begin = max(floor, s.day.Start.UnixMicro())
+	next = min(floor+width, s.day.Next.UnixMicro())
+	return s.day.Start.UnixMilli(), begin / 1000, next
+}
+
+// add adds a sum of entries that are all in the slice of at.
+func (s *series) add(at int64, sum *quota.Sum) {
+	if sum.Units == 0 && sum.Calls == 0 || !s.coverage.Covers(sum.Method, sum.Caller) {
+		return
+	}
+	day, begin, _ := s.slice(at)
+	key := catalog.SumKey{Day: day, Slice: begin, Method: name(sum.Method), Region: name(sum.Caller.Region), Job: name(sum.Caller.Job), Lane: name(sum.Caller.Lane)}
+	amount := s.sums[key]
+	amount.Units += int64(sum.Units)
+	amount.Calls += int64(sum.Calls)
+	s.sums[key] = amount
+}
+
+// name returns s, or "-" if s is empty, as in reports.
+func name(s string) string { return cmp.Or(s, "-") }
