@@ -11,11 +11,14 @@ import (
 // are microseconds since the Unix epoch. The zero Fill is that of a budget
 // without a history.
 type Fill struct {
-	Oldest int64         // the oldest entry that the log held
-	Live   int64         // slices hold what the log says since then
-	Until  int64         // every earlier entry was read
-	Whole  int64         // when all slices were read last
-	Width  time.Duration // of slices
+	Live  int64         // slices hold what the log says since then
+	Until int64         // every earlier entry was read; 0: none was
+	Whole int64         // when all slices were read last
+	Width time.Duration // of slices
+
+	// First is when the first slice begins, in milliseconds since the Unix
+	// epoch; 0 if there is none. PutFill ignores it.
+	First int64
 
 	version int64
 }
@@ -60,7 +63,7 @@ type FillUpdate struct {
 // ReadFill returns how far the history of a budget has been read.
 func (c *Catalog) ReadFill(ctx context.Context, account, budget string) (f Fill, err error) {
 	var width int64
-	err = c.queries["fill"].QueryRowContext(ctx, account, budget).Scan(&f.version, &f.Oldest, &f.Live, &f.Until, &width, &f.Whole)
+	err = c.queries["fill"].QueryRowContext(ctx, account, budget).Scan(&f.version, &f.Live, &f.Until, &width, &f.Whole, &f.First)
 	f.Width = time.Duration(width) * time.Microsecond
 	if errors.Is(err, sql.ErrNoRows) {
 		return Fill{}, nil
@@ -103,13 +106,12 @@ func (c *Catalog) PutFill(ctx context.Context, updates []FillUpdate) error {
 }
 
 func (b *transaction) putFill(u *FillUpdate) error {
-	var present Fill
-	var width int64
-	err := b.queryRow("fill", u.Account, u.Budget).Scan(&present.version, &present.Oldest, &present.Live, &present.Until, &width, &present.Whole)
+	var version int64
+	err := b.queryRow("fill_version", u.Account, u.Budget).Scan(&version)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if present.version != u.Before.version {
+	if version != u.Before.version {
 		return ErrMoved
 	}
 	for _, step := range []struct {
@@ -130,7 +132,7 @@ func (b *transaction) putFill(u *FillUpdate) error {
 			return err
 		}
 	}
-	_, err = b.exec("put_fill", u.Account, u.Budget, u.After.Oldest, u.After.Live, u.After.Until, u.After.Width.Microseconds(), u.After.Whole)
+	_, err = b.exec("put_fill", u.Account, u.Budget, u.After.Live, u.After.Until, u.After.Width.Microseconds(), u.After.Whole)
 	return err
 }
 

@@ -196,11 +196,16 @@ HAVING sum(s.units) <> 0 OR sum(s.calls) <> 0 OR sum(s.refusals) <> 0
 ORDER BY s.day, s.account, s.budget, name;
 
 -- name: fill
-SELECT version, oldest, live, until, width, whole FROM day_fills WHERE account = ?1 AND budget = ?2;
+SELECT version, live, until, width, whole,
+  coalesce((SELECT min(slice) FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice <> 0), 0)
+FROM day_fills WHERE account = ?1 AND budget = ?2;
+
+-- name: fill_version
+SELECT version FROM day_fills WHERE account = ?1 AND budget = ?2;
 
 -- name: put_fill
-INSERT INTO day_fills (account, budget, version, oldest, live, until, width, whole) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT (account, budget) DO UPDATE SET version = version + 1, oldest = excluded.oldest, live = excluded.live,
+INSERT INTO day_fills (account, budget, version, live, until, width, whole) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6)
+ON CONFLICT (account, budget) DO UPDATE SET version = version + 1, live = excluded.live,
   until = excluded.until, width = excluded.width, whole = excluded.whole;
 
 -- name: live_sums

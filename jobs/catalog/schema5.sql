@@ -46,7 +46,6 @@ CREATE TABLE day_fills (
   account TEXT    NOT NULL,
   budget  TEXT    NOT NULL,
   version INTEGER NOT NULL,                -- how often this row was written
-  oldest  INTEGER NOT NULL,                -- entry that the log held
   live    INTEGER NOT NULL,                -- slices hold what the log says since then
   until   INTEGER NOT NULL,                -- every entry before was read
   width   INTEGER NOT NULL,                -- of slices

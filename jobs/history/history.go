@@ -38,7 +38,7 @@ func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accou
 		return fmt.Errorf("history: %w", err)
 	}
 	for _, account := range accounts {
-		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: guard.Retention(account)}
+		f := &filler{store: store, ledger: guard.Ledger(), account: account, retention: max(guard.Retention(account), quota.Retention(0))}
 		for try := 1; ; try++ {
 			err = f.fill(ctx, balances)
 			if !errors.Is(err, catalog.ErrMoved) || try == attempts {
@@ -61,7 +61,7 @@ type filler struct {
 
 	at     int64 // the ledger's time, in microseconds as all instants here
 	oldest int64 // the oldest entry; math.MaxInt64 if there is none
-	until  int64 // all entries before are read
+	until  int64 // the newest entry, and a microsecond
 	series []*series
 }
 
@@ -100,7 +100,7 @@ func (f *filler) locate(ctx context.Context) error {
 		return err
 	}
 	f.at, f.oldest = standings[0].At.UnixMicro(), math.MaxInt64
-	f.until = f.at
+	f.until = 0
 	for e, err := range f.ledger.Entries(ctx, quota.Query{Account: f.account}) {
 		if err != nil {
 			return err
@@ -152,7 +152,8 @@ func (f *filler) put(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		unchanged := maps.Equal(stored, s.sums) && s.fold == 0 && s.before.Until > 0
+		until := max(f.until, s.before.Until)
+		unchanged := maps.Equal(stored, s.sums) && s.fold == 0 && until == s.before.Until
 		if unchanged && (!s.whole || f.retention < recent) {
 			continue
 		}
@@ -160,7 +161,7 @@ func (f *filler) put(ctx context.Context) error {
 			return err
 		}
 		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, From: s.replaceFrom, Sums: s.sums,
-			After: catalog.Fill{Oldest: min(f.oldest, f.at), Live: s.live, Until: f.until, Width: s.width, Whole: s.before.Whole}}
+			After: catalog.Fill{Live: s.live, Until: until, Width: s.width, Whole: s.before.Whole}}
 		if s.whole {
 			u.After.Whole = f.at
 		}

@@ -44,24 +44,14 @@ func sliceWidth(retention time.Duration) time.Duration {
 	return min(max((retention/18).Truncate(time.Minute), time.Minute), 24*time.Hour)
 }
 
-// begin decides what to read, given what the log holds.
+// begin decides what to read, given what the log holds. What it does not hold
+// any more, or will drop soon, is frozen: it stays in the history as it is.
 func (s *series) begin(f *filler) {
-	s.width, s.live = s.before.Width, s.before.Live
-	width := sliceWidth(f.retention)
 	first := s.before.Until == 0
-	if first {
-		s.width = width
-	}
-	if !first && f.oldest > s.before.Oldest { // entries were dropped
-		end := s.before.Until
-		if f.oldest < math.MaxInt64 {
-			_, _, next := s.slice(f.oldest)
-			end = min(end, next)
-		}
-		if end > s.live {
-			s.live = end
-			s.fold = ceilMillis(end)
-		}
+	width := sliceWidth(f.retention)
+	s.width, s.live = cmp.Or(s.before.Width, width), s.before.Live
+	if !first {
+		s.freeze(f)
 	}
 	s.whole = first || s.width != width || f.at-s.before.Whole >= wholeEvery.Microseconds() || f.at < s.before.Whole
 	s.width = width
@@ -71,6 +61,26 @@ func (s *series) begin(f *filler) {
 		if at := begin * 1000; at > s.live {
 			s.from, s.replaceFrom = at, begin
 		}
+	}
+}
+
+// freeze sets live and fold.
+func (s *series) freeze(f *filler) {
+	_, _, end := s.slice(max(0, f.at-(f.retention-time.Second).Microseconds()))
+	if f.oldest < math.MaxInt64 {
+		// Slices before the oldest entry, of which the log has nothing left: it
+		// was lost, or dropped early.
+		_, begin, _ := s.slice(f.oldest)
+		if s.before.First > 0 && s.before.First < begin {
+			end = max(end, begin*1000)
+		}
+	}
+	if f.oldest >= s.before.Until { // nothing is left of what was read
+		end = s.before.Until
+	}
+	s.live = max(s.live, min(end, s.before.Until))
+	if fold := ceilMillis(s.live); s.live > s.before.Live && s.before.First > 0 && s.before.First < fold {
+		s.fold = fold
 	}
 }
 
