@@ -47,7 +47,7 @@ var boundaries = map[string][]string{
 	"jobs/catalog":                     {"quota/privatefile"},
 	"jobs/changes":                     {"quota", "costs", "costs/human", "jobs"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
-	"jobs/history":                     {"quota", "jobs/catalog"},
+	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/youtube":                     {"quota", "quota/feedback", "jobs/catalog"},

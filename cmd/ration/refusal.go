@@ -5,7 +5,7 @@ import "github.com/ration-dev/ration/costs/client"
 // keepRefusal records the refusal that ended a command, for why.
 func (a *app) keepRefusal(err error) {
 	if a.client != nil {
-		a.client.RecordRefusal(err)
+		a.client.RepeatRefusal(err)
 	}
 }
 

@@ -43,6 +43,7 @@
 //	ledger-down.json        the current outage of the ledger, for other processes
 //	ledger.json             the ledger that was last used here
 //	last-refusal.json       the last refusal, which ration why explains
+//	refusals-DATE.jsonl     how many calls were refused, for the history
 //
 // The journal, which package quota/journal describes, is in a folder of its own; see
 // [Options].Journal.
@@ -240,7 +241,7 @@ type transport struct {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(req)
 	if err != nil {
-		t.client.refusals.record(t.client, err)
+		t.client.refusals.record(t.client, err, true)
 	}
 	return resp, err
 }

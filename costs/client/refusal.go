@@ -65,10 +65,14 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 }
 
 // RecordRefusal writes the *quota.RefusedError in err to the state folder, for
-// ration why, at most once a second and when the Client is closed. It is a
-// no-op if err holds none or the folder cannot be written. RoundTrip records
-// its refusals itself.
-func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err) }
+// ration why, and counts it for the history. It writes at most once a second and
+// when the Client is closed. It is a no-op if err holds none or the folder cannot
+// be written. RoundTrip records its refusals itself.
+func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err, true) }
+
+// RepeatRefusal writes a refusal again that was recorded before, as the last one,
+// without counting it again.
+func (c *Client) RepeatRefusal(err error) { c.refusals.record(c, err, false) }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
 // none. It returns a *ConfigError if the file cannot be read.
@@ -90,11 +94,14 @@ func LastRefusal(state string) (*Refusal, error) {
 	return r, nil
 }
 
-// refusals writes the last refusal of a Client. It is safe for concurrent use.
+// refusals writes the last refusal of a Client, and counts all of them. It is safe
+// for concurrent use.
 type refusals struct {
 	mu      sync.Mutex
 	written time.Time
-	pending *quota.RefusedError // newer than what was written
+	pending *quota.RefusedError    // newer than what was written
+	counts  map[RefusalCount]int64 // not written yet; the keys' Count is 0
+	timer   *time.Timer            // writes what is pending
 }
 
 // writePause is the shortest time between two writes by record: a program may
@@ -103,18 +110,25 @@ const writePause = time.Second
 
 // record writes the refusal in err, or keeps it pending until writePause is
 // over.
-func (r *refusals) record(c *Client, err error) {
+func (r *refusals) record(c *Client, err error, count bool) {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.written) < writePause {
-		r.pending = refused
+	if count {
+		r.count(c, refused)
+	}
+	since := time.Since(r.written)
+	if since >= writePause {
+		r.write(c, refused)
 		return
 	}
-	r.write(c, refused)
+	if r.pending == nil {
+		r.timer = time.AfterFunc(writePause-since, func() { r.flush(c) })
+	}
+	r.pending = refused
 }
 
 // flush writes the pending refusal, if any.
@@ -122,6 +136,7 @@ func (r *refusals) flush(c *Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending != nil {
+		r.timer.Stop()
 		r.write(c, r.pending)
 	}
 }
@@ -130,8 +145,10 @@ func (r *refusals) flush(c *Client) {
 func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 	r.written, r.pending = time.Now(), nil
 	if c.state == "" || privatefile.MkdirAll(c.state) != nil {
+		clear(r.counts)
 		return
 	}
+	r.writeCounts(c.state)
 	shown := *refused
 	if c.options.Redact != nil {
 		shown.Detail = c.options.Redact(shown.Detail)

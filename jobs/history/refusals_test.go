@@ -1,0 +1,86 @@
+package history_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/history"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has no refusals, and two
+// processes that added the files of a day both counted them.
+func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
+	dir := t.TempDir()
+	now := func() time.Time { return noon }
+	table, err := costs.Parse(filepath.Join(dir, "costs.yaml"), []byte("version: 1\nupstream: u\naccount: p\nhosts: [u.example]\nroutes:\n  GET /m: m\ncosts: {m: 60}\nbudgets:\n  - {name: b, limit: 100, window: {day: America/Los_Angeles}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger := memledger.Open(&memledger.Options{Now: now})
+	refuse := func(region string, times int) {
+		c, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Opened: ledger, Now: now})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		call := quota.Call{Account: "p", Method: "m", Units: 60, Caller: quota.Caller{Region: region}}
+		_, _ = c.Guard().Spend(t.Context(), call)
+		for range times {
+			_, err := c.Guard().Spend(t.Context(), call)
+			if !errors.Is(err, quota.ErrRefused) {
+				t.Error(err)
+			}
+			c.RecordRefusal(err)
+			c.RepeatRefusal(err)
+		}
+	}
+	var store [2]*catalog.Catalog
+	for i := range store {
+		if store[i], err = catalog.Open(filepath.Join(dir, "catalog.db"), nil); err != nil {
+			t.Fatal(err)
+		}
+		defer store[i].Close()
+	}
+	for range 2 {
+		refuse("IN", 1000)
+		refuse("", 3)
+		var both sync.WaitGroup
+		for i := range store {
+			both.Go(func() {
+				if err := history.AddRefusals(t.Context(), store[i], dir, table.Budgets(), time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+	}
+	if err := history.AddRefusals(t.Context(), store[0], dir, table.Budgets(), time.Now().AddDate(0, 0, 4)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := store[1].History(t.Context(), &catalog.DayQuery{By: "region"})
+	got := ""
+	for _, r := range rows {
+		got += fmt.Sprintln(r.Budget, r.Date, r.Day.Hour(), r.Name, r.Refusals)
+	}
+	want := " 2026-11-20 0 - 6\n 2026-11-20 0 IN 2000\nb 2026-11-20 8 - 6\nb 2026-11-20 8 IN 2000\n"
+	if err != nil || got != want {
+		t.Errorf("%v\n%swant\n%s", err, got, want)
+	}
+	if left, err := client.RefusalFiles(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v; want the files of days before yesterday deleted", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "last-refusal.json")); err != nil {
+		t.Error(err)
+	}
+}
