@@ -61,7 +61,7 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if f.by != "" && !query.Has("last") {
 		f.last = 0
 	}
-	since, err := f.check(a.now())
+	since, until, err := f.check(a.now())
 	if err != nil {
 		return nil, queryError(err)
 	}
@@ -70,11 +70,16 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, queryError(err)
 	}
-	found, err := f.read(ctx, &usage.Source{Ledger: c.Ledger(), Accounts: accounts, Since: since, Filter: f.filter})
+	found, err := a.readLog(ctx, c, &f, &usage.Source{Ledger: c.Ledger(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
 	if err != nil {
 		return nil, err
 	}
 	return gateway.Lines(func(yield func(any, error) bool) {
+		for _, period := range found.periods {
+			if !yield(period, nil) {
+				return
+			}
+		}
 		for _, total := range f.largest(found.totals) {
 			if !yield(total, nil) {
 				return

@@ -23,11 +23,11 @@ import (
 
 // logFlags are the flags of log.
 type logFlags struct {
-	since, account string
-	filter         usage.Filter
-	last, top      int
-	by             string
-	csv            bool
+	since, until, account string
+	filter                usage.Filter
+	last, top             int
+	by                    string
+	csv                   bool
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -42,8 +42,14 @@ one total per line, and --csv the same for spreadsheets. A filter of - selects
 entries without that attribute. Log never creates a ledger, and says so if there
 is none yet.
 
+With --by day or hour it adds up by time, in UTC, oldest first. A ledger drops
+old entries; if it has dropped some of the range, log says so. --by day shows
+whole days, and also those of the last 400 that the ledger has dropped: status,
+run and serve keep their sums, with how many calls were refused. With --run, log
+asks the ledger only.
+
 ` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --csv > spent.csv",
+		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by day --since 30d\n  ration log --csv > spent.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (f.by != "" || f.csv) && !cmd.Flags().Changed("last") {
@@ -52,11 +58,11 @@ is none yet.
 			if f.csv && a.json {
 				return &usageError{errors.New("--csv and --json: give one of them")}
 			}
-			since, err := f.check(a.now())
+			since, until, err := f.check(a.now())
 			if err != nil {
 				return err
 			}
-			return a.log(cmd.Context(), &f, since)
+			return a.log(cmd.Context(), &f, since, until)
 		},
 	}
 	f.define(cmd.Flags())
@@ -66,8 +72,9 @@ is none yet.
 
 func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
+	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
 	flags.IntVar(&f.last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.by, "by", "", "add up by this `attribute`: run, job, region, lane or method")
+	flags.StringVar(&f.by, "by", "", "add up by this `attribute`: run, job, region, lane or method, or by day or hour")
 	flags.IntVar(&f.top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
@@ -77,37 +84,53 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 }
 
-// check looks over the command line, and returns since when entries are asked for.
-func (f *logFlags) check(now time.Time) (since time.Time, err error) {
+// check looks over the command line, and returns the range of time that is asked
+// for.
+func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
-	switch attributions := usage.Dimensions(); {
+	switch attributions := append(usage.Dimensions(), periods...); {
 	case f.last < 0 || f.top < 0:
-		return since, &usageError{errors.New("--last and --top: give 0 or more")}
+		return since, until, &usageError{errors.New("--last and --top: give 0 or more")}
 	case f.by != "" && !slices.Contains(attributions, f.by):
-		return since, &usageError{fmt.Errorf("--by %q: %s", f.by, terminal.Advice(f.by, attributions))}
+		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.by, terminal.Advice(f.by, attributions))}
+	case f.byPeriod() && (f.last > 0 || f.top > 0):
+		return since, until, &usageError{fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.by)}
 	case f.top > 0 && f.by == "":
-		return since, &usageError{errors.New("--top is for sums; say of what with --by")}
-	case f.since == "":
-		return since, nil
+		return since, until, &usageError{errors.New("--top is for sums; say of what with --by")}
 	}
-	if length, err := duration.Parse(f.since); err == nil {
-		if length > 0 { // 0 is all that the ledger keeps
-			if since = now.Add(-length); since.Unix() < 0 {
-				since = time.Unix(0, 0)
-			}
-		}
-		return since, nil
+	if since, err = parseMoment("--since", f.since, now); err == nil {
+		until, err = parseMoment("--until", f.until, now)
 	}
-	if day, err := time.Parse(time.DateOnly, f.since); err == nil {
-		return parseTime("--since", day.Format(time.RFC3339), lastYear)
+	if err == nil && !until.IsZero() && !since.Before(until) {
+		err = &usageError{fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
 	}
-	if _, err := time.Parse(time.RFC3339, f.since); err != nil {
-		return since, &usageError{fmt.Errorf("--since %q: write how long, such as 24h or 7d, a day such as 2026-11-20, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", f.since)}
-	}
-	return parseTime("--since", f.since, lastYear)
+	return since, until, err
 }
 
-func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
+// parseMoment reads the time that a flag gives: how long ago, a day of UTC or a
+// time. It is zero for "" and 0.
+func parseMoment(flag, text string, now time.Time) (at time.Time, err error) {
+	if text == "" {
+		return at, nil
+	}
+	if length, err := duration.Parse(text); err == nil {
+		if length > 0 {
+			if at = now.Add(-length); at.Unix() < 0 {
+				at = time.Unix(0, 0)
+			}
+		}
+		return at, nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return parseTime(flag, day.Format(time.RFC3339), lastYear)
+	}
+	if _, err := time.Parse(time.RFC3339, text); err != nil {
+		return at, &usageError{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
+	}
+	return parseTime(flag, text, lastYear)
+}
+
+func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
@@ -117,12 +140,17 @@ func (a *app) log(ctx context.Context, f *logFlags, since time.Time) error {
 		return err
 	}
 	f.filter.Region = spellRegion(f.filter.Region, table)
-	source := &usage.Source{Accounts: chosen, Since: since, Filter: f.filter}
+	source := &usage.Source{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
-		return (&logReport{app: a, flags: f, source: source}).print(ctx)
+		return (&logReport{app: a, flags: f, source: source}).print(ctx, c)
 	})
 	if errors.Is(err, errNoLedger) {
+		if f.by == "day" && f.filter.Run == "" {
+			if days, err := a.logDays(ctx, nil, f, source); err == nil && len(days) > 0 {
+				return (&logReport{app: a, flags: f, source: source}).printPeriods(ctx, days)
+			}
+		}
 		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", a.ledgerName())
 		return nil
 	}
@@ -138,13 +166,22 @@ type logReport struct {
 
 // selection is what a log command selects: totals if it adds up, else lines.
 type selection struct {
-	totals []usage.Total
-	lines  iter.Seq2[usage.Line, error]
-	more   bool // there are older entries
+	totals  []usage.Total
+	periods []usage.Period
+	lines   iter.Seq2[usage.Line, error]
+	more    bool // there are older entries
 }
 
-func (f *logFlags) read(ctx context.Context, source *usage.Source) (found selection, err error) {
+// readLog returns what a log command selects. A ledger that is down may be an
+// error beside days.
+func (a *app) readLog(ctx context.Context, c *client.Client, f *logFlags, source *usage.Source) (found selection, err error) {
 	switch {
+	case f.by == "day" && f.filter.Run == "":
+		found.periods, err = a.logDays(ctx, c, f, source)
+		return found, err
+	case f.byPeriod():
+		found.periods, err = source.Periods(ctx, f.by)
+		return found, err
 	case f.last == 0 && f.by != "":
 		found.totals, err = source.Totals(ctx, f.by)
 		return found, err
@@ -176,17 +213,23 @@ func (f *logFlags) largest(all []usage.Total) []usage.Total {
 	return all
 }
 
-func (r *logReport) print(ctx context.Context) error {
-	found, err := r.flags.read(ctx, r.source)
-	if err != nil {
+func (r *logReport) print(ctx context.Context, c *client.Client) error {
+	found, err := r.readLog(ctx, c, r.flags, r.source)
+	switch {
+	case err != nil && len(found.periods) == 0:
 		return err
+	case r.flags.byPeriod():
+		err = errors.Join(r.printPeriods(ctx, found.periods), err)
+	case r.flags.by != "":
+		err = r.printTotals(ctx, found.totals)
+	default:
+		err = r.printLines(ctx, found.lines)
 	}
-	if r.flags.by != "" {
-		return r.printTotals(ctx, found.totals)
-	}
-	err = r.printLines(ctx, found.lines)
 	if found.more && err == nil {
 		fmt.Fprintln(r.stderr, "older entries are not shown; --last 0 shows all")
+	}
+	if fromHistory := r.flags.by == "day" && r.flags.filter.Run == ""; !fromHistory && !found.more && err == nil {
+		err = r.noteMissing(ctx, c.Guard())
 	}
 	return err
 }

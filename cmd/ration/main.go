@@ -45,7 +45,8 @@ type app struct {
 	quiet     bool
 	verbose   bool
 
-	fixed bool // now is not the system's clock, as with --at
+	fixed    bool // now is not the system's clock, as with --at
+	elsewhen bool // now is not the present, but what --at says
 
 	opened   *costs.Table            // what was opened last; nil until then
 	client   *client.Client          // of table; nil if its ledger does not exist

@@ -107,6 +107,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
 		defer a.printLevels(ctx, f.Client)
 	}
+	a.warnUnfilled(a.fillStore(context.WithoutCancel(ctx), f.Catalog, f.Client))
 	return a.tell(report)
 }
 

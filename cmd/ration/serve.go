@@ -122,6 +122,7 @@ type scheduled struct {
 	*service
 	flags  *serveFlags
 	pruned time.Time // protected by mu
+	filled time.Time // when the history was filled; protected by mu
 }
 
 // openDoor opens the gateway. Without one at its usual address, which another
@@ -166,8 +167,9 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 	}
 	log.Info("serving", "regions", len(config.Regions), "ledger", f.Client.LedgerName(), "jitter", s.flags.jitter)
 	p := &passes{scheduled: s, fetching: f, log: log}
+	stop := p.keepHistory()
 	return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.Catalog.LongestUnfetched, Log: log,
-		Close: func() { s.release(f.Client, f.Close) }}, nil
+		Close: func() { stop(); s.release(f.Client, f.Close) }}, nil
 }
 
 // openAll reads the files and opens what they name. It does not move to another
@@ -229,6 +231,10 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	p.keepRefusal(report.Err)
 	marks, err := p.levelMarks()
 	prune := p.now().Sub(p.pruned).Abs() > time.Hour
+	fill := p.now().Sub(p.filled).Abs() > time.Minute
+	if fill {
+		p.filled = p.now()
+	}
 	if prune {
 		p.pruned = p.now()
 	}
@@ -239,6 +245,9 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 				p.log.Warn("budget crosses a level", "reason", line)
 			}
 		}
+	}
+	if fill {
+		p.fillHistory(ctx)
 	}
 	if !prune {
 		return

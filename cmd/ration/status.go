@@ -69,7 +69,13 @@ func (a *app) status(ctx context.Context) error {
 		return err
 	}
 	report := newStatusReport(a.now())
-	err = a.withClient(table, false, func(c *client.Client) error { return report.read(ctx, c.Guard(), table.Accounts()) })
+	err = a.withClient(table, false, func(c *client.Client) error {
+		err := report.read(ctx, c.Guard(), table.Accounts())
+		if err == nil {
+			a.warnUnfilled(a.fillHistory(ctx, c))
+		}
+		return err
+	})
 	if errors.Is(err, errNoLedger) {
 		report.LedgerExists, err = false, nil
 		report.addUnspent(table)

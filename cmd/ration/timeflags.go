@@ -33,7 +33,7 @@ func (a *app) setNow(at string) error {
 	}
 	now, err := parseTime("--at", at, lastNowYear)
 	if err == nil {
-		a.now, a.fixed = func() time.Time { return now }, true
+		a.now, a.fixed, a.elsewhen = func() time.Time { return now }, true, true
 	}
 	return err
 }

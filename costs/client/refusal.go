@@ -148,7 +148,7 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 		clear(r.counts)
 		return
 	}
-	r.writeCounts(c.state)
+	r.writeCounts(c)
 	shown := *refused
 	if c.options.Redact != nil {
 		shown.Detail = c.options.Redact(shown.Detail)

@@ -52,7 +52,7 @@ const refusalFiles = "refusals-"
 // writeCounts appends the counts to the file of the day, in one write. Those that
 // cannot be written are lost: a refusal never waits or fails for them. The caller
 // has locked r.
-func (r *refusals) writeCounts(state string) {
+func (r *refusals) writeCounts(c *Client) {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
 	for kind, n := range r.counts {
@@ -63,7 +63,11 @@ func (r *refusals) writeCounts(state string) {
 	if lines.Len() == 0 {
 		return
 	}
-	f, err := privatefile.Append(filepath.Join(state, refusalFiles+time.Now().UTC().Format(time.DateOnly)+".jsonl"))
+	now := time.Now
+	if c.options.Now != nil {
+		now = c.options.Now
+	}
+	f, err := privatefile.Append(filepath.Join(c.state, refusalFiles+now().UTC().Format(time.DateOnly)+".jsonl"))
 	if err != nil {
 		return
 	}

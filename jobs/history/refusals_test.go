@@ -68,7 +68,12 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	if err := history.AddRefusals(t.Context(), store[0], dir, table.Budgets(), time.Now().AddDate(0, 0, 4)); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := store[1].History(t.Context(), &catalog.DayQuery{By: "region"})
+	checkRefusals(t, store[1], dir)
+}
+
+func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
+	t.Helper()
+	rows, err := store.History(t.Context(), &catalog.DayQuery{By: "region"})
 	got := ""
 	for _, r := range rows {
 		got += fmt.Sprintln(r.Budget, r.Date, r.Day.Hour(), r.Name, r.Refusals)

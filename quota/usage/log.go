@@ -57,6 +57,7 @@ type Source struct {
 	Ledger   quota.Ledger
 	Accounts []string
 	Since    time.Time // the earliest timestamp; zero selects from the oldest entry
+	Until    time.Time // the latest timestamp, exclusive; zero selects to the newest entry
 	Filter   Filter
 }
 
@@ -77,7 +78,7 @@ func (s *Source) Lines(ctx context.Context, newest bool) iter.Seq2[Line, error] 
 	return func(yield func(Line, error) bool) {
 		heads := make([]*head, 0, len(s.Accounts))
 		for _, account := range s.Accounts {
-			next, stop := iter.Pull2(s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Newest: newest}))
+			next, stop := iter.Pull2(s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Newest: newest}))
 			defer stop()
 			h := &head{account: account, next: next}
 			heads = append(heads, h)
@@ -161,7 +162,7 @@ func (s *Source) count(ctx context.Context) (n int64, err error) {
 		return -1, nil
 	}
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since}) {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
 				return 0, err
 			}
@@ -191,7 +192,7 @@ type Total struct {
 func (s *Source) Totals(ctx context.Context, by string) ([]Total, error) {
 	t := totals{by: by}
 	for _, account := range s.Accounts {
-		query := quota.Query{Account: account, Since: s.Since, PerClient: by == "run" || s.Filter.Run != ""}
+		query := quota.Query{Account: account, Since: s.Since, Until: s.Until, PerClient: by == "run" || s.Filter.Run != ""}
 		for sum, err := range s.Ledger.Sums(ctx, query) {
 			if err != nil {
 				return nil, err
@@ -269,7 +270,7 @@ const maxNames = 50
 func (s *Source) Names(ctx context.Context) (map[string][]string, error) {
 	var sums []quota.Sum
 	for _, account := range s.Accounts {
-		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, PerClient: s.Filter.Run != ""}) {
+		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, PerClient: s.Filter.Run != ""}) {
 			if err != nil {
 				return nil, err
 			}

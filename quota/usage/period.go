@@ -1,0 +1,112 @@
+package usage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Period is what was spent of an account in one hour or on one day.
+type Period struct {
+	By       string      `json:"by"`   // hour or day
+	Name     string      `json:"name"` // 2026-11-20T09:00Z, or 2026-11-20
+	Account  string      `json:"account"`
+	From     time.Time   `json:"from"`
+	To       time.Time   `json:"to"`
+	Units    quota.Units `json:"units"`
+	Calls    quota.Units `json:"calls"`
+	Refusals *int64      `json:"refusals"` // nil if unknown: a log does not record them
+}
+
+// NewPeriod returns the hour or the day, of UTC, in which a time falls, without
+// amounts.
+func NewPeriod(by, account string, at time.Time) Period {
+	at = at.UTC()
+	from, layout := at.Truncate(time.Hour), "2006-01-02T15:04Z"
+	to := from.Add(time.Hour)
+	if by == "day" {
+		from = time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
+		to, layout = from.AddDate(0, 0, 1), time.DateOnly
+	}
+	return Period{By: by, Name: from.Format(layout), Account: account, From: from, To: to}
+}
+
+// Periods adds up the selected entries by hours or days of UTC, oldest first, as
+// far as the log holds them. Periods without entries are missing. A period at
+// which Since or Until falls is added up in part.
+func (s *Source) Periods(ctx context.Context, by string) ([]Period, error) {
+	var all []Period
+	for _, account := range s.Accounts {
+		oldest, err := s.edge(ctx, account, false)
+		if err != nil {
+			return nil, err
+		}
+		newest, err := s.edge(ctx, account, true)
+		if err != nil {
+			return nil, err
+		}
+		for from := oldest; !from.IsZero() && !from.After(newest); {
+			p := NewPeriod(by, account, from)
+			until := p.To
+			if !s.Until.IsZero() && s.Until.Before(until) {
+				until = s.Until
+			}
+			entries := int64(0)
+			for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: from, Until: until, PerClient: s.Filter.Run != ""}) {
+				if err != nil {
+					return nil, err
+				}
+				if s.Filter.selects(&sum) {
+					entries += sum.Entries
+					p.Units += sum.Units
+					p.Calls += sum.Calls
+				}
+			}
+			if entries > 0 {
+				all = append(all, p)
+			}
+			from = p.To
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Period) int { return x.From.Compare(y.From) })
+	return all, nil
+}
+
+// edge returns the timestamp of the oldest or the newest entry of an account in
+// the selected time, or the zero time.
+func (s *Source) edge(ctx context.Context, account string, newest bool) (time.Time, error) {
+	for e, err := range s.Ledger.Entries(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until, Newest: newest}) {
+		return e.At, err
+	}
+	return time.Time{}, nil
+}
+
+// Missing returns the accounts whose logs may have dropped entries of the time
+// from Since on, each with the timestamp of its oldest entry. retention says how
+// long an account's log keeps entries, and now is the ledger's time.
+func (s *Source) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
+	missing := map[string]time.Time{}
+	if s.Since.IsZero() {
+		return missing, nil
+	}
+	for _, account := range s.Accounts {
+		kept := now.Add(-max(retention(account), quota.Retention(0)))
+		if !s.Since.Before(kept) {
+			continue
+		}
+		all := Source{Ledger: s.Ledger}
+		oldest, err := all.edge(ctx, account, false)
+		if err != nil {
+			return nil, err
+		}
+		if oldest.IsZero() || oldest.After(kept) {
+			oldest = kept // what it would still hold
+		}
+		if s.Since.Before(oldest) {
+			missing[account] = oldest
+		}
+	}
+	return missing, nil
+}
