@@ -44,19 +44,37 @@ type FloorBalance struct {
 func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 	balances := make([]Balance, len(g.budgets))
 	for account, budgets := range g.accounts {
-		charges := make([]*Charge, len(budgets))
-		for i, b := range budgets {
-			charges[i] = b.charge
-		}
-		states, err := g.states(ctx, account, "", charges)
+		ofAccount, err := g.AccountBalances(ctx, account)
 		if err != nil {
-			return nil, opError("balances of "+account, err)
+			return nil, err
 		}
 		for i, b := range budgets {
-			balance := g.balance(&b, &states[i].Standing)
-			balance.Floors = states[i].floors
-			balances[b.index] = balance
+			balances[b.index] = ofAccount[i]
 		}
+	}
+	return balances, nil
+}
+
+// AccountBalances returns the balances of one account's budgets, in the order in
+// which they were passed to NewGuard, read at one time. Otherwise it is like
+// Balances.
+func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance, error) {
+	budgets := g.accounts[account]
+	if len(budgets) == 0 {
+		return nil, nil
+	}
+	charges := make([]*Charge, len(budgets))
+	for i, b := range budgets {
+		charges[i] = b.charge
+	}
+	states, err := g.states(ctx, account, "", charges)
+	if err != nil {
+		return nil, opError("balances of "+account, err)
+	}
+	balances := make([]Balance, len(budgets))
+	for i, b := range budgets {
+		balances[i] = g.balance(&b, &states[i].Standing)
+		balances[i].Floors = states[i].floors
 	}
 	return balances, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type Guard struct {
 	external   externalUsage
 	upstreams  upstreamClocks
 	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
+	observer   atomic.Pointer[func(Decision)]
 }
 
 // chargedBudget is a budget with the charges made of it.
@@ -119,14 +121,24 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 // ErrLedgerDown, ErrLedgerBusy, ErrLedgerConfig, ErrLedgerLost or ErrInDoubt.
 func (g *Guard) Spend(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(ctx, &call, g.chargesFor(&call), entryMode{})
+	set := g.chargesFor(&call)
+	grant, err := g.spend(ctx, &call, set, entryMode{})
+	if observe := g.observer.Load(); observe != nil {
+		(*observe)(Decision{Call: call, Count: 1, Budgets: set.budgets, Err: err})
+	}
+	return grant, err
 }
 
 // record charges a call that has been sent without being charged before,
 // whatever the budgets say.
 func (g *Guard) record(ctx context.Context, call Call) (*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
-	return g.spend(context.WithoutCancel(ctx), &call, g.chargesFor(&call), entryMode{force: true})
+	set := g.chargesFor(&call)
+	grant, err := g.spend(context.WithoutCancel(ctx), &call, set, entryMode{force: true})
+	if observe := g.observer.Load(); observe != nil {
+		(*observe)(Decision{Call: call, Count: 1, Budgets: set.budgets, Recorded: true, Err: err})
+	}
+	return grant, err
 }
 
 // Note is an adjustment of an account's log that is not a call: a remark, usage

@@ -95,6 +95,14 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit t
 	if count < 1 || count > MaxTogether {
 		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
 	}
+	began := g.waitBegins(limit)
+	grants, err := g.waitTogether(ctx, call, count, limit)
+	g.decided(ctx, &call, count, began, err)
+	return grants, err
+}
+
+// waitTogether is SpendTogether for several calls.
+func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	for _, charge := range set.charges {

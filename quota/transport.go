@@ -201,7 +201,10 @@ func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) 
 		grant, err := t.Guard.Wait(ctx, call, limit)
 		return grant, nil, err
 	}
-	return t.breakers.wait(ctx, t.Guard, call, limit)
+	began := t.Guard.waitBegins(limit)
+	grant, trial, err := t.breakers.wait(ctx, t.Guard, call, limit)
+	t.Guard.decided(ctx, &call, 1, began, err)
+	return grant, trial, err
 }
 
 // send sends a request that is paid for and applies the verdict on its answer.

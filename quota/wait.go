@@ -19,7 +19,10 @@ import (
 // do not queue: they may take the units that a call is waiting for, which then
 // waits again, within the same limit.
 func (g *Guard) Wait(ctx context.Context, call Call, limit time.Duration) (*Grant, error) {
-	return g.wait(ctx, call, limit, trialRole{})
+	began := g.waitBegins(limit)
+	grant, err := g.wait(ctx, call, limit, trialRole{})
+	g.decided(ctx, &call, 1, began, err)
+	return grant, err
 }
 
 // wait is Wait for a call that may be the trial of a cooldown. If the call is

@@ -31,6 +31,7 @@ var boundaries = map[string][]string{
 	"quota/feedback":                   {"quota", "quota/readahead"},
 	"quota/reconcile":                  {"quota"},
 	"quota/usage":                      {"quota"},
+	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                            {"quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},

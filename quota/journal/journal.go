@@ -89,6 +89,8 @@ type account struct {
 	files   *files
 	breaker breaker
 
+	restores restores
+
 	mu      sync.Mutex
 	newest  newest               // of the host, as last read
 	loaded  bool                 // newest has been read

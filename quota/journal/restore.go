@@ -170,8 +170,12 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	if err != nil {
 		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
 	}
-	if l.report != nil && (report.Entries > 0 || report.Noted > 0) {
-		l.report(report)
+	if report.Entries > 0 || report.Noted > 0 {
+		a.restores.times.Add(1)
+		a.restores.calls.Add(uint64(report.Entries))
+		if l.report != nil {
+			l.report(report)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,224 @@
+// Package metrics shows a Guard to Prometheus.
+//
+//	timed := metrics.NewLedger(ledger)
+//	guard, err := quota.NewGuard(timed, budgets, nil)
+//	...
+//	prometheus.MustRegister(metrics.New(guard, &metrics.Options{Ledger: timed}))
+//
+// Counters and histograms are about this process: what its guard decided, and
+// how its ledger answered. Gauges are about the ledger, whichever process spent:
+// each scrape reads the balances of every account once. While the ledger does
+// not answer, the gauges that it would answer are missing, and the rest is there.
+//
+// Labels come from the budgets, the methods and the lanes that are configured,
+// so their number does not depend on what callers send. Jobs, regions and keys
+// are no labels.
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+)
+
+// Options are the options of New. The zero value is the default.
+type Options struct {
+	// Methods are the values of label method; calls of other methods count as
+	// Other. nil keeps the first MaxMethods that are called.
+	Methods []string
+
+	// Accounts are those without budgets that are values of label account. The
+	// accounts of budgets always are.
+	Accounts []string
+
+	// Ledger times the ledger's answers; nil leaves
+	// ration_ledger_duration_seconds out.
+	Ledger *Ledger
+
+	// Journal is the journal of this host; nil leaves ration_unrecorded_units
+	// and ration_journal_* out.
+	Journal *journal.Ledger
+
+	// Timeout is the longest that a scrape waits for the ledger. 0 means
+	// DefaultTimeout.
+	Timeout time.Duration
+}
+
+const (
+	// Other stands for the accounts, methods and lanes that are not configured.
+	Other = "other"
+
+	// MaxMethods is how many methods are told apart without Options.Methods.
+	MaxMethods = 100
+
+	// DefaultTimeout is less than the 10 seconds that Prometheus waits.
+	DefaultTimeout = 5 * time.Second
+)
+
+// Collector is a prometheus.Collector over a Guard. It is safe for concurrent
+// use.
+type Collector struct {
+	guard    *quota.Guard
+	budgets  []quota.Budget
+	accounts []string
+	ledger   *Ledger
+	journal  *journal.Ledger
+	timeout  time.Duration
+	counts   *counts
+	waits    *prometheus.HistogramVec
+	reading  chan struct{} // holds an element while the ledger is read, so that a slow one is asked once
+}
+
+// New returns a Collector and begins to count what guard decides. Call it once
+// for a guard, before the first call.
+func New(guard *quota.Guard, o *Options) *Collector {
+	if o == nil {
+		o = &Options{}
+	}
+	c := &Collector{guard: guard, budgets: guard.Budgets(), ledger: o.Ledger, journal: o.Journal, timeout: o.Timeout, reading: make(chan struct{}, 1)}
+	if c.timeout <= 0 {
+		c.timeout = DefaultTimeout
+	}
+	known := map[string]bool{}
+	add := func(account string) {
+		if !known[account] {
+			known[account] = true
+			c.accounts = append(c.accounts, account)
+		}
+	}
+	for i := range c.budgets {
+		add(c.budgets[i].Account)
+	}
+	for _, account := range o.Accounts {
+		add(account)
+	}
+	c.counts = newCounts(c.budgets, c.accounts, o.Methods)
+	c.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "ration_wait_seconds", Help: "How long calls that may wait for their units took until the decision.",
+		Buckets: []float64{.001, .01, .1, 1, 5, 15, 60, 300, 1800},
+	}, []string{"account"})
+	guard.Observe(c.observe)
+	return c
+}
+
+// observe counts a decision.
+func (c *Collector) observe(d quota.Decision) {
+	c.counts.add(&d)
+	if d.MayWait {
+		c.waits.WithLabelValues(c.counts.account(d.Call.Account)).Observe(d.Waited.Seconds())
+	}
+}
+
+var (
+	inBudget = []string{"account", "budget"}
+	ofCall   = []string{"account", "budget", "method", "lane"}
+
+	decisions = prometheus.NewDesc("ration_decisions_total", "Calls that this process asked for, by decision. A granted call counts in each budget that covers it, another one in the budget that refused it.", append(ofCall[:4:4], "result"), nil)
+	units     = prometheus.NewDesc("ration_units_total", "What calls of this process were charged when they were granted, in what the budget counts.", ofCall, nil)
+
+	limitUnits     = prometheus.NewDesc("ration_budget_limit_units", "The limit of a budget, in what it counts.", inBudget, nil)
+	usedUnits      = prometheus.NewDesc("ration_budget_used_units", "What all processes have used of a budget's window.", inBudget, nil)
+	remainingUnits = prometheus.NewDesc("ration_budget_remaining_units", "What is left of a budget's window, with what floors reserve.", inBudget, nil)
+	nextFree       = prometheus.NewDesc("ration_budget_next_free_timestamp_seconds", "When the next units of a budget return; missing if none are used.", inBudget, nil)
+	cooldownUntil  = prometheus.NewDesc("ration_cooldown_until_timestamp_seconds", "When the cooldown of a budget ends, or of the account if budget is empty; missing if there is none.", inBudget, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{decisions, units, limitUnits, usedUnits, remainingUnits, nextFree, cooldownUntil} {
+		ch <- desc
+	}
+	c.waits.Describe(ch)
+	if c.ledger != nil {
+		c.ledger.durations.Describe(ch)
+	}
+	if c.journal != nil {
+		describeJournal(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	c.collectBudgets(ctx, ch)
+	if c.journal != nil {
+		c.collectJournal(ch)
+	}
+	c.counts.collect(ch)
+	c.waits.Collect(ch)
+	if c.ledger != nil {
+		c.ledger.durations.Collect(ch)
+	}
+}
+
+// collectBudgets sends the gauges of the budgets and cooldowns.
+func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Metric) {
+	for _, account := range c.accounts {
+		balances := c.balances(ctx, account)
+		cooling := map[string]time.Time{}
+		for i := range balances {
+			b := &balances[i]
+			sendGauge(ch, limitUnits, float64(b.Limit()), account, b.Budget.Name)
+			sendGauge(ch, usedUnits, float64(b.Used), account, b.Budget.Name)
+			sendGauge(ch, remainingUnits, float64(b.Remaining), account, b.Budget.Name)
+			if !b.NextFree.IsZero() {
+				sendGauge(ch, nextFree, seconds(b.NextFree), account, b.Budget.Name)
+			}
+			if b.Cooldown != nil {
+				cooling[b.Cooldown.Budget] = b.Cooldown.Until
+			}
+		}
+		for budget, until := range cooling {
+			sendGauge(ch, cooldownUntil, seconds(until), account, budget)
+		}
+		for i := range c.budgets {
+			if b := &c.budgets[i]; balances == nil && b.Account == account {
+				sendGauge(ch, limitUnits, float64(b.Limit), account, b.Name)
+			}
+		}
+	}
+}
+
+// balances returns the balances of an account, or nil if the ledger does not
+// answer in time.
+func (c *Collector) balances(ctx context.Context, account string) []quota.Balance {
+	select {
+	case c.reading <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	answer := make(chan []quota.Balance, 1)
+	go func() { // a ledger may notice late that ctx has ended
+		defer func() { <-c.reading }()
+		balances, err := c.guard.AccountBalances(ctx, account)
+		if err != nil {
+			balances = nil
+		}
+		answer <- balances
+	}()
+	select {
+	case balances := <-answer:
+		return balances
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func sendGauge(ch chan<- prometheus.Metric, desc *prometheus.Desc, value float64, labels ...string) {
+	send(ch, desc, prometheus.GaugeValue, value, labels...)
+}
+
+// send sends a metric. Names that are not UTF-8 are made so.
+func send(ch chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	for i := range labels {
+		labels[i] = printable(labels[i])
+	}
+	ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }

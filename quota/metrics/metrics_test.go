@@ -1,0 +1,260 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/metrics"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// scrape returns the samples of collectors, as Prometheus reads them.
+func scrape(t testing.TB, collectors ...prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collectors...)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	text, err := io.ReadAll(w.Body)
+	if err != nil || w.Code != 200 {
+		t.Fatalf("%d %v: %s", w.Code, err, text)
+	}
+	var samples strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			samples.WriteString(line)
+		}
+	}
+	return samples.String()
+}
+
+// expect fails unless every sample is in a scrape.
+func expect(t *testing.T, text string, samples ...string) {
+	t.Helper()
+	for _, sample := range samples {
+		if !strings.Contains("\n"+text, "\n"+sample+"\n") {
+			t.Errorf("no sample %s in:\n%s", sample, text)
+		}
+	}
+}
+
+func newGuard(t testing.TB, ledger quota.Ledger, budgets ...quota.Budget) *quota.Guard {
+	t.Helper()
+	guard, err := quota.NewGuard(ledger, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guard
+}
+
+func call(method string, units quota.Units) quota.Call {
+	return quota.Call{Account: "a", Method: method, Units: units, Caller: quota.Caller{Lane: "cron", Job: "j", Region: "US"}}
+}
+
+// TestDecisionsAreMiscounted: each decision counts once in the budgets it is about,
+// a refusal that the guard remembers and a batch too, and the gauges are the
+// ledger's.
+func TestDecisionsAreMiscounted(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	timed := metrics.NewLedger(memledger.Open(&memledger.Options{Now: func() time.Time { return now }}))
+	guard := newGuard(t, timed,
+		quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)},
+		quota.Budget{Account: "a", Name: "calls", Limit: 50, Window: quota.Sliding(time.Hour), Measure: quota.Calls, Methods: []string{"list"}})
+	c := metrics.New(guard, &metrics.Options{Methods: []string{"list", "search"}, Ledger: timed})
+	ctx := t.Context()
+	spend := func(call quota.Call, want error) {
+		t.Helper()
+		if _, err := guard.Spend(ctx, call); !errors.Is(err, want) {
+			t.Fatalf("%v; want %v", err, want)
+		}
+	}
+	spend(call("list", 30), nil)
+	spend(call("search", 50), nil)
+	if _, err := guard.SpendTogether(ctx, call("list", 5), 3, 0); err != nil {
+		t.Fatal(err)
+	}
+	spend(call("search", 50), quota.ErrRefused)
+	spend(call("search", 50), quota.ErrRefused)
+	spend(call("search", 101), quota.ErrNeverFits)
+	spend(call("secret-of-a-caller", 1), nil)
+	if err := guard.Cool(ctx, quota.Cooldown{Account: "a", Budget: "calls", For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	spend(call("list", 1), quota.ErrRefused)
+	expect(t, scrape(t, c),
+		`ration_decisions_total{account="a",budget="day",lane="cron",method="list",result="granted"} 4`,
+		`ration_decisions_total{account="a",budget="calls",lane="cron",method="list",result="granted"} 4`,
+		`ration_decisions_total{account="a",budget="day",lane="cron",method="search",result="granted"} 1`,
+		`ration_decisions_total{account="a",budget="day",lane="cron",method="search",result="spent"} 2`,
+		`ration_decisions_total{account="a",budget="day",lane="cron",method="search",result="never_fits"} 1`,
+		`ration_decisions_total{account="a",budget="calls",lane="cron",method="list",result="cooldown"} 1`,
+		`ration_decisions_total{account="a",budget="day",lane="cron",method="other",result="granted"} 1`,
+		`ration_units_total{account="a",budget="day",lane="cron",method="list"} 45`,
+		`ration_units_total{account="a",budget="calls",lane="cron",method="list"} 4`,
+		`ration_units_total{account="a",budget="day",lane="cron",method="search"} 50`,
+		`ration_budget_limit_units{account="a",budget="day"} 100`,
+		`ration_budget_used_units{account="a",budget="day"} 96`,
+		`ration_budget_remaining_units{account="a",budget="day"} 4`,
+		`ration_budget_used_units{account="a",budget="calls"} 4`,
+		`ration_budget_next_free_timestamp_seconds{account="a",budget="calls"} 1.8000036e+09`,
+		`ration_cooldown_until_timestamp_seconds{account="a",budget="calls"} 1.80000006e+09`,
+		`ration_ledger_duration_seconds_count{op="cooldown",result="ok"} 1`,
+		`ration_ledger_duration_seconds_count{op="standings",result="ok"} 1`)
+}
+
+// TestLabelsExplode: callers choose methods, jobs, regions, lanes, keys and
+// accounts, and the number of series does not depend on it.
+func TestLabelsExplode(t *testing.T) {
+	for name, o := range map[string]*metrics.Options{"price table": {Methods: []string{"list"}}, "no table": nil} {
+		t.Run(name, func(t *testing.T) {
+			guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Counter(time.Hour)})
+			c := metrics.New(guard, o)
+			callOf := func(i int) quota.Call {
+				n := fmt.Sprint(i)
+				call := quota.Call{Account: "a", Method: "m" + n, Units: 1, Caller: quota.Caller{Lane: "l" + n, Job: "j" + n, Region: "r" + n}}
+				if i%10 == 0 {
+					call.Key = "k" + n
+				}
+				if i%100 == 1 {
+					call.Account = "a" + n
+				}
+				return call
+			}
+			for i := range 1000 {
+				if _, err := guard.Spend(t.Context(), callOf(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var wg sync.WaitGroup
+			for worker := range 4 {
+				wg.Go(func() {
+					for i := 1000 + worker; i < 100_000; i += 4 {
+						d := quota.Decision{Call: callOf(i), Count: 1, Budgets: []int{0}}
+						if d.Call.Account != "a" {
+							d.Budgets = nil
+						}
+						c.Observe(d)
+					}
+				})
+			}
+			wg.Wait()
+			text := scrape(t, c)
+			if n := strings.Count(text, "\n"); n > 4*metrics.MaxMethods+50 || o != nil && n > 50 {
+				t.Errorf("%d samples", n)
+			}
+			if o != nil {
+				expect(t, text, `ration_units_total{account="a",budget="day",lane="other",method="other"} 99000`,
+					`ration_units_total{account="other",budget="",lane="other",method="other"} 1000`)
+			}
+		})
+	}
+}
+
+// TestWaitIsNotCounted: a call that waited counts once, with its time.
+func TestWaitIsNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guard := newGuard(t, memledger.Open(nil), quota.Budget{Account: "a", Name: "minute", Limit: 1, Window: quota.Sliding(time.Minute)})
+		c := metrics.New(guard, nil)
+		for range 3 {
+			if _, err := guard.Wait(t.Context(), call("list", 1), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := guard.Wait(t.Context(), call("list", 1), time.Second); !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+		expect(t, scrape(t, c),
+			`ration_decisions_total{account="a",budget="minute",lane="cron",method="list",result="granted"} 3`,
+			`ration_decisions_total{account="a",budget="minute",lane="cron",method="list",result="spent"} 1`,
+			`ration_wait_seconds_sum{account="a"} 120`,
+			`ration_wait_seconds_count{account="a"} 4`)
+	})
+}
+
+// TestTimedLedgerIsNotJournaled: a journal around a timed ledger that combines
+// calls still writes each grant once, and shows its size.
+func TestTimedLedgerIsNotJournaled(t *testing.T) {
+	inner, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	budget := quota.Budget{Account: "a", Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)}
+	timed, folder := metrics.NewLedger(inner), t.TempDir()
+	journaled := journal.New(timed, folder, &journal.Options{Budgets: []quota.Budget{budget}})
+	defer journaled.Close()
+	guard := newGuard(t, journaled, budget)
+	c := metrics.New(guard, &metrics.Options{Ledger: timed, Journal: journaled})
+	grant, err := guard.Spend(t.Context(), call("list", 3))
+	if err == nil {
+		err = grant.Settle(t.Context(), 2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := scrape(t, c)
+	expect(t, text,
+		`ration_ledger_duration_seconds_count{op="spend",result="ok"} 1`,
+		`ration_ledger_duration_seconds_count{op="settle",result="ok"} 1`,
+		`ration_budget_used_units{account="a",budget="day"} 2`,
+		`ration_unrecorded_units{account="a"} 0`,
+		`ration_journal_failing{account="a"} 0`)
+	if strings.Contains(text, `ration_journal_bytes{account="a"} 0`) {
+		t.Errorf("the journal is empty:\n%s", text)
+	}
+}
+
+// TestEndedPasses: passes count by region and outcome.
+func TestEndedPasses(t *testing.T) {
+	p := metrics.NewPasses()
+	p.Ended("US", "complete", 7, time.Second)
+	p.Ended("US", "complete", 5, time.Second)
+	p.Ended("DE", "stopped", 0, time.Minute)
+	expect(t, scrape(t, p),
+		`ration_pass_runs_total{outcome="complete",region="US"} 2`,
+		`ration_pass_runs_total{outcome="stopped",region="DE"} 1`,
+		`ration_pass_units_total{region="US"} 12`,
+		`ration_pass_duration_seconds_sum{outcome="stopped"} 60`)
+}
+
+// BenchmarkSpend compares a decision on the fastest ledger with and without a
+// Collector.
+func BenchmarkSpend(b *testing.B) {
+	for _, name := range []string{"alone", "collected", "collected and timed"} {
+		b.Run(name, func(b *testing.B) {
+			var ledger quota.Ledger = memledger.Open(nil)
+			o := &metrics.Options{Methods: []string{"list"}}
+			if name == "collected and timed" {
+				o.Ledger = metrics.NewLedger(ledger)
+				ledger = o.Ledger
+			}
+			guard := newGuard(b, ledger,
+				quota.Budget{Account: "a", Name: "day", Limit: quota.MaxLimit, Window: quota.Sliding(100 * time.Millisecond)},
+				quota.Budget{Account: "a", Name: "hour", Limit: quota.MaxLimit, Window: quota.Sliding(200 * time.Millisecond)})
+			if name != "alone" {
+				metrics.New(guard, o)
+			}
+			ctx, c := context.Background(), call("list", 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := guard.Spend(ctx, c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
