@@ -28,6 +28,7 @@ func (a *app) clientOptions() *client.Options {
 	o := &client.Options{Ledger: a.ledgerURL, State: a.stateDir, Report: a.report, Conceal: a.conceal, Getenv: a.getenv}
 	stderr := a.stderr // knows the secrets read so far; Redact may run while others are read
 	o.Redact = func(text string) string { return redact.Text(stderr, text) }
+	o.Layer = a.timer.layer
 	if a.reportTo != nil {
 		o.Report = a.reportTo
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/ration-dev/ration/jobs/changes"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/metrics"
 )
 
 // service is what serve and proxy keep while their configuration changes.
@@ -32,6 +33,7 @@ type service struct {
 	hup     chan os.Signal
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
 	closing sync.WaitGroup   // of clients that were replaced
+	metrics exposition
 
 	mu      sync.Mutex     // of app, which loading changes, and of what follows
 	inForce *configuration // nil before the first was loaded
@@ -39,7 +41,7 @@ type service struct {
 
 // newService returns a service that hears SIGHUP until stop is called.
 func (a *app) newService() (s *service, stop func()) {
-	s = &service{app: a, hup: make(chan os.Signal, 1)}
+	s = &service{app: a, hup: make(chan os.Signal, 1), metrics: exposition{passes: metrics.NewPasses()}}
 	signal.Notify(s.hup, syscall.SIGHUP)
 	return s, func() { signal.Stop(s.hup) }
 }
@@ -97,6 +99,7 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	s.log = s.logger()
 	report.log, report.client = s.log, c
 	if err == nil {
+		s.metrics.add(c, s.timer.ledger)
 		if s.door != nil {
 			s.door.Use(c)
 		}
@@ -132,6 +135,7 @@ func (s *service) release(c *client.Client, close func()) {
 		if s.door != nil {
 			s.door.Release(c)
 		}
+		s.metrics.pages.Delete(c)
 		close()
 	})
 }

@@ -50,6 +50,7 @@ type app struct {
 
 	opened   *costs.Table            // what was opened last; nil until then
 	client   *client.Client          // of table; nil if its ledger does not exist
+	timer    timer                   // of client's ledger
 	reportTo func(quota.Call, error) // gets what clients report; nil is report
 }
 
@@ -139,7 +140,7 @@ ends the run cleanly, and the next run resumes.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand())
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand())
 	root.SetHelpCommand(helpCommand(root))
 	for _, command := range root.Commands() {
 		command.Args = usageArgs(command.Args)

@@ -54,6 +54,7 @@ func (a *app) proxy(ctx context.Context, f *listenFlags) error {
 		return err
 	}
 	s.door = door
+	door.HandleClient("GET /metrics", s.metrics.show)
 	var used *client.Client
 	load := func() (status string, err error) {
 		before := used

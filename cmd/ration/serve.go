@@ -140,8 +140,8 @@ func (s *scheduled) openDoor() error {
 		return err
 	}
 	s.door = door
-	door.HandleDocument("GET /search", s.searchDocument)
-	return nil
+	door.HandleClient("GET /metrics", s.metrics.show)
+	return s.openSearch()
 }
 
 func status(work *scheduler.Work) string {
@@ -168,7 +168,7 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 	log.Info("serving", "regions", len(config.Regions), "ledger", f.Client.LedgerName(), "jitter", s.flags.jitter)
 	p := &passes{scheduled: s, fetching: f, log: log}
 	stop := p.keepHistory()
-	return &scheduler.Work{Regions: config.Regions, Run: p.run, Order: f.Catalog.LongestUnfetched, Log: log,
+	return &scheduler.Work{Regions: config.Regions, Run: p.runCounted, Order: f.Catalog.LongestUnfetched, Log: log,
 		Close: func() { stop(); s.release(f.Client, f.Close) }}, nil
 }
 
@@ -207,6 +207,10 @@ type passes struct {
 	*scheduled
 	*fetching
 	log *slog.Logger
+}
+
+func (p *passes) runCounted(ctx context.Context, region jobs.Region) jobs.RegionReport {
+	return p.metrics.runTimed(ctx, region, p.run)
 }
 
 // run takes a region's current pass as far as it goes. What may be waited and

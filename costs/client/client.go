@@ -78,6 +78,9 @@ type Options struct {
 	// tests and benchmarks with package memledger; Close closes it. nil opens
 	// the ledger.
 	Opened quota.Ledger
+	// Layer decorates the ledger itself, below the journal, for example to time
+	// its answers. nil leaves it as it is.
+	Layer func(quota.Ledger) quota.Ledger
 	// State is the state folder. "" means the one that StateFolder returns.
 	State string
 
@@ -184,7 +187,11 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if state != "" {
 		c.outages.mark = filepath.Join(state, outageFile)
 	}
-	c.journal = c.options.newJournal(newUnderJournal(c.inner, c.outages), c.name, table, func(err error) { c.report(quota.Call{}, err) })
+	layered := c.inner
+	if c.options.Layer != nil {
+		layered = c.options.Layer(c.inner)
+	}
+	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, func(err error) { c.report(quota.Call{}, err) })
 	c.ledger = &overJournal{c.journal, c.outages}
 	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		c.ledger.Close()
@@ -261,6 +268,9 @@ func (c *Client) Guard() *quota.Guard { return c.guard }
 // Ledger returns the ledger that the guard charges. It falls back to the
 // allowance while the ledger itself is down.
 func (c *Client) Ledger() quota.Ledger { return c.ledger }
+
+// Journal returns this host's journal, which Ledger contains.
+func (c *Client) Journal() *journal.Ledger { return c.journal }
 
 // LedgerName returns the address of the ledger, without secrets.
 func (c *Client) LedgerName() string { return c.name }

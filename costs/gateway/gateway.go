@@ -238,7 +238,18 @@ func cleanPath(p string) string {
 
 // HandleDocument adds a document at a pattern of http.ServeMux.
 func (g *Gateway) HandleDocument(pattern string, read Document) {
-	g.mux.Handle(pattern, g.withClient(g.document(read)))
+	g.mux.Handle(pattern, g.DocumentHandler(read))
+}
+
+// DocumentHandler returns the handler of a document, for Handle.
+func (g *Gateway) DocumentHandler(read Document) http.Handler { return g.withClient(g.document(read)) }
+
+// HandleClient adds a page that reads the client in use, behind the same checks.
+func (g *Gateway) HandleClient(pattern string, handle func(http.ResponseWriter, *http.Request, *client.Client)) {
+	g.mux.Handle(pattern, g.withClient(func(w http.ResponseWriter, r *http.Request, c *connected) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.limits.answer))
+		handle(w, r, c.Client)
+	}))
 }
 
 // Handle adds a page of another package's, behind the same checks.

@@ -171,13 +171,18 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
 	}
 	if report.Entries > 0 || report.Noted > 0 {
-		a.restores.times.Add(1)
-		a.restores.calls.Add(uint64(report.Entries))
-		if l.report != nil {
-			l.report(report)
-		}
+		l.restored(a, report)
 	}
 	return nil
+}
+
+// restored counts and reports a restoration that changed the ledger.
+func (l *Ledger) restored(a *account, report *RestoredError) {
+	a.restores.times.Add(1)
+	a.restores.calls.Add(uint64(report.Entries))
+	if l.report != nil {
+		l.report(report)
+	}
 }
 
 // skew returns how far the host's clock is ahead of the ledger's, or less.

@@ -17,6 +17,9 @@ package metrics
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,6 +73,7 @@ type Collector struct {
 	timeout  time.Duration
 	counts   *counts
 	waits    *prometheus.HistogramVec
+	err      atomic.Pointer[error]
 	reading  chan struct{} // holds an element while the ledger is read, so that a slow one is asked once
 }
 
@@ -156,10 +160,21 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// Err returns why the last scrape lacks what it would read of the ledger, or nil if
+// it lacks nothing.
+func (c *Collector) Err() error {
+	if err := c.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // collectBudgets sends the gauges of the budgets and cooldowns.
 func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Metric) {
+	var errs []error
 	for _, account := range c.accounts {
-		balances := c.balances(ctx, account)
+		balances, err := c.balances(ctx, account)
+		errs = append(errs, err)
 		cooling := map[string]time.Time{}
 		for i := range balances {
 			b := &balances[i]
@@ -177,35 +192,38 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 			sendGauge(ch, cooldownUntil, seconds(until), account, budget)
 		}
 		for i := range c.budgets {
-			if b := &c.budgets[i]; balances == nil && b.Account == account {
+			if b := &c.budgets[i]; err != nil && b.Account == account {
 				sendGauge(ch, limitUnits, float64(b.Limit), account, b.Name)
 			}
 		}
 	}
+	err := errors.Join(errs...)
+	c.err.Store(&err)
 }
 
-// balances returns the balances of an account, or nil if the ledger does not
+// balances returns the balances of an account, or an error if the ledger does not
 // answer in time.
-func (c *Collector) balances(ctx context.Context, account string) []quota.Balance {
+func (c *Collector) balances(ctx context.Context, account string) ([]quota.Balance, error) {
 	select {
 	case c.reading <- struct{}{}:
 	case <-ctx.Done():
-		return nil
+		return nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
-	answer := make(chan []quota.Balance, 1)
+	type answer struct {
+		balances []quota.Balance
+		err      error
+	}
+	answered := make(chan answer, 1)
 	go func() { // a ledger may notice late that ctx has ended
 		defer func() { <-c.reading }()
 		balances, err := c.guard.AccountBalances(ctx, account)
-		if err != nil {
-			balances = nil
-		}
-		answer <- balances
+		answered <- answer{balances, err}
 	}()
 	select {
-	case balances := <-answer:
-		return balances
+	case a := <-answered:
+		return a.balances, a.err
 	case <-ctx.Done():
-		return nil
+		return nil, fmt.Errorf("balances of %s: %w", account, ctx.Err())
 	}
 }
 

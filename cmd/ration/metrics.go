@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/metrics"
+)
+
+func (a *app) metricsCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "metrics",
+		Short: "Print what is left as metrics for Prometheus",
+		Long: `Metrics prints the budgets, cooldowns and the journal of this host in the text
+format of Prometheus. With --out it replaces a file at once, for the textfile
+collector of node_exporter; every user may read the file.
+
+Counters of decisions belong to processes that run on: serve and proxy show them
+at /metrics. While the ledger is down, metrics prints what it knows and exits 69.
+docs/observe/README.md lists the metrics, alert rules and a dashboard.
+
+` + exitCodes(exitLedger, exitConfig),
+		Example: "  ration metrics\n  ration metrics --out /var/lib/prometheus/node-exporter/ration.prom",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.metrics(out) },
+	}
+	cmd.Flags().StringVar(&out, "out", "", "write to this `file` instead of stdout")
+	return cmd
+}
+
+func (a *app) metrics(out string) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	err = a.withClient(table, false, func(c *client.Client) error {
+		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)))
+	})
+	if !errors.Is(err, errNoLedger) {
+		return err
+	}
+	unspent, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil)
+	if err != nil {
+		return &configError{err}
+	}
+	return a.writeMetrics(out, metrics.New(unspent, metricsOptions(table, nil)))
+}
+
+// writeMetrics writes what a collector shows to a file, or to stdout. It returns
+// the ledger's error too.
+func (a *app) writeMetrics(out string, c *metrics.Collector) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	if out != "" {
+		if err := prometheus.WriteToTextfile(out, registry); err != nil { // a new file, renamed: it follows no link
+			return fmt.Errorf("--out: %w", err)
+		}
+		return c.Err()
+	}
+	families, err := registry.Gather()
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(a.stdout, family); err != nil {
+			return err
+		}
+	}
+	return errors.Join(err, c.Err())
+}
+
+// metricsOptions returns the labels of a table's metrics. c may be nil.
+func metricsOptions(table *costs.Table, c *client.Client) *metrics.Options {
+	o := &metrics.Options{Accounts: table.Accounts(), Methods: []string{}}
+	for _, u := range table.Upstreams() {
+		for _, cost := range u.Costs {
+			o.Methods = append(o.Methods, cost.Method)
+		}
+	}
+	if c != nil {
+		o.Journal = c.Journal()
+	}
+	return o
+}
+
+// exposition is what a daemon shows at /metrics: the guard of the client in use,
+// and its passes. It is safe for concurrent use.
+type exposition struct {
+	passes *metrics.Passes
+	pages  sync.Map // of http.Handler, by *client.Client
+}
+
+// timer times the ledger of one client.
+type timer struct{ ledger *metrics.Ledger }
+
+func (t *timer) layer(inner quota.Ledger) quota.Ledger {
+	t.ledger = metrics.NewLedger(inner)
+	return t.ledger
+}
+
+// add makes a client show its metrics.
+func (e *exposition) add(c *client.Client, timed *metrics.Ledger) {
+	o := metricsOptions(c.Table(), c)
+	o.Ledger = timed
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.New(c.Guard(), o), e.passes)
+	e.pages.Store(c, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+}
+
+func (e *exposition) show(w http.ResponseWriter, r *http.Request, c *client.Client) {
+	if page, ok := e.pages.Load(c); ok {
+		page.(http.Handler).ServeHTTP(w, r)
+	}
+}
+
+// runTimed runs a region's pass and counts it.
+func (e *exposition) runTimed(ctx context.Context, region jobs.Region, run func(context.Context, jobs.Region) jobs.RegionReport) jobs.RegionReport {
+	began := time.Now()
+	report := run(ctx, region)
+	e.passes.Ended(region.Name, string(report.Outcome), report.Units, time.Since(began))
+	return report
+}
