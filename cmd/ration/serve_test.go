@@ -40,8 +40,16 @@ func (s *stand) serve(t *testing.T, env []string, args ...string) *served {
 // start starts a ration process whose stderr is read line by line.
 func (s *stand) start(t *testing.T, env []string, args ...string) *served {
 	t.Helper()
-	d := &served{Cmd: s.command(args...), t: t, more: make(chan struct{}, 1), done: make(chan struct{})}
-	d.Env = append(d.Env, env...)
+	cmd := s.command(args...)
+	cmd.Env = append(cmd.Env, env...)
+	return startCommand(t, cmd)
+}
+
+// startCommand starts a process whose stderr is read line by line. It is killed
+// when the test ends.
+func startCommand(t *testing.T, cmd *exec.Cmd) *served {
+	t.Helper()
+	d := &served{Cmd: cmd, t: t, more: make(chan struct{}, 1), done: make(chan struct{})}
 	stderr, err := d.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

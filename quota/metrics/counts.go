@@ -82,9 +82,10 @@ func resultOfLedger(err error) result {
 type counts struct {
 	accounts map[string][]int // the indexes of each account's budgets
 	budgets  []quota.Budget
-	position []int           // of each budget among those of its account, from 1 on
-	lanes    map[string]bool // "" among them
-	methods  map[string]bool // nil: the first that are seen
+	position []int                  // of each budget among those of its account, from 1 on
+	lanes    map[string]bool        // "" among them
+	methods  map[string]bool        // nil: the first that are seen
+	latest   atomic.Pointer[series] // most calls are like the one before
 	series   atomic.Pointer[map[class]*series]
 	mu       sync.Mutex // serializes replacing series
 	seen     map[string]bool
@@ -95,7 +96,10 @@ type class struct{ account, method, lane string }
 
 // series are the counters of a class: first of calls outside the budgets, then of
 // each budget of the account.
-type series []budgetCounts
+type series struct {
+	of     class
+	counts []budgetCounts
+}
 
 type budgetCounts struct {
 	calls [len(results)]atomic.Uint64
@@ -136,7 +140,7 @@ func (c *counts) account(name string) string {
 
 // add counts a decision.
 func (c *counts) add(d *quota.Decision) {
-	s := *c.of(&d.Call)
+	s := c.of(&d.Call).counts
 	n := uint64(d.Count)
 	r, budget := resultOf(d)
 	if r != granted && r != recorded {
@@ -170,8 +174,12 @@ func (c *counts) find(d *quota.Decision, budget string) int {
 
 // of returns the series of a call.
 func (c *counts) of(call *quota.Call) *series {
+	if latest := c.latest.Load(); latest != nil && latest.of == (class{call.Account, call.Method, call.Caller.Lane}) {
+		return latest
+	}
 	known := *c.series.Load()
 	if s := known[class{call.Account, call.Method, call.Caller.Lane}]; s != nil {
+		c.latest.Store(s)
 		return s
 	}
 	key := class{call.Account, c.method(call.Method), call.Caller.Lane}
@@ -190,11 +198,11 @@ func (c *counts) of(call *quota.Call) *series {
 	if s := known[key]; s != nil {
 		return s
 	}
-	s := make(series, 1+len(c.accounts[key.account]))
+	s := &series{key, make([]budgetCounts, 1+len(c.accounts[key.account]))}
 	replacement := maps.Clone(known)
-	replacement[key] = &s
+	replacement[key] = s
 	c.series.Store(&replacement)
-	return &s
+	return s
 }
 
 // method returns the value of label method.
@@ -220,12 +228,12 @@ func (c *counts) method(name string) string {
 // collect sends the counters that are not 0.
 func (c *counts) collect(ch chan<- prometheus.Metric) {
 	for key, s := range *c.series.Load() {
-		for place := range *s {
+		for place := range s.counts {
 			budget := ""
 			if place > 0 {
 				budget = c.budgets[c.accounts[key.account][place-1]].Name
 			}
-			counted := &(*s)[place]
+			counted := &s.counts[place]
 			for r := range counted.calls {
 				if n := counted.calls[r].Load(); n > 0 {
 					send(ch, decisions, prometheus.CounterValue, float64(n), key.account, budget, key.method, key.lane, results[r])
