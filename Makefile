@@ -18,7 +18,7 @@ help:
 	@echo "make build       build ./ration"
 	@echo "make test        every test: a minute of the simulator, all drawn cases, and the rest with -race"
 	@echo "make test-short  what is quick of it, without -race"
-	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, docs/bench"
+	@echo "make check       gofmt, go vet, staticcheck, luacheck, govulncheck, go mod verify and tidy, the modules in docs"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
 	@echo "make bench       benchmarks beside their floors"
 	@echo "make soak        the property and process tests at length, then the simulator for SIM=2h"
@@ -71,6 +71,7 @@ check:
 	@# luacheck is Debian's package lua-check.
 	@if command -v luacheck >/dev/null 2>&1; then luacheck -q quota/redisledger/lua; else echo "luacheck is missing; going on without it"; fi
 	cd docs/bench && $(GO) vet ./...
+	cd docs/observe/otel && $(GO) vet ./... && $(GO) test ./...
 	$(GO) mod verify
 	@# -e: one version that a test of modernc.org/sqlite names is not on every proxy.
 	@diff=$$($(GO) mod tidy -e -diff 2>/dev/null); [ -z "$$diff" ] || { echo "run go mod tidy -e:"; echo "$$diff"; exit 1; } >&2
