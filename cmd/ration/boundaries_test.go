@@ -51,13 +51,14 @@ var boundaries = map[string][]string{
 	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
+	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog"},
 	"jobs/youtube":                     {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":         {},
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {"costs/strictyaml"},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/history", "jobs/plan", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/history", "jobs/plan", "jobs/web", "jobs/scheduler", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/web"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -28,6 +29,7 @@ type listenFlags struct {
 	hosts     []string
 	maxWait   time.Duration
 	grace     time.Duration
+	page      bool // show the page there
 }
 
 const (
@@ -86,7 +88,8 @@ func (a *app) token(file string) (string, error) {
 // door is a gateway that listens.
 type door struct {
 	*gateway.Gateway
-	url      string // of the gateway, for programs of this host
+	page     *web.Page // nil: none
+	url      string    // of the gateway, for programs of this host
 	listener net.Listener
 	stop     context.CancelFunc
 	done     chan struct{} // closed when it serves no more; nil before it begins
@@ -117,7 +120,11 @@ func (a *app) openDoor(f *listenFlags) (*door, error) {
 	}
 	options := a.gatewayOptions(token)
 	options.Hosts, options.MaxWait = f.hosts, f.maxWait
-	return &door{Gateway: gateway.New(options), url: url, listener: listener}, nil
+	d := &door{Gateway: gateway.New(options), url: url, listener: listener}
+	if f.page {
+		a.addPage(d, token)
+	}
+	return d, nil
 }
 
 // openPrivateDoor opens and serves a gateway for programs that this process starts.
@@ -153,6 +160,9 @@ func (d *door) close() {
 	case d.done == nil:
 		d.listener.Close()
 	default:
+		if d.page != nil {
+			d.page.Close()
+		}
 		d.stop()
 		<-d.done
 	}

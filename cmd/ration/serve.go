@@ -23,6 +23,7 @@ type serveFlags struct {
 	parallel int
 	jitter   time.Duration
 	listen   listenFlags
+	noPage   bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -45,7 +46,8 @@ exits 0. Under systemd
 it uses sd_notify and the watchdog: see docs/running.md.
 
 It also serves the gateway for programs in other languages, as proxy does
-(--listen none: it does not). If another program has the usual port, serve warns
+(--listen none: it does not), with a page at / that shows budgets, charts and the
+log (--no-page: without). If another program has the usual port, serve warns
 and goes on without a gateway.
 
 ` + exitCodes(exitConfig) + `
@@ -60,6 +62,7 @@ Once started, it exits only with 0.`,
 	f.jitter = 30 * time.Second
 	durationflag.SecondsVar(flags, &f.jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
 	f.listen.define(cmd, ", or none")
+	flags.BoolVar(&f.noPage, "no-page", false, "show no page at / of the gateway")
 	durationflag.SecondsVar(flags, &f.listen.grace, "grace", "how long to wait for pages and requests in flight when stopping")
 	return cmd
 }
@@ -131,6 +134,7 @@ func (s *scheduled) openDoor() error {
 	if s.flags.listen.address == noAddress {
 		return nil
 	}
+	s.flags.listen.page = !s.flags.noPage
 	door, err := s.app.openDoor(&s.flags.listen)
 	if err != nil && !s.flags.listen.asked && errors.Is(err, syscall.EADDRINUSE) {
 		s.logger().Warn("no gateway", "reason", message(err))

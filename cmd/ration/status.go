@@ -22,6 +22,7 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	var at string
+	var web, noOpen bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is left, who spent the rest, and when it returns",
@@ -36,10 +37,22 @@ With --at after now it shows what that time will find if nothing more is spent.
 With --at before the newest entry it shows what a clock set back to that time
 would find.
 
+With --web it shows this, charts and the log as a page that stays current: it
+prints the URL on stderr, opens the browser where it can, and ends on Ctrl-C.
+ration serve has the same page.
+
 ` + exitCodes(exitLedger, exitConfig),
-		Example: "  ration status\n  ration status --json",
+		Example: "  ration status\n  ration status --json\n  ration status --web",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case web && (at != "" || a.json):
+				return &usageError{errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
+			case noOpen && !web:
+				return &usageError{errors.New("--no-open is for --web")}
+			case web:
+				return a.statusPage(cmd.Context(), !noOpen)
+			}
 			if err := a.setNow(at); err != nil {
 				return err
 			}
@@ -47,6 +60,8 @@ would find.
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "show the status as of this `time` (RFC 3339)")
+	cmd.Flags().BoolVar(&web, "web", false, "show a page in the browser, until Ctrl-C")
+	cmd.Flags().BoolVar(&noOpen, "no-open", false, "with --web, only print its URL")
 	return cmd
 }
 

@@ -102,6 +102,7 @@ type refusals struct {
 	pending *quota.RefusedError    // newer than what was written
 	counts  map[RefusalCount]int64 // not written yet; the keys' Count is 0
 	timer   *time.Timer            // writes what is pending
+	recent  recentRefusals
 }
 
 // writePause is the shortest time between two writes by record: a program may
@@ -115,6 +116,7 @@ func (r *refusals) record(c *Client, err error, count bool) {
 	if !ok {
 		return
 	}
+	r.recent.add(refused)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if count {
@@ -149,11 +151,7 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 		return
 	}
 	r.writeCounts(c)
-	shown := *refused
-	if c.options.Redact != nil {
-		shown.Detail = c.options.Redact(shown.Detail)
-	}
-	if text, err := json.Marshal(newRefusal(&shown, c.name, c.options.Now)); err == nil {
+	if text, err := json.Marshal(c.newRefusal(refused)); err == nil {
 		_ = privatefile.Replace(filepath.Join(c.state, refusalFile), append(text, '\n'), false)
 	}
 }

@@ -34,8 +34,12 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	if !g.knowsHost(r) {
 		return r, newProblem(http.StatusMisdirectedRequest, "unknown-host", "%q is not a name of this gateway; name it in --host", r.Host)
 	}
-	if isFromOtherSite(r) {
+	isForPage := g.isForPage(r)
+	if isFromOtherSite(r) && !(isForPage && isNavigation(r)) {
 		return r, newProblem(http.StatusForbidden, "cross-site", "a page of another site may not use the gateway")
+	}
+	if isForPage {
+		return r, nil
 	}
 	token := takeToken(r)
 	g.mu.Lock()
@@ -127,6 +131,12 @@ func isFromOtherSite(r *http.Request) bool {
 		u, err := url.Parse(origin)
 		return err != nil || !strings.EqualFold(u.Host, r.Host)
 	})
+}
+
+// isNavigation reports whether a browser follows a link, which shows the answer to
+// its user and not to the site with the link.
+func isNavigation(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // single returns the value of a header that a request may have once, or "".

@@ -103,6 +103,7 @@ type Gateway struct {
 	limits  limits
 	base    http.RoundTripper
 	mux     *http.ServeMux
+	page    http.Handler // nil: there is none; see HandlePage
 
 	mu       sync.Mutex
 	current  *connected                    // nil before the first Use and after Close
@@ -168,6 +169,18 @@ func (g *Gateway) Release(c *client.Client) {
 	if used != nil {
 		used.users.Wait()
 	}
+}
+
+// Acquire returns the client in use, which stays open until release is called, or
+// nil if there is none. Release waits for it, so do not keep it.
+func (g *Gateway) Acquire() (c *client.Client, release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.current == nil {
+		return nil, func() {}
+	}
+	g.current.users.Add(1)
+	return g.current.Client, g.current.users.Done
 }
 
 // acquire returns the client in use. The caller must end its use by users.Done.
@@ -254,6 +267,20 @@ func (g *Gateway) HandleClient(pattern string, handle func(http.ResponseWriter, 
 
 // Handle adds a page of another package's, behind the same checks.
 func (g *Gateway) Handle(pattern string, h http.Handler) { g.mux.Handle(pattern, h) }
+
+// HandlePage adds a page for people, at / and below /page/. It checks the token
+// itself, because a browser sends a cookie, and links of other sites may lead to
+// it. Call it before the gateway is served.
+func (g *Gateway) HandlePage(h http.Handler) {
+	g.page = h
+	g.mux.Handle("/{$}", h)
+	g.mux.Handle("/page/", h)
+}
+
+// isForPage reports whether a request is for the page.
+func (g *Gateway) isForPage(r *http.Request) bool {
+	return g.page != nil && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/page/"))
+}
 
 // notFound answers a request that no other handler matches.
 func (g *Gateway) notFound(w http.ResponseWriter, r *http.Request) {

@@ -69,6 +69,21 @@ func (c *Catalog) Regions(ctx context.Context) (map[string]Region, error) {
 	return all, c.wrap("read the regions", err)
 }
 
+// RecentPasses returns the passes that began last, newest first.
+func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, error) {
+	rows, err := c.queries["recent_passes"].QueryContext(ctx, limit)
+	var all []PassSummary
+	err = eachRow(rows, err, func() error {
+		var p PassSummary
+		var tick, started, fetched, finished sql.NullInt64
+		err := rows.Scan(&p.Region, &tick, &started, &fetched, &finished, &p.Steps, &p.Pages, &p.Videos)
+		p.Tick, p.StartedAt, p.FetchedAt, p.FinishedAt = fromMillis(tick), fromMillis(started), fromMillis(fetched), fromMillis(finished)
+		all = append(all, p)
+		return err
+	})
+	return all, c.wrap("read the passes", err)
+}
+
 // LongestUnfetched returns regions in the order in which a run fetches them:
 // first those never fetched, then by the time of their last page. Equal regions
 // keep their order. The last page counts, not the last finished pass: otherwise a

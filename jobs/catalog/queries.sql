@@ -173,6 +173,11 @@ DELETE FROM failures WHERE (region, name) IN (SELECT region, name FROM failures 
 
 -- The newest pass of a region stays, however old: it may be finished, and the
 -- next tick distant. Checkpoints are deleted when a newer tick begins.
+-- name: recent_passes
+SELECT p.region, p.tick, p.started_at, p.fetched_at, p.finished_at, IFNULL(sum(k.done), 0), IFNULL(sum(k.pages), 0), IFNULL(sum(k.videos), 0)
+FROM (SELECT * FROM passes ORDER BY started_at DESC LIMIT ?1) p LEFT JOIN checkpoints k ON k.region = p.region AND k.tick = p.tick
+GROUP BY p.region, p.tick ORDER BY p.started_at DESC, p.region;
+
 -- name: prune_passes
 DELETE FROM passes WHERE (region, tick) IN
   (SELECT p.region, p.tick FROM passes p WHERE p.fetched_at < ?1

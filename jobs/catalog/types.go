@@ -79,6 +79,19 @@ type Progress struct {
 	Steps      map[string]Checkpoint
 }
 
+// PassSummary says how far a pass has come, and when. Steps, Pages and Videos are 0
+// for a pass that a newer one of its region has replaced.
+type PassSummary struct {
+	Region     string
+	Tick       time.Time
+	StartedAt  time.Time
+	FetchedAt  time.Time // time of the last commit
+	FinishedAt time.Time // zero if it is not finished
+	Steps      int       // that are done
+	Pages      int       // committed
+	Videos     int       // on them
+}
+
 // Region says when a region was last fetched.
 type Region struct {
 	Tick       time.Time // newest tick whose pass has begun

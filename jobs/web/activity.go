@@ -1,0 +1,171 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// series is what is told apart in a chart.
+type series struct{ method, job, region string }
+
+// hours holds what was spent, or will be requested, in each hour since the Unix
+// epoch.
+type hours map[int64]map[series]quota.Units
+
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
+
+func (h hours) add(hour int64, s series, units quota.Units) {
+	if h[hour] == nil {
+		h[hour] = map[series]quota.Units{}
+	}
+	h[hour][s] += units
+}
+
+const (
+	shownHours = 24             // of each chart: before now, and after
+	keptHours  = 2 * shownHours // with those of the day before
+	seed       = 2000           // entries that are read one by one at first, for the runs
+	maxRuns    = 100
+	rebuild    = time.Hour // until an activity is read anew, for what no update sees
+)
+
+// activity is what one account's log says of the last two days. It is kept current
+// by reading what is new.
+type activity struct {
+	account string
+	builtAt time.Time
+	hours   hours
+	newest  []quota.Entry // the newest, oldest first: those that can be settled, and one
+	runs    map[string]*run
+	read    int // entries read by updates
+}
+
+// run is what one process spent.
+type run struct {
+	Name          string
+	First, Last   time.Time
+	Units, Calls  quota.Units
+	jobs, regions map[string]bool
+}
+
+// Jobs returns the names of the jobs, sorted.
+func (r *run) Jobs() []string { return slices.Sorted(maps.Keys(r.jobs)) }
+
+// Regions returns the names of the regions, sorted.
+func (r *run) Regions() []string { return slices.Sorted(maps.Keys(r.regions)) }
+
+// newActivity reads the newest entries, and the sums of the hours before them.
+func newActivity(ctx context.Context, ledger quota.Ledger, account string, now time.Time) (*activity, error) {
+	a := &activity{account: account, builtAt: now, hours: hours{}, runs: map[string]*run{}}
+	var newest []quota.Entry
+	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if newest = append(newest, e); len(newest) == seed {
+			break
+		}
+	}
+	slices.Reverse(newest)
+	cut := time.Time{}
+	if len(newest) == seed {
+		cut = newest[0].At
+	}
+	for hour := hourOf(now) - keptHours + 1; hour*3600 < cut.Unix(); hour++ {
+		query := quota.Query{Account: account, Since: time.Unix(hour*3600, 0), Until: time.Unix((hour+1)*3600, 0)}
+		if query.Until.After(cut) {
+			query.Until = cut
+		}
+		for sum, err := range ledger.Sums(ctx, query) {
+			if err != nil {
+				return nil, err
+			}
+			a.hours.add(hour, series{sum.Method, sum.Caller.Job, sum.Caller.Region}, sum.Units)
+		}
+	}
+	for i := range newest {
+		a.add(&newest[i], newest[i].Units, newest[i].Calls)
+	}
+	a.keep(newest)
+	return a, nil
+}
+
+// keep keeps the last of entries that are in the order of their timestamps.
+func (a *activity) keep(entries []quota.Entry) {
+	a.newest = slices.Clone(entries[max(0, len(entries)-quota.MaxSettle-1):])
+}
+
+// add adds units and calls of an entry.
+func (a *activity) add(e *quota.Entry, units, calls quota.Units) {
+	if hour := hourOf(e.At); hour > hourOf(a.builtAt)-keptHours {
+		a.hours.add(hour, series{e.Method, e.Caller.Job, e.Caller.Region}, units)
+	}
+	name := usage.Run(e.ID.Client)
+	r := a.runs[name]
+	if r == nil {
+		a.dropRun()
+		r = &run{Name: name, First: e.At, jobs: map[string]bool{}, regions: map[string]bool{}}
+		a.runs[name] = r
+	}
+	r.Units += units
+	r.Calls += calls
+	r.jobs[cmp.Or(e.Caller.Job, usage.Unattributed)] = true
+	r.regions[cmp.Or(e.Caller.Region, usage.Unattributed)] = true
+	if e.At.After(r.Last) {
+		r.Last = e.At
+	}
+}
+
+// dropRun makes room for another run.
+func (a *activity) dropRun() {
+	if len(a.runs) >= maxRuns {
+		delete(a.runs, a.lastRuns()[maxRuns-1].Name)
+	}
+}
+
+// lastRuns returns the runs, the one that spent last first.
+func (a *activity) lastRuns() []*run {
+	return slices.SortedFunc(maps.Values(a.runs), func(x, y *run) int {
+		return cmp.Or(y.Last.Compare(x.Last), cmp.Compare(x.Name, y.Name))
+	})
+}
+
+// update reads the entries that are new, and those that may have been settled since.
+// It reports whether the log goes on from what is known of it.
+func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Time) (goesOn bool, err error) {
+	known := make(map[int64]*quota.Entry, len(a.newest))
+	query := quota.Query{Account: a.account}
+	for i := range a.newest {
+		known[a.newest[i].At.UnixMicro()] = &a.newest[i]
+		query.Since = a.newest[0].At
+	}
+	var entries []quota.Entry
+	for e, err := range ledger.Entries(ctx, query) {
+		if err != nil {
+			return true, err
+		}
+		a.read++
+		if old := known[e.At.UnixMicro()]; old != nil && old.ID == e.ID {
+			a.add(&e, e.Units-old.Units, e.Calls-old.Calls)
+			delete(known, e.At.UnixMicro())
+		} else {
+			a.add(&e, e.Units, e.Calls)
+		}
+		if entries = append(entries, e); len(entries) > 8*quota.MaxSettle {
+			entries = append(entries[:0], entries[len(entries)-quota.MaxSettle-1:]...)
+		}
+	}
+	a.keep(entries)
+	for hour := range a.hours {
+		if hour <= hourOf(now)-keptHours {
+			delete(a.hours, hour)
+		}
+	}
+	return len(known) == 0, nil
+}

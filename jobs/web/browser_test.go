@@ -1,0 +1,220 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+)
+
+// browser is a Chromium without a window, driven by its DevTools protocol. The
+// protocol is a handful of messages here, for which no library is needed.
+type browser struct {
+	t    *testing.T
+	base string // of its HTTP interface
+}
+
+// newBrowser starts a browser. Where there is none, the test is skipped, or fails
+// if RATION_REQUIRE_BROWSER is set.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("RATION_REQUIRE_BROWSER") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("chromium is not installed")
+	}
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--hide-scrollbars",
+		"--disable-background-networking", "--force-color-profile=srgb", "--remote-debugging-port=0", "--remote-allow-origins=http://127.0.0.1", "--user-data-dir="+dir, "about:blank")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	for late := time.After(30 * time.Second); ; {
+		if port, err := os.ReadFile(filepath.Join(dir, "DevToolsActivePort")); err == nil && bytes.Contains(port, []byte("\n")) {
+			line, _, _ := strings.Cut(string(port), "\n")
+			return &browser{t, "http://127.0.0.1:" + line}
+		}
+		select {
+		case <-ended:
+			t.Fatalf("chromium has ended:\n%s", said.String())
+		case <-late:
+			t.Fatal("chromium does not listen")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// tab is a page of a browser.
+type tab struct {
+	*browser
+	conn *websocket.Conn
+
+	mu      sync.Mutex
+	next    int
+	waiting map[int]chan answer
+	logged  []string // what the page wrote to its console, and what its policy forbade
+}
+
+type answer struct {
+	ID     int             `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Params json.RawMessage `json:"params"`
+	Error  *struct{ Message string }
+}
+
+// open opens a tab.
+func (b *browser) open() *tab {
+	b.t.Helper()
+	request, _ := http.NewRequest(http.MethodPut, b.base+"/json/new?about:blank", nil)
+	resp, err := http.DefaultClient.Do(request)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var made struct{ WebSocketDebuggerURL string }
+	text, _ := io.ReadAll(resp.Body)
+	if err := json.Unmarshal(text, &made); err != nil {
+		b.t.Fatalf("%v: %s", err, text)
+	}
+	conn, err := websocket.Dial(made.WebSocketDebuggerURL, "", "http://127.0.0.1")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	conn.MaxPayloadBytes = 64 << 20
+	p := &tab{browser: b, conn: conn, waiting: map[int]chan answer{}}
+	done := make(chan struct{})
+	go func() { defer close(done); p.receive() }()
+	b.t.Cleanup(func() { conn.Close(); <-done })
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		p.call(domain+".enable", nil)
+	}
+	return p
+}
+
+func (p *tab) receive() {
+	for {
+		var a answer
+		if websocket.JSON.Receive(p.conn, &a) != nil {
+			return
+		}
+		p.mu.Lock()
+		if a.ID != 0 {
+			p.waiting[a.ID] <- a
+			delete(p.waiting, a.ID)
+		} else if a.Method == "Log.entryAdded" || a.Method == "Runtime.exceptionThrown" {
+			p.logged = append(p.logged, string(a.Params))
+		}
+		p.mu.Unlock()
+	}
+}
+
+// call calls a method of the protocol.
+func (p *tab) call(method string, params any) json.RawMessage {
+	p.t.Helper()
+	p.mu.Lock()
+	p.next++
+	id, got := p.next, make(chan answer, 1)
+	p.waiting[id] = got
+	p.mu.Unlock()
+	if err := websocket.JSON.Send(p.conn, map[string]any{"id": id, "method": method, "params": params}); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case a := <-got:
+		if a.Error != nil {
+			p.t.Fatalf("%s: %s", method, a.Error.Message)
+		}
+		return a.Result
+	case <-time.After(time.Minute):
+		p.t.Fatalf("%s is not answered", method)
+	}
+	return nil
+}
+
+// eval returns what a JavaScript expression is, which may be a promise.
+func (p *tab) eval(expression string) any {
+	p.t.Helper()
+	var got struct {
+		Result           struct{ Value any }
+		ExceptionDetails *struct{ Exception struct{ Description string } }
+	}
+	text := p.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true})
+	if err := json.Unmarshal(text, &got); err != nil {
+		p.t.Fatal(err)
+	}
+	if got.ExceptionDetails != nil {
+		p.t.Fatalf("%s: %s", expression, got.ExceptionDetails.Exception.Description)
+	}
+	return got.Result.Value
+}
+
+// until waits until an expression is true, in the page as it then is.
+func (p *tab) until(expression string) {
+	p.t.Helper()
+	for late := time.Now().Add(30 * time.Second); p.eval("Boolean("+expression+")") != true; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			p.t.Fatalf("%s does not become true; the page is\n%v", expression, p.eval("document.body.innerText"))
+		}
+	}
+}
+
+// visit opens a URL and waits until it is loaded.
+func (p *tab) visit(url string) {
+	p.t.Helper()
+	p.call("Page.navigate", map[string]any{"url": url})
+	p.until(fmt.Sprintf("location.href.startsWith(%q) && document.readyState === 'complete'", url))
+}
+
+// script turns the page's scripts on or off, from the next visit on.
+func (p *tab) script(on bool) {
+	p.t.Helper()
+	p.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": !on})
+}
+
+// dress sets the size of the window, and its colours.
+func (p *tab) dress(width, height int, scheme string) {
+	p.t.Helper()
+	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}})
+}
+
+// picture takes a screenshot as PNG.
+func (p *tab) picture() []byte {
+	p.t.Helper()
+	var got struct{ Data string }
+	_ = json.Unmarshal(p.call("Page.captureScreenshot", map[string]any{"format": "png"}), &got)
+	png, err := base64.StdEncoding.DecodeString(got.Data)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return png
+}
+
+// complaints returns what the browser logged.
+func (p *tab) complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logged
+}

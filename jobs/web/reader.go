@@ -1,0 +1,298 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/costs/why"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+const (
+	readTimeout = 10 * time.Second // of an update
+	wholePause  = time.Minute      // at least, between two whole readings
+	wholeShare  = 50               // a whole reading takes at most this part of the time
+	firstWait   = 300 * time.Millisecond
+	shownPasses = 24
+)
+
+// reader reads what the page shows through one client. All but the whole reading
+// happens while the Page's lock is held.
+type reader struct {
+	client  *client.Client
+	options *Options
+
+	snapshot *snapshot // of the last update; nil before
+	readAt   time.Time
+	updates  int
+	catalog  *catalog.Catalog // nil: there is none yet
+
+	mu      sync.Mutex
+	whole   *whole        // the last one; nil before
+	reading chan struct{} // closed when the one in progress ends; nil if none is
+}
+
+// snapshot is what the page shows.
+type snapshot struct {
+	At       time.Time // on the ledger's clock, if it answers
+	Ledger   string
+	State    client.LedgerState
+	Err      error // why the ledger could not be read
+	Accounts []*accountState
+	Refusals []*why.Explanation
+	Passes   []catalog.PassSummary
+	Failures []catalog.Failures
+	Whole    *whole // nil before the first
+}
+
+// accountState is what is known of one account.
+type accountState struct {
+	Name      string
+	Budgets   []*usage.BudgetReport
+	Cooldowns []cooldown.Report
+	Activity  *activity // nil before it was read
+}
+
+// whole is what takes sums of whole windows.
+type whole struct {
+	at         time.Time
+	took       time.Duration
+	err        error
+	budgets    map[[2]string]*usage.BudgetReport // by account and name
+	logs       []*usage.LogReport
+	keyed      []usage.KeyReport
+	moreKeys   []string
+	activities map[string]*activity
+	refusals   map[refusalKey]*why.Explanation
+	planned    map[string]hours // by account
+	planErr    error
+}
+
+func newReader(c *client.Client, o *Options) *reader { return &reader{client: c, options: o} }
+
+// update reads what is new, unless that was done a moment ago. hold keeps the client
+// open for a whole reading, which goes on in the background.
+func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapshot {
+	if r.snapshot != nil && time.Since(r.readAt) < r.options.Every/2 {
+		return r.snapshot
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	known := r.begin(hold)
+	s := &snapshot{At: time.Now().UTC(), Ledger: r.client.LedgerName(), Whole: known}
+	s.Err = r.readBalances(ctx, s, known)
+	if s.Err == nil {
+		s.Err = r.readActivities(ctx, s, known)
+	}
+	if s.Err != nil && r.snapshot != nil && r.snapshot.Accounts != nil {
+		s.Accounts, s.At = r.snapshot.Accounts, r.snapshot.At
+	}
+	s.State = client.NewLedgerState(r.client.Outage())
+	if units, err := r.client.Unrecorded(); err == nil {
+		s.State.Unrecorded = &units
+	}
+	r.readRefusals(s, known)
+	r.readPasses(ctx, s)
+	r.snapshot, r.readAt = s, time.Now()
+	r.updates++
+	return s
+}
+
+// begin begins a whole reading if one is due, and returns the last one. It waits a
+// moment for the first.
+func (r *reader) begin(hold func() (func(), bool)) *whole {
+	r.mu.Lock()
+	last, reading := r.whole, r.reading
+	due := last == nil || time.Since(last.at) > max(wholePause, wholeShare*last.took)
+	if due && reading == nil {
+		if release, ok := hold(); ok {
+			reading = make(chan struct{})
+			r.reading = reading
+			go r.readWhole(release, last, last.good())
+		}
+	}
+	r.mu.Unlock()
+	if last != nil || reading == nil {
+		return last
+	}
+	select {
+	case <-reading:
+	case <-time.After(firstWait):
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.whole
+}
+
+// good returns the activities that need not be read anew. w may be nil.
+func (w *whole) good() map[string]*activity {
+	good := map[string]*activity{}
+	if w == nil {
+		return good
+	}
+	for name, a := range w.activities {
+		if time.Since(a.builtAt) < rebuild {
+			good[name] = a
+		}
+	}
+	return good
+}
+
+// readBalances reads the budgets and the cooldowns.
+func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) error {
+	balances, err := r.client.Guard().Balances(ctx)
+	if err != nil {
+		return err
+	}
+	accounts := map[string]*accountState{}
+	for _, name := range r.client.Table().Accounts() {
+		_, held, err := cooldown.List(ctx, r.client.Guard(), []string{name})
+		if err != nil {
+			return err
+		}
+		accounts[name] = &accountState{Name: name, Cooldowns: held}
+		s.Accounts = append(s.Accounts, accounts[name])
+	}
+	for i := range balances {
+		b := usage.NewBudgetReport(&usage.BudgetStatus{Balance: balances[i]})
+		if known != nil {
+			addWhole(b, known.budgets[[2]string{b.Account, b.Name}], balances[i].At)
+		}
+		account := accounts[b.Account]
+		account.Budgets = append(account.Budgets, b)
+		s.At = balances[i].At.UTC()
+	}
+	return nil
+}
+
+// addWhole adds to a budget what a whole reading says of it. Returns that are over
+// by now are left out.
+func addWhole(b, known *usage.BudgetReport, now time.Time) {
+	if known == nil || b.Used == 0 {
+		return
+	}
+	b.Attribution, b.Reconciled, b.Reported = known.Attribution, known.Reconciled, known.Reported
+	for _, back := range known.NextFree {
+		if back.At.After(now) {
+			b.NextFree = append(b.NextFree, back)
+		}
+	}
+}
+
+// readActivities reads the entries that are new.
+func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) error {
+	if known == nil {
+		return nil
+	}
+	for _, account := range s.Accounts {
+		a := known.activities[account.Name]
+		if a == nil {
+			continue
+		}
+		goesOn, err := a.update(ctx, r.client.Ledger(), s.At)
+		if err != nil {
+			return err
+		}
+		if !goesOn {
+			a.builtAt = time.Time{} // entries were removed or restamped
+		}
+		account.Activity = a
+	}
+	return nil
+}
+
+// readWhole is a whole reading. It ends the use of the client when it is done.
+func (r *reader) readWhole(release func(), last *whole, good map[string]*activity) {
+	defer release()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	w := &whole{activities: good, refusals: map[refusalKey]*why.Explanation{}, budgets: map[[2]string]*usage.BudgetReport{}}
+	w.err = r.fill(ctx, w, last)
+	w.at, w.took = time.Now(), time.Since(began)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.err != nil && last != nil {
+		w.budgets, w.activities = last.budgets, last.activities
+	}
+	r.whole = w
+	close(r.reading)
+	r.reading = nil
+}
+
+// fill reads what belongs to a whole reading.
+func (r *reader) fill(ctx context.Context, w, last *whole) error {
+	guard, table := r.client.Guard(), r.client.Table()
+	found, err := usage.Status(ctx, guard)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		b := usage.NewBudgetReport(&found[i])
+		w.budgets[[2]string{b.Account, b.Name}] = b
+	}
+	now := time.Now()
+	if len(found) > 0 {
+		now = found[0].At
+	}
+	for _, account := range table.Accounts() {
+		if w.activities[account] == nil {
+			if w.activities[account], err = newActivity(ctx, r.client.Ledger(), account, now); err != nil {
+				return err
+			}
+		}
+		log, err := usage.Log(ctx, guard, account)
+		if err != nil {
+			return err
+		}
+		w.logs = append(w.logs, log)
+	}
+	if w.keyed, w.moreKeys, err = usage.FullestKeys(ctx, guard, table.Accounts(), 10); err != nil {
+		return err
+	}
+	w.planned, w.planErr = r.readPlan(now)
+	r.explain(ctx, w, last)
+	return nil
+}
+
+// readPasses reads the passes and failures of the catalogue. Without one there are
+// none.
+func (r *reader) readPasses(ctx context.Context, s *snapshot) {
+	if r.catalog == nil && (r.options.Catalog == "" || r.updates%16 != 0) {
+		return
+	}
+	if r.catalog == nil {
+		store, err := catalog.OpenExisting(r.options.Catalog, nil)
+		if err != nil {
+			return // there is none yet; run and serve say what is wrong with one
+		}
+		r.catalog = store
+	}
+	var errs [2]error
+	s.Passes, errs[0] = r.catalog.RecentPasses(ctx, shownPasses)
+	s.Failures, errs[1] = r.catalog.Failures(ctx)
+	if errors.Join(errs[:]...) != nil { // it may have been replaced
+		r.close()
+	}
+}
+
+func (r *reader) close() {
+	if r.catalog != nil {
+		r.catalog.Close()
+		r.catalog = nil
+	}
+}
+
+// total returns what all series of an hour add up to.
+func total(of map[series]quota.Units) (sum quota.Units) {
+	for _, units := range of {
+		sum += units
+	}
+	return sum
+}

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"fmt"
+	"hash/fnv"
+	"html/template"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// functions returns the functions of the templates.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"number": number,
+		"when":   when,
+		"in":     relative,
+		"ago":    relative,
+		"join":   func(words []string) string { return strings.Join(words, ", ") },
+		"count":  func(n int, thing string) string { return human.Count(n, thing) },
+		"scope":  human.Scope,
+		"text":   func(s *string) string { return valueOf(s) },
+		"utc":    time.Time.UTC,
+	}
+}
+
+func valueOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// number writes a number with its thousands apart, and as it is for programs.
+func number(n any) template.HTML {
+	value, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
+	return template.HTML(fmt.Sprintf(`<data value="%d">%s</data>`, value, grouped(value)))
+}
+
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "−", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+// when writes a time in UTC, rounded up to a second as the commands write it. The
+// page's script shows it in the zone of its reader.
+func when(t time.Time) template.HTML {
+	t = human.JSONTime(t)
+	shown := t.Add(time.Second - 1).Truncate(time.Second)
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown.Format("01-02 15:04:05Z")))
+}
+
+// relative writes how far a time is away. What is in such a span does not make a
+// part of the page a new one; the page's script keeps it current.
+func relative(t, now time.Time) template.HTML {
+	text := "in " + human.Duration(t.Sub(now))
+	if t.Before(now) {
+		text = human.Duration(now.Sub(t)) + " ago"
+	}
+	return template.HTML(fmt.Sprintf(`<span class="rel" data-at="%s">%s</span>`, human.JSONTime(t).Format(time.RFC3339Nano), text))
+}
+
+// assets returns a name for the embedded files as they are.
+var assets = sync.OnceValue(func() string {
+	hash := fnv.New64a()
+	for _, name := range []string{"page.css", "page.js", "icon.svg"} {
+		text, _ := files.ReadFile("page/" + name)
+		hash.Write(text)
+	}
+	return strconv.FormatUint(hash.Sum64(), 36)
+})
+
+// shareOf returns a part of a whole in percent.
+func shareOf(part, whole quota.Units) int {
+	if whole <= 0 {
+		return 0
+	}
+	return int(part * 100 / whole)
+}
