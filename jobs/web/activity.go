@@ -3,8 +3,10 @@ package web
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -54,11 +56,20 @@ type run struct {
 	jobs, regions map[string]bool
 }
 
-// Jobs returns the names of the jobs, sorted.
-func (r *run) Jobs() []string { return slices.Sorted(maps.Keys(r.jobs)) }
+// Jobs returns the first names of the jobs, sorted, and how many more there are.
+func (r *run) Jobs() string { return firstNames(r.jobs) }
 
-// Regions returns the names of the regions, sorted.
-func (r *run) Regions() []string { return slices.Sorted(maps.Keys(r.regions)) }
+// Regions returns the first names of the regions, sorted, and how many more there are.
+func (r *run) Regions() string { return firstNames(r.regions) }
+
+func firstNames(set map[string]bool) string {
+	const most = 3
+	names := slices.Sorted(maps.Keys(set))
+	if len(names) > most+1 {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}
 
 // newActivity reads the newest entries, and the sums of the hours before them.
 func newActivity(ctx context.Context, ledger quota.Ledger, account string, now time.Time) (*activity, error) {

@@ -181,12 +181,12 @@ func (c *chart) drawBar(path *strings.Builder, x, width int, below, units quota.
 	fmt.Fprintf(path, "M%d %.1fV%.1fh%dV%.1fz", x, bottom, top, width, bottom)
 }
 
-// roundAxis returns the next number above n that is easy to read: 1, 2, 4, 6, 8 or
-// 10 of a power of ten.
+// roundAxis returns the next number from n on that is easy to read: two digits and
+// zeros.
 func roundAxis(n quota.Units) quota.Units {
 	for step := quota.Units(1); ; step *= 10 {
-		for _, of := range []quota.Units{1, 2, 4, 6, 8, 10} {
-			if of*step >= max(n, 4) {
+		for _, of := range []quota.Units{10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100} {
+			if of*step >= n {
 				return of * step
 			}
 		}

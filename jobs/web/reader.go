@@ -16,8 +16,8 @@ import (
 
 const (
 	readTimeout = 10 * time.Second // of an update
-	wholePause  = time.Minute      // at least, between two whole readings
-	wholeShare  = 50               // a whole reading takes at most this part of the time
+	wholePause  = 10 * time.Second // at least, between two whole readings
+	wholeShare  = 100              // whole readings take at most this part of the time
 	firstWait   = 300 * time.Millisecond
 	shownPasses = 24
 )
@@ -109,7 +109,17 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 func (r *reader) begin(hold func() (func(), bool)) *whole {
 	r.mu.Lock()
 	last, reading := r.whole, r.reading
-	due := last == nil || time.Since(last.at) > max(wholePause, wholeShare*last.took)
+	due := last == nil
+	if !due {
+		pause := max(wholePause, wholeShare*last.took)
+		switch r.ageOf(last) {
+		case current:
+			pause = rebuild
+		case lacking:
+			pause = wholeShare / 5 * last.took
+		}
+		due = time.Since(last.at) > pause
+	}
 	if due && reading == nil {
 		if release, ok := hold(); ok {
 			reading = make(chan struct{})
@@ -128,6 +138,40 @@ func (r *reader) begin(hold func() (func(), bool)) *whole {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.whole
+}
+
+// age says how urgent the next whole reading is.
+type age int
+
+const (
+	current age = iota // nothing has changed since
+	stale              // other numbers
+	lacking            // a budget has spenders, or a refusal a reason, that was not read yet
+)
+
+// ageOf returns how far the last update has left a whole reading behind.
+func (r *reader) ageOf(w *whole) age {
+	found := current
+	if r.snapshot == nil || w.err != nil {
+		return stale
+	}
+	for _, e := range r.snapshot.Refusals {
+		if w.refusals[keyOf(e.Refusal)] == nil {
+			found = lacking
+		}
+	}
+	for _, account := range r.snapshot.Accounts {
+		for _, b := range account.Budgets {
+			known := w.budgets[[2]string{b.Account, b.Name}]
+			switch {
+			case known == nil || b.Used > 0 && known.Used == 0:
+				return lacking
+			case known.Used != b.Used, len(b.NextFree) < len(known.NextFree):
+				found = max(found, stale)
+			}
+		}
+	}
+	return found
 }
 
 // good returns the activities that need not be read anew. w may be nil.

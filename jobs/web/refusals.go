@@ -24,7 +24,9 @@ func (r *reader) refusals() []*client.Refusal {
 	found := r.client.RecentRefusals()
 	if r.client.State() != "" {
 		last, err := client.LastRefusal(r.client.State())
-		isKnown := func(known *client.Refusal) bool { return keyOf(known) == keyOf(last) }
+		isKnown := func(known *client.Refusal) bool { // or a later one that is like it
+			return !known.At.Before(last.At) && known.Method == last.Method && known.Region == last.Region && known.Job == last.Job && known.Reason == last.Reason
+		}
 		if err == nil && last != nil && !slices.ContainsFunc(found, isKnown) {
 			found = append(found, last)
 		}
@@ -57,8 +59,7 @@ func (r *reader) explain(ctx context.Context, w, last *whole) {
 			continue
 		}
 		e := why.New(refusal, time.Now())
-		if e.Ask(ctx, r.client) == nil {
-			w.refusals[key] = e
-		}
+		_ = e.Ask(ctx, r.client) // e says what is known without the ledger, too
+		w.refusals[key] = e
 	}
 }

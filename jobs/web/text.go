@@ -5,12 +5,10 @@ import (
 	"hash/fnv"
 	"html/template"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota"
 )
 
 // functions returns the functions of the templates.
@@ -20,19 +18,8 @@ func functions() template.FuncMap {
 		"when":   when,
 		"in":     relative,
 		"ago":    relative,
-		"join":   func(words []string) string { return strings.Join(words, ", ") },
 		"count":  func(n int, thing string) string { return human.Count(n, thing) },
-		"scope":  human.Scope,
-		"text":   func(s *string) string { return valueOf(s) },
-		"utc":    time.Time.UTC,
 	}
-}
-
-func valueOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // number writes a number with its thousands apart, and as it is for programs.
@@ -80,11 +67,3 @@ var assets = sync.OnceValue(func() string {
 	}
 	return strconv.FormatUint(hash.Sum64(), 36)
 })
-
-// shareOf returns a part of a whole in percent.
-func shareOf(part, whole quota.Units) int {
-	if whole <= 0 {
-		return 0
-	}
-	return int(part * 100 / whole)
-}

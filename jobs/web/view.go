@@ -238,7 +238,7 @@ type runRow struct {
 	Account string
 }
 
-const shownRuns = 15
+const shownRuns = 12
 
 // runRows returns the runs that spent last.
 func runRows(s *snapshot) any {

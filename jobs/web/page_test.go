@@ -1,0 +1,237 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// refuse makes a budget refuse a call, and sets a cooldown.
+func (s *scene) refuse() {
+	s.t.Helper()
+	call, err := s.Table().Call("", "search.list")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	call.Caller = quota.Caller{Lane: "cron", Region: "DE", Job: "search:music"}
+	for err == nil {
+		_, err = s.Guard().Spend(s.t.Context(), call)
+	}
+	s.RecordRefusal(err)
+	if err := s.Guard().Cool(s.t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube-search", For: 40 * time.Minute, Reason: "403 quotaExceeded"}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// finishPass enters a finished pass in the catalogue, and one that has begun.
+func (s *scene) finishPass(region string) {
+	s.t.Helper()
+	store, err := catalog.Open(filepath.Join(s.state, "catalog.db"), nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer store.Close()
+	tick := time.Now().Add(-time.Hour).Truncate(time.Minute)
+	for _, name := range []string{region, region + "2"} {
+		page := catalog.Page{Region: name, Tick: tick, Step: "trending", Method: "videos.list", Videos: []catalog.Video{{ID: "v", Title: "A video"}}, Next: "2"}
+		if err := store.Commit(s.t.Context(), page); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := store.FinishPass(s.t.Context(), region, tick); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// shownBudget is what the page shows of a budget, and what ration status --json
+// says.
+type shownBudget struct {
+	Account, Name                string
+	Used, Remaining, Limit, Kept quota.Units
+	Returns                      []usage.Return
+	Who                          map[string]map[string]quota.Units // by dimension; "floor" has what is reserved
+}
+
+// readBudgets is JavaScript that returns the budgets of a page.
+const readBudgets = `JSON.stringify([...document.querySelectorAll('tbody[data-budget]')].map(b => {
+	const value = (e, of) => Number(e.querySelector('[data-is=' + of + '] data')?.value ?? 0);
+	return {
+		Account: b.dataset.account, Name: b.dataset.budget,
+		Used: value(b, 'used'), Remaining: value(b, 'remaining'), Limit: value(b, 'limit'), Kept: value(b, 'kept'),
+		Returns: [...b.querySelectorAll('[data-is=return]')].map(r => ({at: r.querySelector('time').dateTime, units: Number(r.querySelector('data').value)})),
+		Who: Object.fromEntries([...b.querySelectorAll('table[data-by]')].map(t => [t.dataset.by, Object.fromEntries([...t.tBodies[0].rows].map(r => [r.cells[0].textContent, Number([...r.querySelectorAll('data')].pop().value)]))])),
+	};
+}))`
+
+func (p *tab) budgets() (shown []shownBudget) {
+	p.t.Helper()
+	text, _ := p.eval(readBudgets).(string)
+	if err := json.Unmarshal([]byte(text), &shown); err != nil {
+		p.t.Fatalf("%v: %s", err, text)
+	}
+	return shown
+}
+
+// status returns what ration status --json says, through JSON.
+func (s *scene) status() (said []shownBudget) {
+	s.t.Helper()
+	found, err := usage.Status(s.t.Context(), s.Guard())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range found {
+		text, err := json.Marshal(usage.NewBudgetReport(&found[i]))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var r usage.BudgetReport
+		if err := json.Unmarshal(text, &r); err != nil {
+			s.t.Fatal(err)
+		}
+		b := shownBudget{Account: r.Account, Name: r.Name, Used: r.Used, Remaining: r.Remaining, Limit: r.Limit, Returns: r.NextFree, Who: map[string]map[string]quota.Units{}}
+		for by, sums := range map[string]map[string]quota.Units{"method": r.ByMethod, "region": r.ByRegion, "lane": r.ByLane, "job": r.ByJob} {
+			if len(sums) > 0 {
+				b.Who[by] = sums
+			}
+		}
+		if r.Used > 0 && len(r.Floors) > 0 {
+			b.Who["floor"] = map[string]quota.Units{}
+			for region, f := range r.Floors {
+				b.Kept += f.Kept
+				b.Who["floor"][region] = f.Kept
+			}
+			b.Kept = min(b.Kept, b.Remaining)
+		}
+		said = append(said, b)
+	}
+	return said
+}
+
+// TestThePageShowsWhatStatusSays: with JavaScript and without, all budgets with
+// what is used, reserved and left, when it returns, and who spent it.
+func TestThePageShowsWhatStatusSays(t *testing.T) {
+	b := newBrowser(t)
+	file := filepath.Join(t.TempDir(), "ration.db")
+	past(t, file, time.Now())
+	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
+	s.spend("videos.list", "US", "trending", 3)
+	p := b.open()
+	for _, scripts := range []bool{true, false} {
+		p.script(scripts)
+		p.visit(s.url + "/")
+		p.until("document.querySelector('tbody[data-budget] table[data-by]')")
+		if diff := cmp.Diff(s.status(), p.budgets()); diff != "" {
+			t.Errorf("with scripts %v, status says - and the page shows +:\n%s", scripts, diff)
+		}
+	}
+	text := fmt.Sprint(p.eval("document.body.innerText"))
+	contains(t, text, "Times are in UTC.", "youtube-search-burst", "planned", "nothing is owed to the ledger")
+	p.visit(s.url + "/?q=region:IN+search#log-title")
+	p.until("document.querySelectorAll('#found tbody tr').length > 3")
+	if others := p.eval("[...document.querySelectorAll('#found tbody tr')].filter(r => r.lastElementChild.textContent !== 'IN' || !r.innerText.includes('search')).length"); others != 0.0 {
+		t.Errorf("%v entries do not match what was searched", others)
+	}
+}
+
+// TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page, and
+// the fold that is open and the focus stay. The button lifts the cooldown.
+func TestUpdatesArrive(t *testing.T) {
+	b := newBrowser(t)
+	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
+	p := b.open()
+	p.visit(s.url + "/")
+	p.until("document.querySelector('#live').textContent === 'Live'")
+	p.until("document.querySelector('#health dl') && !document.body.innerText.includes('being read')")
+	p.eval("document.querySelector('#budget-0-0-more').open = true; document.querySelector('#budget-0-0-more summary').focus(); window.same = 1")
+	s.spend("videos.list", "US", "trending", 7)
+	p.until("document.querySelector('#budget-0-0 [data-is=used] data').value === '7'")
+	p.until("document.querySelectorAll('#log tbody tr').length === 7")
+	p.until("document.querySelector('.legend').innerText.includes('US 7')")
+	p.until("document.querySelector('#runs tbody').innerText.includes('trending')")
+	if p.eval("document.querySelector('#budget-0-0-more').open && document.activeElement.parentElement.id === 'budget-0-0-more'") != true {
+		t.Error("the fold is closed, or the focus is lost")
+	}
+	s.refuse()
+	p.until("document.querySelector('#refusals summary')?.innerText.includes('search.list')")
+	p.until("document.querySelector('#cooldowns-0 .rel')?.innerText.startsWith('in 39m')")
+	if p.eval("window.same") != 1.0 {
+		t.Error("the page was loaded again")
+	}
+	p.eval("document.querySelector('#cooldowns-0 button').click()")
+	p.until("!document.querySelector('#cooldowns-0 button') && document.querySelector('#live').textContent === 'Live'")
+	if _, held, err := s.Guard().Cooldowns(t.Context(), "my-project"); err != nil || len(held) > 0 {
+		t.Errorf("cooldowns %v, %v; want none", held, err)
+	}
+}
+
+const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}` + "\u202e\n"
+
+// TestHostileNamesAreText: a method, a job, a region and a reason are shown as they
+// are, and neither run nor change the page.
+func TestHostileNamesAreText(t *testing.T) {
+	b := newBrowser(t)
+	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
+	p := b.open()
+	p.visit(s.url + "/?" + url.Values{"call": {hostile}, "q": {hostile}, "by": {hostile}}.Encode())
+	call := quota.Call{Account: "my-project", Method: hostile, Units: 1, Caller: quota.Caller{Lane: hostile, Job: hostile, Region: hostile}}
+	if _, err := s.Guard().Spend(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour, Reason: hostile}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Guard().Spend(t.Context(), call)
+	s.RecordRefusal(err)
+	p.until("document.querySelector('#refusals summary') && document.querySelector('#cooldowns-0 button') && document.querySelector('.legend').innerText.includes('alert')")
+	p.visit(s.url + "/?by=method")
+	p.until("document.querySelector('#budget-0-0 table[data-by=method]') && document.querySelector('#log tbody tr') && document.querySelector('#live').textContent === 'Live'")
+	if found := p.eval("document.querySelectorAll('img, main script').length"); found != 0.0 {
+		t.Errorf("%v elements come from names", found)
+	}
+	if p.eval(fmt.Sprintf("document.querySelector('#budget-0-0 table[data-by=method] td').textContent === %q", hostile)) != true {
+		t.Errorf("the method is shown as %v", p.eval("document.querySelector('#budget-0-0 table[data-by=method] td').textContent"))
+	}
+	for _, line := range p.complaints() {
+		t.Errorf("the browser complains: %s", line)
+	}
+}
+
+// TestScreenshots takes the pictures of docs/page.md. RATION_SCREENSHOTS=1 keeps
+// them.
+func TestScreenshots(t *testing.T) {
+	b := newBrowser(t)
+	file := filepath.Join(t.TempDir(), "ration.db")
+	past(t, file, time.Now())
+	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
+	s.finishPass("US")
+	s.spend("videos.list", "US", "trending", 3)
+	s.refuse()
+	p := b.open()
+	for name, of := range map[string]struct {
+		width, height int
+		scheme        string
+	}{"page": {1200, 860, "light"}, "page-dark": {1200, 860, "dark"}, "page-phone": {390, 844, "light"}} {
+		p.dress(of.width, of.height, of.scheme)
+		p.visit(s.url + "/?call=search.list&region=DE")
+		p.until("document.querySelector('#live').textContent === 'Live' && document.querySelector('.legend data') && document.querySelector('#budget-0-0 table[data-by]')")
+		png := p.picture()
+		if len(png) < 10_000 {
+			t.Errorf("%s has %d bytes", name, len(png))
+		}
+		if os.Getenv("RATION_SCREENSHOTS") != "" {
+			if err := os.WriteFile("../../docs/"+name+".png", png, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
