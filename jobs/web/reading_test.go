@@ -1,18 +1,93 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
+
+// countingLedger counts the entries that are read of a ledger, and how often it adds
+// up.
+type countingLedger struct {
+	quota.Ledger
+	entries, sums atomic.Int64
+}
+
+func (l *countingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		for e, err := range l.Ledger.Entries(ctx, q) {
+			if l.entries.Add(1); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *countingLedger) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
+	l.sums.Add(1)
+	return l.Ledger.Sums(ctx, q)
+}
+
+// TestAnUpdateReadsWhatIsNew counts what updates of the page read of a log of 5,000
+// entries: those that are new, and those that may have been settled since. What was
+// settled, refunded and added is right in the end.
+func TestAnUpdateReadsWhatIsNew(t *testing.T) {
+	counting := &countingLedger{Ledger: memledger.Open(nil)}
+	s := newScene(t, sceneOptions{opened: counting, every: time.Nanosecond})
+	batch := &quota.Batch{Account: "my-project"}
+	for range 5000 {
+		batch.Requests = append(batch.Requests, quota.Request{Method: "videos.list", Units: 1, Force: true, Caller: quota.Caller{Region: "US"}})
+	}
+	if _, err := counting.Spend(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	shows := func(pattern string) {
+		t.Helper()
+		for late := time.Now().Add(30 * time.Second); !regexp.MustCompile(pattern).MatchString(s.fetch("/").text); {
+			if time.Now().After(late) {
+				t.Fatalf("%s is not shown in\n%s", pattern, s.fetch("/").text)
+			}
+		}
+	}
+	shows(`Last 24 hours <strong><data value="5000">`)
+	shows(`(?s)budget-0-0.*data-by="region"`)
+	call := quota.Call{Account: "my-project", Method: "search.list", Units: 100, Caller: quota.Caller{Region: "GB"}}
+	var grants []*quota.Grant
+	for range 10 {
+		for quiet := false; !quiet; { // no whole reading between
+			entries, sums := counting.entries.Load(), counting.sums.Load()
+			grant, err := s.Guard().Spend(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			grants = append(grants, grant)
+			s.fetch("/")
+			if quiet = sums == counting.sums.Load(); quiet && counting.entries.Load()-entries > quota.MaxSettle+2 {
+				t.Errorf("an update read %d entries", counting.entries.Load()-entries)
+			}
+		}
+	}
+	if err := grants[0].Settle(t.Context(), 40); err != nil {
+		t.Fatal(err)
+	}
+	if err := grants[1].Refund(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	shows(fmt.Sprintf(`Last 24 hours <strong><data value="%d">`, 5000+100*len(grants)-60-100))
+}
 
 // bigCosts has 200 budgets in five accounts, of which big has the log.
 func bigCosts() string {

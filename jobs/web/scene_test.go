@@ -48,7 +48,6 @@ type scene struct {
 	t       *testing.T
 	page    *web.Page
 	gateway *gateway.Gateway
-	ledger  *countingLedger
 	url     string
 	state   string
 }
@@ -57,25 +56,9 @@ type scene struct {
 type sceneOptions struct {
 	costs, regions string
 	token          string
-	ledger         string // a file; "" is a new one
+	ledger         string       // a file; "" is a new one
+	opened         quota.Ledger // in place of a file
 	every          time.Duration
-}
-
-// countingLedger counts the entries that are read of a ledger, one by one or in
-// sums.
-type countingLedger struct {
-	quota.Ledger
-	entries, sums int
-}
-
-func (l *countingLedger) Entries(ctx context.Context, q quota.Query) func(func(quota.Entry, error) bool) {
-	return func(yield func(quota.Entry, error) bool) {
-		for e, err := range l.Ledger.Entries(ctx, q) {
-			if l.entries++; !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 func newScene(t *testing.T, o sceneOptions) *scene {
@@ -91,7 +74,7 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	if o.ledger == "" {
 		o.ledger = filepath.Join(s.state, "ration.db")
 	}
-	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + o.ledger, State: s.state, Journal: filepath.Join(s.state, "journal")})
+	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + o.ledger, State: s.state, Opened: o.opened, Journal: filepath.Join(s.state, "journal")})
 	if err != nil {
 		t.Fatal(err)
 	}
