@@ -36,9 +36,9 @@ program's name and the lane manual. Streams are the program's own, and signals
 are passed on.
 
 The exit code is the program's, and 128 and the number of the signal if one
-ended it. If the program failed after one of its calls was refused, by a budget, a
-cooldown or the upstream's own quota, the exit code is 75, and stderr says when
-to try again (-q: it does not).
+ended it. If the program failed after one of its calls was refused, by a budget,
+a cooldown or the upstream's own quota, the exit code is 75, and stderr says
+when to try again (-q: it does not).
 
 ` + exitCodes(exitStopped, exitConfig) + `
   126 the program cannot be run

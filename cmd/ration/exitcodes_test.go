@@ -16,6 +16,7 @@ import (
 var codesOfOtherTests = map[string]string{
 	"ration serve 0":             "TestServe, which ends it by a signal",
 	"ration proxy 0":             "TestProxyEndsWithItsRequests, likewise",
+	"ration fake youtube 0":      "TestFakeYouTubeIsAskedByAnyProgram, likewise",
 	"ration ledger reconcile 75": "the script ledger, where several at once reconcile",
 }
 

@@ -50,6 +50,10 @@ func (m besideHome) Run() int {
 // ahead of the system's. Without it, the system's clock is used.
 const shiftEnv = "RATION_TEST_SHIFT"
 
+// stdinEnv in the environment of a script names the file that its command lines read
+// as standard input.
+const stdinEnv = "RATION_TEST_STDIN"
+
 // midday is when tests begin that charge calendar days: far from the boundaries
 // of a day, in Los Angeles and in UTC, and from those of a month.
 const midday = "2026-11-20T18:00:00Z"
@@ -151,6 +155,9 @@ func waits(ts *testscript.TestScript, args []string) bool {
 func (d *workingDirectory) ration(ts *testscript.TestScript, args []string) (code int, texts []string) {
 	var stdout, stderr bytes.Buffer
 	c := &commandLine{stdout: io.MultiWriter(ts.Stdout(), &stdout), stderr: io.MultiWriter(ts.Stderr(), &stderr), getenv: ts.Getenv}
+	if file := ts.Getenv(stdinEnv); file != "" {
+		c.stdin = strings.NewReader(ts.ReadFile(file))
+	}
 	if shift := ts.Getenv(shiftEnv); shift != "" {
 		var err error
 		c.shift, err = time.ParseDuration(shift)

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
+)
+
+func (a *app) fakeCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "fake",
+		Short: "Serve an upstream that meters like the real one, for tests",
+		Long: `Fake serves an upstream on this host that charges and refuses calls as the real
+one does, for tests of programs in any language.
+
+` + exitCodes(),
+		Example: "  ration fake youtube --limit 100\n  ration fake youtube --help",
+	}, a.fakeYouTubeCommand())
+}
+
+// fakeFlags are the flags of fake youtube.
+type fakeFlags struct {
+	youtubetest.Options
+	address, model string
+	faults         []string
+}
+
+// models are the models of the fake YouTube by the names of its presets.
+var models = map[string]youtubetest.Model{"legacy": youtubetest.Legacy, "2026-06": youtubetest.Since2026}
+
+func (a *app) fakeYouTubeCommand() *cobra.Command {
+	var f fakeFlags
+	cmd := &cobra.Command{
+		Use:   "youtube",
+		Short: "Serve a local YouTube Data API",
+		Long: `Fake youtube serves a YouTube Data API v3 with invented videos, which charges
+and refuses calls as the real one does. Point a program's endpoint there, or
+ration itself with RATION_ENDPOINT. It needs no key of yours and no network, and
+keeps nothing. It ends with SIGINT or SIGTERM.
+
+Beside the API, /fake/ shows and sets what a test needs: GET /fake/meter,
+/fake/arrivals; POST /fake/faults, /fake/limits, /fake/spend with JSON; DELETE
+/fake/faults. docs/fake.md describes them.
+
+` + exitCodes(exitConfig),
+		Example: `  ration fake youtube --limit 100
+  ration fake youtube --listen 127.0.0.1:0 --latency 50ms --fault status=503,every=10,times=-1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.fakeYouTube(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "listen", "127.0.0.1:8378", "`address`: HOST:PORT, where port 0 is any that is free")
+	flags.StringVar(&f.model, "model", "legacy", "costs and limits: `legacy` or 2026-06, as the presets are named")
+	flags.Int64Var(&f.Limit, "limit", 0, "`units` a day of the default bucket (0: 10000)")
+	flags.Int64Var(&f.SearchLimit, "search-limit", 0, "`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
+	durationflag.Var(flags, &f.Window, "window", "how long a quota lasts (0: the day in Los Angeles)")
+	durationflag.Var(flags, &f.Latency, "latency", "wait before each answer")
+	flags.BoolVar(&f.Exact, "exact", false, "refuse a call that does not fit; the real one admits it while anything is left")
+	flags.StringArrayVar(&f.Keys, "key", nil, "accept only this API `key`; may be repeated (else any)")
+	flags.StringArrayVar(&f.faults, "fault", nil, "break answers, as `KEY=VALUE,…`: method, region, skip, every, times, delay, status, reason, delivery, free; may be repeated")
+	return cmd
+}
+
+func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
+	model, ok := models[f.model]
+	switch {
+	case !ok:
+		return &usageError{fmt.Errorf("--model %q: write legacy or 2026-06", f.model)}
+	case f.Limit < 0 || f.SearchLimit < 0 || f.Window < 0 || f.Latency < 0:
+		return &usageError{errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
+	}
+	var faults []youtubetest.Fault
+	for _, text := range f.faults {
+		fault, err := youtubetest.ParseFault(text)
+		if err != nil {
+			return &usageError{fmt.Errorf("--fault %s: %w", text, err)}
+		}
+		faults = append(faults, fault)
+	}
+	f.Model = model
+	upstream := youtubetest.New(&f.Options)
+	upstream.Fail(faults...)
+	listener, err := net.Listen("tcp", f.address)
+	if err != nil {
+		return &configError{fmt.Errorf("%w; give another address with --listen", err)}
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", upstream)
+	mux.Handle("/fake/", http.StripPrefix("/fake", upstream.Control()))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	fmt.Fprintf(a.stderr, "ration: a fake YouTube listens on http://%s\n", listener.Addr())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+// Package starter writes a first costs.yaml and regions.yaml.
+package starter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Options say what the files are for. The zero value of each but API has a default.
+type Options struct {
+	API      string      // the name of a preset, or the upstream's host
+	Variant  string      // of the preset
+	Host     string      // of a preset that asks for yours
+	Zone     string      // of a preset that asks for the account's time zone; default: UTC
+	Account  string      // whose quota it is; default: my-project
+	Limit    quota.Units // of an upstream without a preset: an hour's calls; of a preset that asks for it
+	Command  []string    // the program that fetches; default: the built-in steps of YouTube, otherwise ./fetch.sh
+	Regions  []string    // default: US for YouTube, otherwise all
+	Schedule string      // default: every six hours
+}
+
+// Files are the two files.
+type Files struct {
+	Costs, Regions string
+	Program        string // a program that Regions names and that the user has yet to write; "" if there is none
+}
+
+const (
+	youtubePrefix   = "youtube/"
+	defaultAccount  = "my-project"
+	defaultSchedule = "0 */6 * * *"
+	defaultProgram  = "./fetch.sh"
+	defaultLimit    = 1000
+)
+
+// AskError says that a preset needs a figure that only the user knows.
+type AskError struct {
+	Preset string
+	Err    error
+}
+
+// Error says what is missing.
+func (e *AskError) Error() string { return fmt.Sprintf("preset %s: %v", e.Preset, e.Err) }
+
+// Unwrap returns Err.
+func (e *AskError) Unwrap() error { return e.Err }
+
+// Make returns the files for options, checked as Load would check them.
+func Make(o Options) (*Files, error) {
+	if o.Account == "" {
+		o.Account = defaultAccount
+	}
+	if o.Schedule == "" {
+		o.Schedule = defaultSchedule
+	}
+	preset, err := findPreset(o.API)
+	if err != nil {
+		return nil, err
+	}
+	f := &Files{}
+	if preset != nil {
+		f.Costs = o.presetCosts(preset)
+	} else {
+		f.Costs = o.ownCosts()
+	}
+	table, err := costs.Parse("costs.yaml", []byte(f.Costs))
+	if err != nil {
+		if preset != nil {
+			return nil, &AskError{preset.Name, err}
+		}
+		return nil, err
+	}
+	f.Regions = o.regions(table, f)
+	if _, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// findPreset returns the preset of a name, or nil if it is a host.
+func findPreset(api string) (*costs.Preset, error) {
+	presets := costs.Presets()
+	var names []string
+	for i := range presets {
+		if presets[i].Name == api {
+			return &presets[i], nil
+		}
+		names = append(names, presets[i].Name)
+	}
+	if api == "youtube" {
+		return findPreset(youtubePrefix + "2026-06")
+	}
+	if !strings.Contains(api, ".") || strings.ContainsAny(api, "/: ") {
+		return nil, fmt.Errorf("%q is neither a preset nor a host: write one of %s, or a host such as api.example.com", api, strings.Join(names, ", "))
+	}
+	return nil, nil
+}
+
+// quote returns a text as YAML that is read as that text.
+func quote(text string) string {
+	out, err := yaml.MarshalWithOptions(text, yaml.JSON())
+	if err != nil {
+		panic(err) // a string can always be written
+	}
+	return strings.TrimSpace(string(out))
+}
+
+const costsHead = `# What a call costs, and the budgets it is charged to. ration costs prints it.
+version: 1
+`
+
+const costsTail = `
+# Where spends are recorded: a file on one host, redis://HOST:6379/0 for several
+# (its password in RATION_REDIS_PASSWORD).
+ledger: sqlite:ration.db
+
+# While the ledger cannot be reached: refuse, or an allowance in units a day for
+# each host, such as default: {allow: 50}.
+when_ledger_down: {default: refuse}
+`
+
+func (o *Options) presetCosts(p *costs.Preset) string {
+	var b strings.Builder
+	b.WriteString(costsHead)
+	fmt.Fprintf(&b, "account: %s   # the upstream's project or account whose quota it is; never a key\n\n", quote(o.Account))
+	fmt.Fprintf(&b, "# %s, as of %s.\n# ration costs presets %s prints its costs and budgets; lines here override them.\n", p.About, p.Date, p.Name)
+	if o.Variant != "" {
+		fmt.Fprintf(&b, "preset: {name: %s, variant: %s}\n", p.Name, quote(o.Variant))
+	} else {
+		fmt.Fprintf(&b, "preset: %s\n", p.Name)
+	}
+	zone := o.Zone
+	if zone == "" {
+		zone = "UTC"
+	}
+	var budgets []string
+	for _, ask := range p.Asks {
+		switch key := ask.Line; {
+		case key == "hosts" && o.Host != "":
+			fmt.Fprintf(&b, "hosts: [%s]\n", quote(o.Host))
+		case key == "resets":
+			fmt.Fprintf(&b, "resets: {day: %s}   # the time zone of the account\n", zone)
+		case strings.HasSuffix(key, ".limit") && o.Limit > 0 && o.Variant == "":
+			budgets = append(budgets, fmt.Sprintf("{name: %s, limit: %d}", budgetOf(key), o.Limit))
+		case strings.HasSuffix(key, ".window") && strings.Contains(ask.Write, "day:"):
+			budgets = append(budgets, fmt.Sprintf("{name: %s, window: {day: %s}}", budgetOf(key), zone))
+		}
+	}
+	if len(budgets) > 0 {
+		fmt.Fprintf(&b, "budgets: [%s]\n", strings.Join(budgets, ", "))
+	}
+	b.WriteString(costsTail)
+	return b.String()
+}
+
+// budgetOf returns the budget in the key of a line such as budgets.NAME.limit.
+func budgetOf(key string) string {
+	parts := strings.Split(key, ".")
+	return strings.Join(parts[1:len(parts)-1], ".")
+}
+
+func (o *Options) ownCosts() string {
+	limit := o.Limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	return costsHead + fmt.Sprintf(`upstream: %[1]s
+account: %[2]s   # the upstream's project or account whose quota it is; never a key
+hosts: [%[1]s]
+
+# Which method a request is. Write what your upstream charges differently by itself:
+# "GET /v1/search": search
+routes:
+  "GET /{path...}": read
+  "HEAD /{path...}": read
+  "POST /{path...}": write
+  "PUT /{path...}": write
+  "PATCH /{path...}": write
+  "DELETE /{path...}": write
+costs: {read: 1, write: 1}   # units a call
+
+# The upstream's limits; a call is charged to each that covers it.
+#   window: 24h (trailing, exact) | {day: America/Los_Angeles} (since midnight there)
+budgets:
+  - {name: hour, limit: %[3]d, window: 1h}
+`, quote(o.API), quote(o.Account), limit) + costsTail
+}
+
+func (o *Options) regions(table *costs.Table, f *Files) string {
+	u := table.Upstreams()[0]
+	youtube := u.API != ""
+	names := o.Regions
+	if len(names) == 0 {
+		names = []string{"all"}
+		if youtube {
+			names = []string{"US"}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What to fetch, where and when. ration plan shows what that costs.\nversion: 1\ntimezone: UTC   # of the schedules\nschedule: %s   # minute hour day month weekday, or @hourly, @every 6h\nfetch:\n", quote(o.Schedule))
+	if youtube && len(o.Command) == 0 {
+		b.WriteString("  - trending: {pages: 2}   # the region's chart, 50 videos a page\n  - channels               # new channels\n  - categories             # the region's video categories\n")
+	} else {
+		b.WriteString(o.step(&u, f))
+	}
+	b.WriteString("regions:\n")
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %s: {}\n", quote(name))
+	}
+	return b.String()
+}
+
+// affordable returns how many calls of an upstream's first method a step may make
+// at once: ten, or what the smallest budget admits.
+func affordable(u *costs.Upstream) quota.Units {
+	calls, first := quota.Units(10), u.Costs[0]
+	for _, b := range u.Budgets {
+		if !b.Coverage().Covers(first.Method, quota.Caller{}) {
+			continue
+		}
+		most := b.Limit
+		if b.Measure == quota.ByUnits {
+			most /= max(first.Units, 1)
+		}
+		calls = min(calls, most)
+	}
+	return max(calls, 1)
+}
+
+// step is the step of a program.
+func (o *Options) step(u *costs.Upstream, f *Files) string {
+	command := slices.Clone(o.Command)
+	if len(command) == 0 {
+		command = []string{defaultProgram, "{region}"}
+	}
+	if strings.ContainsRune(command[0], '/') {
+		f.Program = command[0]
+	}
+	for i, word := range command {
+		command[i] = quote(word)
+	}
+	calls := ""
+	if len(u.Costs) > 0 {
+		calls = fmt.Sprintf("    calls: {%s: %d}   # the most it makes in one pass, its first call first; plan counts them\n", quote(u.Costs[0].Method), affordable(u))
+	}
+	return fmt.Sprintf("  - command: [%s]   # no shell; {region}, {tick} and {zone} are replaced\n%s    timeout: 20m\n", strings.Join(command, ", "), calls)
+}

@@ -1,0 +1,60 @@
+package starter_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/starter"
+)
+
+// TestStarterFilesAreInvalid: for every preset and a host, with hostile words in
+// what the user may say, the files are read without a mistake and say what was asked.
+func TestStarterFilesAreInvalid(t *testing.T) {
+	asked := map[string]starter.Options{
+		"hubspot":         {Variant: "professional", Zone: "Europe/Berlin"},
+		"salesforce":      {Host: "my.my.salesforce.com", Limit: 115000},
+		"shopify-graphql": {Variant: "standard", Host: "my.myshopify.com"},
+	}
+	apis := []string{"api.example.com", "youtube"}
+	for _, p := range costs.Presets() {
+		apis = append(apis, p.Name)
+	}
+	for _, api := range apis {
+		o := asked[api]
+		o.API, o.Account = api, "my: #project \"a\""
+		o.Command, o.Regions = []string{"./fetch it.sh", "{region}", "a: b", "#c"}, []string{"US", "IN"}
+		f, err := starter.Make(o)
+		if err != nil {
+			t.Errorf("%s: %v", api, err)
+			continue
+		}
+		table, err := costs.Parse("costs.yaml", []byte(f.Costs))
+		if err != nil || table.Accounts()[0] != o.Account {
+			t.Errorf("%s: %v; want account %q of\n%s", api, err, o.Account, f.Costs)
+			continue
+		}
+		config, err := jobs.Parse("regions.yaml", []byte(f.Regions), table.CheckFetched)
+		if err != nil || len(config.Regions) != 2 || f.Program != o.Command[0] {
+			t.Errorf("%s: %v; want two regions and %s of\n%s", api, err, o.Command[0], f.Regions)
+		}
+	}
+}
+
+// TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks for is
+// named, not made up.
+func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
+	for _, api := range []string{"hubspot", "salesforce", "shopify-graphql"} {
+		_, err := starter.Make(starter.Options{API: api})
+		if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" does not know") {
+			t.Errorf("%s: %v; want what it asks for", api, err)
+		}
+	}
+	for _, api := range []string{"", "nope", "http://api.example.com", "api.example.com:80"} {
+		if _, err := starter.Make(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), "neither a preset nor a host") {
+			t.Errorf("%q: %v", api, err)
+		}
+	}
+}
