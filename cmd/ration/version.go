@@ -24,22 +24,33 @@ func (a *app) version() error {
 	out := struct {
 		Version  string `json:"version"`
 		Revision string `json:"revision"`
+		Date     string `json:"date"`     // of the revision
+		Modified bool   `json:"modified"` // built from files that the revision does not have
 		Go       string `json:"go"`
 		Platform string `json:"platform"`
-	}{"devel", "-", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	}{"devel", "-", "-", false, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v := info.Main.Version; v != "" && v != "(devel)" {
 			out.Version = v
 		}
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
+			switch s.Key {
+			case "vcs.revision":
 				out.Revision = s.Value
+			case "vcs.time":
+				out.Date = s.Value
+			case "vcs.modified":
+				out.Modified = s.Value == "true"
 			}
 		}
 	}
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(out)
 	}
-	_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s)\n", out.Version, out.Revision, out.Go, out.Platform)
+	revision := out.Revision
+	if out.Modified {
+		revision += " with changes"
+	}
+	_, err := fmt.Fprintf(a.stdout, "ration %s (%s, %s, %s, %s)\n", out.Version, revision, out.Date, out.Go, out.Platform)
 	return err
 }
