@@ -202,7 +202,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	if g.refusals.on && !mode.anyClock { // the ledger is on real time
 		buffer.batch.Clock = time.Now()
 	}
-	answers, err := g.decide(ctx, &buffer.batch)
+	answers, err := g.decide(ledgerContext(ctx), &buffer.batch)
 	if err != nil {
 		return nil, opError("spend "+call.Method, err) // the ledger may still read the buffer
 	}

@@ -1,10 +1,13 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestNameOfAnotherDescriptionIsGranted: a name that stood for another call is an
@@ -63,4 +66,38 @@ func TestRefusalsOfOthersHideAGrant(t *testing.T) {
 			}
 		}
 	})
+}
+
+// interruptible is a ledger that says whether the context of a spend can end.
+type interruptible struct {
+	quota.Ledger
+	ends bool
+}
+
+func (l *interruptible) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	l.ends = ctx.Done() != nil
+	return l.Ledger.Spend(ctx, batch)
+}
+
+// TestHangUpInterruptsTheLedger: a server's spend is decided although its client
+// hangs up meanwhile; other spends are interrupted.
+func TestHangUpInterruptsTheLedger(t *testing.T) {
+	ledger := &interruptible{Ledger: memledger.Open(nil)}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := quota.WithUninterruptedSpends(t.Context())
+	for _, count := range []int{1, 2} {
+		for ctx, ends := range map[context.Context]bool{t.Context(): true, server: false} {
+			if _, err := guard.SpendTogether(ctx, call("m", 1), count, 0); err != nil || ledger.ends != ends {
+				t.Errorf("%d calls: %v, interrupted %t; want %t", count, err, ledger.ends, ends)
+			}
+		}
+	}
+	ended, end := context.WithCancel(server)
+	end()
+	if _, err := guard.Spend(ended, call("m", 1)); !errors.Is(err, context.Canceled) || used(t, guard) != 6 {
+		t.Errorf("%v, %d units; want nothing for a client that had gone before", err, used(t, guard))
+	}
 }

@@ -184,7 +184,7 @@ func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, char
 	if g.refusals.on {
 		batch.Clock = time.Now()
 	}
-	answers, err := g.decide(ctx, batch)
+	answers, err := g.decide(ledgerContext(ctx), batch)
 	if err != nil {
 		return nil, false, opError("spend "+call.Method, err)
 	}

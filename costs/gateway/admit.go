@@ -142,8 +142,11 @@ func isNavigation(r *http.Request) bool {
 // single returns the value of a header that a request may have once, or "".
 func single(r *http.Request, name string) (string, error) {
 	values := r.Header.Values(name)
-	if len(values) > 1 {
-		return "", fmt.Errorf("%w: %d headers %s; give one", quota.ErrBadCall, len(values), name)
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
 	}
-	return r.Header.Get(name), nil
+	return "", fmt.Errorf("%w: %d headers %s; give one", quota.ErrBadCall, len(values), name)
 }

@@ -84,7 +84,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		problem.write(w)
 		return
 	}
-	s, r := g.newStream(w, r.WithContext(ctx))
+	s, r := g.newStream(w, r, ctx)
 	defer s.end()
 	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
 		ahead := readahead.New(r.Body, maxAhead)
@@ -120,19 +120,18 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 // proxyContext returns a request's context with its caller and how long it may
 // wait, and the latter.
 func (g *Gateway) proxyContext(r *http.Request, table *costs.Table) (ctx context.Context, wait time.Duration, err error) {
-	var asked quota.Caller
-	var limit string
-	wait = g.options.MaxWait
-	for name, value := range map[string]*string{headerLane: &asked.Lane, headerJob: &asked.Job, headerRegion: &asked.Region, headerMaxWait: &limit} {
-		if *value, err = single(r, name); err != nil {
+	var values [4]string
+	for i, name := range [...]string{headerLane, headerJob, headerRegion, headerMaxWait} {
+		if values[i], err = single(r, name); err != nil {
 			return nil, 0, err
 		}
 	}
-	caller, err := g.callerOf(r, table, asked)
+	caller, err := g.callerOf(r, table, quota.Caller{Lane: values[0], Job: values[1], Region: values[2]})
 	if err != nil {
 		return nil, 0, err
 	}
-	if limit != "" {
+	wait = g.options.MaxWait
+	if limit := values[3]; limit != "" {
 		if wait, err = duration.ParseSeconds(limit); err != nil {
 			return nil, 0, fmt.Errorf("%w: %s: %w", quota.ErrBadCall, headerMaxWait, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 const maxHeader = 64 << 10
@@ -99,6 +101,7 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
+		BaseContext:       func(net.Listener) context.Context { return quota.WithUninterruptedSpends(context.Background()) },
 		ReadHeaderTimeout: times.header, IdleTimeout: times.idle, ErrorLog: log.New(panicLog{}, "", 0),
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: times.write, SendPingTimeout: times.idle, PingTimeout: times.write}}
 	served := make(chan error, 1)

@@ -50,10 +50,10 @@ type stream struct {
 	ended bool
 }
 
-// newStream returns the stream of a request, and the request with its context.
-// end must be called before the handler returns.
-func (g *Gateway) newStream(w http.ResponseWriter, r *http.Request) (*stream, *http.Request) {
-	ctx, cancel := context.WithCancelCause(r.Context())
+// newStream returns the stream of a request, and the request with its context,
+// derived from ctx. end must be called before the handler returns.
+func (g *Gateway) newStream(w http.ResponseWriter, r *http.Request, ctx context.Context) (*stream, *http.Request) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	s := &stream{limit: g.limits.stall, cancel: cancel, control: http.NewResponseController(w)}
 	s.timer = time.AfterFunc(s.limit, s.stalled)
 	s.timer.Stop()

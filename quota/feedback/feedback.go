@@ -251,6 +251,9 @@ func (r *reader) knowsDay() bool { return r.Resets.Kind() == quota.KindDaily }
 // those with nothing left, the one that lasts longest sets a cooldown; of the
 // others, the one with the least left is compared with its budget.
 func (r *reader) applyLimits(v *quota.Verdict, res *response) {
+	if len(res.limits) == 0 {
+		return
+	}
 	plausible, highest := map[*quota.Budget]bool{}, map[*quota.Budget]quota.Units{}
 	for _, l := range res.limits {
 		budget := r.match(res.call, l)

@@ -108,7 +108,7 @@ const (
 // members parses a header that is a list, over all its lines. It returns nil if
 // the list is too long or malformed.
 func members(header http.Header, name string) []member {
-	text := strings.Join(header.Values(name), ",")
+	text := strings.Join(header[name], ",")
 	if text == "" || len(text) > maxList {
 		return nil
 	}

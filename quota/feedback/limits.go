@@ -123,7 +123,7 @@ func (f resetFormat) parse(text string, now time.Time) time.Duration {
 // numbers with a fraction.
 func amount(header http.Header, name string) quota.Units {
 	whole, fraction, _ := strings.Cut(single(header, name), ".")
-	if _, ok := digits("0" + fraction); !ok {
+	if _, ok := digits(fraction); !ok && fraction != "" {
 		return -1
 	}
 	return units(whole)

@@ -57,9 +57,9 @@ func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool
 }
 
 // single returns the value of a header that occurs once and has at most 100
-// bytes, or "".
+// bytes, or "". name is in canonical form, which spares forming it for each answer.
 func single(header http.Header, name string) string {
-	values := header.Values(name)
+	values := header[name]
 	if len(values) != 1 || len(values[0]) > 100 {
 		return ""
 	}
@@ -67,6 +67,9 @@ func single(header http.Header, name string) string {
 }
 
 func digits(text string) (int64, bool) {
+	if text == "" { // most headers are missing, and an error costs more than the rest
+		return 0, false
+	}
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
 			return 0, false

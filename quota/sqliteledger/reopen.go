@@ -87,7 +87,7 @@ func (l *Ledger) holding(ctx context.Context, f func() error) error {
 	for {
 		lock, err := l.openLock()
 		if err == nil {
-			err = takeTurn(ctx, lock)
+			err = l.takeTurn(ctx, lock)
 		}
 		if err != nil {
 			return l.callerError(ctx, err)

@@ -86,6 +86,8 @@ type Ledger struct {
 
 	closed bool
 
+	counted time.Time // when a turn was last counted; the holder of lock uses it
+
 	accounts map[string]bool // their names were checked
 
 	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
@@ -186,7 +188,7 @@ func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 	return l.reopening(ctx, func() error {
 		lock, err := l.openLock()
 		if err == nil {
-			err = takeTurn(ctx, lock)
+			err = l.takeTurn(ctx, lock)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return errReplaced // its folder was deleted

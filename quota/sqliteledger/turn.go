@@ -4,22 +4,34 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
 // takeTurn waits for the lock and counts the turn.
-func takeTurn(ctx context.Context, lock *filelock.Lock) error {
+func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) error {
 	err := waitTurn(ctx, lock)
-	if err == nil {
+	if err == nil && time.Since(l.counted) >= countEvery {
 		countTurn(lock)
+		l.counted = time.Now()
 	}
 	return err
 }
 
+// countEvery is how often a process that takes turn after turn counts one, since
+// that takes two system calls. Others look at the count for as long as patience.
+const countEvery = patience / 8
+
 // waitTurn waits for the lock until ctx ends. It gives up with errStopped if no
-// process gets a turn for as long as patience: the holder is stopped.
+// process counts a turn for as long as patience: the holder is stopped.
 func waitTurn(ctx context.Context, lock *filelock.Lock) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if ok, err := lock.TryLock(); ok || err != nil {
+		return err
+	}
 	for {
 		turns := readTurns(lock)
 		attempt, cancel := context.WithTimeoutCause(ctx, patience, errStopped)
@@ -31,7 +43,7 @@ func waitTurn(ctx context.Context, lock *filelock.Lock) error {
 	}
 }
 
-// The lock file holds the number of turns behind the marker.
+// The lock file holds the number of turns that were counted, behind the marker.
 const turnsAt = int64(len(marker))
 
 // countTurn adds one to the number of turns. The caller holds the lock. It is best
