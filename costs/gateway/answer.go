@@ -167,12 +167,13 @@ func (g *Gateway) writeAnswer(w http.ResponseWriter, status int, kind string, te
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	for len(text) > 0 {
-		n, err := w.Write(text[:min(len(text), maxChunk)])
+	for len(text) > maxChunk {
+		n, err := w.Write(text[:maxChunk])
 		if err != nil {
 			return
 		}
 		text = text[n:]
 		_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))
 	}
+	_, _ = w.Write(text)
 }

@@ -151,8 +151,10 @@ func CallID(key string, call quota.Call, units *quota.Units, count int) (quota.I
 // readJSON reads a request's body, strictly. After an error, the connection's
 // deadline stays, since the rest of the body may never arrive.
 func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Header.Get("Content-Type") != "" && (err != nil || kind != "application/json") {
-		return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", inbound.HeaderText(r.Header.Get("Content-Type")))
+	if sent := r.Header.Get("Content-Type"); sent != "" && sent != "application/json" {
+		if kind, _, err := mime.ParseMediaType(sent); err != nil || kind != "application/json" {
+			return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", inbound.HeaderText(sent))
+		}
 	}
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), maxBody)+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))

@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,17 +20,20 @@ import (
 //
 // Amounts are in what the budget counts: units, or calls. Seconds are rounded up.
 func SetHeaders(header http.Header, balances []quota.Balance) {
-	var policies, limits []string
+	var policies, limits []byte
 	var tightest *quota.Balance
 	for i := range balances {
 		b := &balances[i]
-		name := quoted(b.Budget.Name)
-		policies = append(policies, fmt.Sprintf("%s;q=%d;w=%d", name, b.Limit(), windowSeconds(b)))
-		limit := fmt.Sprintf("%s;r=%d", name, b.Remaining)
-		if !b.NextFree.IsZero() {
-			limit += fmt.Sprintf(";t=%d", ceilSeconds(b.NextFree.Sub(b.At)))
+		if i > 0 {
+			policies, limits = append(policies, ", "...), append(limits, ", "...)
 		}
-		limits = append(limits, limit)
+		name := quoted(b.Budget.Name)
+		policies = appendParameter(append(policies, name...), ";q=", int64(b.Limit()))
+		policies = appendParameter(policies, ";w=", windowSeconds(b))
+		limits = appendParameter(append(limits, name...), ";r=", int64(b.Remaining))
+		if !b.NextFree.IsZero() {
+			limits = appendParameter(limits, ";t=", ceilSeconds(b.NextFree.Sub(b.At)))
+		}
 		if tightest == nil || b.Remaining < tightest.Remaining {
 			tightest = b
 		}
@@ -39,8 +41,8 @@ func SetHeaders(header http.Header, balances []quota.Balance) {
 	if tightest == nil {
 		return
 	}
-	header["Ratelimit-Policy"] = []string{strings.Join(policies, ", ")} // net/http's spelling: case does not matter
-	header["Ratelimit"] = []string{strings.Join(limits, ", ")}
+	header["Ratelimit-Policy"] = []string{string(policies)} // net/http's spelling: case does not matter
+	header["Ratelimit"] = []string{string(limits)}
 	header["X-Ratelimit-Limit"] = []string{strconv.FormatInt(int64(tightest.Limit()), 10)}
 	header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(int64(tightest.Remaining), 10)}
 	reset := tightest.NextFree
@@ -48,6 +50,10 @@ func SetHeaders(header http.Header, balances []quota.Balance) {
 		reset = tightest.At
 	}
 	header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(reset.Add(time.Second-1).Unix(), 10)}
+}
+
+func appendParameter(b []byte, key string, n int64) []byte {
+	return strconv.AppendInt(append(b, key...), n, 10)
 }
 
 // windowSeconds returns the length of a budget's window, or of its present day
