@@ -38,6 +38,9 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if !isLedgerError(err) && err != nil {
 		return nil, err
 	}
+	if err == nil {
+		_ = a.forecast(ctx, c, report) // status says why there is none
+	}
 	units, failed := c.Unrecorded()
 	if failed != nil && err == nil {
 		return nil, failed

@@ -28,8 +28,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show what is left, who spent the rest, and when it returns",
 		Long: `Status shows the limit of each budget, what is used and what is left, who spent
 it, and when the units return: those that return within a minute are shown
-together, at the time of the last. It also shows cooldowns, and the ten fullest
-keys of accounts with keyed calls. While the ledger is down, status shows what
+together, at the time of the last. It says when a budget runs out: at the pace of
+the last hours, and by the schedule of regions.yaml within two days, if there is
+one. It also shows cooldowns, and the ten fullest keys of accounts with keyed
+calls. While the ledger is down, status shows what
 it knows and exits 69. It never creates a ledger, and says so if there is none
 yet.
 
@@ -85,11 +87,14 @@ func (a *app) status(ctx context.Context) error {
 	}
 	report := newStatusReport(a.now())
 	err = a.withClient(table, false, func(c *client.Client) error {
-		err := report.read(ctx, c.Guard(), table.Accounts())
-		if err == nil {
-			a.warnUnfilled(a.fillHistory(ctx, c))
+		if err := report.read(ctx, c.Guard(), table.Accounts()); err != nil {
+			return err
 		}
-		return err
+		if err := a.forecast(ctx, c, report); err != nil && !isLedgerError(err) {
+			a.warn("status does not forecast by the schedule: " + err.Error())
+		}
+		a.warnUnfilled(a.fillHistory(ctx, c))
+		return nil
 	})
 	if errors.Is(err, errNoLedger) {
 		report.LedgerExists, err = false, nil
@@ -194,6 +199,12 @@ func (a *app) statusRemarks(r *statusReport) {
 			fmt.Fprintln(a.stdout)
 			a.paragraph("", "%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil),
 				human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
+		}
+	}
+	for _, b := range r.Budgets {
+		if text := forecastText(b, r.At); text != "" {
+			fmt.Fprintln(a.stdout)
+			a.paragraph("", "%s", text)
 		}
 	}
 	for _, b := range r.Budgets {

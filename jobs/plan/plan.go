@@ -77,6 +77,7 @@ type BudgetReport struct {
 	Need    quota.Units
 	Over    bool        // Need may exceed the limit
 	Refused int         // calls that the budget refused, and those dropped after them
+	First   time.Time   // the tick of the first call that it refused; zero if there is none
 	Unused  quota.Units // the limit less PeakLate, at least 0
 	// UnusedMean is the part of the limit that granted calls leave unused,
 	// averaged over the time of the plan.

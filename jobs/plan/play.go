@@ -174,7 +174,11 @@ func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 		p.report.First = first
 	}
 	if i, ok := p.budgets[[2]string{err.Account, err.Budget}]; ok { // not an account's cooldown
-		p.report.Budgets[i].Refused += calls
+		b := &p.report.Budgets[i]
+		if b.Refused == 0 {
+			b.First = at
+		}
+		b.Refused += calls
 	}
 }
 

@@ -24,16 +24,8 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	if err != nil {
 		return at, state, err
 	}
-	horizon := time.Duration(0)
-	var accounts []string
+	horizon, accounts := state.begin(balances)
 	for _, b := range balances {
-		if b.Cooldown != nil && !slices.Contains(state.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
-			state.Cooldowns = append(state.Cooldowns, *b.Cooldown)
-		}
-		if !slices.Contains(accounts, b.Budget.Account) {
-			accounts = append(accounts, b.Budget.Account)
-		}
-		horizon = max(horizon, b.Budget.Window.Horizon())
 		at = b.At.UTC()
 	}
 	if from.IsZero() {
@@ -49,6 +41,21 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 		}
 	}
 	return at, state, nil
+}
+
+// begin sets the cooldowns, and returns the longest horizon of the budgets and
+// their accounts.
+func (s *State) begin(balances []quota.Balance) (horizon time.Duration, accounts []string) {
+	for _, b := range balances {
+		if b.Cooldown != nil && !slices.Contains(s.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
+			s.Cooldowns = append(s.Cooldowns, *b.Cooldown)
+		}
+		if !slices.Contains(accounts, b.Budget.Account) {
+			accounts = append(accounts, b.Budget.Account)
+		}
+		horizon = max(horizon, b.Budget.Window.Horizon())
+	}
+	return horizon, accounts
 }
 
 // maxEntries is the most entries of an account that Add keeps, unless there are

@@ -28,6 +28,11 @@ type BudgetReport struct {
 	Floors     map[string]Floor `json:"floors"`           // by region
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
+	PaceHour  *float64   `json:"pace_per_hour"`       // of the last pace_over_s, in its measure; null if the log is too short
+	PaceOver  *int64     `json:"pace_over_s"`         // likewise
+	RunsOutAt *time.Time `json:"runs_out_at"`         // at that pace; null if that is not before the end of the next window
+	PlanOutAt *time.Time `json:"runs_out_by_plan_at"` // when the schedule's first call is refused; null without a schedule, or if none is
+
 	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
 	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 }
@@ -49,6 +54,9 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	}
 	for _, f := range b.Floors {
 		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
+	}
+	if b.PaceOver > 0 {
+		s.PaceHour, s.PaceOver, s.RunsOutAt = &b.Pace, new(seconds(b.PaceOver)), instant(b.RunsOut.Truncate(time.Second))
 	}
 	if !b.LimitUntil.IsZero() {
 		s.LimitUntil = instant(b.LimitUntil)

@@ -13,6 +13,7 @@ type BudgetStatus struct {
 	quota.Balance
 	Attribution
 	Drift
+	Forecast
 	// Returns lists when the next units become free, at most three times,
 	// soonest first. It is empty for a Counter window, which frees units
 	// gradually.
@@ -46,7 +47,14 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 		if err := log.attribute(ctx, budgets); err != nil {
 			return nil, err
 		}
+		oldest, err := log.oldest(ctx)
+		if err != nil {
+			return nil, err
+		}
 		for _, s := range budgets {
+			if err := log.forecast(ctx, s, oldest); err != nil {
+				return nil, err
+			}
 			if s.Budget.Window.Kind() != quota.KindSliding {
 				continue
 			}
@@ -71,6 +79,14 @@ func (s *BudgetStatus) since() time.Time {
 type log struct {
 	ledger  quota.Ledger
 	account string
+}
+
+// oldest returns the timestamp of the oldest entry, or the zero time.
+func (l *log) oldest(ctx context.Context) (time.Time, error) {
+	for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account}) {
+		return e.At, err
+	}
+	return time.Time{}, nil
 }
 
 // attribute sets the Attribution, the Drift and, for calendar windows, the

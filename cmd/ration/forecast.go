@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// forecast sets when the schedule's first calls are refused. Without a
+// regions.yaml there is no schedule.
+func (a *app) forecast(ctx context.Context, c *client.Client, r *statusReport) error {
+	if _, err := a.configFile("regions.yaml"); as[*client.MissingFileError](err) {
+		return nil
+	}
+	table := c.Table()
+	config, err := a.regions(table)
+	if err != nil {
+		return err
+	}
+	at, state, err := plan.ReadOutline(ctx, c.Guard())
+	if err != nil || at.IsZero() {
+		return err
+	}
+	times, err := plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: config.Regions, Budgets: table.Budgets(),
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
+		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }})
+	if err != nil {
+		return err
+	}
+	for i := range times {
+		if !times[i].IsZero() {
+			r.Budgets[i].PlanOutAt = new(human.JSONTime(times[i]))
+		}
+	}
+	return nil
+}
+
+// forecastText says when a budget runs out, or "".
+func forecastText(b *usage.BudgetReport, now time.Time) string {
+	when := func(t time.Time) string {
+		return fmt.Sprintf("%s (in %s)", dated(roundUp(t).UTC(), now, tableTime), human.Duration(t.Sub(now)))
+	}
+	text := ""
+	if b.RunsOutAt != nil && b.RunsOutAt.After(now) {
+		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %.0f %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
+			human.Duration(time.Duration(*b.PaceOver)*time.Second), *b.PaceHour, b.Measure)
+	}
+	switch {
+	case b.PlanOutAt == nil:
+	case text == "":
+		text = fmt.Sprintf("by the schedule, %s refuses its first call at %s", human.Name(b.Name), when(*b.PlanOutAt))
+	default:
+		text += fmt.Sprintf("; by the schedule it refuses its first call at %s", when(*b.PlanOutAt))
+	}
+	return text
+}

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// ForecastTime is how far Forecast looks ahead.
+const ForecastTime = 48 * time.Hour
+
+// Forecast returns, for each of in.Budgets, the tick of the first call of the
+// schedule that the budget will refuse within ForecastTime of in.From, or the zero
+// time if there is none. It is Play without jitter; in.To is ignored.
+func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
+	soon := *in
+	soon.To, soon.Jitter = in.From.Add(ForecastTime), 0
+	report, err := Play(ctx, &soon)
+	if err != nil {
+		return nil, err
+	}
+	times := make([]time.Time, len(in.Budgets))
+	for i := range report.Budgets {
+		times[i] = report.Budgets[i].First
+	}
+	return times, nil
+}
+
+// An outline of a log with more than outlineEntries entries has its sums over a
+// horizon in outlineSlices slices.
+const (
+	outlineEntries = 20_000
+	outlineSlices  = 512
+)
+
+// ReadOutline is like ReadState with a zero from, but of a long log it reads sums,
+// which is much faster. Units may return late by a 512th of the longest window.
+func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state State, err error) {
+	balances, err := guard.Balances(ctx)
+	if err != nil {
+		return at, state, err
+	}
+	horizon, accounts := state.begin(balances)
+	for _, b := range balances {
+		at = b.At.UTC()
+	}
+	state.Entries = map[string][]quota.Entry{}
+	for _, account := range accounts {
+		entries := int64(0)
+		for sum, err := range guard.Ledger().Sums(ctx, quota.Query{Account: account, Since: at.Add(-horizon)}) {
+			if err != nil {
+				return at, state, err
+			}
+			entries += sum.Entries
+		}
+		slice := horizon
+		if entries > outlineEntries {
+			slice /= outlineSlices
+		}
+		if err := state.readOutline(ctx, guard.Ledger(), account, at, horizon, slice); err != nil {
+			return at, state, err
+		}
+	}
+	return at, state, nil
+}
+
+// readOutline adds the entries of an account, or if slice is less than horizon the
+// sums of each slice.
+func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon, slice time.Duration) error {
+	if slice == horizon {
+		for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}) {
+			if err != nil {
+				return err
+			}
+			s.Entries[account] = append(s.Entries[account], e)
+		}
+		return nil
+	}
+	for from := at.Add(-horizon); from.Before(at); from = from.Add(slice) {
+		var part []quota.Entry
+		for sum, err := range ledger.Sums(ctx, quota.Query{Account: account, Since: from, Until: earlier(at, from.Add(slice))}) {
+			if err != nil {
+				return err
+			}
+			part = appendSum(part, &sum)
+		}
+		slices.SortFunc(part, func(x, y quota.Entry) int {
+			return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Method, y.Method), cmp.Compare(x.Caller.Region, y.Caller.Region))
+		})
+		s.Entries[account] = append(s.Entries[account], part...)
+	}
+	return nil
+}
+
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
+}
+
+// appendSum appends entries that count as much as a sum, at the time of its last.
+func appendSum(entries []quota.Entry, sum *quota.Sum) []quota.Entry {
+	for units, calls := sum.Units, sum.Calls; units > 0 || calls > 0; {
+		e := quota.Entry{At: sum.Last, Kind: quota.EntryNote, Method: sum.Method, Caller: sum.Caller, Units: min(units, quota.MaxUnits), Calls: min(calls, quota.MaxUnits)}
+		entries = append(entries, e)
+		units, calls = units-e.Units, calls-e.Calls
+	}
+	return entries
+}

@@ -1,0 +1,138 @@
+package usage
+
+import (
+	"context"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Forecast is when a budget runs out if calls go on at the pace of the last
+// hours. It is zero if the log is too short to tell, and for estimates.
+type Forecast struct {
+	Pace     float64       // what was spent in an hour, in the budget's measure
+	PaceOver time.Duration // the time that the pace is taken from
+	RunsOut  time.Time     // when nothing is left; zero if that is not before the end of the next window
+}
+
+const (
+	paceTime = 3 * time.Hour // a pace is of that time, or of a quarter of a window that is shorter
+	paceAge  = 3             // a log must be at least a third as long
+)
+
+// paceOver returns the time that the pace of a window is taken from.
+func paceOver(w quota.Window) time.Duration { return min(paceTime, w.Horizon()/4) }
+
+// forecast sets the Forecast of a budget.
+func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) error {
+	over := paceOver(s.Budget.Window)
+	age := s.At.Sub(oldest)
+	if s.Budget.Window.Estimate() || oldest.IsZero() || age < over/paceAge {
+		return nil
+	}
+	spent := quota.Units(0)
+	over = min(over, age)
+	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: s.At.Add(time.Microsecond - over)}) {
+		if err != nil {
+			return err
+		}
+		if sum.Kind != quota.EntryCorrection { // which enters at once what was spent over days
+			spent += amount(s.Coverage, &sum)
+		}
+	}
+	s.Forecast = Forecast{Pace: float64(spent) / over.Hours(), PaceOver: over}
+	var err error
+	s.RunsOut, err = runsOut(&s.Balance, float64(spent)/float64(over), func(since, until time.Time) (left quota.Units, err error) {
+		for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: since, Until: until}) {
+			if err != nil {
+				return 0, err
+			}
+			left += amount(s.Coverage, &sum)
+		}
+		return left, nil
+	})
+	return err
+}
+
+// runsOut returns when a window is full if rate more is spent in each nanosecond,
+// or the zero time if that is not before the end of the next window. held returns
+// what entries from one time to another count for.
+func runsOut(b *quota.Balance, rate float64, held func(since, until time.Time) (quota.Units, error)) (time.Time, error) {
+	limit, used := float64(b.Limit()), float64(b.Used)
+	switch {
+	case used >= limit:
+		return b.At, nil
+	case rate == 0:
+		return time.Time{}, nil
+	case b.Budget.Window.Kind() == quota.KindDaily:
+		return dayRunsOut(b, rate), nil
+	}
+	length := b.Budget.Window.Length()
+	if used+rate*float64(length) < limit {
+		return time.Time{}, nil
+	}
+	f := &fall{rate: rate, limit: limit, used: used, finest: max(length/4096, time.Second), queries: maxQueries}
+	f.leaving = func(from, to time.Duration) (quota.Units, error) {
+		begin := b.At.Add(time.Microsecond - length)
+		return held(begin.Add(from), begin.Add(to))
+	}
+	const parts = 16
+	for i := range time.Duration(parts) {
+		if found, err := f.search(i*length/parts, (i+1)*length/parts); err != nil || found {
+			return b.At.Add(f.at).UTC(), err
+		}
+	}
+	return time.Time{}, nil
+}
+
+// dayRunsOut is runsOut for a calendar window: that of now, or the next one.
+func dayRunsOut(b *quota.Balance, rate float64) time.Time {
+	window, limit := b.Budget.Window, float64(b.Limit())
+	day := window.Day(b.At)
+	if left := (limit - float64(b.Used)) / rate; left < float64(day.Next.Sub(b.At)) {
+		return b.At.Add(time.Duration(left)).UTC()
+	}
+	begin := day.Next
+	if begin.Before(b.At) { // within the margin
+		begin = b.At
+	}
+	if left := limit / rate; left < float64(window.Day(day.Opens).Next.Sub(begin)) {
+		return begin.Add(time.Duration(left)).UTC()
+	}
+	return time.Time{}
+}
+
+// maxQueries is the most sums that one forecast reads.
+const maxQueries = 200
+
+// fall follows a sliding window into the future.
+type fall struct {
+	rate, limit float64
+	leaving     func(from, to time.Duration) (quota.Units, error) // what leaves the window
+	finest      time.Duration
+	queries     int
+
+	used float64 // at the end of what was searched
+	at   time.Duration
+}
+
+// search looks for the time at which the window is full between two times from
+// now on, and sets at. What is before was searched already.
+func (f *fall) search(from, to time.Duration) (found bool, err error) {
+	grown := f.used + f.rate*float64(to-from)
+	switch {
+	case grown >= f.limit && (to-from <= f.finest || f.queries <= 0):
+		f.at = from + time.Duration((f.limit-f.used)/f.rate)
+		return true, nil
+	case grown >= f.limit:
+		middle := from + (to-from)/2
+		if found, err := f.search(from, middle); found || err != nil {
+			return found, err
+		}
+		return f.search(middle, to)
+	}
+	f.queries--
+	left, err := f.leaving(from, to)
+	f.used = max(0, grown-float64(left))
+	return false, err
+}
