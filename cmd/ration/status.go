@@ -28,9 +28,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show what is left, who spent the rest, and when it returns",
 		Long: `Status shows the limit of each budget, what is used and what is left, who spent
 it, and when the units return: those that return within a minute are shown
-together, at the time of the last. It says when a budget runs out: at the pace of
-the last hours, and by the schedule of regions.yaml within two days, if there is
-one. It also shows cooldowns, and the ten fullest keys of accounts with keyed
+together, at the time of the last. It says when a budget runs out: at the pace
+of the last hours, and by the schedule of regions.yaml within two days, if there
+is one. It also shows cooldowns, and the ten fullest keys of accounts with keyed
 calls. While the ledger is down, status shows what
 it knows and exits 69. It never creates a ledger, and says so if there is none
 yet.
