@@ -50,7 +50,7 @@ var boundaries = map[string][]string{
 	"jobs/starter":                     {"quota", "costs", "jobs"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
 	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
-	"jobs/plan":                        {"quota", "costs/human", "costs/duration", "jobs", "jobs/command"},
+	"jobs/plan":                        {"quota", "quota/usage", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog"},
 	"jobs/youtube":                     {"quota", "quota/feedback", "jobs/catalog"},
