@@ -117,6 +117,7 @@ func (d *document) budgetFields(e *budgetEntry) []strictyaml.Field {
 				n.Mistake("upstream_limit %d is less than the limit, %d: the upstream would refuse what the budget admits; write a limit of at most %d", limit, b.Limit, limit)
 			}
 		}},
+		{Key: "shadow", Read: func(n strictyaml.Node) { b.Shadow = n.Bool() }},
 	}
 	for i, field := range fields {
 		fields[i].Read = func(n strictyaml.Node) {
@@ -223,8 +224,8 @@ func checkCoverages(documents []*document) {
 // checkLimit reports costs of d that exceed a budget that covers them. Costs of a
 // preset are not checked here, but when they are called.
 func (d *document) checkLimit(b *quota.Budget) {
-	if b.Limit == 0 {
-		return // reported elsewhere
+	if b.Limit == 0 || b.Shadow { // reported elsewhere, or refuses nothing
+		return
 	}
 	coverage, caller := b.Coverage(), coveredCaller(b)
 	kept := reservedForOthers(b)

@@ -46,7 +46,8 @@ type ListedBudget struct {
 	Regions    []string               `json:"regions"`
 	Floor      map[string]quota.Units `json:"floor"`
 	FloorUntil *string                `json:"floor_until"`
-	From       Origin                 `json:"from"` // of the limit
+	Shadow     bool                   `json:"shadow"` // it refuses nothing
+	From       Origin                 `json:"from"`   // of the limit
 	WindowFrom Origin                 `json:"window_from"`
 	Upstream   *quota.Units           `json:"upstream_limit"` // nil: not known
 }
@@ -117,7 +118,7 @@ func notNil(words []string) []string { return append([]string{}, words...) }
 
 func (u *Upstream) listBudget(b *quota.Budget) ListedBudget {
 	one := ListedBudget{Account: b.Account, Name: b.Name, Limit: b.Limit, Measure: b.Measure.String(), Window: b.Window.String(),
-		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), Floor: map[string]quota.Units{},
+		Methods: notNil(b.Methods), Except: notNil(b.Except), Lanes: notNil(b.Lanes), Regions: notNil(b.Regions), Floor: map[string]quota.Units{}, Shadow: b.Shadow,
 		From: u.Origin("budgets", b.Name, "limit"), WindowFrom: u.Origin("budgets", b.Name, "window")}
 	maps.Copy(one.Floor, b.Floor)
 	if b.FloorUntil > 0 {
@@ -162,6 +163,9 @@ func (b *ListedBudget) Describe() string {
 		kept[len(kept)-1] += " until " + *b.FloorUntil + " before its end"
 	}
 	add("keeps ", kept)
+	if b.Shadow {
+		parts = append(parts, "a shadow, refuses nothing")
+	}
 	return strings.Join(parts, "; ")
 }
 

@@ -251,6 +251,9 @@ func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 
 // whyNeverFits returns the reason why a call exceeds a whole budget, or "".
 func whyNeverFits(b *quota.Budget, call quota.Call) string {
+	if b.Shadow {
+		return ""
+	}
 	amount, kept := b.Coverage().Amount(call.Units), quota.Units(0)
 	for region, units := range b.Floor {
 		if region != call.Caller.Region && b.FloorUntil == 0 {

@@ -28,6 +28,12 @@ type Budget struct {
 	Lanes   []string // lanes covered; empty means all
 	Regions []string // regions covered; empty means all
 
+	// Shadow makes a budget that refuses nothing and is charged nothing, to try
+	// it out. Its balance is that of any other budget. The ledger keeps entries
+	// for twice its window, so that plan.Replay can say what it would have
+	// refused in one.
+	Shadow bool
+
 	Config Config // where the budget is configured, as costs.Load sets it
 
 	// Floor reserves a part of Limit for each region, in what the budget

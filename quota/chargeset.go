@@ -26,6 +26,11 @@ type chargeSets struct {
 	mu      sync.Mutex                               // serializes replacing byClass
 }
 
+// isCharged reports whether a call is charged to the budget.
+func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
+	return !g.budgets[b.index].Shadow && b.charge.Coverage.Covers(call.Method, call.Caller)
+}
+
 // maxChargeSets bounds the charge sets that are kept, since methods and regions
 // may come from untrusted input.
 const maxChargeSets = 1024
@@ -48,7 +53,7 @@ func (g *Guard) chargesFor(call *Call) *chargeSet {
 	}
 	set := &chargeSet{class: class, history: g.history[call.Account]}
 	for _, b := range g.accounts[call.Account] {
-		if b.charge.Coverage.Covers(call.Method, call.Caller) {
+		if b.isCharged(g, call) {
 			set.charges = append(set.charges, b.chargeFor(call.Caller.Region))
 			set.budgets = append(set.budgets, b.index)
 		}

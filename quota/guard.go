@@ -64,8 +64,9 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		return nil, errors.New("quota: new guard: no ledger; open one of memledger, sqliteledger, redisledger")
 	}
 	g := &Guard{ledger: ledger, budgets: append([]Budget(nil), budgets...), accounts: map[string][]chargedBudget{}}
+	g.history = map[string]time.Duration{}
 	if o != nil {
-		g.history = maps.Clone(o.History)
+		maps.Copy(g.history, o.History)
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
 	g.refusals.on = RealTime(ledger)
@@ -88,6 +89,9 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 			errs = append(errs, fmt.Errorf("budget %q: named twice in account %q; give it another name", b.Name, b.Account))
 		} else {
 			names[name] = true
+		}
+		if b.Shadow {
+			g.history[b.Account] = max(g.history[b.Account], min(2*b.Window.Horizon(), MaxHistory))
 		}
 		floors := map[string]*Charge{}
 		for region := range b.Floor {
@@ -254,7 +258,7 @@ func (g *Guard) Ledger() Ledger { return g.ledger }
 func (g *Guard) Covering(call Call) []Budget {
 	var covering []Budget
 	for _, b := range g.accounts[call.Account] {
-		if b.charge.Coverage.Covers(call.Method, call.Caller) {
+		if b.isCharged(g, &call) {
 			covering = append(covering, g.budgets[b.index])
 		}
 	}

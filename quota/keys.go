@@ -29,7 +29,7 @@ const MaxKeys = 10_000
 // MaxKeys, in the order in which the ledger lists them. all reports whether
 // these were all keys of the account.
 func (g *Guard) FullestKeys(ctx context.Context, account string, n int) (fullest []KeyBalance, read int, all bool, err error) {
-	budgets := g.accounts[account]
+	budgets := slices.DeleteFunc(slices.Clone(g.accounts[account]), func(b chargedBudget) bool { return g.budgets[b.index].Shadow })
 	charges := make([]*Charge, len(budgets))
 	for i, b := range budgets {
 		charges[i] = b.charge

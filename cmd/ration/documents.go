@@ -40,6 +40,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	}
 	if err == nil {
 		_ = a.forecast(ctx, c, report) // status says why there is none
+		err = a.tryShadows(ctx, c, report)
 	}
 	units, failed := c.Unrecorded()
 	if failed != nil && err == nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -30,7 +29,7 @@ func (a *app) forecast(ctx context.Context, c *client.Client, r *statusReport) e
 	}
 	times, err := plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: config.Regions, Budgets: table.Budgets(),
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }})
+		Open:  openSimulated})
 	if err != nil {
 		return err
 	}

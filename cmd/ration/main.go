@@ -139,7 +139,7 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
-	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
+	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand())
 	root.SetHelpCommand(helpCommand(root))
 	for _, command := range root.Commands() {

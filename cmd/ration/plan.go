@@ -16,7 +16,6 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // planFlags are what plan may be told.
@@ -145,7 +144,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 func newPlanning(f *planFlags, from, now time.Time, table *costs.Table, config *jobs.Config) *planning {
 	return &planning{at: now.UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }}}
+		Open:  openSimulated}}
 }
 
 // play plays the plan from what the ledger holds.

@@ -25,7 +25,11 @@ func (a *app) planTables(p *planning) error {
 	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", human.Time(r.From), human.Time(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
 	for _, b := range r.Budgets {
-		t.Row(b.Budget.Name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
+		name := b.Budget.Name
+		if b.Budget.Shadow {
+			name += " (shadow)"
+		}
+		t.Row(name, b.Budget.Limit, b.Peak, a.clock(b.PeakAt), b.PeakLate, b.Refused, b.Unused, b.Budget.Measure)
 	}
 	t.Print()
 	fmt.Fprintln(a.stdout)
@@ -90,6 +94,11 @@ func (a *app) planNotes(p *planning) {
 	}
 	if p.unrecorded > 0 {
 		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.unrecorded, "unit"))
+	}
+	for _, b := range r.Budgets {
+		if b.Budget.Shadow && b.Refused > 0 {
+			say("%s is a shadow; it would refuse %s, the first at %s", human.Name(b.Budget.Name), human.Count(b.Refused, "call"), human.Time(b.First))
+		}
 	}
 	say("%s", p.report.Verdict(p.in.Jitter))
 	s := p.suggestion

@@ -93,6 +93,9 @@ func (a *app) status(ctx context.Context) error {
 		if err := a.forecast(ctx, c, report); err != nil && !isLedgerError(err) {
 			a.warn("status does not forecast by the schedule: " + err.Error())
 		}
+		if err := a.tryShadows(ctx, c, report); err != nil {
+			return err
+		}
 		a.warnUnfilled(a.fillHistory(ctx, c))
 		return nil
 	})
@@ -187,6 +190,9 @@ func (a *app) budgetTable(r *statusReport) {
 		if b.Over > 0 {
 			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
 		}
+		if b.Shadow {
+			window += " (shadow)"
+		}
 		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, returnText(b, r.At))
 	}
 	t.Print()
@@ -202,6 +208,10 @@ func (a *app) statusRemarks(r *statusReport) {
 		}
 	}
 	for _, b := range r.Budgets {
+		if b.Shadow {
+			fmt.Fprintln(a.stdout)
+			a.paragraph("", "%s", a.shadowText(b))
+		}
 		if text := forecastText(b, r.At); text != "" {
 			fmt.Fprintln(a.stdout)
 			a.paragraph("", "%s", text)

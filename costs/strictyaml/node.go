@@ -223,6 +223,19 @@ func (n Node) Verbatim(most int) (text string, ok bool) {
 	return "", false
 }
 
+// Bool reads true or false.
+func (n Node) Bool() bool {
+	if node, ok := n.node.(*ast.BoolNode); ok && (node.Token.Value == "true" || node.Token.Value == "false") {
+		return node.Value
+	}
+	shown := n.describe()
+	if n.isScalar() {
+		shown = quote(firstToken(n.node).Value)
+	}
+	n.Mistake("%s is not a switch: write true or false", shown)
+	return false
+}
+
 // OneOf reads a text that is one of words. what describes them in messages. It
 // returns "" only after a mistake.
 func (n Node) OneOf(what string, words []string) string {

@@ -117,6 +117,7 @@ func (c *Config) addBudget(b *quota.Budget, in string) {
 	c.set(subject, "limit", b.Limit)
 	c.set(subject, "window", b.Window)
 	c.set(subject, "count", b.Measure)
+	c.set(subject, "shadow", b.Shadow)
 	c.set(subject, "methods", b.Methods)
 	c.set(subject, "except", b.Except)
 	c.set(subject, "lanes", b.Lanes)

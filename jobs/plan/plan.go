@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
@@ -41,6 +42,8 @@ type Input struct {
 
 	From, To time.Time     // the plan covers ticks at or after From and before To
 	Jitter   time.Duration // the most that a start may be late, truncated to microseconds
+
+	trying bool // one of the budgets is a shadow that is tried
 }
 
 // Report is the result of Play.
@@ -76,7 +79,7 @@ type BudgetReport struct {
 	// the floors of other regions. Without floors it equals PeakLate.
 	Need    quota.Units
 	Over    bool        // Need may exceed the limit
-	Refused int         // calls that the budget refused, and those dropped after them
+	Refused int         // calls that the budget refused, and those dropped after them; of a shadow, that it would refuse
 	First   time.Time   // the tick of the first call that it refused; zero if there is none
 	Unused  quota.Units // the limit less PeakLate, at least 0
 	// UnusedMean is the part of the limit that granted calls leave unused,
@@ -130,9 +133,28 @@ func Play(ctx context.Context, in *Input) (*Report, error) {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	for i := range report.Budgets {
-		report.Fits = report.Fits && !report.Budgets[i].Over
+		b := &report.Budgets[i]
+		report.Fits = report.Fits && (!b.Over || b.Budget.Shadow)
+		if b.Budget.Shadow && !in.trying {
+			if err := b.tryShadow(ctx, in, i); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return report, nil
+}
+
+// tryShadow sets what a shadow would refuse if it were a budget like the others.
+func (b *BudgetReport) tryShadow(ctx context.Context, in *Input, index int) error {
+	tried := *in
+	tried.trying = true
+	tried.Budgets = slices.Clone(in.Budgets)
+	tried.Budgets[index].Shadow = false
+	report, err := Play(ctx, &tried)
+	if err == nil {
+		b.Refused, b.First = report.Budgets[index].Refused, report.Budgets[index].First
+	}
+	return err
 }
 
 // newReport returns the part of the report that is known before the simulation.

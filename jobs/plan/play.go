@@ -134,7 +134,11 @@ func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Pl
 				p.now = t.at + p.spent
 				p.spent++
 				_, err := p.guard.Spend(ctx, c.Call)
-				if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
+				refused, ok := errors.AsType[*quota.RefusedError](err)
+				if never, isNever := errors.AsType[*quota.NeverFitsError](err); isNever && p.in.trying {
+					refused, ok = &quota.RefusedError{Account: never.Account, Budget: never.Budget, Caller: c.Caller}, true
+				}
+				if ok {
 					played.Refused += calls
 					p.report.Regions[t.region].RefusedUnits += units
 					p.recordRefusal(t, refused, calls)

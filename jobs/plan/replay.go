@@ -172,3 +172,26 @@ func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 	hour.Refused++
 	hour.Units += units
 }
+
+// ReplayShadow returns what one of the budgets, a shadow, would have refused since
+// its window began, given the ledger's time now. The log keeps the window before
+// that, too, so that what the shadow held then is known. Others of the budgets
+// refuse nothing, since the log has only what they admitted.
+func ReplayShadow(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget, shadow int, now time.Time, open func(now func() time.Time) quota.Ledger) (ReplayedBudget, error) {
+	tried := slices.Clone(budgets)
+	for i := range tried {
+		tried[i].Shadow = i != shadow
+	}
+	b := &tried[shadow]
+	horizon := b.Window.Horizon()
+	since := now.Add(time.Microsecond - b.Window.Length())
+	if b.Window.Kind() == quota.KindDaily {
+		since = b.Window.Day(now).Since
+	}
+	source := &usage.Source{Ledger: ledger, Accounts: []string{b.Account}, Since: since.Add(-horizon)}
+	replayed, err := Replay(ctx, &ReplayInput{Budgets: tried, Open: open, Since: since}, source.Lines(ctx, false))
+	if err != nil {
+		return ReplayedBudget{}, err
+	}
+	return replayed.Budgets[shadow], nil
+}

@@ -42,6 +42,9 @@ func Suggest(ctx context.Context, in *Input, report *Report) (*Suggestion, error
 	if f := report.First; f != nil && f.Err.Reason == quota.ReasonCooldown {
 		return &Suggestion{Reason: fmt.Sprintf("%v; plan --from then", f.Err)}, nil
 	}
+	enforced := *in
+	enforced.Budgets = slices.DeleteFunc(slices.Clone(in.Budgets), func(b quota.Budget) bool { return b.Shadow })
+	in = &enforced
 	empty := *in
 	empty.State = State{}
 	var s *scheduleSearch

@@ -24,7 +24,7 @@ func (r *Report) Verdict(jitter time.Duration) string {
 		return fmt.Sprintf("does not fit: at %s (%s) %s is refused %s: %s; %s",
 			human.Time(f.At), f.Local.Format("Mon 15:04 MST"), f.Region, human.Name(f.Step), reason, r.starving())
 	}
-	i := slices.IndexFunc(r.Budgets, func(b BudgetReport) bool { return b.Over })
+	i := slices.IndexFunc(r.Budgets, func(b BudgetReport) bool { return b.Over && !b.Budget.Shadow })
 	b, more := r.Budgets[i], ""
 	if b.Need > b.PeakLate {
 		more = fmt.Sprintf(", and %d with what it reserves for other regions", b.Need)

@@ -33,6 +33,11 @@ type BudgetReport struct {
 	RunsOutAt *time.Time `json:"runs_out_at"`         // at that pace; null if that is not before the end of the next window
 	PlanOutAt *time.Time `json:"runs_out_by_plan_at"` // when the schedule's first call is refused; null without a schedule, or if none is
 
+	Shadow           bool         `json:"shadow"`               // it refuses nothing
+	WouldRefuse      *int         `json:"would_refuse"`         // calls that a shadow would have refused in its window; null if it is none
+	WouldRefuseUnits *quota.Units `json:"would_refuse_units"`   // their units
+	WouldRefuseAt    *time.Time   `json:"would_refuse_last_at"` // the last of them
+
 	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
 	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 }
@@ -47,7 +52,7 @@ type Floor struct {
 // NewBudgetReport returns a budget's status for JSON.
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
-		Window: b.Budget.Window.String(), Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
+		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
 		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// openSimulated opens the ledger of a simulation.
+func openSimulated(now func() time.Time) quota.Ledger {
+	return memledger.Open(&memledger.Options{Now: now})
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var since, until string
+	cmd := &cobra.Command{
+		Use:   "replay COSTS.yaml",
+		Short: "Say which calls of the log another costs.yaml would have refused",
+		Long: `Replay plays the log against the budgets of another costs.yaml, with the guard
+and the ledger code that run uses and a simulated clock. It writes nothing, and
+says which calls would have been refused, by budget, hour and region.
+
+A refused call is not spent in the replay. A call costs what the log says at last;
+one that cost exactly what costs.yaml says costs what the other file says. Calls
+that were refunded are left out. Additions, notes and corrections count, and are
+not refused; so does what was spent before --since. Budgets that are shadows refuse
+nothing, and are listed with what they would have refused. Cooldowns, calls that
+were refused, which no log has, and logs of keys are not replayed. The ledger is
+that of costs.yaml; the other file need not name one.
+
+` + strings.Replace(exitCodes(exitMisfit, exitLedger, exitConfig), "it does not fit, even if --suggest finds a schedule that does", "calls would have been refused", 1),
+		Example: "  ration replay new-costs.yaml\n  ration replay new-costs.yaml --since 24h --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r := &replaying{app: a, path: args[0]}
+			var err error
+			if r.since, err = parseMoment("--since", since, a.now()); err != nil {
+				return err
+			}
+			if r.until, err = parseMoment("--until", until, a.now()); err != nil {
+				return err
+			}
+			if !r.until.IsZero() && !r.since.Before(r.until) {
+				return &usageError{errors.New("--until is not after --since")}
+			}
+			return r.run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", "7d", "replay calls of the last `period` (24h, 7d), or since a time (RFC 3339); 0 means all")
+	cmd.Flags().StringVar(&until, "until", "", "only calls before this time (RFC 3339), or older than a `period`")
+	return cmd
+}
+
+// replaying is a replay on its way.
+type replaying struct {
+	*app
+	path         string
+	since, until time.Time
+	now, other   *costs.Table // in force, and to be tried
+	report       *plan.Replayed
+}
+
+func (r *replaying) run(ctx context.Context) error {
+	var err error
+	if r.now, err = r.prices(); err != nil {
+		return err
+	}
+	if r.other, err = costs.Load(r.path); err != nil {
+		return &configError{err}
+	}
+	document := &replayDocument{At: r.app.now().UTC(), LedgerExists: true}
+	err = r.withClient(r.now, false, func(c *client.Client) error { return r.play(ctx, c) })
+	if errors.Is(err, errNoLedger) {
+		document.LedgerExists, r.report = false, &plan.Replayed{}
+		err = nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	document.fill(r)
+	if r.json {
+		err = r.writeJSON(document)
+	} else {
+		r.tables(document)
+	}
+	if err == nil && !document.Fits {
+		return &reported{misfitError{}}
+	}
+	return err
+}
+
+// play replays the ledger's log: once against the budgets, and once more for each
+// of them that is a shadow.
+func (r *replaying) play(ctx context.Context, c *client.Client) error {
+	budgets := r.other.Budgets()
+	var err error
+	if r.report, err = r.playOnce(ctx, c, budgets); err != nil {
+		return err
+	}
+	for i := range budgets {
+		if !budgets[i].Shadow {
+			continue
+		}
+		tried := slices.Clone(budgets)
+		tried[i].Shadow = false
+		shadow, err := r.playOnce(ctx, c, tried)
+		if err != nil {
+			return err
+		}
+		r.report.Budgets[i] = shadow.Budgets[i]
+		r.report.Budgets[i].Budget.Shadow = true
+	}
+	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.other.Accounts(), Since: r.since}
+	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
+}
+
+func (r *replaying) playOnce(ctx context.Context, c *client.Client, budgets []quota.Budget) (*plan.Replayed, error) {
+	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.other.Accounts(), Until: r.until}
+	horizon := time.Duration(0)
+	for i := range budgets {
+		horizon = max(horizon, budgets[i].Window.Horizon())
+	}
+	if !r.since.IsZero() {
+		source.Since = r.since.Add(-horizon)
+	}
+	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Open: openSimulated, Since: r.since, Reprice: r.reprice}, source.Lines(ctx, false))
+}
+
+// reprice returns what a call costs by the other file, if it cost what this one
+// says.
+func (r *replaying) reprice(l *usage.Line) quota.Units {
+	before, err := r.now.Call(l.Account, l.Method)
+	if err != nil || before.Units != l.Units {
+		return l.Units
+	}
+	after, err := r.other.Call(l.Account, l.Method)
+	if err != nil {
+		return l.Units
+	}
+	return after.Units
+}
+
+// replayDocument is a replay for JSON.
+type replayDocument struct {
+	Fits         bool                `json:"fits"`
+	At           time.Time           `json:"at"`
+	Since        *time.Time          `json:"since"`
+	Until        *time.Time          `json:"until"`
+	From         *time.Time          `json:"from"` // the first call that was replayed
+	To           *time.Time          `json:"to"`
+	Ledger       string              `json:"ledger"`
+	LedgerExists bool                `json:"ledger_exists"`
+	Costs        string              `json:"costs"`
+	Calls        int                 `json:"calls"`
+	Units        quota.Units         `json:"units"`
+	Refused      int                 `json:"refused"`
+	RefusedUnits quota.Units         `json:"refused_units"`
+	Budgets      []replayedBudget    `json:"budgets"`
+	Refusals     []plan.ReplayedHour `json:"refusals"` // not of shadows
+}
+
+type replayedBudget struct {
+	Account        string      `json:"account"`
+	Name           string      `json:"name"`
+	Window         string      `json:"window"`
+	Measure        string      `json:"measure"`
+	Limit          quota.Units `json:"limit"`
+	Shadow         bool        `json:"shadow"`
+	Refused        int         `json:"refused"`
+	RefusedUnits   quota.Units `json:"refused_units"`
+	FirstRefusedAt *time.Time  `json:"first_refused_at"`
+	LastRefusedAt  *time.Time  `json:"last_refused_at"`
+}
+
+func (d *replayDocument) fill(r *replaying) {
+	instant := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return new(human.JSONTime(t))
+	}
+	p := r.report
+	d.Fits, d.Ledger, d.Costs = p.Refused == 0, r.ledgerName(), r.path
+	d.Since, d.Until, d.From, d.To = instant(r.since), instant(r.until), instant(p.From), instant(p.To)
+	d.Calls, d.Units, d.Refused, d.RefusedUnits = p.Calls, p.Units, p.Refused, p.RefusedUnits
+	d.Budgets, d.Refusals = []replayedBudget{}, append([]plan.ReplayedHour{}, p.Hours...)
+	if p.Budgets == nil { // there is no ledger
+		for _, b := range r.other.Budgets() {
+			p.Budgets = append(p.Budgets, plan.ReplayedBudget{Budget: b})
+		}
+	}
+	for i := range p.Budgets {
+		b := &p.Budgets[i]
+		d.Budgets = append(d.Budgets, replayedBudget{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
+			b.Refused, b.RefusedUnits, instant(b.First), instant(b.Last)})
+	}
+}
+
+// maxReplayRows is the most hours that the table shows; JSON has all.
+const maxReplayRows = 50
+
+func (r *replaying) tables(d *replayDocument) {
+	fmt.Fprintf(r.stdout, "ledger  %s", d.Ledger)
+	if !d.LedgerExists {
+		fmt.Fprint(r.stdout, "  (none there yet: nothing was spent)")
+	}
+	fmt.Fprintf(r.stdout, "\ncosts   %s\n\n", human.Name(d.Costs))
+	t := r.table("budget", "limit", "", "window", "refused", "units", "first", "last")
+	for i := range r.report.Budgets {
+		b := &r.report.Budgets[i]
+		window := b.Budget.Window.String()
+		if b.Budget.Shadow {
+			window += " (shadow)"
+		}
+		t.Row(human.Name(b.Budget.Name), b.Budget.Limit, b.Budget.Measure, window, b.Refused, b.RefusedUnits, r.clock(b.First), r.clock(b.Last))
+	}
+	t.Print()
+	if len(d.Refusals) > 0 {
+		fmt.Fprintln(r.stdout)
+		t := r.table("hour", "budget", "region", "refused", "units")
+		for _, hour := range d.Refusals[:min(len(d.Refusals), maxReplayRows)] {
+			t.Row(dated(hour.Hour, r.app.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
+		}
+		t.Print()
+		if more := len(d.Refusals) - maxReplayRows; more > 0 {
+			fmt.Fprintf(r.stderr, "%s are not shown; --json has all\n", human.Count(more, "later row"))
+		}
+	}
+	fmt.Fprintln(r.stdout)
+	if d.Fits {
+		r.paragraph("", "fits: of %s, %s, nothing would have been refused", human.Count(d.Calls, "call"), human.Count(d.Units, "unit"))
+		return
+	}
+	r.paragraph("", "does not fit: of %s, %s, %d would have been refused, %s", human.Count(d.Calls, "call"), human.Count(d.Units, "unit"), d.Refused, human.Count(d.RefusedUnits, "unit"))
+}
