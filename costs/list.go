@@ -184,6 +184,9 @@ func (u *Upstream) settings() []Setting {
 	if u.Credential != nil {
 		add("credential", u.Credential.String())
 	}
+	if u.Alert != nil {
+		add("alert", u.Alert.String())
+	}
 	for i := range u.Batches {
 		all = append(all, Setting{u.Account, "batches", u.Batches[i].String(), u.Origin("batches", u.Batches[i].Method)})
 	}

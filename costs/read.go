@@ -129,6 +129,7 @@ func (d *document) fields() []strictyaml.Field {
 		{Key: "credential", Read: d.readCredential},
 	}, d.lineFields(), []strictyaml.Field{
 		{Key: "when_ledger_down", Read: d.readDown},
+		{Key: "alert", Read: d.readAlert},
 	})
 }
 

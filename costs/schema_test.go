@@ -59,6 +59,7 @@ func TestSchemaHasTheParsersKeys(t *testing.T) {
 		"a document with a preset": {with.fields(), root},
 		"a preset":                 {presetFields(&name, &variant), root.Properties["preset"].OneOf[1]},
 		"a credential":             {without.credentialFields(&Credential{}), root.Properties["credential"]},
+		"an alert":                 {without.alertFields(&Alert{}), root.Properties["alert"]},
 		"resets":                   {calendarFields(&windowSpec{}), root.Properties["resets"]},
 		"a budget":                 {without.budgetFields(&budgetEntry{}), wholeBudget},
 		"a budget over a preset's": {with.budgetFields(&budgetEntry{}), budget},

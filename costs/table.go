@@ -68,6 +68,8 @@ type Upstream struct {
 
 	History time.Duration // how long the ledger keeps the account's entries at least; 0: as long as a window needs them
 
+	Alert *Alert // nil: none
+
 	Down []DownRule // the first that covers a call decides; none: refused
 
 	// UpstreamLimits are the limits of the upstream itself, by budget: those that the

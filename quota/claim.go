@@ -2,6 +2,8 @@ package quota
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"time"
 )
@@ -14,8 +16,10 @@ type Claim struct {
 }
 
 const (
-	claimKeys   = reservedPrefix + "claim "
-	claimMethod = "claim"
+	// Claims have an account of their own, because a cooldown of the account that
+	// they are about would refuse them.
+	claimAccount = reservedPrefix + "claims"
+	claimMethod  = "claim"
 
 	// A claim is an entry of 1 unit, and one of claimDone units once it is done.
 	claimDone Units = 1000
@@ -24,16 +28,16 @@ const (
 // Claim claims name for this process. Call Claim.Done when it is done, or
 // Claim.Release if it was not. Claim returns nil if it was done within the time
 // again, or if another process claimed it within hold. A process that dies holds
-// a claim for hold, so whatever is claimed must take less. The names of an
-// account should be few: each has a log of its own, which ends with its last
-// claim.
+// a claim for hold, so whatever is claimed must take less. A cooldown does not
+// matter.
 func (g *Guard) Claim(ctx context.Context, account, name string, hold, again time.Duration) (*Claim, error) {
+	key := sha256.Sum256([]byte(account + "\x00" + name))
 	all := NewCoverage(Coverage{})
 	request := Request{Method: claimMethod, Caller: Caller{Lane: externalLane}, Units: 1, Charges: []*Charge{
 		{Budget: "held", Coverage: all, Limit: 1, Window: Sliding(hold)},
 		{Budget: "done", Coverage: all, Limit: claimDone, Window: Sliding(again)},
 	}}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: account, Key: claimKeys + name, Requests: []Request{request}})
+	answers, err := g.ledger.Spend(ctx, &Batch{Account: claimAccount, Key: hex.EncodeToString(key[:16]), Requests: []Request{request}})
 	if err == nil {
 		err = answers[0].Err
 	}

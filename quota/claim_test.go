@@ -3,7 +3,6 @@ package quota_test
 import (
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +13,33 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
+
+// claimEight claims the same eight times at once. It fails the test unless so many
+// hold it, and returns one that does.
+func claimEight(t *testing.T, guard *quota.Guard, want int) *quota.Claim {
+	t.Helper()
+	held := make(chan *quota.Claim, 8)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			c, err := guard.Claim(t.Context(), account, "level", time.Minute, 24*time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			if c != nil {
+				held <- c
+			}
+		})
+	}
+	wg.Wait()
+	if len(held) != want {
+		t.Fatalf("%d hold the claim; want %d", len(held), want)
+	}
+	if want == 0 {
+		return nil
+	}
+	return <-held
+}
 
 // TestClaimIsHeldTwice: of many processes one gets a claim. It is free again after a
 // release, when its holder has died, and a time after it was done.
@@ -41,37 +67,14 @@ func TestClaimIsHeldTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			claim := func(want int64) (held *quota.Claim) {
-				t.Helper()
-				var got atomic.Int64
-				var mu sync.Mutex
-				var wg sync.WaitGroup
-				for range 8 {
-					wg.Go(func() {
-						c, err := guard.Claim(t.Context(), account, "level", time.Minute, 24*time.Hour)
-						if err != nil {
-							t.Error(err)
-						}
-						if c != nil {
-							got.Add(1)
-							mu.Lock()
-							held = c
-							mu.Unlock()
-						}
-					})
-				}
-				wg.Wait()
-				if got.Load() != want {
-					t.Fatalf("%d hold the claim; want %d", got.Load(), want)
-				}
-				return held
-			}
+			claim := func(want int) *quota.Claim { return claimEight(t, guard, want) }
 			settled := func(err error) {
 				t.Helper()
 				if err != nil {
 					t.Fatal(err)
 				}
 			}
+			settled(guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 100 * time.Hour}))
 			settled(claim(1).Release(t.Context()))
 			claim(1) // its holder dies
 			clock.Add(59 * time.Second)

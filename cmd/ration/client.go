@@ -44,6 +44,8 @@ func (a *app) openClient(table *costs.Table, create bool) (*client.Client, error
 	redis.SetLogger(silent{}) // errors say what it would write to stderr
 	o := a.clientOptions()
 	o.MustExist = !create
+	a.reported = &reportRelay{report: o.Report}
+	o.Report = a.reported.pass
 	c, err := client.New(table, o)
 	missing := errors.Is(err, sqliteledger.ErrNoLedger)
 	if err != nil && !missing {

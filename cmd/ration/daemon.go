@@ -34,6 +34,7 @@ type service struct {
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
 	closing sync.WaitGroup   // of clients that were replaced
 	metrics exposition
+	watches watches
 
 	mu      sync.Mutex     // of app, which loading changes, and of what follows
 	inForce *configuration // nil before the first was loaded
@@ -100,6 +101,7 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	report.log, report.client = s.log, c
 	if err == nil {
 		s.metrics.add(c, s.timer.ledger)
+		s.startWatch(c)
 		if s.door != nil {
 			s.door.Use(c)
 		}
@@ -132,6 +134,7 @@ func isFatal(err error) bool {
 // it. It does not wait.
 func (s *service) release(c *client.Client, close func()) {
 	s.closing.Go(func() {
+		s.watches.stop(c)
 		if s.door != nil {
 			s.door.Release(c)
 		}

@@ -51,6 +51,7 @@ type app struct {
 	opened   *costs.Table            // what was opened last; nil until then
 	client   *client.Client          // of table; nil if its ledger does not exist
 	timer    timer                   // of client's ledger
+	reported *reportRelay            // of client
 	reportTo func(quota.Call, error) // gets what clients report; nil is report
 }
 

@@ -100,10 +100,12 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}
 	f.runner.Parallel, f.runner.Again, f.runner.Lane = flags.parallel, flags.again, flags.lane
+	watch := a.newWatch(f.Client, func(err error) { a.warn(err.Error()) })
 	report, err := a.fetch(ctx, f, regions)
 	if err != nil {
 		return err
 	}
+	defer a.checkAlerts(ctx, watch)
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
 		defer a.printLevels(ctx, f.Client)
 	}

@@ -84,6 +84,9 @@ func (c *Config) addUpstream(u *costs.Upstream, in string) {
 	if u.Credential != nil {
 		c.set(subject, "credential", human.Name(u.Credential.String()))
 	}
+	if u.Alert != nil {
+		c.set(subject, "alert", human.Name(u.Alert.String()))
+	}
 	if u.History > 0 {
 		c.set(subject, "history", u.History)
 	}

@@ -1,3 +1,6 @@
+// Package otel_test shows how OpenTelemetry's spans are put around and inside a
+// guarded client. It is a module of its own, so that a guard does not depend on
+// OpenTelemetry.
 package otel_test
 
 import (

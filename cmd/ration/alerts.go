@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/redact"
+	"github.com/ration-dev/ration/costs/alert"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+)
+
+// alertTime is how long a run may take for its alerts when it is done.
+const alertTime = 30 * time.Second
+
+// newWatch returns what sends the alerts of the client that was opened last.
+func (a *app) newWatch(c *client.Client, failed func(error)) *alert.Watch {
+	environ, err := a.programEnvironment()
+	if err != nil {
+		environ = nil // of this process
+	}
+	stderr := a.stderr // knows the secrets read so far
+	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: func(text string) string { return redact.Text(stderr, text) }})
+	a.reported.watch.Store(w)
+	return w
+}
+
+// reportRelay passes what a client reports on, and to its watch if it has one.
+type reportRelay struct {
+	report func(quota.Call, error)
+	watch  atomic.Pointer[alert.Watch]
+}
+
+func (r *reportRelay) pass(call quota.Call, err error) {
+	if w := r.watch.Load(); w != nil {
+		w.Reported(call, err)
+	}
+	r.report(call, err)
+}
+
+// checkAlerts sends the alerts that are due when a run is done.
+func (a *app) checkAlerts(ctx context.Context, w *alert.Watch) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), alertTime)
+	defer cancel()
+	w.Check(ctx)
+}
+
+// watches send the alerts of a daemon's clients. The zero value has none.
+type watches struct {
+	mu    sync.Mutex
+	stops map[*client.Client]func()
+}
+
+// start begins to send the alerts of a client.
+func (s *service) startWatch(c *client.Client) {
+	log := s.log
+	w := s.newWatch(c, func(err error) { log.Warn("alert not sent", "reason", err.Error()) })
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	if s.watches.stops == nil {
+		s.watches.stops = map[*client.Client]func(){}
+	}
+	s.watches.stops[c] = func() { cancel(); running.Wait() }
+}
+
+// stop ends that, before the client is closed.
+func (w *watches) stop(c *client.Client) {
+	w.mu.Lock()
+	stop := w.stops[c]
+	delete(w.stops, c)
+	w.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}

@@ -1,0 +1,200 @@
+// Package alert tells people once, over all hosts, what they should know about a
+// budget: that it is nearly spent, that the upstream has asked for a pause, that
+// the ledger is down or has forgotten, that costs.yaml does not agree with the
+// upstream.
+//
+//	watch := alert.New(c, nil)
+//	go watch.Run(ctx)
+//
+// Of all processes that use the ledger, the one that claims an alert there sends
+// it. A claim is released if sending fails, and expires if the process dies, so
+// an alert may rarely come twice. While the ledger is down nothing can be
+// claimed there: then one process of each host sends.
+//
+// Sending happens in Run and Check only, so it delays no call.
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+)
+
+// Options are the options of New. The zero value is the default.
+type Options struct {
+	// Redact removes secrets from texts, beside those of URLs. nil leaves them.
+	Redact func(string) string
+	// Environ is the environment of commands; nil is that of this process.
+	Environ []string
+	// Report is called with each alert that could not be sent, of which no
+	// address is shown. nil drops them.
+	Report func(error)
+}
+
+// Watch sends the alerts of one client's costs.yaml. It is safe for concurrent use.
+type Watch struct {
+	client  *client.Client
+	options Options
+	pause   time.Duration             // after a first failure to send; then four times as long
+	targets map[string][]*costs.Alert // by account
+
+	mu      sync.Mutex
+	pending []*event // that were reported, and are not sent yet
+	checks  sync.Mutex
+	told    map[string]bool // that the ledger is down, by target, where there is no state folder
+}
+
+const (
+	interval   = time.Minute      // between two checks of Run
+	hold       = 2 * time.Minute  // how long a process may take to send
+	readTime   = 10 * time.Second // for the ledger to answer
+	maxPending = 100
+	shortPause = 5 * time.Minute // a cooldown below it is no alert
+)
+
+// New returns a Watch. It sends nothing if no document has an alert.
+func New(c *client.Client, o *Options) *Watch {
+	w := &Watch{client: c, targets: map[string][]*costs.Alert{}, told: map[string]bool{}, pause: time.Second}
+	if o != nil {
+		w.options = *o
+	}
+	for _, u := range c.Table().Upstreams() {
+		if u.Alert != nil {
+			w.targets[u.Account] = append(w.targets[u.Account], u.Alert)
+		}
+	}
+	return w
+}
+
+// Run checks once a minute until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	if len(w.targets) == 0 {
+		return
+	}
+	for {
+		w.Check(ctx)
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Reported is given what the client reports, as client.Options.Report gets it. It
+// keeps what is worth an alert for the next Check, and returns at once.
+func (w *Watch) Reported(call quota.Call, err error) {
+	e := &event{Kind: costs.AlertDrift, Account: call.Account, detail: err.Error()}
+	if limit, ok := errors.AsType[*quota.LimitError](err); ok {
+		e.Account, e.Budget, e.name = limit.Account, limit.Budget, "limit "+limit.Budget
+	} else if _, ok := errors.AsType[*quota.CostError](err); ok {
+		e.name = "cost " + call.Method
+	} else if restored, ok := errors.AsType[*journal.RestoredError](err); ok && restored.Lost != nil {
+		e.Kind, e.Account, e.name = costs.AlertLedger, restored.Account, fmt.Sprintf("forgotten %x", restored.Lost.Known.Epoch)
+	} else {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) < maxPending && len(w.targets[e.Account]) > 0 {
+		w.pending = append(w.pending, e)
+	}
+}
+
+// Check looks at the budgets and the ledger once, and sends what is due. It returns
+// when that is sent, or has failed.
+func (w *Watch) Check(ctx context.Context) {
+	w.checks.Lock()
+	defer w.checks.Unlock()
+	w.mu.Lock()
+	pending := w.pending
+	w.pending = nil
+	w.mu.Unlock()
+	down := false
+	for _, account := range w.client.Table().Accounts() {
+		if len(w.targets[account]) == 0 || ctx.Err() != nil {
+			continue
+		}
+		read, cancel := context.WithTimeout(ctx, readTime)
+		balances, err := w.client.Guard().AccountBalances(read, account)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, quota.ErrLedgerBusy) && !down {
+				down = true
+				w.ledgerDown(ctx, account, err)
+			}
+			continue
+		}
+		for _, e := range w.found(account, balances) {
+			w.claimAndSend(ctx, e)
+		}
+	}
+	if !down && ctx.Err() == nil {
+		w.unmark() // the next outage is worth an alert
+	}
+	var left []*event
+	for _, e := range pending {
+		if down || !w.claimAndSend(ctx, e) {
+			left = append(left, e)
+		}
+	}
+	w.mu.Lock()
+	w.pending = append(left, w.pending...)
+	w.mu.Unlock()
+}
+
+// found returns what balances have to tell.
+func (w *Watch) found(account string, balances []quota.Balance) (events []*event) {
+	cooling := map[string]bool{}
+	for i := range balances {
+		b := &balances[i]
+		events = append(events, levelEvent(b))
+		c := b.Cooldown
+		if c == nil || cooling[c.Budget] || c.Until.Sub(b.At) < shortPause {
+			continue
+		}
+		cooling[c.Budget] = true
+		events = append(events, &event{Kind: costs.AlertCooldown, Account: account, Budget: c.Budget, Until: &c.Until,
+			name:   fmt.Sprintf("cooldown %s %d", c.Budget, c.Until.Unix()/3600),
+			detail: fmt.Sprintf("%s is in cooldown until %s: %s", human.Scope(account, c.Budget), human.Time(c.Until), c.Reason)})
+	}
+	return events
+}
+
+// levelEvent returns the event of a budget, which is sent if it has reached a level
+// that a target names.
+func levelEvent(b *quota.Balance) *event {
+	percent := min(100, b.Used*100/b.Limit())
+	window := ""
+	if b.Budget.Window.Kind() == quota.KindDaily { // another one each day or month
+		window = fmt.Sprint(b.Since.Unix())
+	}
+	e := &event{Kind: costs.AlertLevel, Account: b.Budget.Account, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(), percent: percent, name: "level " + b.Budget.Name + " " + window}
+	e.detail = fmt.Sprintf("%s of %s has used %d of %s", human.Name(b.Budget.Name), human.Name(b.Budget.Account), b.Used, human.Amount(b.Limit(), b.Budget.Measure.String()))
+	if !b.NextFree.IsZero() {
+		e.detail += "; more returns at " + human.Time(b.NextFree)
+		e.Until = &b.NextFree
+	}
+	if window != "" {
+		e.again = b.Budget.Window.Horizon() + 24*time.Hour
+	}
+	return e
+}
+
+// host is where an alert comes from.
+func host() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,153 @@
+package alert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// claimAndSend sends an event to each of its account's targets that want it,
+// unless another process does. It reports false if it has to be tried again.
+func (w *Watch) claimAndSend(ctx context.Context, e *event) (done bool) {
+	done = true
+	for i, target := range w.targets[e.Account] {
+		if !slices.Contains(target.On, e.Kind) {
+			continue
+		}
+		levels := []quota.Units{0}
+		if e.Kind == costs.AlertLevel {
+			levels = target.Levels
+		}
+		for _, level := range slices.Backward(levels) {
+			if level > e.percent {
+				continue
+			}
+			one := *e
+			one.Level = level
+			sent, ok := w.claimOne(ctx, &one, target, fmt.Sprintf("%s %d %d", e.name, level, i))
+			done = done && ok
+			if sent {
+				w.settleLower(ctx, &one, target, i)
+			}
+			break // the highest level says it all
+		}
+	}
+	return done
+}
+
+// claimOne claims and sends one event to one target. ok is false if it failed.
+func (w *Watch) claimOne(ctx context.Context, e *event, target *costs.Alert, name string) (sent, ok bool) {
+	claim, err := w.client.Guard().Claim(ctx, e.Account, nameOf(name), hold, max(e.again, target.Repeat))
+	if err != nil || claim == nil {
+		return false, err == nil
+	}
+	if err := w.send(ctx, e, target); err != nil {
+		w.failed(e, errors.Join(err, claim.Release(ctx)))
+		return false, false
+	}
+	if err := claim.Done(ctx); err != nil {
+		w.failed(e, fmt.Errorf("sent, and may be sent again: %w", err))
+	}
+	return true, true
+}
+
+// settleLower makes the levels below one that was sent count as sent.
+func (w *Watch) settleLower(ctx context.Context, e *event, target *costs.Alert, i int) {
+	for _, level := range target.Levels {
+		if e.Kind != costs.AlertLevel || level >= e.Level {
+			return
+		}
+		claim, err := w.client.Guard().Claim(ctx, e.Account, nameOf(fmt.Sprintf("%s %d %d", e.name, level, i)), hold, max(e.again, target.Repeat))
+		if err == nil && claim != nil {
+			_ = claim.Done(ctx) // at worst that level is sent too
+		}
+	}
+}
+
+func (w *Watch) failed(e *event, err error) {
+	if w.options.Report != nil {
+		w.options.Report(fmt.Errorf("alert about %s: %w", e.Kind, err))
+	}
+}
+
+// nameOf returns a name of bounded length for a claim.
+func nameOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return "alert " + hex.EncodeToString(sum[:12])
+}
+
+// ledgerDown sends that the ledger does not answer, unless another process of this
+// host has.
+func (w *Watch) ledgerDown(ctx context.Context, account string, reason error) {
+	e := &event{Kind: costs.AlertLedger, Account: account, detail: fmt.Sprintf("the ledger %s does not answer: %v", w.client.LedgerName(), reason)}
+	for _, target := range w.ledgerTargets() {
+		if !w.mark(target) {
+			continue
+		}
+		if err := w.send(ctx, e, target); err != nil {
+			w.failed(e, err)
+			_ = os.Remove(w.markPath(target))
+			delete(w.told, target.String())
+		}
+	}
+}
+
+// ledgerTargets returns the targets that hear of the ledger, each once.
+func (w *Watch) ledgerTargets() (all []*costs.Alert) {
+	seen := map[string]bool{}
+	for _, account := range w.client.Table().Accounts() {
+		for _, target := range w.targets[account] {
+			if slices.Contains(target.On, costs.AlertLedger) && !seen[target.String()] {
+				seen[target.String()] = true
+				all = append(all, target)
+			}
+		}
+	}
+	return all
+}
+
+// markPath is a file that exists while a target of this host knows that the ledger
+// is down.
+func (w *Watch) markPath(target *costs.Alert) string {
+	return filepath.Join(w.client.State(), "alerts", nameOf(w.client.LedgerName()+" "+target.String()))
+}
+
+// mark reports whether this process is to tell a target that the ledger is down.
+func (w *Watch) mark(target *costs.Alert) bool {
+	path := w.markPath(target)
+	if w.client.State() == "" || privatefile.MkdirAll(filepath.Dir(path)) != nil {
+		first := !w.told[target.String()]
+		w.told[target.String()] = true
+		return first
+	}
+	if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > target.Repeat {
+		_ = os.Remove(path)
+	}
+	f, err := privatefile.Create(path)
+	if err != nil {
+		return !errors.Is(err, fs.ErrExist)
+	}
+	return f.Close() == nil
+}
+
+// unmark makes the next outage one to tell of.
+func (w *Watch) unmark() {
+	clear(w.told)
+	if w.client.State() == "" {
+		return
+	}
+	for _, target := range w.ledgerTargets() {
+		_ = os.Remove(w.markPath(target))
+	}
+}
