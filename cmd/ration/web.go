@@ -45,6 +45,7 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 			return err
 		}
 		defer d.close()
+		a.warnUnfilled(a.fillHistory(ctx, c))
 		defer d.Release(c)
 		d.Use(c)
 		d.serve(privateGrace)

@@ -14,19 +14,17 @@ import (
 // budgetRow is a budget as the page shows it.
 type budgetRow struct {
 	*usage.BudgetReport
-	ID             string
-	Now            time.Time
-	Kept           quota.Units // reserved for floors
-	Percent        int         // of the limit that is used
-	UsedWidth      float64     // of 100
-	KeptWidth      float64
-	Level          string // "", "high" or "full"
-	FloorRows      []floorRow
-	Spenders       []spenders
-	Dots           []dot
-	AttributedAt   time.Time // when the spenders were read; zero: not yet
-	Next           *usage.Return
-	HasManyReturns bool
+	ID        string
+	Now       time.Time
+	Kept      quota.Units // reserved for floors
+	Percent   int         // of the limit that is used
+	UsedWidth float64     // of 100
+	KeptWidth float64
+	Level     string // "", "high" or "full"
+	FloorRows []floorRow
+	Spenders  []spenders
+	Dots      []dot
+	Next      *usage.Return
 }
 
 // floorRow is the floor of a region.
@@ -74,9 +72,6 @@ func newBudgetRow(id string, s *snapshot, b *usage.BudgetReport) *budgetRow {
 		row.Level = "full"
 	case row.Percent >= levelHigh:
 		row.Level = "high"
-	}
-	if s.Whole != nil {
-		row.AttributedAt = s.Whole.at.UTC()
 	}
 	for _, by := range []struct {
 		name string

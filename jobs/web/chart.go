@@ -2,12 +2,14 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -39,10 +41,10 @@ const (
 )
 
 // chart is what one account's calls spent in the last hours and will request in the
-// next, stacked by a dimension.
+// next, or what they spent in the last days, stacked by a dimension.
 type chart struct {
 	ID, Account, By string
-	Now             time.Time
+	Days            int // 1: it is of hours
 	Layers          []*layer
 	Columns         []column
 	Most            quota.Units // at the top of the axis
@@ -54,6 +56,7 @@ type chart struct {
 	PlanErr         error
 	HasPlan         bool
 	Reading         bool // what was spent is not known yet
+	NoHistory       bool
 }
 
 // layer is one name of the dimension.
@@ -64,7 +67,15 @@ type layer struct {
 	Path, Ahead    string // of what was spent and what will be requested
 }
 
-// column is an hour of a chart.
+// Unit returns what a column is: hour or day.
+func (c *chart) Unit() string {
+	if c.Days > 1 {
+		return "day"
+	}
+	return "hour"
+}
+
+// column is an hour or a day of a chart.
 type column struct {
 	At        time.Time
 	X         int
@@ -75,9 +86,10 @@ type column struct {
 	Axis      bool // its time is written below
 }
 
-// newChart returns the chart of an account.
+// newChart returns the chart of an account by hours: with the day before, and what
+// the schedule will request.
 func newChart(id string, s *snapshot, account *accountState, by string) *chart {
-	c := &chart{ID: id, Account: account.Name, By: by, Now: s.At, Width: 2 * shownHours * columnWidth, Height: chartHeight, NowX: shownHours * columnWidth}
+	c := &chart{ID: id, Account: account.Name, By: by, Days: 1}
 	spent, planned := hours{}, hours{}
 	if c.Reading = account.Activity == nil; !c.Reading {
 		spent = account.Activity.hours
@@ -85,21 +97,53 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 	if s.Whole != nil {
 		planned, c.PlanErr, c.HasPlan = s.Whole.planned[account.Name], s.Whole.planErr, s.Whole.planned != nil
 	}
-	first := hourOf(s.At) - shownHours + 1
-	names := c.rank(spent, planned, first)
-	for i := range 2 * shownHours {
-		hour, from := first+int64(i), spent
-		ahead := i >= shownHours
-		if ahead {
+	c.fill(spent, planned, hourOf(s.At), shownHours, shownHours, time.Hour)
+	for i := range c.Columns {
+		c.Columns[i].Axis = c.Columns[i].At.Hour()%6 == 0
+	}
+	return c
+}
+
+// newDayChart returns the chart of an account by days, from the history: with as
+// many days before them. store may be nil.
+func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view, store *catalog.Catalog) *chart {
+	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil}
+	const day = 24 * time.Hour
+	spent, today := hours{}, s.At.Truncate(day)
+	if store != nil {
+		sums, err := store.History(ctx, &catalog.DayQuery{Account: account.Name, Budget: new(string), From: today.Add(-time.Duration(2*v.Days-1) * day), By: v.By})
+		c.NoHistory = err != nil
+		for i := range sums {
+			name := sums[i].Name
+			spent.add(sums[i].Day.Unix()/int64(day/time.Second), series{name, name, name}, quota.Units(sums[i].Units))
+		}
+	}
+	c.fill(spent, nil, today.Unix()/int64(day/time.Second), v.Days, 0, day)
+	for i := range c.Columns {
+		c.Columns[i].Axis = (len(c.Columns)-1-i)%max(1, v.Days/6) == 0
+	}
+	return c
+}
+
+// fill sets the columns: past ones, the last of which is now, and ones ahead. Each
+// past one has the one that is past columns before it behind it.
+func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time.Duration) {
+	first := now - int64(past) + 1
+	c.Width, c.Height, c.NowX = (past+ahead)*columnWidth, chartHeight, past*columnWidth
+	names := c.rank(spent, planned, first, now+1, now+1+int64(ahead))
+	for i := range past + ahead {
+		at, from := first+int64(i), spent
+		isAhead := i >= past
+		if isAhead {
 			from = planned
 		}
-		column := column{At: time.Unix(hour*3600, 0).UTC(), X: i * columnWidth, Ahead: ahead, Layers: make([]quota.Units, len(c.Layers)), Axis: hour%6 == 0}
-		for s, units := range from[hour] {
-			column.Layers[names[s.in(by)]] += units
+		column := column{At: time.Unix(at*int64(each/time.Second), 0).UTC(), X: i * columnWidth, Ahead: isAhead, Layers: make([]quota.Units, len(c.Layers))}
+		for s, units := range from[at] {
+			column.Layers[names[s.in(c.By)]] += units
 			column.Total += units
 		}
-		if !ahead {
-			column.Yesterday = total(spent[hour-shownHours])
+		if !isAhead {
+			column.Yesterday = total(spent[at-int64(past)])
 			c.Spent, c.Before = c.Spent+column.Total, c.Before+column.Yesterday
 		} else {
 			c.Planned += column.Total
@@ -109,12 +153,11 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 	}
 	c.Most = roundAxis(c.Most)
 	c.draw()
-	return c
 }
 
 // rank sets the layers, the largest first, and returns the index of the layer of
 // each name.
-func (c *chart) rank(spent, planned hours, first int64) map[string]int {
+func (c *chart) rank(spent, planned hours, first, next, end int64) map[string]int {
 	sums := map[string]*layer{}
 	collect := func(from hours, since, until int64, add func(*layer, quota.Units)) {
 		for hour := since; hour < until; hour++ {
@@ -127,9 +170,8 @@ func (c *chart) rank(spent, planned hours, first int64) map[string]int {
 			}
 		}
 	}
-	now := first + shownHours
-	collect(spent, first, now, func(l *layer, units quota.Units) { l.Spent += units })
-	collect(planned, now, now+shownHours, func(l *layer, units quota.Units) { l.Planned += units })
+	collect(spent, first, next, func(l *layer, units quota.Units) { l.Spent += units })
+	collect(planned, next, end, func(l *layer, units quota.Units) { l.Planned += units })
 	all := slices.SortedFunc(maps.Values(sums), func(x, y *layer) int {
 		return cmp.Or(cmp.Compare(y.Spent, x.Spent), cmp.Compare(y.Planned, x.Planned), cmp.Compare(x.Name, y.Name))
 	})

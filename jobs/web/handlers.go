@@ -18,9 +18,9 @@ type pageData struct {
 	Assets   string
 	View     view
 	By       []string
+	Periods  []int
 	Form     string
 	Version  string
-	Every    int
 	SignedIn bool
 	Parts    map[string]template.HTML
 	Budgets  [][]template.HTML // by account
@@ -38,7 +38,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	data := &pageData{snapshot: s, Assets: assets(), View: v, By: dimensions(), Form: p.formToken(), Version: version,
-		SignedIn: p.options.Token != "", Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
+		Periods: periods(), SignedIn: p.options.Token != "", Parts: map[string]template.HTML{}, Budgets: make([][]template.HTML, len(s.Accounts))}
 	for _, one := range parts {
 		account, isBudget := strings.CutPrefix(one.ID, "budget-")
 		if !isBudget {

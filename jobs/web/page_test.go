@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -143,6 +144,32 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 	}
 }
 
+// TestDaysComeFromTheHistory: the last seven days are those of the catalogue, which
+// outlives the log, with the seven before behind them.
+func TestDaysComeFromTheHistory(t *testing.T) {
+	b := newBrowser(t)
+	s := newScene(t, sceneOptions{})
+	p := b.open()
+	p.visit(s.url + "/?days=7")
+	p.until("document.querySelector('figcaption').innerText.includes('no history yet')")
+	s.spend("videos.list", "US", "trending", 3)
+	s.spend("search.list", "IN", "search:music", 2)
+	store, err := catalog.Open(filepath.Join(s.state, "catalog.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := history.Fill(t.Context(), store, s.Guard(), s.Table().Accounts()); err != nil {
+		t.Fatal(err)
+	}
+	s = newScene(t, sceneOptions{catalog: filepath.Join(s.state, "catalog.db")})
+	p.visit(s.url + "/?days=7&by=job")
+	p.until("document.querySelector('.legend data')")
+	contains(t, fmt.Sprint(p.eval("document.querySelector('figure').innerText")), "Last 7 days 203, the 7 days before 0", "search:music 200", "trending 3")
+	p.eval("document.querySelector('figure details').open = true")
+	contains(t, fmt.Sprint(p.eval("document.querySelector('figure table').innerText")), time.Now().UTC().Format("2006-01-02"))
+}
+
 // TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page, and
 // the fold that is open and the focus stay. The button lifts the cooldown.
 func TestUpdatesArrive(t *testing.T) {
@@ -168,7 +195,7 @@ func TestUpdatesArrive(t *testing.T) {
 		t.Error("the page was loaded again")
 	}
 	p.eval("document.querySelector('#cooldowns-0 button').click()")
-	p.until("!document.querySelector('#cooldowns-0 button') && document.querySelector('#live').textContent === 'Live'")
+	p.until("!window.same && document.querySelector('#live')?.textContent === 'Live' && !document.querySelector('#cooldowns-0 button')")
 	if _, held, err := s.Guard().Cooldowns(t.Context(), "my-project"); err != nil || len(held) > 0 {
 		t.Errorf("cooldowns %v, %v; want none", held, err)
 	}

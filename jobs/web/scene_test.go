@@ -57,6 +57,7 @@ type sceneOptions struct {
 	costs, regions string
 	token          string
 	ledger         string       // a file; "" is a new one
+	catalog        string       // a file; "" is one in the state folder
 	opened         quota.Ledger // in place of a file
 	every          time.Duration
 }
@@ -71,6 +72,9 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{t: t, state: t.TempDir()}
+	if o.catalog == "" {
+		o.catalog = filepath.Join(s.state, "catalog.db")
+	}
 	if o.ledger == "" {
 		o.ledger = filepath.Join(s.state, "ration.db")
 	}
@@ -80,7 +84,7 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	}
 	t.Cleanup(func() { c.Close() })
 	s.Client, s.gateway = c, gateway.New(&gateway.Options{Token: o.token})
-	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: filepath.Join(s.state, "catalog.db"),
+	s.page = web.New(&web.Options{Client: s.gateway.Acquire, Token: o.token, Every: o.every, Catalog: o.catalog,
 		Regions: func(*costs.Table) ([]jobs.Region, error) {
 			if o.regions == "" {
 				return nil, nil

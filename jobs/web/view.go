@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,14 +21,24 @@ import (
 )
 
 // view is what the reader of a page has chosen of its live parts.
-type view struct{ By string }
+type view struct {
+	By   string // the dimension of the charts
+	Days int    // that they show; 1 is by hours
+}
 
 func viewOf(r *http.Request) view {
+	v := view{byRegion, 1}
 	if by := r.FormValue("by"); slices.Contains(dimensions(), by) {
-		return view{by}
+		v.By = by
 	}
-	return view{byRegion}
+	if days, err := strconv.Atoi(r.FormValue("days")); err == nil && slices.Contains(periods(), days) {
+		v.Days = days
+	}
+	return v
 }
+
+// periods returns the days that a chart can show.
+func periods() []int { return []int{1, 7, 30} }
 
 // part is an element of the page that is replaced when it changes.
 type part struct {
@@ -36,6 +47,7 @@ type part struct {
 	bare    string        // HTML without what changes by itself
 	version int           // of the last change
 	drawn   time.Time
+	budget  *usage.BudgetReport // that it shows; nil for other parts
 }
 
 // rendered is a view as it was last rendered.
@@ -46,7 +58,11 @@ type rendered struct {
 }
 
 // Parts that are costly to draw and send are not drawn again for a while.
-const chartPause = 10 * time.Second
+const (
+	chartPause  = 10 * time.Second
+	dayPause    = time.Minute
+	budgetPause = 30 * time.Second // if it has not changed; how far its times are away has
+)
 
 // newest reads what is new, and returns a view of it, and the version of the views.
 // Without a client it returns nil.
@@ -77,7 +93,7 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 		p.views[v] = &rendered{}
 	}
 	d := p.views[v]
-	p.draw(d, s, v)
+	p.draw(ctx, d, s, v)
 	parts := make([]part, len(d.parts))
 	for i := range d.parts {
 		parts[i] = *d.parts[i]
@@ -86,62 +102,78 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 }
 
 // draw renders the parts of a view anew, and marks those that have changed.
-func (p *Page) draw(d *rendered, s *snapshot, v view) {
+func (p *Page) draw(ctx context.Context, d *rendered, s *snapshot, v view) {
 	if d.parts != nil && d.at.Equal(s.At) && s.Err == nil {
 		return
 	}
 	d.at = s.At
-	known := map[string]*part{}
+	q := &painter{Page: p, snapshot: s, view: v, ctx: ctx, known: map[string]*part{}, version: p.version + 1}
 	for _, old := range d.parts {
-		known[old.ID] = old
+		q.known[old.ID] = old
 	}
-	d.parts = d.parts[:0:0]
-	version := p.version + 1
-	add := func(name, id string, pause time.Duration, data func() any) {
-		next := known[id]
-		if next == nil || pause == 0 || time.Since(next.drawn) >= pause {
-			html := p.execute(name, data())
-			if bare := withoutTimes(html); next == nil || next.bare != bare {
-				p.version = version
-				next = &part{ID: id, HTML: template.HTML(html), bare: bare, version: version}
-			}
-			next.drawn = time.Now()
-		}
-		d.parts = append(d.parts, next)
-	}
-	add("state", "state", 0, func() any { return s })
+	q.add("state", "state", 0, func() any { return s })
 	for i, account := range s.Accounts {
-		p.drawAccount(add, i, s, account, v)
+		q.drawAccount(i, account)
 	}
-	add("passes", "passes", 0, func() any { return passRows(s) })
-	add("runs", "runs", 0, func() any { return runRows(s) })
-	add("refusals", "refusals", 0, func() any { return s })
-	add("log", "log", 0, func() any { return newestEntries(s) })
-	add("health", "health", 0, func() any { return newHealth(s) })
-	d.layout = layoutOf(d.parts)
+	q.add("passes", "passes", 0, func() any { return passRows(s) })
+	q.add("runs", "runs", 0, func() any { return runRows(s) })
+	q.add("refusals", "refusals", 0, func() any { return s })
+	q.add("log", "log", 0, func() any { return newestEntries(s) })
+	q.add("health", "health", 0, func() any { return newHealth(s) })
+	d.parts, d.layout = q.parts, layoutOf(q.parts)
 }
 
-// drawAccount renders the parts of an account.
-func (p *Page) drawAccount(add func(name, id string, pause time.Duration, data func() any), i int, s *snapshot, account *accountState, v view) {
-	add("cooldowns", fmt.Sprintf("cooldowns-%d", i), 0, func() any {
-		return &cooldowns{fmt.Sprintf("cooldowns-%d", i), s.At, p.formToken(), account}
-	})
-	for j, b := range account.Budgets {
-		id := fmt.Sprintf("budget-%d-%d", i, j)
-		add("budget", id, 0, func() any { return newBudgetRow(id, s, b) })
-	}
-	var drawn *chart
-	chartOf := func() any {
-		if drawn == nil {
-			drawn = newChart(fmt.Sprintf("chart-%d", i), s, account, v.By)
+// painter renders a view.
+type painter struct {
+	*Page
+	ctx      context.Context
+	snapshot *snapshot
+	view     view
+	known    map[string]*part // as they were rendered last
+	parts    []*part
+	version  int // of what changes now
+}
+
+// add adds a part, rendered anew unless that was done within a pause.
+func (q *painter) add(name, id string, pause time.Duration, data func() any) *part {
+	next := q.known[id]
+	if next == nil || pause == 0 || time.Since(next.drawn) >= pause {
+		html := q.execute(name, data())
+		bare := withoutTimes(html)
+		if next == nil || next.bare != bare {
+			q.Page.version = q.version
+			next = &part{ID: id, bare: bare, version: q.version}
 		}
-		return drawn
+		next.HTML, next.drawn = template.HTML(html), time.Now()
+	}
+	q.parts = append(q.parts, next)
+	return next
+}
+
+// drawAccount adds the parts of an account.
+func (q *painter) drawAccount(i int, account *accountState) {
+	s := q.snapshot
+	id := fmt.Sprintf("cooldowns-%d", i)
+	q.add("cooldowns", id, 0, func() any { return &cooldowns{id, s.At, q.formToken(), account} })
+	for j, b := range account.Budgets {
+		id, pause := fmt.Sprintf("budget-%d-%d", i, j), time.Duration(0)
+		if old := q.known[id]; old != nil && reflect.DeepEqual(old.budget, b) {
+			pause = budgetPause
+		}
+		q.add("budget", id, pause, func() any { return newBudgetRow(id, s, b) }).budget = b
+	}
+	id = fmt.Sprintf("chart-%d", i)
+	if q.view.Days > 1 {
+		q.add("chart", id, dayPause, func() any {
+			return newDayChart(q.ctx, id, s, account, q.view, q.reader.catalog)
+		})
+		return
 	}
 	pause := chartPause
-	if s.Whole == nil || account.Activity == nil || account.Activity.fresh() {
+	if s.Whole == nil || account.Activity == nil || time.Since(account.Activity.builtAt) < 2*chartPause {
 		pause = 0
 	}
-	add("chart", fmt.Sprintf("chart-%d", i), pause, chartOf)
+	q.add("chart", id, pause, func() any { return newChart(id, s, account, q.view.By) })
 }
 
 // cooldowns are those of an account.
@@ -151,9 +183,6 @@ type cooldowns struct {
 	Form string
 	*accountState
 }
-
-// fresh reports whether the activity was read just now.
-func (a *activity) fresh() bool { return time.Since(a.builtAt) < 2*chartPause }
 
 func layoutOf(parts []*part) string {
 	hash := fnv.New32a()
