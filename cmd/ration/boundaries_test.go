@@ -53,7 +53,7 @@ var boundaries = map[string][]string{
 	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "quota/usage", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
-	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog"},
+	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog", "jobs/plan", "quota/memledger"},
 	"jobs/youtube":                     {"quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":         {},
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},

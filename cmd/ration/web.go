@@ -44,9 +44,8 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		if err != nil {
 			return err
 		}
-		defer d.close()
 		a.warnUnfilled(a.fillHistory(ctx, c))
-		defer d.Release(c)
+		defer func() { d.close(); d.Release(c) }()
 		d.Use(c)
 		d.serve(privateGrace)
 		fmt.Fprintf(a.stderr, "ration: the page is at %s/ until you press Ctrl-C\n", d.url)

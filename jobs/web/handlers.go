@@ -109,7 +109,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-ticks.C:
-		case <-p.closed:
+		case <-p.life.Done():
 			return
 		case <-r.Context().Done():
 			return

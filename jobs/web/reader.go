@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	readTimeout = 10 * time.Second // of an update
-	wholePause  = 10 * time.Second // at least, between two whole readings
-	wholeShare  = 100              // whole readings take at most this part of the time
-	firstWait   = 300 * time.Millisecond
-	shownPasses = 24
+	readTimeout  = 10 * time.Second // of an update
+	wholeTimeout = time.Minute
+	wholePause   = 10 * time.Second // at least, between two whole readings
+	wholeShare   = 100              // whole readings take at most this part of the time
+	firstWait    = 300 * time.Millisecond
+	shownPasses  = 24
 )
 
 // reader reads what the page shows through one client. All but the whole reading
 // happens while the Page's lock is held.
 type reader struct {
+	life    context.Context // ends whole readings
 	client  *client.Client
 	options *Options
 
@@ -35,7 +37,8 @@ type reader struct {
 
 	mu      sync.Mutex
 	whole   *whole        // the last one; nil before
-	reading chan struct{} // closed when the one in progress ends; nil if none is
+	first   chan struct{} // closed when there is one
+	reading bool          // another one is in progress
 }
 
 // snapshot is what the page shows.
@@ -72,9 +75,12 @@ type whole struct {
 	refusals   map[refusalKey]*why.Explanation
 	planned    map[string]hours // by account
 	planErr    error
+	planOut    map[[2]string]time.Time // when the schedule's first call is refused, by account and name; of the reading before until it is known
 }
 
-func newReader(c *client.Client, o *Options) *reader { return &reader{client: c, options: o} }
+func newReader(life context.Context, c *client.Client, o *Options) *reader {
+	return &reader{life: life, client: c, options: o, first: make(chan struct{})}
+}
 
 // update reads what is new, unless that was done a moment ago. hold keeps the client
 // open for a whole reading, which goes on in the background.
@@ -108,7 +114,7 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 // moment for the first.
 func (r *reader) begin(hold func() (func(), bool)) *whole {
 	r.mu.Lock()
-	last, reading := r.whole, r.reading
+	last := r.whole
 	due := last == nil
 	if !due {
 		pause := max(wholePause, wholeShare*last.took)
@@ -120,19 +126,18 @@ func (r *reader) begin(hold func() (func(), bool)) *whole {
 		}
 		due = time.Since(last.at) > pause
 	}
-	if due && reading == nil {
+	if due && !r.reading {
 		if release, ok := hold(); ok {
-			reading = make(chan struct{})
-			r.reading = reading
+			r.reading = true
 			go r.readWhole(release, last, last.good())
 		}
 	}
 	r.mu.Unlock()
-	if last != nil || reading == nil {
+	if last != nil {
 		return last
 	}
 	select {
-	case <-reading:
+	case <-r.first:
 	case <-time.After(firstWait):
 	}
 	r.mu.Lock()
@@ -207,6 +212,9 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 		b := usage.NewBudgetReport(&usage.BudgetStatus{Balance: balances[i]})
 		if known != nil {
 			addWhole(b, known.budgets[[2]string{b.Account, b.Name}], balances[i].At)
+			if out := known.planOut[[2]string{b.Account, b.Name}]; !out.IsZero() {
+				b.PlanOutAt = &out
+			}
 		}
 		account := accounts[b.Account]
 		account.Budgets = append(account.Budgets, b)
@@ -222,6 +230,7 @@ func addWhole(b, known *usage.BudgetReport, now time.Time) {
 		return
 	}
 	b.Attribution, b.Reconciled, b.Reported = known.Attribution, known.Reconciled, known.Reported
+	b.PaceHour, b.PaceOver, b.RunsOutAt = known.PaceHour, known.PaceOver, known.RunsOutAt
 	for _, back := range known.NextFree {
 		if back.At.After(now) {
 			b.NextFree = append(b.NextFree, back)
@@ -255,19 +264,36 @@ func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) 
 func (r *reader) readWhole(release func(), last *whole, good map[string]*activity) {
 	defer release()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.life, wholeTimeout)
 	defer cancel()
 	w := &whole{activities: good, refusals: map[refusalKey]*why.Explanation{}, budgets: map[[2]string]*usage.BudgetReport{}}
 	w.err = r.fill(ctx, w, last)
+	if last != nil {
+		w.planOut = last.planOut
+		if w.err != nil {
+			w.budgets, w.activities = last.budgets, last.activities
+		}
+	}
+	r.publish(w, began, r.options.Regions == nil || w.err != nil)
+	if r.options.Regions == nil || w.err != nil {
+		return
+	}
+	more := *w
+	more.planOut = r.readPlanOut(ctx)
+	r.publish(&more, began, true)
+}
+
+// publish makes a whole reading the last one. It ends the reading if it is complete.
+func (r *reader) publish(w *whole, began time.Time, complete bool) {
 	w.at, w.took = time.Now(), time.Since(began)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.err != nil && last != nil {
-		w.budgets, w.activities = last.budgets, last.activities
-	}
+	first := r.whole == nil
 	r.whole = w
-	close(r.reading)
-	r.reading = nil
+	if first {
+		close(r.first)
+	}
+	r.reading = !complete
 }
 
 // fill reads what belongs to a whole reading.

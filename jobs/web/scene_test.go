@@ -29,9 +29,9 @@ unlisted: refuse
 history: 3d
 costs: {search.list: 100, videos.list: 1, channels.list: 1, videoCategories.list: 1}
 budgets:
-  - {name: youtube, limit: 9500, window: 24h, floor: {IN: 800, BR: 600}}
-  - {name: youtube-day, limit: 9500, window: {day: America/Los_Angeles}}
-  - {name: youtube-search, limit: 6000, window: 24h, methods: [search.list]}
+  - {name: youtube, limit: 15000, window: 24h, floor: {IN: 3200, BR: 2800}}
+  - {name: youtube-day, limit: 15000, window: {day: America/Los_Angeles}}
+  - {name: youtube-search, limit: 12000, window: 24h, methods: [search.list]}
   - {name: youtube-search-burst, limit: 1500, window: 10m, methods: [search.list]}
 `
 

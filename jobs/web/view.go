@@ -78,7 +78,7 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 		if p.reader != nil {
 			p.reader.close()
 		}
-		p.reader, p.views = newReader(c, &p.options), map[view]*rendered{}
+		p.reader, p.views = newReader(p.life, c, &p.options), map[view]*rendered{}
 	}
 	r := p.reader
 	s := r.update(ctx, func() (func(), bool) { // for a whole reading, which goes on after this one

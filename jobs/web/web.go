@@ -23,6 +23,7 @@
 package web
 
 import (
+	"context"
 	"crypto/rand"
 	"embed"
 	"html/template"
@@ -68,10 +69,10 @@ type Page struct {
 	options   Options
 	mux       *http.ServeMux
 	templates *template.Template
-	secret    []byte // of this process, for the token of forms
-	boot      string // names this process in the ids of events
-	closed    chan struct{}
-	close     func()
+	secret    []byte          // of this process, for the token of forms
+	boot      string          // names this process in the ids of events
+	life      context.Context // ends with Close
+	end       context.CancelFunc
 
 	mu      sync.Mutex
 	reader  *reader // of the client in use; nil before the first
@@ -82,8 +83,8 @@ type Page struct {
 // New returns a Page.
 func New(o *Options) *Page {
 	p := &Page{options: *o, mux: http.NewServeMux(), secret: make([]byte, 32), boot: rand.Text()[:8],
-		closed: make(chan struct{}), views: map[view]*rendered{}}
-	p.close = sync.OnceFunc(func() { close(p.closed) })
+		views: map[view]*rendered{}}
+	p.life, p.end = context.WithCancel(context.Background())
 	rand.Read(p.secret)
 	if p.options.Every == 0 {
 		p.options.Every = 2 * time.Second
@@ -103,8 +104,16 @@ func New(o *Options) *Page {
 	return p
 }
 
-// Close ends the streams of open pages, so that a server can shut down.
-func (p *Page) Close() { p.close() }
+// Close ends the streams of open pages and what is read for them, so that a server
+// can shut down.
+func (p *Page) Close() {
+	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reader != nil {
+		p.reader.close()
+	}
+}
 
 // policy allows what the page has: its own script, style and icon, its stream, and
 // its forms.
