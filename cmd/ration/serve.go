@@ -46,9 +46,9 @@ exits 0. Under systemd
 it uses sd_notify and the watchdog: see docs/running.md.
 
 It also serves the gateway for programs in other languages, as proxy does
-(--listen none: it does not), with a page at / that shows budgets, charts and the
-log (--no-page: without). If another program has the usual port, serve warns
-and goes on without a gateway.
+(--listen none: it does not). At / of the gateway is a page that shows budgets,
+charts and the log (--no-page: it is left out). If another program has the usual
+port, serve warns and goes on without a gateway.
 
 ` + exitCodes(exitConfig) + `
 Once started, it exits only with 0.`,

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bufio"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -172,5 +173,37 @@ func TestStreamsEndWhenThePageCloses(t *testing.T) {
 	}
 	if r := s.fetch("/page/events?v=of-another-process.x.1"); !strings.Contains(r.text, "event: reload") {
 		t.Errorf("a page of another process is sent %q", r.text)
+	}
+}
+
+// TestThePageShowsThatTheLedgerIsDown: without budgets, at the first visit too.
+func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	s := newScene(t, sceneOptions{ledger: "redis://" + address + "/0"})
+	r := s.fetch("/?call=search.list&q=US")
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("%s", r.Status)
+	}
+	contains(t, r.text, "The ledger is down", "The log cannot be read", "It would not pass", "redis://"+address)
+}
+
+// TestOnlySoManyStreams: more open pages than 100 are not live.
+func TestOnlySoManyStreams(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	version := regexp.MustCompile(`data-version="([^"]+)"`).FindStringSubmatch(s.fetch("/").text)
+	for i := range 101 {
+		resp, err := http.Get(s.url + "/page/events?v=" + url.QueryEscape(version[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[i < 100]; resp.StatusCode != want {
+			t.Fatalf("stream %d: %s", i+1, resp.Status)
+		}
 	}
 }

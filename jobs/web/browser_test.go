@@ -173,7 +173,7 @@ func (p *tab) eval(expression string) any {
 // until waits until an expression is true, in the page as it then is.
 func (p *tab) until(expression string) {
 	p.t.Helper()
-	for late := time.Now().Add(30 * time.Second); p.eval("Boolean("+expression+")") != true; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); p.eval("Boolean("+expression+")") != true; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			p.t.Fatalf("%s does not become true; the page is\n%v", expression, p.eval("document.body.innerText"))
 		}

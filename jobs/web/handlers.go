@@ -70,12 +70,21 @@ func (d *pageData) Reading() bool { return d.Whole == nil && d.Err == nil }
 // beat is how often a stream says that it is alive.
 const beat = 15 * time.Second
 
+// maxStreams is the most streams at a time; other pages are as of when they were
+// loaded.
+const maxStreams = 100
+
 // streamTimeout is how long a browser may take to read an event.
 const streamTimeout = 30 * time.Second
 
 // stream answers GET /page/events with the parts that change, as server-sent
 // events. The id of an event is the version of what the page shows with it.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
+	defer p.streams.Add(-1)
+	if p.streams.Add(1) > maxStreams {
+		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	e := &events{ResponseWriter: w, control: http.NewResponseController(w)}
 	seen := r.Header.Get("Last-Event-ID")

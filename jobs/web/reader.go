@@ -103,6 +103,7 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 	if units, err := r.client.Unrecorded(); err == nil {
 		s.State.Unrecorded = &units
 	}
+	s.Err = r.redact(s.Err)
 	r.readRefusals(s, known)
 	r.readPasses(ctx, s)
 	r.snapshot, r.readAt = s, time.Now()
@@ -267,7 +268,8 @@ func (r *reader) readWhole(release func(), last *whole, good map[string]*activit
 	ctx, cancel := context.WithTimeout(r.life, wholeTimeout)
 	defer cancel()
 	w := &whole{activities: good, refusals: map[refusalKey]*why.Explanation{}, budgets: map[[2]string]*usage.BudgetReport{}}
-	w.err = r.fill(ctx, w, last)
+	w.err = r.redact(r.fill(ctx, w, last))
+	w.planErr = r.redact(w.planErr)
 	if last != nil {
 		w.planOut = last.planOut
 		if w.err != nil {
@@ -347,9 +349,20 @@ func (r *reader) readPasses(ctx context.Context, s *snapshot) {
 	var errs [2]error
 	s.Passes, errs[0] = r.catalog.RecentPasses(ctx, shownPasses)
 	s.Failures, errs[1] = r.catalog.Failures(ctx)
+	for i := range s.Failures {
+		s.Failures[i].Reason = r.options.Redact(s.Failures[i].Reason)
+	}
 	if errors.Join(errs[:]...) != nil { // it may have been replaced
 		r.close()
 	}
+}
+
+// redact returns an error without secrets.
+func (r *reader) redact(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(r.options.Redact(err.Error()))
 }
 
 func (r *reader) close() {

@@ -75,10 +75,13 @@ func newScene(t *testing.T, o sceneOptions) *scene {
 	if o.catalog == "" {
 		o.catalog = filepath.Join(s.state, "catalog.db")
 	}
-	if o.ledger == "" {
-		o.ledger = filepath.Join(s.state, "ration.db")
+	switch {
+	case o.ledger == "":
+		o.ledger = "sqlite:" + filepath.Join(s.state, "ration.db")
+	case !strings.Contains(o.ledger, "://"):
+		o.ledger = "sqlite:" + o.ledger
 	}
-	c, err := client.New(table, &client.Options{Ledger: "sqlite:" + o.ledger, State: s.state, Opened: o.opened, Journal: filepath.Join(s.state, "journal")})
+	c, err := client.New(table, &client.Options{Ledger: o.ledger, State: s.state, Opened: o.opened, Journal: filepath.Join(s.state, "journal")})
 	if err != nil {
 		t.Fatal(err)
 	}

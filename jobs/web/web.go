@@ -29,6 +29,7 @@ import (
 	"html/template"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -73,6 +74,8 @@ type Page struct {
 	boot      string          // names this process in the ids of events
 	life      context.Context // ends with Close
 	end       context.CancelFunc
+
+	streams atomic.Int32 // that are open
 
 	mu      sync.Mutex
 	reader  *reader // of the client in use; nil before the first
