@@ -46,10 +46,10 @@ type ListedBudget struct {
 	Regions    []string               `json:"regions"`
 	Floor      map[string]quota.Units `json:"floor"`
 	FloorUntil *string                `json:"floor_until"`
-	Shadow     bool                   `json:"shadow"` // it refuses nothing
-	From       Origin                 `json:"from"`   // of the limit
+	From       Origin                 `json:"from"` // of the limit
 	WindowFrom Origin                 `json:"window_from"`
 	Upstream   *quota.Units           `json:"upstream_limit"` // nil: not known
+	Shadow     bool                   `json:"shadow"`         // it refuses nothing
 }
 
 // ListedRoute is a route.

@@ -34,13 +34,13 @@ func (a *app) replayCommand() *cobra.Command {
 and the ledger code that run uses and a simulated clock. It writes nothing, and
 says which calls would have been refused, by budget, hour and region.
 
-A refused call is not spent in the replay. A call costs what the log says at last;
-one that cost exactly what costs.yaml says costs what the other file says. Calls
-that were refunded are left out. Additions, notes and corrections count, and are
-not refused; so does what was spent before --since. Budgets that are shadows refuse
-nothing, and are listed with what they would have refused. Cooldowns, calls that
-were refused, which no log has, and logs of keys are not replayed. The ledger is
-that of costs.yaml; the other file need not name one.
+A refused call is not spent in the replay. A call costs what the log says at
+last; one that cost exactly what costs.yaml says costs what the other file says.
+Calls that were refunded are left out. Additions, notes, corrections and what
+was spent before --since count, and are not refused. Budgets that are shadows
+refuse nothing, and are listed with what they would have refused. Cooldowns,
+calls that were refused, which no log has, and logs of keys are not replayed.
+The ledger is that of costs.yaml; the other file need not name one.
 
 ` + strings.Replace(exitCodes(exitMisfit, exitLedger, exitConfig), "it does not fit, even if --suggest finds a schedule that does", "calls would have been refused", 1),
 		Example: "  ration replay new-costs.yaml\n  ration replay new-costs.yaml --since 24h --json",

@@ -16,7 +16,6 @@ func (b BudgetReport) MarshalJSON() ([]byte, error) {
 		Window     string      `json:"window"`
 		Measure    string      `json:"measure"`
 		Limit      quota.Units `json:"limit"`
-		Shadow     bool        `json:"shadow"`
 		Peak       quota.Units `json:"peak"`
 		PeakAt     *time.Time  `json:"peak_at"`
 		PeakLate   quota.Units `json:"peak_late"`
@@ -24,8 +23,9 @@ func (b BudgetReport) MarshalJSON() ([]byte, error) {
 		Refused    int         `json:"refused"`
 		Unused     quota.Units `json:"unused"`
 		UnusedMean quota.Units `json:"unused_mean"`
-	}{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
-		b.Peak, nil, b.PeakLate, b.Need, b.Refused, b.Unused, b.UnusedMean}
+		Shadow     bool        `json:"shadow"`
+	}{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit,
+		b.Peak, nil, b.PeakLate, b.Need, b.Refused, b.Unused, b.UnusedMean, b.Budget.Shadow}
 	if !b.PeakAt.IsZero() {
 		out.PeakAt = &b.PeakAt
 	}

@@ -22,7 +22,7 @@ func TestJSONHasNullForWhatIsNotThere(t *testing.T) {
 		want  string
 	}{
 		{BudgetReport{Budget: quota.Budget{Account: "a", Name: "b", Limit: 5, Window: quota.Sliding(time.Hour)}, Unused: 5},
-			`{"account":"a","name":"b","window":"1h","measure":"units","limit":5,"shadow":false,"peak":0,"peak_at":null,"peak_late":0,"need_late":0,"refused":0,"unused":5,"unused_mean":0}`},
+			`{"account":"a","name":"b","window":"1h","measure":"units","limit":5,"peak":0,"peak_at":null,"peak_late":0,"need_late":0,"refused":0,"unused":5,"unused_mean":0,"shadow":false}`},
 		{RegionReport{Region: "JP"}, `{"region":"JP","ticks":0,"ticks_refused":0,"planned":0,"refused":0,"units":0,"refused_units":0,"first_refused_at":null,"first_refused_local":null}`},
 		{RegionReport{Region: "JP", Hit: 1, First: &refusal}, `{"region":"JP","ticks":0,"ticks_refused":1,"planned":0,"refused":0,"units":0,"refused_units":0,"first_refused_at":"2026-11-20T09:00:00Z","first_refused_local":"2026-11-20T18:00:00+09:00"}`},
 		{Suggestion{Reason: "why"}, `{"fits":false,"reason":"why","changes":[],"calls":null,"units":null,"yaml":null}`},

@@ -28,6 +28,9 @@ type BudgetReport struct {
 	Floors     map[string]Floor `json:"floors"`           // by region
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
+	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
+	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
+
 	PaceHour  *float64   `json:"pace_per_hour"`       // of the last pace_over_s, in its measure; null if the log is too short
 	PaceOver  *int64     `json:"pace_over_s"`         // likewise
 	RunsOutAt *time.Time `json:"runs_out_at"`         // at that pace; null if that is not before the end of the next window
@@ -37,9 +40,6 @@ type BudgetReport struct {
 	WouldRefuse      *int         `json:"would_refuse"`         // calls that a shadow would have refused in its window; null if it is none
 	WouldRefuseUnits *quota.Units `json:"would_refuse_units"`   // their units
 	WouldRefuseAt    *time.Time   `json:"would_refuse_last_at"` // the last of them
-
-	OwnLimit   quota.Units `json:"own_limit"`   // of this configuration
-	LimitUntil *time.Time  `json:"limit_until"` // when a lower limit ends that another one has asked; null if own_limit holds
 }
 
 // Floor is what a budget keeps for a region.
