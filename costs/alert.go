@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
@@ -50,7 +51,7 @@ func (a *Alert) String() string {
 	for _, level := range a.Levels {
 		levels = append(levels, fmt.Sprintf("%d %%", level))
 	}
-	return fmt.Sprintf("%s on %s, levels %s, again after %s", to, strings.Join(a.On, ", "), strings.Join(levels, ", "), a.Repeat)
+	return fmt.Sprintf("%s on %s, levels %s, again after %s", to, strings.Join(a.On, ", "), strings.Join(levels, ", "), human.Exactly(a.Repeat))
 }
 
 func (d *document) readAlert(n strictyaml.Node) {

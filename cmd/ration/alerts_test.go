@@ -63,7 +63,7 @@ func TestEightProcessesAlertEightTimes(t *testing.T) {
 	if len(r.got) != 1 {
 		t.Fatalf("%d alerts; want 1", len(r.got))
 	}
-	if one := <-r.got; one.Kind != "level" || one.Budget != "all" || one.Level != 95 || !strings.HasPrefix(one.Text, "ration: 95 %: all of p has used 20 of 20 units") {
+	if one := <-r.got; one.Kind != "level" || one.Budget != "all" || one.Level != 95 || !strings.HasPrefix(one.Text, "ration: 95 %: all of p has used ") {
 		t.Errorf("%+v", one)
 	}
 }

@@ -31,8 +31,8 @@ format of Prometheus. With --out it replaces a file at once, for the textfile
 collector of node_exporter; every user may read the file.
 
 Counters of decisions belong to processes that run on: serve and proxy show them
-at /metrics. While the ledger is down, metrics prints what it knows and exits 69.
-docs/observe/README.md lists the metrics, alert rules and a dashboard.
+at /metrics. While the ledger is down, metrics prints what it knows and exits
+69. docs/observe/README.md lists the metrics, alert rules and a dashboard.
 
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration metrics\n  ration metrics --out /var/lib/prometheus/node-exporter/ration.prom",

@@ -1,0 +1,51 @@
+package inbound_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"time"
+
+	"github.com/ration-dev/ration/quota/inbound"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// A server limits its clients to 2 requests a second and 3,000 in 10 minutes. It
+// believes X-Forwarded-For from its own proxies only.
+func Example() {
+	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	ledger := memledger.Open(&memledger.Options{Now: clock}) // in a server: nil options, or another ledger
+	limiter, err := inbound.New(ledger, []inbound.Limit{
+		{Calls: 2, Per: time.Second},
+		{Calls: 3000, Per: 10 * time.Minute},
+	}, &inbound.Options{
+		Client: inbound.Address(netip.MustParsePrefix("127.0.0.0/8")),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	search := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	server := httptest.NewServer(limiter.Handler(search))
+	defer server.Close()
+
+	for _, client := range []string{"198.51.100.7", "198.51.100.7", "198.51.100.7", "203.0.113.1"} {
+		req, err := http.NewRequest("GET", server.URL, nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		req.Header.Set("X-Forwarded-For", client)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			log.Fatal(err)
+		}
+		resp.Body.Close()
+		fmt.Println(client, resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"))
+	}
+	// Output:
+	// 198.51.100.7 200 1
+	// 198.51.100.7 200 0
+	// 198.51.100.7 429 0 1
+	// 203.0.113.1 200 1
+}
