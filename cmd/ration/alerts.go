@@ -40,9 +40,10 @@ func (r *reportRelay) pass(call quota.Call, err error) {
 	r.report(call, err)
 }
 
-// checkAlerts sends the alerts that are due when a run is done.
+// checkAlerts sends the alerts that are due when a run is done, and none when it was
+// interrupted.
 func (a *app) checkAlerts(ctx context.Context, w *alert.Watch) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), alertTime)
+	ctx, cancel := context.WithTimeout(ctx, alertTime)
 	defer cancel()
 	w.Check(ctx)
 }
@@ -53,7 +54,7 @@ type watches struct {
 	stops map[*client.Client]func()
 }
 
-// start begins to send the alerts of a client.
+// startWatch begins to send the alerts of a client.
 func (s *service) startWatch(c *client.Client) {
 	log := s.log
 	w := s.newWatch(c, func(err error) { log.Warn("alert not sent", "reason", err.Error()) })

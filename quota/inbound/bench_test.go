@@ -58,7 +58,7 @@ func BenchmarkMillionClients(b *testing.B) {
 }
 
 func runHour(b *testing.B, clock *ledgertest.Clock, ledger quota.Ledger, limits []inbound.Limit, clients, workers int, memory func() float64) {
-	limiter, err := inbound.New(ledger, limits, &inbound.Options{Client: inbound.Header("Client"), FailClosed: true, Timeout: time.Minute})
+	limiter, err := inbound.New(ledger, limits, &inbound.Options{Client: inbound.Header("Client"), Timeout: time.Minute, Report: func(err error) { b.Error(err) }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -81,11 +81,7 @@ func runHour(b *testing.B, clock *ledgertest.Clock, ledger quota.Ledger, limits 
 					clock.Add(time.Hour / time.Duration(2*clients))
 					r := httptest.NewRequest(http.MethodGet, "/", nil)
 					r.Header.Set("Client", strconv.Itoa(client))
-					w := httptest.NewRecorder()
-					handler.ServeHTTP(w, r)
-					if w.Code == http.StatusServiceUnavailable {
-						b.Error(w.Body)
-					}
+					handler.ServeHTTP(httptest.NewRecorder(), r)
 				}
 			})
 		}
