@@ -9,6 +9,7 @@ import (
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // readPlan returns what the schedule will request in the coming hours, by account:
@@ -52,30 +53,67 @@ func (r *reader) addStep(planned map[string]hours, hour int64, region string, st
 	return nil
 }
 
+// simulated is what a simulation says of a budget.
+type simulated struct {
+	out    time.Time            // when the schedule's first call is refused; zero if that is not soon
+	shadow *plan.ReplayedBudget // what a shadow would have refused; nil if it is none
+}
+
+func openSimulated(now func() time.Time) quota.Ledger {
+	return memledger.Open(&memledger.Options{Now: now})
+}
+
+// simulate returns what simulations say of the budgets, by account and name. What
+// cannot be simulated is left out.
+func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
+	budgets, at := r.client.Table().Budgets(), time.Now()
+	outs := make([]time.Time, len(budgets))
+	if r.options.Regions != nil {
+		if times, err := r.readPlanOut(ctx, budgets); err == nil && times != nil {
+			outs = times
+		}
+	}
+	all := map[[2]string]simulated{}
+	for i := range budgets {
+		b, one := &budgets[i], simulated{}
+		if !outs[i].IsZero() {
+			one.out = human.JSONTime(outs[i])
+		}
+		if b.Shadow {
+			if replayed, err := plan.ReplayShadow(ctx, r.client.Ledger(), budgets, i, at, openSimulated); err == nil {
+				one.shadow = &replayed
+			}
+		}
+		all[[2]string{b.Account, b.Name}] = one
+	}
+	return all
+}
+
 // readPlanOut returns when the schedule's first call is refused, of each budget in
 // which that happens soon.
-func (r *reader) readPlanOut(ctx context.Context) map[[2]string]time.Time {
+func (r *reader) readPlanOut(ctx context.Context, budgets []quota.Budget) ([]time.Time, error) {
 	table := r.client.Table()
 	regions, err := r.options.Regions(table)
 	if err != nil || len(regions) == 0 {
-		return nil
+		return nil, err
 	}
 	at, state, err := plan.ReadOutline(ctx, r.client.Guard())
 	if err != nil || at.IsZero() {
-		return nil
+		return nil, err
 	}
-	budgets := table.Budgets()
-	times, err := plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: regions, Budgets: budgets,
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }})
-	if err != nil {
-		return nil
+	return plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: regions, Budgets: budgets, Open: openSimulated,
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) }})
+}
+
+// add adds to a budget what simulations say of it.
+func (s *simulated) add(b *usage.BudgetReport) {
+	if !s.out.IsZero() {
+		b.PlanOutAt = &s.out
 	}
-	found := map[[2]string]time.Time{}
-	for i, out := range times {
-		if !out.IsZero() {
-			found[[2]string{budgets[i].Account, budgets[i].Name}] = human.JSONTime(out)
+	if s.shadow != nil {
+		b.WouldRefuse, b.WouldRefuseUnits = &s.shadow.Refused, &s.shadow.RefusedUnits
+		if s.shadow.Refused > 0 {
+			b.WouldRefuseAt = human.Instant(s.shadow.Last)
 		}
 	}
-	return found
 }

@@ -85,6 +85,14 @@ func newBudgetRow(id string, s *snapshot, b *usage.BudgetReport) *budgetRow {
 	return row
 }
 
+// Refusals returns how many calls a shadow would have refused.
+func (row *budgetRow) Refusals() int {
+	if row.WouldRefuse == nil {
+		return 0
+	}
+	return *row.WouldRefuse
+}
+
 // addReturns sets what the timeline shows: each return between now and the last.
 func (row *budgetRow) addReturns() {
 	if len(row.NextFree) == 0 {

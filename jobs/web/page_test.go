@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,6 +170,18 @@ func TestDaysComeFromTheHistory(t *testing.T) {
 	contains(t, fmt.Sprint(p.eval("document.querySelector('figure').innerText")), "Last 7 days 203, the 7 days before 0", "search:music 200", "trending 3")
 	p.eval("document.querySelector('figure details').open = true")
 	contains(t, fmt.Sprint(p.eval("document.querySelector('figure table').innerText")), time.Now().UTC().Format("2006-01-02"))
+}
+
+// TestAShadowSaysWhatItWouldRefuse: beside what it holds.
+func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
+	s := newScene(t, sceneOptions{every: time.Nanosecond, costs: strings.Replace(sceneCosts, "name: youtube-search,", "name: youtube-search, shadow: true,", 1)})
+	s.spend("search.list", "US", "search:music", 3)
+	want := regexp.MustCompile(`(?s)data-budget="youtube-search">.*<strong>shadow</strong>.*in its window it would have refused no call`)
+	for late := time.Now().Add(time.Minute); !want.MatchString(s.fetch("/").text); {
+		if time.Now().After(late) {
+			t.Fatal(s.fetch("/").text)
+		}
+	}
 }
 
 // TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page, and

@@ -75,7 +75,7 @@ type whole struct {
 	refusals   map[refusalKey]*why.Explanation
 	planned    map[string]hours // by account
 	planErr    error
-	planOut    map[[2]string]time.Time // when the schedule's first call is refused, by account and name; of the reading before until it is known
+	simulated  map[[2]string]simulated // by account and name; of the reading before until it is known
 }
 
 func newReader(life context.Context, c *client.Client, o *Options) *reader {
@@ -213,9 +213,8 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 		b := usage.NewBudgetReport(&usage.BudgetStatus{Balance: balances[i]})
 		if known != nil {
 			addWhole(b, known.budgets[[2]string{b.Account, b.Name}], balances[i].At)
-			if out := known.planOut[[2]string{b.Account, b.Name}]; !out.IsZero() {
-				b.PlanOutAt = &out
-			}
+			one := known.simulated[[2]string{b.Account, b.Name}]
+			one.add(b)
 		}
 		account := accounts[b.Account]
 		account.Budgets = append(account.Budgets, b)
@@ -271,17 +270,17 @@ func (r *reader) readWhole(release func(), last *whole, good map[string]*activit
 	w.err = r.redact(r.fill(ctx, w, last))
 	w.planErr = r.redact(w.planErr)
 	if last != nil {
-		w.planOut = last.planOut
+		w.simulated = last.simulated
 		if w.err != nil {
 			w.budgets, w.activities = last.budgets, last.activities
 		}
 	}
-	r.publish(w, began, r.options.Regions == nil || w.err != nil)
-	if r.options.Regions == nil || w.err != nil {
+	r.publish(w, began, w.err != nil)
+	if w.err != nil {
 		return
 	}
 	more := *w
-	more.planOut = r.readPlanOut(ctx)
+	more.simulated = r.simulate(ctx)
 	r.publish(&more, began, true)
 }
 
