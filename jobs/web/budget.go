@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -85,6 +87,9 @@ func newBudgetRow(id string, s *snapshot, b *usage.BudgetReport) *budgetRow {
 	return row
 }
 
+// Pace returns what was spent in an hour.
+func (row *budgetRow) Pace() quota.Units { return quota.Units(math.Round(*row.PaceHour)) }
+
 // Refusals returns how many calls a shadow would have refused.
 func (row *budgetRow) Refusals() int {
 	if row.WouldRefuse == nil {
@@ -136,4 +141,13 @@ func rankSpenders(sums map[string]quota.Units) []spender {
 		ranked = append(ranked, spender{fmt.Sprintf("%d others", len(names)-mostSpenders), rest})
 	}
 	return ranked
+}
+
+// rankedText names who spent most: DE 1,500, IN 200.
+func rankedText(sums map[string]quota.Units) string {
+	var parts []string
+	for _, who := range rankSpenders(sums) {
+		parts = append(parts, who.Name+" "+grouped(int64(who.Units)))
+	}
+	return strings.Join(parts, ", ")
 }

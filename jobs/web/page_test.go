@@ -128,6 +128,7 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 	past(t, file, time.Now())
 	s := newScene(t, sceneOptions{ledger: file, regions: sceneRegions})
 	s.spend("videos.list", "US", "trending", 3)
+	s.refuse()
 	p := b.open()
 	for _, scripts := range []bool{true, false} {
 		p.script(scripts)
@@ -139,6 +140,9 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 	}
 	text := fmt.Sprint(p.eval("document.body.innerText"))
 	contains(t, text, "Times are in UTC.", "youtube-search-burst", "planned", "nothing is owed to the ledger")
+	if html := fmt.Sprint(p.eval("document.body.outerHTML")); strings.Contains(html, "%!") || strings.Contains(html, "cannot be shown") {
+		t.Errorf("a part is not rendered: %s", html)
+	}
 	p.visit(s.url + "/?q=region:IN+search#log-title")
 	p.until("document.querySelectorAll('#found tbody tr').length > 3")
 	if others := p.eval("[...document.querySelectorAll('#found tbody tr')].filter(r => r.lastElementChild.textContent !== 'IN' || !r.innerText.includes('search')).length"); others != 0.0 {

@@ -18,6 +18,7 @@ func functions() template.FuncMap {
 		"when":   when,
 		"in":     relative,
 		"ago":    relative,
+		"ranked": rankedText,
 		"count":  func(n int, thing string) string { return human.Count(n, thing) },
 	}
 }
