@@ -12,7 +12,7 @@ import (
 )
 
 // fillTimeout is the longest time that a command spends on the history.
-const fillTimeout = 10 * time.Second
+const fillTimeout = 30 * time.Second
 
 // fillHistory brings the history up to date. The catalogue is made if there is
 // none: the history is kept there, even without a regions.yaml. While the ledger

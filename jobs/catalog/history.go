@@ -39,7 +39,7 @@ type DaySum struct {
 	Units    int64 `json:"units"`
 	Calls    int64 `json:"calls"`
 	Refusals int64 `json:"refusals"`
-	Peak     int64 `json:"peak"` // the most that the budget's window held on that day, whatever Name is; 0 if unknown
+	Peak     int64 `json:"peak"` // the most that the budget's window held on that day, whatever Name is, as far as it was read; 0 if unknown
 }
 
 // History returns daily sums in the order of their days, accounts, budgets and

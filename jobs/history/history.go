@@ -63,6 +63,8 @@ type filler struct {
 	oldest int64 // the oldest entry; math.MaxInt64 if there is none
 	until  int64 // the newest entry, and a microsecond
 	series []*series
+
+	peakEntries int // that were read for peaks
 }
 
 func (f *filler) fill(ctx context.Context, balances []quota.Balance) error {

@@ -8,9 +8,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// maxPeakEntries is the most entries that one Fill of an account reads for peaks.
+const maxPeakEntries = 200_000
+
 // findPeaks sets the most that the window held on each day, as far as entries
 // have come since the last Fill. It reads these entries, and those that left the
-// window meanwhile.
+// window meanwhile, but no more than maxPeakEntries in one Fill: of a long log that
+// was not read for a while, a peak may be too low.
 func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindDaily || f.oldest >= f.until {
 		return nil
@@ -30,6 +34,7 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	tail, err, more := next()
 	leave := func(since time.Time) { // what no longer counts
 		for more && err == nil && tail.At.Before(since) {
+			f.peakEntries++
 			held -= s.amount(tail.Method, tail.Caller, tail.Units, tail.Calls)
 			tail, err, more = next()
 		}
@@ -38,6 +43,9 @@ func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	for e, failed := range f.ledger.Entries(ctx, quota.Query{Account: f.account, Since: from, Until: until}) {
 		if failed != nil {
 			return failed
+		}
+		if f.peakEntries++; f.peakEntries > maxPeakEntries {
+			break
 		}
 		n := s.amount(e.Method, e.Caller, e.Units, e.Calls)
 		if n == 0 {

@@ -89,3 +89,23 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 		t.Error(err)
 	}
 }
+
+// TestTwoProcessesFillAtOnce: two processes read the log, and the one that wrote
+// last had read first.
+func TestTwoProcessesFillAtOnce(t *testing.T) {
+	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))
+	defer w.close()
+	var all sync.WaitGroup
+	for i := range w.stores {
+		all.Go(func() {
+			for range 10 {
+				w.spend("m", "IN", 1)
+				w.fill(i)
+			}
+		})
+	}
+	all.Wait()
+	w.fill(0)
+	w.want("region", map[string]string{" 2026-11-20 IN": "20/20", "b 2026-11-20 IN": "20/20"})
+}

@@ -33,11 +33,11 @@ func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
 // horizon in outlineSlices slices.
 const (
 	outlineEntries = 20_000
-	outlineSlices  = 512
+	outlineSlices  = 96
 )
 
 // ReadOutline is like ReadState with a zero from, but of a long log it reads sums,
-// which is much faster. Units may return late by a 512th of the longest window.
+// which is much faster. Units may return late by a 96th of the longest window.
 func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state State, err error) {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
