@@ -41,11 +41,11 @@ func Example() {
 			log.Fatal(err)
 		}
 		resp.Body.Close()
-		fmt.Println(client, resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"))
+		fmt.Printf("%s %d, %s left, retry after %q\n", client, resp.StatusCode, resp.Header.Get("X-RateLimit-Remaining"), resp.Header.Get("Retry-After"))
 	}
 	// Output:
-	// 198.51.100.7 200 1
-	// 198.51.100.7 200 0
-	// 198.51.100.7 429 0 1
-	// 203.0.113.1 200 1
+	// 198.51.100.7 200, 1 left, retry after ""
+	// 198.51.100.7 200, 0 left, retry after ""
+	// 198.51.100.7 429, 0 left, retry after "1"
+	// 203.0.113.1 200, 1 left, retry after ""
 }
