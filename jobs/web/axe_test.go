@@ -64,7 +64,7 @@ func TestAxeFindsNothing(t *testing.T) {
 			p.dress(width, 900, scheme)
 			path := "/" // an axe run takes seconds
 			if scheme == "dark" || width < 600 {
-				path = "/?by=job&q=region:DE&call=search.list&region=DE"
+				path = "/?by=job&q=region:DE+search&call=search.list&region=DE"
 			}
 			p.visit(s.url + path)
 			p.until("document.querySelector('#live').textContent === 'Live'")

@@ -147,7 +147,7 @@ func (p *tab) call(method string, params any) json.RawMessage {
 			p.t.Fatalf("%s: %s", method, a.Error.Message)
 		}
 		return a.Result
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute): // axe takes half a minute on a busy machine
 		p.t.Fatalf("%s is not answered", method)
 	}
 	return nil

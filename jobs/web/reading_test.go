@@ -144,7 +144,7 @@ func bigLog(t *testing.T) int {
 		}
 		return n
 	}
-	return 10_000
+	return 4_000
 }
 
 // TestALongLogStaysUsable opens a page of 200 budgets. It logs how long the first
