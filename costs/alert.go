@@ -26,14 +26,17 @@ type Alert struct {
 
 // The kinds of alerts.
 const (
-	AlertLevel    = "level"    // a budget has used a part of its limit
-	AlertCooldown = "cooldown" // a cooldown of some minutes is in force
-	AlertLedger   = "ledger"   // the ledger is down, or has forgotten
-	AlertDrift    = "drift"    // the upstream counts otherwise than costs.yaml
+	AlertLevel      = "level"      // a budget has used a part of its limit
+	AlertExhaustion = "exhaustion" // at its pace, a budget will be used up within its window
+	AlertCooldown   = "cooldown"   // a cooldown of some minutes is in force
+	AlertLedger     = "ledger"     // the ledger is down, or has forgotten
+	AlertDrift      = "drift"      // the upstream counts otherwise than costs.yaml
 )
 
 // AlertKinds returns the kinds of alerts.
-func AlertKinds() []string { return []string{AlertLevel, AlertCooldown, AlertLedger, AlertDrift} }
+func AlertKinds() []string {
+	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertDrift}
+}
 
 // String describes the alert, with no more of the URL than its host.
 func (a *Alert) String() string {

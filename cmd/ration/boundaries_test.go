@@ -34,7 +34,7 @@ var boundaries = map[string][]string{
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
 	"costs":                            {"quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
-	"costs/alert":                      {"quota", "quota/journal", "quota/privatefile", "costs", "costs/client", "costs/human"},
+	"costs/alert":                      {"quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
 	"costs/duration":                   {},
 	"costs/human":                      {"quota"},

@@ -1,5 +1,5 @@
 // Package alert tells people once, over all hosts, what they should know about a
-// budget: that it is nearly spent, that the upstream has asked for a pause, that
+// budget: that it is nearly spent or will be, that the upstream has asked for a pause, that
 // the ledger is down or has forgotten, that costs.yaml does not agree with the
 // upstream.
 //
@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // Options are the options of New. The zero value is the default.
@@ -51,6 +53,7 @@ type Watch struct {
 	pending []*event // that were reported, and are not sent yet
 	checks  sync.Mutex
 	told    map[string]bool // that the ledger is down, by target, where there is no state folder
+	ahead   time.Time       // when the last forecast was made
 }
 
 const (
@@ -138,6 +141,11 @@ func (w *Watch) Check(ctx context.Context) {
 			w.claimAndSend(ctx, e)
 		}
 	}
+	if !down {
+		for _, e := range w.exhausted(ctx) {
+			w.claimAndSend(ctx, e)
+		}
+	}
 	if !down && ctx.Err() == nil {
 		w.unmark() // the next outage is worth an alert
 	}
@@ -188,6 +196,47 @@ func levelEvent(b *quota.Balance) *event {
 		e.again = b.Budget.Window.Horizon() + 24*time.Hour
 	}
 	return e
+}
+
+const (
+	forecasts     = 10 * time.Minute // between two, since each reads sums of the log
+	leastForecast = 6 * time.Hour    // a shorter window runs out and is back before anybody looks
+)
+
+// exhausted returns an event for each budget that will be used up before its window
+// ends, if it is time for another forecast and a target wants to know.
+func (w *Watch) exhausted(ctx context.Context) (events []*event) {
+	wanted := func(target *costs.Alert) bool { return slices.Contains(target.On, costs.AlertExhaustion) }
+	isWanted := false
+	for _, targets := range w.targets {
+		isWanted = isWanted || slices.ContainsFunc(targets, wanted)
+	}
+	if !isWanted || time.Since(w.ahead) < forecasts {
+		return nil
+	}
+	w.ahead = time.Now()
+	read, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	statuses, err := usage.Status(read, w.client.Guard())
+	if err != nil {
+		return nil // the next one will tell; that the ledger is down is an event of its own
+	}
+	for i := range statuses {
+		s := &statuses[i]
+		window := s.Budget.Window
+		if s.RunsOut.IsZero() || s.Used >= s.Limit() || window.Horizon() < leastForecast {
+			continue
+		}
+		e := levelEvent(&s.Balance)
+		if window.Kind() == quota.KindDaily && !s.RunsOut.Before(window.Day(s.At).Next) {
+			continue // the next day may be another
+		}
+		e.Kind, e.name, e.Until = costs.AlertExhaustion, "exhaustion "+e.name, &s.RunsOut
+		e.detail = fmt.Sprintf("%s of %s will be used up at %s (in %s) at the pace of the last %s: %d of %s are used", human.Name(s.Budget.Name), human.Name(s.Budget.Account),
+			human.Time(s.RunsOut), human.Duration(s.RunsOut.Sub(s.At)), human.Duration(s.PaceOver), s.Used, human.Amount(s.Limit(), s.Budget.Measure.String()))
+		events = append(events, e)
+	}
+	return events
 }
 
 // host is where an alert comes from.

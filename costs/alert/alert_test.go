@@ -207,3 +207,36 @@ func TestDriftIsToldOnce(t *testing.T) {
 		t.Errorf("%q; want one about the limit", texts)
 	}
 }
+
+// TestAlertComesTooLate: what will be used up at its present pace is told before it
+// is, once over all watches.
+func TestAlertComesTooLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		units quota.Units // in the last two hours
+		want  string
+	}{"runs out": {50, "day of p will be used up at "}, "lasts": {2, ""}, "is used up": {100, ""}} {
+		dir, r := t.TempDir(), newReceiver(t, 0)
+		var watches []*alert.Watch
+		for range 3 {
+			client := newClient(t, "{webhook: "+r.URL+"/hook, on: [exhaustion]}", sqlite(dir), t.TempDir())
+			watches = append(watches, alert.New(client, nil).Impatient())
+			var entries []quota.Entry
+			for i := range c.units {
+				at := time.Now().Add(-time.Duration(i+1) * 2 * time.Hour / time.Duration(c.units))
+				entries = append(entries, quota.Entry{ID: quota.ID{Client: 7, Seq: uint64(i + 1)}, At: at, Method: "list", Units: 1, Calls: 1})
+			}
+			if _, err := client.Ledger().Restore(t.Context(), &quota.Restoration{Account: "p", Entries: entries, History: 24 * time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			for _, w := range watches {
+				w.Check(t.Context())
+			}
+		}
+		texts := r.texts()
+		if c.want == "" && len(texts) > 0 || c.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], c.want)) {
+			t.Errorf("%s: %q; want one with %q", name, texts, c.want)
+		}
+	}
+}
