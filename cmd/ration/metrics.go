@@ -49,7 +49,7 @@ func (a *app) metrics(out string) error {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)))
+		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadowMetrics{client: c, now: a.now, wait: true})
 	})
 	if !errors.Is(err, errNoLedger) {
 		return err
@@ -63,9 +63,9 @@ func (a *app) metrics(out string) error {
 
 // writeMetrics writes what a collector shows to a file, or to stdout. It returns
 // the ledger's error too.
-func (a *app) writeMetrics(out string, c *metrics.Collector) error {
+func (a *app) writeMetrics(out string, c *metrics.Collector, more ...prometheus.Collector) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
+	registry.MustRegister(append(more, c)...)
 	if out != "" {
 		if err := prometheus.WriteToTextfile(out, registry); err != nil { // a new file, renamed: it follows no link
 			return fmt.Errorf("--out: %w", err)
@@ -115,7 +115,7 @@ func (e *exposition) add(c *client.Client, timed *metrics.Ledger) {
 	o := metricsOptions(c.Table(), c)
 	o.Ledger = timed
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(c.Guard(), o), e.passes)
+	registry.MustRegister(metrics.New(c.Guard(), o), e.passes, &shadowMetrics{client: c, now: time.Now})
 	e.pages.Store(c, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 }
 
