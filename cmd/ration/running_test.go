@@ -73,7 +73,7 @@ func TestCrontabLine(t *testing.T) {
 	}
 }
 
-// TestUnitFiles gives the units of docs/running.md to systemd-analyze verify.
+// TestUnitFiles gives the units of docs/deploy/systemd to systemd-analyze verify.
 // Without one it looks for what must be in them.
 func TestUnitFiles(t *testing.T) {
 	dir := t.TempDir()
@@ -81,12 +81,15 @@ func TestUnitFiles(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	units, err := filepath.Glob("../../docs/deploy/systemd/ration*.[st]*")
+	if err != nil || len(units) != 3 {
+		t.Fatalf("the units are %v, %v; want 3", units, err)
+	}
 	var files []string
 	text := ""
-	for _, unit := range blocks(t, "ini") {
-		head, _, _ := strings.Cut(unit, "\n")
-		file := filepath.Join(dir, filepath.Base(head))
-		unit = strings.NewReplacer("/usr/local/bin/ration", program, "User=ration\n", "").Replace(unit)
+	for _, source := range units {
+		file := filepath.Join(dir, filepath.Base(source))
+		unit := strings.NewReplacer("ExecStart=ration", "ExecStart="+program, "User=ration\n", "").Replace(mustRead(t, source))
 		if err := os.WriteFile(file, []byte(unit), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,7 @@ type checker struct {
 	us           uint32
 	trusted      []uint32 // us, root, and the user of TrustVariable
 	trustedAbove []uint32 // owners allowed for the folders above a file's own
+	group        int64    // the group of GroupVariable, or -1
 
 	folders  map[string]string // checked folders, without links in their paths
 	shared   map[string]bool   // the folders in which every user may create files
@@ -35,7 +36,7 @@ type checker struct {
 }
 
 func newChecker() (*checker, error) {
-	c := &checker{us: uint32(os.Geteuid()), folders: map[string]string{}, shared: map[string]bool{}, closed: map[string]bool{}}
+	c := &checker{us: uint32(os.Geteuid()), group: -1, folders: map[string]string{}, shared: map[string]bool{}, closed: map[string]bool{}}
 	c.trusted = []uint32{c.us, 0}
 	if text := os.Getenv(TrustVariable); text != "" {
 		uid, err := strconv.ParseUint(text, 10, 32)
@@ -44,8 +45,18 @@ func newChecker() (*checker, error) {
 		}
 		c.trusted = append(c.trusted, uint32(uid))
 	}
+	if text := os.Getenv(GroupVariable); text != "" {
+		gid, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || gid == 0 {
+			return nil, fmt.Errorf("%w: %s=%q is not the number of a group; set it to one, as getent group prints it, but not to 0", ErrUnsafe, GroupVariable, text)
+		}
+		c.group = int64(gid)
+	}
 	return c, nil
 }
+
+// isShared reports whether a file or folder belongs to the group of GroupVariable.
+func (c *checker) isShared(o owner) bool { return hasOwners && int64(o.gid) == c.group }
 
 // err returns the findings as an *Error, or nil.
 func (c *checker) err() error {
@@ -189,10 +200,10 @@ func split(path string) []string {
 func (c *checker) checkParent(path string, info fs.FileInfo) {
 	o, mode := ownerOf(info), info.Mode()
 	c.shared[path] = mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0
-	if !slices.Contains(c.trusted, o.uid) {
+	if !slices.Contains(c.trusted, o.uid) && !c.isShared(o) {
 		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
 	}
-	if c.closed[path] {
+	if c.closed[path] || c.isShared(o) {
 		mode &^= 0o020
 	}
 	if !c.shared[path] && othersMayWrite(mode, o) {
@@ -204,10 +215,10 @@ func (c *checker) checkParent(path string, info fs.FileInfo) {
 // to it, as to /usr/local on Debian.
 func (c *checker) checkAncestor(path string, info fs.FileInfo) {
 	o, mode := ownerOf(info), info.Mode()
-	if !slices.Contains(c.trustedAbove, o.uid) {
+	if !slices.Contains(c.trustedAbove, o.uid) && !c.isShared(o) {
 		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
 	}
-	if o.uid == 0 || c.closed[path] {
+	if o.uid == 0 || c.closed[path] || c.isShared(o) {
 		mode &^= 0o020
 	}
 	if mode&fs.ModeSticky == 0 && othersMayWrite(mode, o) {
@@ -234,10 +245,12 @@ func (c *checker) checkFile(path string, info fs.FileInfo) {
 		return
 	}
 	o, mode := ownerOf(info), info.Mode().Perm()
-	if !slices.Contains(c.trusted, o.uid) {
+	// In a folder that all users share, the owner may be outside of the group.
+	isShared := c.isShared(o) && !c.shared[c.folderOf(path)]
+	if !slices.Contains(c.trusted, o.uid) && !isShared {
 		c.report(Finding{Path: path, Problem: Owner, Owner: o.uid})
 	}
-	if othersMayWrite(mode, o) {
+	if othersMayWrite(mode, o) && !(isShared && mode&0o002 == 0) {
 		c.report(Finding{Path: path, Problem: Writeable, Mode: mode})
 	}
 	if o.links > 1 && c.shared[c.folderOf(path)] { // another user may have made the second link

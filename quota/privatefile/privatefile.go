@@ -11,7 +11,7 @@
 // owner.
 //
 // The environment variable TrustVariable names one further user whose files are
-// trusted. On systems without numeric owners, such as Windows, only links and
+// trusted, and GroupVariable a group whose members share their files. On systems without numeric owners, such as Windows, only links and
 // files that are not regular are refused.
 //
 // All functions are safe for concurrent use. A refusal is a *Error; other errors
@@ -33,6 +33,13 @@ import (
 // whose files are trusted as root's are, such as the owner of a container's bind
 // mount. Empty means none.
 const TrustVariable = "RATION_TRUST_OWNER"
+
+// GroupVariable is the environment variable with the number of a group that shares
+// ledgers, journals and catalogues. Files and folders of that group are trusted
+// whoever of its members owns them, and the group may write to them. What this
+// package creates in a folder of the group gets mode 0660, or 2770, whatever the
+// umask is. A secret that the group can read is refused as before. Empty means none.
+const GroupVariable = "RATION_TRUST_GROUP"
 
 // MaxSecret is the size in bytes of the largest file that ReadSecret reads.
 const MaxSecret = 64 << 10
@@ -152,11 +159,42 @@ func Writable(folder string) error {
 }
 
 func createTemp(folder, pattern string) (*os.File, error) {
-	resolved, err := checkedFolder(folder)
+	c, err := newChecker()
 	if err != nil {
 		return nil, err
 	}
-	return os.CreateTemp(resolved, pattern)
+	resolved, err := c.checkFolder(folder)
+	if err == nil {
+		err = c.err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(resolved, pattern)
+	if err == nil {
+		if err = c.share(file); err != nil {
+			return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+		}
+	}
+	return file, err
+}
+
+// share lets the group of GroupVariable write to a file of this user's, if the file
+// belongs to that group. It does so for a folder too.
+func (c *checker) share(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o660)
+	if info.IsDir() {
+		mode = 0o770 | fs.ModeSetgid
+	}
+	const bits = fs.ModePerm | fs.ModeSetgid
+	if o := ownerOf(info); !c.isShared(o) || o.uid != c.us || info.Mode()&bits == mode {
+		return nil
+	}
+	return file.Chmod(mode)
 }
 
 // MkdirAll creates the folder dir, and missing folders above it, with mode 0700.
@@ -185,7 +223,30 @@ func MkdirAll(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if err := c.shareFolders(existing, dir); err != nil {
+		return err
+	}
 	return CheckFolder(dir) // another user may have been first, in a folder such as /tmp
+}
+
+// shareFolders shares the folders below existing that lead to dir. Each inherits its
+// group from the one above, as soon as that is shared.
+func (c *checker) shareFolders(existing, dir string) error {
+	if c.group < 0 {
+		return nil
+	}
+	below, err := filepath.Rel(existing, dir)
+	for _, name := range split(below) {
+		if err != nil {
+			return err
+		}
+		existing = filepath.Join(existing, name)
+		var folder *os.File
+		if folder, err = os.Open(existing); err == nil {
+			err = errors.Join(c.share(folder), folder.Close())
+		}
+	}
+	return err
 }
 
 // Check reports all that is unsafe about files that a library, such as SQLite,
@@ -267,6 +328,9 @@ func open(path string, flag int, r rules) (*os.File, error) {
 	if err == nil {
 		c.checkFile(path, info)
 		err = c.err()
+	}
+	if err == nil && flag&os.O_CREATE != 0 {
+		err = c.share(file)
 	}
 	if err != nil {
 		file.Close()

@@ -1,0 +1,103 @@
+//go:build unix
+
+package privatefile_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// sharing returns a folder of a group that shares its files, and of root.
+func sharing(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can create another user's files")
+	}
+	dir := folder(t, 0o700)
+	if err := errors.Join(os.Chown(dir, 0, 4330), os.Chmod(dir, 0o770|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestGroupFilesAreTrustedBySharersOnly: without the variable, and with another
+// group's number, the same files are refused.
+func TestGroupFilesAreTrustedBySharersOnly(t *testing.T) {
+	path := write(t, filepath.Join(sharing(t), "ration.db"), 0o660)
+	if err := os.Chown(path, 4321, 4330); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, path, "others may write", doors())
+	t.Setenv(privatefile.GroupVariable, "4331")
+	refused(t, path, path, "others may write", doors())
+	t.Setenv(privatefile.GroupVariable, "4330")
+	open := doors()
+	secret := map[string]func(string) error{"ReadSecret": open["ReadSecret"]}
+	delete(open, "ReadSecret")
+	for name, open := range open {
+		if err := open(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused(t, path, path, "others may read this secret", secret)
+	if err := os.Chmod(path, 0o662); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, path, path, "others may write", doors())
+	for _, wrong := range []string{"0", "staff", "-1"} {
+		t.Setenv(privatefile.GroupVariable, wrong)
+		refused(t, path, path, privatefile.GroupVariable, doors())
+	}
+}
+
+// TestGroupDoesNotCountInASharedFolder: any user can create a file of a folder's
+// group in one like /tmp.
+func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
+	dir := sharing(t)
+	path := write(t, filepath.Join(dir, "costs.yaml"), 0o660)
+	if err := errors.Join(os.Chown(path, 4321, 4330), os.Chmod(dir, 0o777|fs.ModeSticky|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(privatefile.GroupVariable, "4330")
+	refused(t, path, path, "user 4321", doors())
+}
+
+// TestGroupCannotWriteNewFiles: what is created in a folder of the group is for
+// the group, whatever the umask is, and what is created elsewhere is private.
+func TestGroupCannotWriteNewFiles(t *testing.T) {
+	dir := sharing(t)
+	t.Setenv(privatefile.GroupVariable, "4330")
+	defer syscall.Umask(syscall.Umask(0o077))
+	for name, create := range makers() {
+		for folder, want := range map[string]fs.FileMode{dir: 0o660, t.TempDir(): 0o600} {
+			path := filepath.Join(folder, name, "sub", "file")
+			if err := privatefile.MkdirAll(filepath.Dir(path)); err != nil {
+				t.Fatal(err)
+			}
+			if err := create(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			info, err := os.Stat(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+			case err != nil:
+				t.Error(err)
+			case info.IsDir():
+				if mode := info.Mode().Perm(); mode != want|(want>>2&0o110) {
+					t.Errorf("%s creates a folder of mode %o", name, mode)
+				}
+			case info.Mode().Perm() != want:
+				t.Errorf("%s creates a file of mode %o; want %o", name, info.Mode().Perm(), want)
+			}
+			if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm()&0o070 != want&0o060|want>>2&0o010 {
+				t.Errorf("MkdirAll creates a folder of mode %v, %v", info.Mode(), err)
+			}
+		}
+	}
+}
