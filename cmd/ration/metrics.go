@@ -49,7 +49,7 @@ func (a *app) metrics(out string) error {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadowMetrics{client: c, now: a.now, wait: true})
+		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadowCollector{client: c})
 	})
 	if !errors.Is(err, errNoLedger) {
 		return err
@@ -61,7 +61,7 @@ func (a *app) metrics(out string) error {
 	return a.writeMetrics(out, metrics.New(unspent, metricsOptions(table, nil)))
 }
 
-// writeMetrics writes what a collector shows to a file, or to stdout. It returns
+// writeMetrics writes what collectors show to a file, or to stdout. It returns
 // the ledger's error too.
 func (a *app) writeMetrics(out string, c *metrics.Collector, more ...prometheus.Collector) error {
 	registry := prometheus.NewRegistry()
@@ -115,7 +115,7 @@ func (e *exposition) add(c *client.Client, timed *metrics.Ledger) {
 	o := metricsOptions(c.Table(), c)
 	o.Ledger = timed
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(c.Guard(), o), e.passes, &shadowMetrics{client: c, now: time.Now})
+	registry.MustRegister(metrics.New(c.Guard(), o), &shadowCollector{client: c}, e.passes)
 	e.pages.Store(c, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 }
 

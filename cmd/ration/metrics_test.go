@@ -112,6 +112,26 @@ func TestMetricsFileIsHalfWritten(t *testing.T) {
 	}
 }
 
+// TestMetricsHideWhatAShadowWouldRefuse: metrics and proxy show it, of shadows only.
+func TestMetricsHideWhatAShadowWouldRefuse(t *testing.T) {
+	s := newStand(t, nil, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}", "[trending]", "US")
+	for range 5 {
+		if code, out, text := s.run(t, nil, "spend", "videos.list"); code != exitDone {
+			t.Fatalf("exit code %d: %s%s", code, out, text)
+		}
+	}
+	want := []string{`ration_budget_would_refuse_calls{account="p",budget="tried"} 3`, `ration_budget_would_refuse_units{account="p",budget="tried"} 3`}
+	_, printed, _ := s.run(t, nil, "metrics")
+	hasSamples(t, printed, want...)
+	if strings.Contains(printed, `would_refuse_calls{account="p",budget="all"}`) {
+		t.Errorf("a budget that refuses is no shadow:\n%s", printed)
+	}
+	d := s.start(t, nil, "proxy", "--listen", "127.0.0.1:0")
+	_, shown := get(t, d.url()+"/metrics")
+	hasSamples(t, shown, want...)
+	d.ends(syscall.SIGTERM)
+}
+
 // TestSearchesAreUnlimited: a client may search 60 times a minute.
 func TestSearchesAreUnlimited(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")

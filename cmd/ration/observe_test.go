@@ -52,6 +52,7 @@ func metricNames(t *testing.T) (names []string) {
 	described := make(chan *prometheus.Desc, 100)
 	metrics.New(guard, &metrics.Options{Ledger: ledger, Journal: journal.New(ledger, t.TempDir(), nil)}).Describe(described)
 	metrics.NewPasses().Describe(described)
+	(&shadowCollector{}).Describe(described)
 	close(described)
 	for desc := range described {
 		names = append(names, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1])

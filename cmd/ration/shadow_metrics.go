@@ -9,70 +9,97 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/quota/metrics"
 )
 
 var (
-	shadowCalls = prometheus.NewDesc("ration_budget_shadow_refused_calls", "Calls that a shadow would have refused in its window, if it were enforced.", []string{"account", "budget"}, nil)
-	shadowUnits = prometheus.NewDesc("ration_budget_shadow_refused_units", "Units of the calls that a shadow would have refused in its window, if it were enforced.", []string{"account", "budget"}, nil)
+	wouldRefuseCalls = prometheus.NewDesc("ration_budget_would_refuse_calls", "Calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
+	wouldRefuseUnits = prometheus.NewDesc("ration_budget_would_refuse_units", "Units of the calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
 )
 
-// shadowAge is how old the figures of shadows may be. Each takes a reading of the
-// log that is as long as the budget's window.
-const shadowAge = 10 * time.Minute
-
-// shadowMetrics shows what the shadows of a client would have refused. It is safe for
-// concurrent use.
-type shadowMetrics struct {
+// shadowCollector shows what shadows would have refused. It replays the log, at
+// most a hundredth of the time: until it may again, it shows what it found last.
+// It is safe for concurrent use.
+type shadowCollector struct {
 	client *client.Client
-	now    func() time.Time
-	wait   bool // a scrape waits for new figures; otherwise it shows the last ones and has them renewed
 
 	mu      sync.Mutex
-	read    time.Time // when figures were read last, or began to be
-	figures map[int]plan.ReplayedBudget
+	reading chan struct{} // is closed when the reading that runs has ended; nil if none runs
+	next    time.Time     // when the log may be read again
+	found   []plan.ReplayedBudget
 }
 
-// Describe implements prometheus.Collector.
-func (m *shadowMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- shadowCalls; ch <- shadowUnits }
+// shadowsTimeout is the longest that a reading may take.
+const shadowsTimeout = 30 * time.Second
 
-// Collect implements prometheus.Collector.
-func (m *shadowMetrics) Collect(ch chan<- prometheus.Metric) {
-	m.mu.Lock()
-	due := m.now().Sub(m.read) >= shadowAge
-	if due {
-		m.read = m.now()
+// Describe implements prometheus.Collector.
+func (s *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- wouldRefuseCalls
+	ch <- wouldRefuseUnits
+}
+
+// Collect implements prometheus.Collector. It waits for the ledger as long as
+// the other metrics do.
+func (s *shadowCollector) Collect(ch chan<- prometheus.Metric) {
+	timeout := time.NewTimer(metrics.DefaultTimeout)
+	defer timeout.Stop()
+	select {
+	case <-s.read():
+	case <-timeout.C:
 	}
-	m.mu.Unlock()
-	if due && m.wait {
-		m.renew()
-	} else if due {
-		go m.renew()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, b := range m.client.Table().Budgets() {
-		if figure, ok := m.figures[i]; ok {
-			ch <- prometheus.MustNewConstMetric(shadowCalls, prometheus.GaugeValue, float64(figure.Refused), b.Account, b.Name)
-			ch <- prometheus.MustNewConstMetric(shadowUnits, prometheus.GaugeValue, float64(figure.RefusedUnits), b.Account, b.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.found {
+		b := &s.found[i]
+		for desc, value := range map[*prometheus.Desc]float64{wouldRefuseCalls: float64(b.Refused), wouldRefuseUnits: float64(b.RefusedUnits)} {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, b.Budget.Account, b.Budget.Name)
 		}
 	}
 }
 
-// renew reads the log. While the ledger does not answer, there are no figures.
-func (m *shadowMetrics) renew() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// read begins to read the log, unless that runs or is too soon, and returns what
+// is closed at its end.
+func (s *shadowCollector) read() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading != nil {
+		return s.reading
+	}
+	done := make(chan struct{})
+	if time.Now().Before(s.next) {
+		close(done)
+		return done
+	}
+	s.reading = done
+	go func() {
+		began := time.Now()
+		found := s.replay()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.found, s.reading, s.next = found, nil, time.Now().Add(100*time.Since(began))
+		close(done)
+	}()
+	return done
+}
+
+// replay returns what the shadows would have refused, and nothing of those about
+// which the ledger does not answer.
+func (s *shadowCollector) replay() (found []plan.ReplayedBudget) {
+	ctx, cancel := context.WithTimeout(context.Background(), shadowsTimeout)
 	defer cancel()
-	budgets, figures := m.client.Table().Budgets(), map[int]plan.ReplayedBudget{}
+	budgets := s.client.Table().Budgets()
 	for i := range budgets {
 		if !budgets[i].Shadow {
 			continue
 		}
-		replayed, err := plan.ReplayShadow(ctx, m.client.Ledger(), budgets, i, m.now(), openSimulated)
+		balances, err := s.client.Guard().AccountBalances(ctx, budgets[i].Account)
+		if err != nil || len(balances) == 0 {
+			continue
+		}
+		replayed, err := plan.ReplayShadow(ctx, s.client.Ledger(), budgets, i, balances[0].At, openSimulated)
 		if err == nil {
-			figures[i] = replayed
+			found = append(found, replayed)
 		}
 	}
-	m.mu.Lock()
-	m.figures = figures
-	m.mu.Unlock()
+	return found
 }
