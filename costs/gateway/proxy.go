@@ -86,6 +86,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	}
 	s, r := g.newStream(w, r, ctx)
 	defer s.end()
+	defer s.flushCut()
 	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
 		ahead := readahead.New(r.Body, maxAhead)
 		defer endReadAhead(ahead, s.control)

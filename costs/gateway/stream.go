@@ -43,6 +43,7 @@ type stream struct {
 
 	answered atomic.Bool // the answer's header has arrived
 	bodyRead atomic.Bool // the request's body was read to its end
+	cut      atomic.Bool // the answer's body ended in an error
 	badBody  atomic.Pointer[error]
 
 	mu    sync.Mutex // held while stalled uses control
@@ -99,6 +100,15 @@ func (s *stream) stalled() {
 	}
 }
 
+// flushCut sends what there is of an answer that the upstream has cut short.
+// Otherwise net/http would close the connection without it, and a client that
+// got no byte repeats the request, which is charged again.
+func (s *stream) flushCut() {
+	if s.cut.Load() {
+		_ = s.control.Flush()
+	}
+}
+
 // answerBody is the body of an answer, which moves its stream.
 type answerBody struct {
 	io.ReadCloser
@@ -109,6 +119,9 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	b.stream.moved() // what was read before is written
 	n, err := b.ReadCloser.Read(p)
 	b.stream.moved()
+	if err != nil && err != io.EOF {
+		b.stream.cut.Store(true)
+	}
 	return n, err
 }
 

@@ -1,0 +1,62 @@
+package gateway_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
+)
+
+// newRawUpstream returns a gateway before an upstream that writes an answer byte
+// for byte to each connection and closes it.
+func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
+	t.Helper()
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, answer)
+	})
+	c := newClient(t, anyTable, t.TempDir(), u)
+	return newServer(t, &gateway.Options{Endpoint: u.URL}, c), c
+}
+
+// TestCutAnswerIsRepeated: an answer that the upstream cuts short reaches the
+// client as far as it goes. A client that got no byte on a connection it has used
+// before would repeat the request.
+func TestCutAnswerIsRepeated(t *testing.T) {
+	for _, head := range []string{"Content-Length: 100\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"} {
+		s, c := newRawUpstream(t, "HTTP/1.1 200 OK\r\n"+head)
+		own := &http.Transport{DialContext: (&net.Dialer{}).DialContext}
+		defer own.CloseIdleConnections()
+		get := func(path string) (*http.Response, error) {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return own.RoundTrip(req)
+		}
+		first, err := get("/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, first.Body)
+		first.Body.Close()
+		resp, err := get("/to/api.example.com/x")
+		if err != nil {
+			t.Fatalf("%v, %d used; want the beginning of the answer", err, used(t, c))
+		}
+		text, err := io.ReadAll(bufio.NewReader(resp.Body))
+		resp.Body.Close()
+		if string(text) != "abc" || err != io.ErrUnexpectedEOF || used(t, c) != 1 {
+			t.Errorf("%q, %v, %d used; want abc, %v, and 1", text, err, used(t, c), io.ErrUnexpectedEOF)
+		}
+	}
+}
