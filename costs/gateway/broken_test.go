@@ -2,9 +2,11 @@ package gateway_test
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -26,6 +28,26 @@ func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
 	})
 	c := newClient(t, anyTable, t.TempDir(), u)
 	return newServer(t, &gateway.Options{Endpoint: u.URL}, c), c
+}
+
+// TestUpstreamRefusesByTrailer: neither the trailers of an upstream, announced or
+// not, nor its early hints can make an answer look like a refusal of the gateway.
+func TestUpstreamRefusesByTrailer(t *testing.T) {
+	for name, answer := range map[string]string{
+		"announced": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Ration-Refused-By, X-Sum\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
+		"not":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
+		"hints":     "HTTP/1.1 103 Early Hints\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newRawUpstream(t, answer)
+			conn := s.dial()
+			fmt.Fprint(conn, "GET /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nTE: trailers\r\n\r\n")
+			text, err := io.ReadAll(conn)
+			if lower := strings.ToLower(string(text)); err != nil || strings.Contains(lower, "ration-refused-by") || !strings.Contains(lower, "x-sum: 1\r\n") {
+				t.Errorf("%v, %q; want X-Sum and nothing of the gateway's", err, text)
+			}
+		})
+	}
 }
 
 // TestCutAnswerIsRepeated: an answer that the upstream cuts short reaches the

@@ -107,6 +107,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 				return errUpgraded
 			}
 			deleteOwn(resp.Header)
+			deleteOwn(resp.Trailer)
 			t.leadBack(resp.Header, c.Table())
 			s.answer(r, resp)
 			release()
@@ -115,7 +116,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, s, err) },
 		ErrorLog:     discardLog,
 	}
-	reverse.ServeHTTP(w, r)
+	reverse.ServeHTTP(hintWriter{w}, r)
 }
 
 // proxyContext returns a request's context with its caller and how long it may
@@ -148,6 +149,21 @@ func isWebSocket(r *http.Request) bool {
 		return strings.Contains(strings.ToLower(value), "websocket")
 	})
 }
+
+// hintWriter is a ResponseWriter that deletes the gateway's headers from
+// informational answers, which do not pass through ModifyResponse.
+type hintWriter struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w hintWriter) WriteHeader(status int) {
+	if status < 200 {
+		deleteOwn(w.Header())
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w hintWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // deleteOwn deletes the headers that are for the gateway or from it.
 func deleteOwn(header http.Header) {

@@ -79,7 +79,7 @@ func (s *stream) answer(r *http.Request, resp *http.Response) {
 		_ = s.control.EnableFullDuplex()
 		resp.Header.Set("Connection", "close")
 	}
-	resp.Body = &answerBody{resp.Body, s}
+	resp.Body = &answerBody{resp.Body, s, resp}
 }
 
 // moved is called whenever the stream makes progress.
@@ -109,17 +109,22 @@ func (s *stream) flushCut() {
 	}
 }
 
-// answerBody is the body of an answer, which moves its stream.
+// answerBody is the body of an answer, which moves its stream. At its end it
+// deletes the trailers that are for the gateway or from it.
 type answerBody struct {
 	io.ReadCloser
 	stream *stream
+	resp   *http.Response
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	b.stream.moved() // what was read before is written
 	n, err := b.ReadCloser.Read(p)
 	b.stream.moved()
-	if err != nil && err != io.EOF {
+	switch {
+	case err == io.EOF:
+		deleteOwn(b.resp.Trailer)
+	case err != nil:
 		b.stream.cut.Store(true)
 	}
 	return n, err
