@@ -50,6 +50,16 @@ func TestUpstreamRefusesByTrailer(t *testing.T) {
 	}
 }
 
+// TestInvalidStatusPanics: a status that net/http cannot write is a 502.
+func TestInvalidStatusPanics(t *testing.T) {
+	for _, status := range []string{"000", "099"} {
+		s, c := newRawUpstream(t, "HTTP/1.1 "+status+" X\r\nContent-Length: 3\r\n\r\nabc")
+		if a := s.do("GET", "/to/api.example.com/x", ""); a.StatusCode != http.StatusBadGateway || !strings.Contains(a.text, "invalid status "+status) || used(t, c) != 1 {
+			t.Errorf("%s: %s %s, %d used", status, a.Status, a.text, used(t, c))
+		}
+	}
+}
+
 // TestCutAnswerIsRepeated: an answer that the upstream cuts short reaches the
 // client as far as it goes. A client that got no byte on a connection it has used
 // before would repeat the request.

@@ -103,8 +103,11 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 		FlushInterval: flushTime, // at once if the answer has no length
 		BufferPool:    &copyBuffers,
 		ModifyResponse: func(resp *http.Response) error {
-			if resp.StatusCode == http.StatusSwitchingProtocols {
+			switch {
+			case resp.StatusCode == http.StatusSwitchingProtocols:
 				return errUpgraded
+			case resp.StatusCode < 100: // net/http would panic
+				return fmt.Errorf("the upstream answered with the invalid status %03d", resp.StatusCode)
 			}
 			deleteOwn(resp.Header)
 			deleteOwn(resp.Trailer)
