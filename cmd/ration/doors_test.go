@@ -36,6 +36,7 @@ var openElsewhere = map[string]string{
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
 	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",
 	"cmd/ration/exec_unix.go os.Open":                      "the terminal of this process",
+	"cmd/ration/init.go os.OpenFile":                       "files that others may read, created in a folder of the user's choice and never through a link",
 	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
 }
