@@ -12,19 +12,22 @@ RACE = -race -gcflags=modernc.org/sqlite/lib=-race=false
 SIM ?= 2h
 SIM_IN_TEST ?= 1m
 
-.PHONY: help build test test-short deps check tidy analyse windows lint bench soak replay fuzz generate
+.PHONY: help build test test-short deps check tidy analyse windows lint bench soak replay fuzz generate dist dist-twice dist-test
 
 help:
 	@echo "make build       build ./ration"
 	@echo "make test        every test: a minute of the simulator, all drawn cases, and the rest with -race"
 	@echo "make test-short  what is quick of it, without -race"
 	@echo "make check       gofmt, go vet, luacheck, go mod verify and tidy (make tidy); staticcheck, the modules in docs, govulncheck (make analyse)"
-	@echo "make windows     go vet for Windows, tests included"
 	@echo "make lint        golangci-lint, as .golangci.yml configures it"
 	@echo "make bench       benchmarks beside their floors"
 	@echo "make soak        the property and process tests at length, then the simulator for SIM=2h"
 	@echo "make replay SEED=N  one world of the simulator, with all that happens in it"
 	@echo "make fuzz        each fuzz test for half a minute"
+	@echo "make dist        the release in dist/: archives, Debian packages, lists of components, SHA256SUMS (PLATFORMS=...)"
+	@echo "make dist-twice  build it in two folders with caches of their own, and compare"
+	@echo "make dist-test   install, run and remove the Debian package; lintian (as root)"
+	@echo "make windows     vet and compile all packages and tests for Windows"
 	@echo "make generate    the routes, from the discovery document"
 
 build:
@@ -81,13 +84,11 @@ tidy:
 analyse:
 	$(GO) tool staticcheck ./...
 	cd docs/bench && $(GO) vet ./...
+	cd docs/dist && $(GO) vet ./...
 	cd docs/observe/otel && $(GO) vet ./... && $(GO) test ./...
 	@found=$$($(GO) tool govulncheck ./... 2>&1) || { \
 	  echo "$$found" | grep -qE "fetching vulnerabilities|no such host|dial tcp|Forbidden|connection refused|i/o timeout" \
 	  && echo "govulncheck: its database cannot be reached from here; going on without it" || { echo "$$found"; exit 1; } >&2; }
-
-windows:
-	GOOS=windows $(GO) vet ./...
 
 lint:
 	$(GO) run $(GOLANGCI) run ./...
@@ -111,6 +112,27 @@ fuzz:
 	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*).*/\1/p' $$target); do \
 	    $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime 30s ./$$(dirname $$target) || exit 1; \
 	  done; done
+
+# What is released; docs/deploy describes the files.
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+DIST ?= $(CURDIR)/dist
+dist:
+	cd docs/dist && $(GO) run . -out "$(DIST)" -platforms "$(PLATFORMS)"
+
+# The commit is built, not the working tree. Minutes for each platform.
+dist-twice:
+	@work=$$(mktemp -d) && trap 'chmod -R u+w "$$work"; rm -rf "$$work"' EXIT && \
+	for folder in one a/longer/two; do \
+	  git clone -q . "$$work/$$folder" && \
+	  GOCACHE="$$work/$$folder.cache" $(MAKE) -C "$$work/$$folder" dist DIST="$$work/$$folder.out" PLATFORMS="$(PLATFORMS)" || exit 1; \
+	done && diff -r "$$work/one.out" "$$work/a/longer/two.out" && echo "the two builds are equal:" && cat "$$work/one.out/SHA256SUMS"
+
+dist-test:
+	cd docs/dist && RATION_REQUIRE_DEB=1 RATION_REQUIRE_LINTIAN=1 $(GO) test -v -count=1 .
+
+windows:
+	GOOS=windows $(GO) vet ./...
+	GOOS=windows $(GO) test -exec true -count=1 ./... >/dev/null
 
 generate:
 	$(GO) generate ./costs/...

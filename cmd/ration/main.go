@@ -141,7 +141,7 @@ ends the run cleanly, and the next run resumes.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
-		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand())
+		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand(), a.manCommand())
 	root.SetHelpCommand(helpCommand(root))
 	for _, command := range root.Commands() {
 		command.Args = usageArgs(command.Args)

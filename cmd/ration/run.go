@@ -28,6 +28,7 @@ type runFlags struct {
 	parallel int
 	again    bool
 	lane     string
+	stopped  int // the exit code in place of exitStopped
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -48,10 +49,19 @@ mail; otherwise it prints one line. -q also omits the line of a run that a
 budget stopped, unless a step waits because it keeps failing.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
-If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
+If regions end differently, the first of 78, 69, 1, 75, 0 applies. For a scheduler
+that takes 75 for a failure, --stopped-exit 0 replaces it; nothing else changes.`,
 		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.run(cmd.Context(), names, f)
+			if f.stopped < 0 || f.stopped > 255 {
+				return &usageError{fmt.Errorf("--stopped-exit %d: give 0 to 255", f.stopped)}
+			}
+			err := a.run(cmd.Context(), names, f)
+			if exit, _ := code(err); exit != exitStopped {
+				return err
+			}
+			a.exit(err) // prints it
+			return &reported{&programError{code: f.stopped}}
 		},
 	}
 	flags := cmd.Flags()
@@ -59,6 +69,7 @@ If regions end differently, the first of 78, 69, 1, 75, 0 applies.`,
 	flags.IntVar(&f.parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	flags.BoolVar(&f.again, "again", false, "fetch finished passes again, and steps that wait after failures")
 	flags.StringVar(&f.lane, "lane", jobs.Lane, "the lane of the calls: cron, backfill, manual, or another that costs.yaml names")
+	flags.IntVar(&f.stopped, "stopped-exit", exitStopped, "end with this `code` if a budget or cooldown stops the run")
 	return cmd
 }
 

@@ -82,8 +82,7 @@ func TestTwoUsersShareOneLedger(t *testing.T) {
 	if used := s.used(t); used != 2+s.upstream.Total() {
 		t.Errorf("the ledger has %d units; want 2 and the upstream's %d", used, s.upstream.Total())
 	}
-	err := filepath.WalkDir(s.dir, func(path string, entry fs.DirEntry, err error) error {
-		info, err := os.Stat(path)
+	err := filepath.Walk(s.dir, func(path string, info fs.FileInfo, err error) error {
 		if err != nil {
 			return err
 		}

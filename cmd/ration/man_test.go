@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestManualPages: each command that help lists has a page, which man formats
+// without a warning.
+func TestManualPages(t *testing.T) {
+	dir := t.TempDir()
+	root := newApp().root()
+	root.SetArgs([]string{"man", dir})
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	if err != nil || len(pages) < len(manualChildren(root)) {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	text := mustRead(t, filepath.Join(dir, "ration-run.1"))
+	for _, want := range []string{".SH NAME\nration\\-run \\- fetch what", `\fB\-q\fR, \fB\-\-quiet\fR`, `\fB\-\-key\-file\fR \fIfile\fR`, ".SH EXAMPLES", `\fBration\fR(1)`, "75  stopped"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("ration-run.1 does not have %q", want)
+		}
+	}
+	if strings.Contains(text, dir) {
+		t.Errorf("ration-run.1 names a folder of this machine")
+	}
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, page := range pages {
+		if out, err := exec.Command(groff, "-man", "-ww", "-K", "utf8", "-T", "utf8", "-z", page).CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v: %s", filepath.Base(page), err, out)
+		}
+	}
+	if err := writeManual(root, filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("into a missing folder: %v", err)
+	}
+}
