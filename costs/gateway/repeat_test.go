@@ -335,9 +335,9 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{strings.Repeat("k", 256)} {
-		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Idempotency-Key", wrong); a.StatusCode != 422 {
-			t.Errorf("%s %s", a.Status, a.text)
+	for _, wrong := range []string{strings.Repeat("k", 256), "", " "} {
+		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Idempotency-Key", wrong); a.StatusCode != 422 || used(t, c) != 80 {
+			t.Errorf("key %q: %s %s, %d used", wrong, a.Status, a.text, used(t, c))
 		}
 	}
 	if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, key...); a.StatusCode != 422 || a.json["type"] != "urn:ration:key-reused" {

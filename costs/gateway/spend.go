@@ -124,6 +124,9 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 // one that may not.
 func idempotencyID(r *http.Request, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
 	key, err := single(r, "Idempotency-Key")
+	if err == nil && key == "" && len(r.Header.Values("Idempotency-Key")) > 0 {
+		err = fmt.Errorf("%w: the Idempotency-Key is empty, and every repeat would be charged; give one, or leave the header out", quota.ErrBadCall)
+	}
 	if err != nil {
 		return quota.ID{}, err
 	}
