@@ -128,6 +128,7 @@ dist-twice:
 	done && diff -r "$$work/one.out" "$$work/a/longer/two.out" && echo "the two builds are equal:" && cat "$$work/one.out/SHA256SUMS"
 
 dist-test:
+	cd docs/deploy/kubernetes && $(GO) test .
 	cd docs/dist && RATION_REQUIRE_DEB=1 RATION_REQUIRE_LINTIAN=1 $(GO) test -v -count=1 .
 
 windows:

@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -77,7 +78,7 @@ func TestBoundaries(t *testing.T) {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata") {
+		if d.IsDir() && file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "docs") { // docs has modules of its own
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
@@ -98,6 +99,25 @@ func TestBoundaries(t *testing.T) {
 	for pkg := range boundaries {
 		if !seen[pkg] {
 			t.Errorf("package %s is in the table and not in the tree", pkg)
+		}
+	}
+}
+
+// TestLibrariesCompileGoogle: a program that guards its own client does not compile
+// Google's client and its telemetry, which take most of the time of a first build.
+// TestBoundaries opens each file, so a cached result is not stale.
+func TestLibrariesCompileGoogle(t *testing.T) {
+	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/client", "costs/gateway"} {
+		out, err := exec.Command("go", "list", "-deps", module+"/"+pkg).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for line := range strings.Lines(string(out)) {
+			for _, heavy := range []string{"google.golang.org/api", "google.golang.org/grpc", "cloud.google.com", "github.com/googleapis", "go.opentelemetry.io"} {
+				if strings.HasPrefix(line, heavy) {
+					t.Errorf("%s imports %s", pkg, strings.TrimSpace(line))
+				}
+			}
 		}
 	}
 }
