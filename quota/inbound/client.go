@@ -3,6 +3,7 @@ package inbound
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,12 @@ import (
 // that is no trusted proxy's. Clients with IPv6 addresses count by their /64, of
 // which each has all.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
+	trusted = slices.Clone(trusted)
+	for i, prefix := range trusted {
+		if prefix.Addr().Is4In6() && prefix.Bits() >= 96 { // as addresses are compared
+			trusted[i] = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+		}
+	}
 	isTrusted := func(addr netip.Addr) bool {
 		for _, prefix := range trusted {
 			if prefix.Contains(addr) {

@@ -198,7 +198,7 @@ func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 // TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies wrote
 // it.
 func TestAddressIsForged(t *testing.T) {
-	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"))
+	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("::ffff:192.168.0.0/112"))
 	for _, test := range []struct{ remote, forwarded, want string }{
 		{"203.0.113.9:1", "", "203.0.113.9"},
 		{"203.0.113.9:1", "198.51.100.1", "203.0.113.9"},
@@ -212,6 +212,8 @@ func TestAddressIsForged(t *testing.T) {
 		{"[::ffff:203.0.113.9]:1", "", "203.0.113.9"},
 		{"[2001:db8:1:2:3::4]:1", "", "2001:db8:1:2::/64"},
 		{"[fd00::1%eth0]:1", "[2001:db8:1:2::9]:443", "2001:db8:1:2::/64"},
+		{"192.168.7.1:1", "198.51.100.1", "198.51.100.1"},
+		{"192.169.0.1:1", "198.51.100.1", "192.169.0.1"},
 		{"@", "198.51.100.1", ""},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
