@@ -51,12 +51,16 @@ func forecastText(b *usage.BudgetReport, now time.Time) string {
 		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %.0f %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
 			human.Duration(time.Duration(*b.PaceOver)*time.Second), *b.PaceHour, b.Measure)
 	}
+	refuses := "refuses"
+	if b.Shadow {
+		refuses = "would refuse"
+	}
 	switch {
 	case b.PlanOutAt == nil:
 	case text == "":
-		text = fmt.Sprintf("by the schedule, %s refuses its first call at %s", human.Name(b.Name), when(*b.PlanOutAt))
+		text = fmt.Sprintf("by the schedule, %s %s its first call at %s", human.Name(b.Name), refuses, when(*b.PlanOutAt))
 	default:
-		text += fmt.Sprintf("; by the schedule it refuses its first call at %s", when(*b.PlanOutAt))
+		text += fmt.Sprintf("; by the schedule it %s its first call at %s", refuses, when(*b.PlanOutAt))
 	}
 	return text
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
 )
 
 // shadowCall is a call that an enforced budget admitted.
@@ -96,4 +98,22 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 		}
 	}
 	return refused
+}
+
+// TestAShadowRefusesByTheSchedule: status said of a shadow that it refuses calls.
+func TestAShadowRefusesByTheSchedule(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	pace, over := 20.0, int64(3600)
+	b := &usage.BudgetReport{Name: "tried", Measure: "units", PlanOutAt: new(now.Add(time.Hour))}
+	for _, paced := range []bool{false, true} {
+		if paced {
+			b.RunsOutAt, b.PaceHour, b.PaceOver = new(now.Add(2*time.Hour)), &pace, &over
+		}
+		for shadow, want := range map[bool]string{true: " would refuse its first call at ", false: " refuses its first call at "} {
+			b.Shadow = shadow
+			if text := forecastText(b, now); !strings.Contains(text, want) {
+				t.Errorf("%q; want %q", text, want)
+			}
+		}
+	}
 }
