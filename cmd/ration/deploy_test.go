@@ -83,12 +83,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	if ration.Environment["RATION_REDIS_PASSWORD_FILE"] != "/run/secrets/redis-password" || ration.User == "" {
 		t.Errorf("ration's environment is %v, its user %q", ration.Environment, ration.User)
 	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("RATION_REQUIRE_REDIS") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needRedis(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "redis-password"), []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -167,5 +162,16 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
 			t.Fatal(err, string(out))
 		}
+	}
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return
+	} else if os.Getenv("RATION_REQUIRE_REDIS") != "" {
+		t.Fatal(err)
+	} else {
+		t.Skip(err)
 	}
 }

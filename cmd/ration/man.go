@@ -19,7 +19,7 @@ func (a *app) manCommand() *cobra.Command {
 		Use:     "man FOLDER",
 		Short:   "Write a manual page for each command",
 		Long:    "Man writes a manual page for each command into a folder, which must exist.\n\n" + exitCodes(),
-		Example: "  ration man /usr/local/share/man/man1",
+		Example: "  ration man /usr/local/share/man/man1\n  ration man --help",
 		Hidden:  true,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return writeManual(cmd.Root(), args[0]) },
