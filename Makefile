@@ -77,7 +77,7 @@ tidy:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
 	$(GO) vet ./...
 	@# Windows: all that needs no SQLite, whose build takes longer than everything else's; make windows builds that too.
-	GOOS=windows $(GO) build $$(GOOS=windows $(GO) list -f '{{.ImportPath}} {{join .Deps " "}}' ./... | grep -v modernc.org/sqlite | cut -d ' ' -f 1)
+	GOOS=windows $(GO) build $$(GOOS=windows $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | grep -v modernc.org/sqlite | cut -d ' ' -f 1)
 	@# luacheck is Debian's package lua-check.
 	@if command -v luacheck >/dev/null 2>&1; then luacheck -q quota/redisledger/lua; else echo "luacheck is missing; going on without it"; fi
 	$(GO) mod verify

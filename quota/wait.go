@@ -81,6 +81,20 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 	}
 }
 
+type endOfWaitsKey struct{}
+
+// WithWaitsUntil returns a copy of ctx in which no call waits for units once done is
+// closed: it is granted then or refused, as it would be at the end of its wait. It
+// is for servers that stop, whose clients should learn when to come back.
+func WithWaitsUntil(ctx context.Context, done <-chan struct{}) context.Context {
+	return context.WithValue(ctx, endOfWaitsKey{}, done)
+}
+
+func endOfWaits(ctx context.Context) <-chan struct{} {
+	done, _ := ctx.Value(endOfWaitsKey{}).(<-chan struct{})
+	return done
+}
+
 // mustGiveUp reports whether err is not a refusal, or one that cannot be waited
 // out within limit and the context's deadline.
 func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
@@ -88,12 +102,17 @@ func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
 	if !ok || limit <= 0 || refused.RetryAfter > limit {
 		return true
 	}
+	select {
+	case <-endOfWaits(ctx):
+		return true
+	default:
+	}
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < refused.RetryAfter
 }
 
-// sleep returns nil after d or when wake is closed, and otherwise the reason
-// why ctx ended.
+// sleep returns nil after d, when wake is closed or when waits end, and otherwise
+// the reason why ctx ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -101,6 +120,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	case <-timer.C:
 		return nil
 	case <-wake:
+		return nil
+	case <-endOfWaits(ctx):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -82,6 +82,9 @@ func (r *replaying) run(ctx context.Context) error {
 	if r.other, err = costs.Load(r.path); err != nil {
 		return &configError{err}
 	}
+	if err := r.checkAccounts(); err != nil {
+		return err
+	}
 	document := &replayDocument{At: r.app.now().UTC(), LedgerExists: true}
 	err = r.withClient(r.now, false, func(c *client.Client) error { return r.play(ctx, c) })
 	if errors.Is(err, errNoLedger) {
@@ -104,6 +107,25 @@ func (r *replaying) run(ctx context.Context) error {
 		return &reported{misfitError{}}
 	}
 	return err
+}
+
+// checkAccounts returns an error if the other file has no account of this one, whose
+// log would be empty, and warns of those that it lacks.
+func (r *replaying) checkAccounts() error {
+	var missing []string
+	for _, account := range r.now.Accounts() {
+		if !slices.Contains(r.other.Accounts(), account) {
+			missing = append(missing, human.Name(account))
+		}
+	}
+	switch names := strings.Join(missing, ", "); {
+	case len(missing) == 0:
+	case len(missing) == len(r.now.Accounts()):
+		return &configError{fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
+	default:
+		r.warn(fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
+	}
+	return nil
 }
 
 // play replays the ledger's log: once against the budgets, and once more for each

@@ -165,7 +165,9 @@ func (w *Watch) found(account string, balances []quota.Balance) (events []*event
 	cooling := map[string]bool{}
 	for i := range balances {
 		b := &balances[i]
-		events = append(events, levelEvent(b))
+		if !b.Budget.Shadow {
+			events = append(events, levelEvent(b))
+		}
 		c := b.Cooldown
 		if c == nil || cooling[c.Budget] || c.Until.Sub(b.At) < shortPause {
 			continue
@@ -224,7 +226,7 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 	for i := range statuses {
 		s := &statuses[i]
 		window := s.Budget.Window
-		if s.RunsOut.IsZero() || s.Used >= s.Limit() || window.Horizon() < leastForecast {
+		if s.Budget.Shadow || s.RunsOut.IsZero() || s.Used >= s.Limit() || window.Horizon() < leastForecast {
 			continue
 		}
 		e := levelEvent(&s.Balance)

@@ -59,9 +59,11 @@ func (r *receiver) texts() (texts []string) {
 	return texts
 }
 
+// newClient returns a client with a budget of 100 units a day, and a shadow of it
+// that is soon spent.
 func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	t.Helper()
-	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}]\nalert: " + alertLines + "\n"
+	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: tried, limit: 51, window: 24h, shadow: true}]\nalert: " + alertLines + "\n"
 	table, err := costs.Parse(filepath.Join(state, "costs.yaml"), []byte(text))
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/quota"
 )
 
 // short is long enough for a test's own steps.
@@ -237,4 +238,52 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
+}
+
+// TestWaitHoldsTheDrain: a request that waits for its units when the server stops is
+// refused with its retry time, and not dropped at the end of the grace.
+func TestWaitHoldsTheDrain(t *testing.T) {
+	for _, path := range []string{"/to/api.example.com/x", "/v1/spend"} {
+		u := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
+		g := gateway.New(&gateway.Options{Endpoint: u.URL})
+		c := newClient(t, anyTable, t.TempDir(), u)
+		g.Use(c)
+		account := c.Table().Accounts()[0]
+		if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: account, For: 5 * time.Minute, Reason: "a test"}); err != nil {
+			t.Fatal(err)
+		}
+		listener, base, err := gateway.Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		entered, served := make(chan bool), make(chan error, 1)
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			g.ServeHTTP(w, r)
+		})
+		go func() { served <- gateway.Serve(ctx, listener, handler, time.Minute) }()
+		req := mustRequest(t, "POST", base+path)
+		req.Header.Set("Ration-Max-Wait", "9m")
+		if path == "/v1/spend" {
+			req.Header.Set("Content-Type", "application/json")
+			req.Body = io.NopCloser(strings.NewReader(`{"verb":"GET","url":"https://api.example.com/x","max_wait":"9m"}`))
+		}
+		go func() {
+			<-entered
+			stop()
+		}()
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		resp.Body.Close()
+		if after := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusTooManyRequests || after == "" || u.hits.Load() != 0 {
+			t.Errorf("%s: %s, Retry-After %q; want a refusal", path, resp.Status, after)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		g.Use(nil)
+	}
 }

@@ -91,7 +91,8 @@ func NeedsToken(l net.Listener) bool {
 }
 
 // Serve serves handler on a listener until ctx ends, and then waits for at most
-// grace until the requests in flight are answered. It closes the listener.
+// grace until the requests in flight are answered; those that wait for units are
+// refused then. It closes the listener.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, grace time.Duration) error {
 	return serve(ctx, l, handler, grace, newServerTimes())
 }
@@ -100,8 +101,9 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
+	calls := quota.WithWaitsUntil(quota.WithUninterruptedSpends(context.Background()), ctx.Done())
 	server := &http.Server{Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return quota.WithUninterruptedSpends(context.Background()) },
+		BaseContext:       func(net.Listener) context.Context { return calls },
 		ReadHeaderTimeout: times.header, IdleTimeout: times.idle, ErrorLog: log.New(panicLog{}, "", 0),
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: times.write, SendPingTimeout: times.idle, PingTimeout: times.write}}
 	served := make(chan error, 1)

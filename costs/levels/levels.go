@@ -66,10 +66,11 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 	return lines
 }
 
-// reached reports whether a budget has used so many percent of its limit.
+// reached reports whether a budget has used so many percent of its limit. A shadow
+// has none that matters.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
-	return b.Used*100 >= b.Limit()*percent
+	return !b.Budget.Shadow && b.Used*100 >= b.Limit()*percent
 }
 
 // mark makes the file of a level, and reports whether it was not there.

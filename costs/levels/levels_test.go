@@ -40,7 +40,9 @@ func TestLevels(t *testing.T) {
 		balance := quota.Balance{Budget: quota.Budget{Account: "p", Name: "all", Limit: 100, Window: step.window}, At: monday, Since: step.since, Used: step.used, NextFree: monday.Add(time.Hour)}
 		other := balance
 		other.Budget.Name, other.Used = "other", 0
-		reported := strings.Join(l.Crossed([]quota.Balance{other, balance}), "\n")
+		shadow := balance
+		shadow.Budget.Name, shadow.Budget.Shadow, shadow.Used = "shadow", true, 100 // refuses nothing
+		reported := strings.Join(l.Crossed([]quota.Balance{other, balance, shadow}), "\n")
 		if step.want == "" && reported != "" || !strings.Contains(reported, step.want) || strings.Contains(reported, "\n") {
 			t.Errorf("step %d: reported %q; want %q", i, reported, step.want)
 		}
