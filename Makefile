@@ -55,7 +55,7 @@ test: deps
 	cd quota/internal/sim && RATION_SIM_DURATION=$(SIM_IN_TEST) $(GO) test -vet=off -count=1
 	RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -timeout 20m -run '$(DRAWN)' $(DRAWING)
 	$(GO) test -vet=off $(ALONE)
-	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off $(RACE) -timeout 20m $(LONGEST) $$($(GO) list ./... | grep -v "$$($(GO) list $(ALONE))")
+	RAPID_CHECKS=10 GORACE=atexit_sleep_ms=20 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off $(RACE) -timeout 20m $(LONGEST) $$($(GO) list -race ./... | grep -v "$$($(GO) list $(ALONE))")
 
 test-short: deps
 	RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -short $(LONGEST) ./...

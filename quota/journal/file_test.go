@@ -3,8 +3,10 @@ package journal_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -297,5 +299,33 @@ func shutOut(t *testing.T, l *journal.Ledger, meanwhile func()) {
 	meanwhile()
 	if err := <-refused; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v; want it to wait for the other process", err)
+	}
+}
+
+// TestNewerJournalIsReadInPart: a record that this version does not know, or with more
+// than it reads, may say that a call was settled, or restored. The journal is refused,
+// once and in one line, and calls go on with the ledger.
+func TestNewerJournalIsReadInPart(t *testing.T) {
+	for name, body := range map[string][]byte{"another kind": append([]byte{'z'}, make([]byte, 30)...), "another form": {'g', 1, 2}} {
+		dir, inner := t.TempDir(), failing(errDown)
+		grant(t, journal.New(inner, dir, allow(1)), 1)
+		path := file(t, dir)
+		record := append([]byte{0xA7, byte(len(body)), 0}, body...)
+		record = binary.LittleEndian.AppendUint32(record, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+		write(t, path, append(read(t, path), record...))
+		var reported []error
+		o := allow(3)
+		o.Report = func(err error) { reported = append(reported, err) }
+		l := journal.New(inner, dir, o)
+		if _, err := l.Unrecorded(account); err == nil || !strings.Contains(err.Error(), "written by a newer version of ration") {
+			t.Errorf("%s: %v; want that it is newer", name, err)
+		}
+		if _, err := spend(t.Context(), l, "m", 1); err == nil {
+			t.Errorf("%s: granted by a journal that was read in part", name)
+		}
+		_ = l.Close()
+		if len(reported) > 1 {
+			t.Errorf("%s: reported %v; want it once", name, reported)
+		}
 	}
 }

@@ -167,7 +167,8 @@ func (f *files) read(hour, from int64, see func(*record)) (to int64, err error) 
 	if err != nil {
 		return from, err
 	}
-	return from + int64(each(data, see)), nil
+	n, err := each(data, see)
+	return from + int64(n), err
 }
 
 func readFrom(path string, from int64) ([]byte, error) {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 
 	"github.com/ration-dev/ration/quota"
@@ -75,15 +76,28 @@ func (r *record) encode(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, sums))
 }
 
+// errNewer means that a journal holds records that this version does not know. What
+// they say is lost on it, so it must not restore or grant by the rest.
+var errNewer = errors.New("it was written by a newer version of ration: use that one, or another folder (RATION_JOURNAL)")
+
+// isKnown reports whether this version knows what a record of the kind says.
+func (k kind) isKnown() bool {
+	switch k {
+	case granted, owed, settled, restored, cooled, warmed:
+		return true
+	}
+	return false
+}
+
 // decode returns the record that data begins with and its length, or 0 if there is
-// no whole one.
+// no whole one. The record of a newer version has kind 0.
 func decode(data []byte) (r record, n int) {
 	if len(data) < headBytes || data[0] != mark {
 		return r, 0
 	}
 	length := int(binary.LittleEndian.Uint16(data[1:]))
 	n = headBytes + length + sumBytes
-	if length > mostBody || len(data) < n {
+	if length == 0 || length > mostBody || len(data) < n {
 		return r, 0
 	}
 	body := data[headBytes : headBytes+length]
@@ -101,8 +115,8 @@ func decode(data []byte) (r record, n int) {
 	for len(d.rest) > 0 && !d.bad {
 		r.heard = append(r.heard, use{d.text(), quota.Units(d.uvarint())})
 	}
-	if d.bad {
-		return record{}, 0
+	if d.bad || !r.kind.isKnown() {
+		return record{}, n
 	}
 	return r, n
 }
@@ -145,17 +159,21 @@ func (d *decoder) skip(n int) {
 }
 
 // each calls f with every whole record in data, and returns how many bytes were
-// read: to the end of the last whole record, if the rest may still grow into one.
-func each(data []byte, f func(*record)) (read int) {
+// read: to the end of the last whole record, if the rest may still grow into one. It
+// ends with errNewer at a record that this version does not know.
+func each(data []byte, f func(*record)) (read int, err error) {
 	for at := 0; at < len(data); {
 		r, n := decode(data[at:])
 		if n == 0 {
 			at++
 			continue
 		}
+		if r.kind == 0 {
+			return read, errNewer
+		}
 		f(&r)
 		at += n
 		read = at
 	}
-	return read
+	return read, nil
 }

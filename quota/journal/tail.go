@@ -42,7 +42,10 @@ func (f *files) newest() (newest newest, err error) {
 			if err != nil {
 				return newest, err
 			}
-			read := each(data, newest.see)
+			read, err := each(data, newest.see)
+			if err != nil {
+				return newest, err
+			}
 			if hour == present {
 				f.seen = from + int64(read)
 			}
@@ -81,7 +84,11 @@ func (f *files) newer(newest *newest) bool {
 	if err != nil {
 		return false
 	}
-	f.seen, f.own = f.seen+int64(each(data, newest.see)), 0
+	read, err := each(data, newest.see)
+	if err != nil {
+		return false
+	}
+	f.seen, f.own = f.seen+int64(read), 0
 	f.owes.Store(f.isOwed())
 	return true
 }
