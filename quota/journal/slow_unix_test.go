@@ -79,6 +79,7 @@ func TestSlowRedisOpensTheAllowance(t *testing.T) {
 						switch err := u.send(t, g, 1); {
 						case errors.Is(err, quota.ErrInDoubt):
 							doubts.Add(1)
+						case errors.Is(err, quota.ErrLedgerBusy): // it waited too long behind others; nothing was sent
 						case err != nil:
 							t.Error(err)
 						}
