@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// claimEight claims the same eight times at once. It fails the test unless so many
-// hold it, and returns one that does.
+// claimEight asks for the same claim eight times at once. It fails the test unless want
+// of them get it, and returns one of those.
 func claimEight(t *testing.T, guard *quota.Guard, want int) *quota.Claim {
 	t.Helper()
 	held := make(chan *quota.Claim, 8)

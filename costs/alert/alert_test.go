@@ -114,7 +114,7 @@ func TestAlertComesTwice(t *testing.T) {
 	}
 }
 
-// TestFailedAlertIsForgotten: an alert that nobody took is sent by the next check
+// TestFailedAlertIsForgotten: an alert that could not be delivered is sent by the next check
 // of another process, and the error shows no secret of the URL.
 func TestFailedAlertIsForgotten(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)

@@ -70,7 +70,7 @@ func (r *redis) stop() {
 	_ = r.cmd.Wait()
 }
 
-// TestHostTellsOfAnOutageTwice: while Redis is down one process of a host tells it,
+// TestHostTellsOfAnOutageTwice: while Redis is down one process of a host sends the alert,
 // and again in the next outage.
 func TestHostTellsOfAnOutageTwice(t *testing.T) {
 	server, r, state := startRedis(t), newReceiver(t, 0), t.TempDir()

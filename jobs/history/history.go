@@ -2,7 +2,7 @@
 // outlive a ledger's log: catalog.Catalog.History reads them.
 //
 // Fill reads the log and brings the sums up to date. Any process may call it, at
-// any time and as often as it likes; whoever does, the sums are the same. What the
+// any time and as often as it likes: the sums come out the same. What the
 // log still holds is read anew, so that a call that was settled, refunded or
 // restored late is corrected. What the log has dropped since the last Fill stays
 // as it was read last. If the log drops entries between two Fills, these are

@@ -12,7 +12,7 @@
 //
 // Labels come from the budgets, the methods and the lanes that are configured,
 // so their number does not depend on what callers send. Jobs, regions and keys
-// are no labels.
+// never become labels.
 package metrics
 
 import (
