@@ -19,24 +19,37 @@ type upstreamClocks struct {
 	doubts map[string]*ClockError // by account: of this host, not yet reported
 }
 
-// heardDate is the Date of an answer and when it arrived.
-type heardDate struct{ date, arrived time.Time }
+// heardDate is the Date of an answer, the Age that a cache gave it, and when it
+// arrived. The headers are parsed when they are asked for, which is seldom.
+type heardDate struct {
+	date, age string
+	arrived   time.Time
+}
+
+// now returns the time that the answer implies, or zero if it does not say.
+func (h heardDate) now() time.Time {
+	date, err := http.ParseTime(h.date)
+	if err != nil {
+		return time.Time{}
+	}
+	if age, err := strconv.Atoi(h.age); err == nil && age > 0 {
+		date = date.Add(time.Duration(age) * time.Second)
+	}
+	return date.Add(time.Since(h.arrived))
+}
 
 // hear takes the Date of an answer into account, if it has one.
 func (c *upstreamClocks) hear(account string, resp *http.Response) {
-	date, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
+	date := resp.Header.Get("Date")
+	if date == "" {
 		return
-	}
-	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil && age > 0 { // a cache answered
-		date = date.Add(time.Duration(age) * time.Second)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.last == nil {
 		c.last = map[string]heardDate{}
 	}
-	c.last[account] = heardDate{date, time.Now()}
+	c.last[account] = heardDate{date, resp.Header.Get("Age"), time.Now()}
 }
 
 // now returns the time of an account's upstream, or zero if it is not known.
@@ -44,7 +57,7 @@ func (c *upstreamClocks) now(account string) (now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if heard, ok := c.last[account]; ok {
-		now = heard.date.Add(time.Since(heard.arrived))
+		now = heard.now()
 	}
 	return now
 }
