@@ -306,22 +306,21 @@ func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return l.settle(receipt, 0, 0, func() error { return l.Ledger.Refund(ctx, receipt) })
 }
 
+// settle writes to the journal before the ledger settles: a hearing that comes
+// after the record counts the call as it was or as it is now, never as less.
 func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward func() error) error {
 	a := l.account(receipt.Account)
 	inJournal := receipt.Epoch == 0 && l.lacks(a, receipt.ID)
-	if !inJournal {
-		if err := forward(); err != nil {
-			return err
-		}
-		if receipt.Key != "" {
-			return nil
+	if inJournal || receipt.Key == "" {
+		err := a.files.append(inJournal, record{kind: settled, at: receipt.At.UnixMicro(), id: receipt.ID, units: units, calls: calls, key: receipt.Key})
+		if err != nil && inJournal {
+			return fmt.Errorf("journal: %w; the units stay counted", err)
 		}
 	}
-	err := a.files.append(inJournal, record{kind: settled, at: receipt.At.UnixMicro(), id: receipt.ID, units: units, calls: calls, key: receipt.Key})
-	if err != nil && inJournal {
-		return fmt.Errorf("journal: %w; the units stay counted", err)
+	if inJournal {
+		return nil
 	}
-	return nil
+	return forward()
 }
 
 // lacks reports whether the ledger lacks a call that was granted within the

@@ -213,7 +213,7 @@ func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) 
 			continue
 		}
 		all = append(all, quota.Heard{Client: client, Budget: of.budget, Epoch: of.epoch, Coverage: charge.Coverage,
-			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.used})
+			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.usedBy(charge)})
 	}
 	return all
 }

@@ -35,8 +35,31 @@ type subject struct {
 }
 
 type hearing struct {
-	at   int64
-	used quota.Units
+	at      int64
+	used    quota.Units
+	settled []change // since, of the calls that it may have counted
+}
+
+// change is by how much the amounts of a call were changed.
+type change struct {
+	of           *record
+	units, calls quota.Units
+}
+
+// usedBy returns how much of a budget was used, as if what this host has settled
+// since had been settled then.
+func (h *hearing) usedBy(charge *quota.Charge) quota.Units {
+	used, since := h.used, decide.Since(&charge.Window, h.at)
+	for _, c := range h.settled {
+		switch {
+		case c.of.at < since || !charge.Coverage.Covers(c.of.method, c.of.caller):
+		case charge.Coverage.Measure == quota.Calls:
+			used += c.calls
+		default:
+			used += c.units
+		}
+	}
+	return max(0, used)
 }
 
 type cooldown struct {
@@ -72,12 +95,12 @@ func (s *state) see(r *record) {
 		}
 		for _, u := range r.heard {
 			if of := (subject{u.budget, r.epoch}); r.at >= s.heard[of].at {
-				s.heard[of] = hearing{r.at, u.used}
+				s.heard[of] = hearing{at: r.at, used: u.used}
 			}
 		}
 	case settled:
 		if have := s.grants[r.id]; have != nil {
-			have.units, have.calls = r.units, r.calls
+			s.settle(have, r)
 		}
 	case restored:
 		for _, g := range s.grants {
@@ -90,6 +113,21 @@ func (s *state) see(r *record) {
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
+	}
+}
+
+// settle changes what a grant costs.
+func (s *state) settle(g *grant, to *record) {
+	c := change{&g.record, to.units - g.units, to.calls - g.calls}
+	g.units, g.calls = to.units, to.calls
+	if g.key != "" || c.units == 0 && c.calls == 0 {
+		return
+	}
+	for of, h := range s.heard {
+		if of.epoch == g.epoch && h.at >= g.at {
+			h.settled = append(h.settled, c)
+			s.heard[of] = h
+		}
 	}
 }
 
