@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // probeInterval is how long a ledger that failed is not called.
 const probeInterval = 2 * time.Second
 
-// breaker is a circuit breaker for a ledger. The zero breaker is closed.
+// breaker is a circuit breaker for a ledger. The zero breaker is closed. While it
+// is, calls that succeed do not wait for each other.
 type breaker struct {
+	open    atomic.Bool // down is not nil
 	mu      sync.Mutex
 	down    error     // why the breaker is open; nil if it is closed
 	until   time.Time // when to probe
@@ -35,6 +38,9 @@ func (b *breaker) call(ctx context.Context, f func() error) (err error) {
 
 // begin reports whether the call is the one that probes the ledger.
 func (b *breaker) begin() (probe bool, err error) {
+	if !b.open.Load() {
+		return false, nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down == nil {
@@ -48,6 +54,9 @@ func (b *breaker) begin() (probe bool, err error) {
 }
 
 func (b *breaker) end(ctx context.Context, probe bool, err error) {
+	if err == nil && !b.open.Load() {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if probe {
@@ -63,4 +72,5 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	default:
 		b.down = nil
 	}
+	b.open.Store(b.down != nil)
 }

@@ -151,9 +151,6 @@ func (l *Ledger) batchID(batch *quota.Batch) (client, seq uint64) {
 	if batch.Client != 0 {
 		return batch.Client, batch.Seq
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seq = l.seq
-	l.seq += uint64(len(batch.Requests))
-	return l.client, seq
+	n := uint64(len(batch.Requests))
+	return l.client, l.seq.Add(n) - n
 }

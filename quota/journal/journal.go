@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -78,9 +79,8 @@ type Ledger struct {
 	client       uint64                              // identifies the requests of batches without an id
 	decide       quota.SpendFunc                     // the other ledger's, with the journal
 
-	mu       sync.Mutex
-	seq      uint64
-	accounts map[string]*account
+	accounts sync.Map // of *account, by name
+	seq      atomic.Uint64
 }
 
 // account is the journal of one account in this process.
@@ -90,6 +90,9 @@ type account struct {
 	breaker breaker
 
 	restores restores
+
+	writing sync.Mutex
+	records []record // of the batch that is written
 
 	mu      sync.Mutex
 	newest  newest               // of the host, as last read
@@ -107,8 +110,9 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, report: o.Report, client: quota.NewClient(), seq: 1,
-		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}, accounts: map[string]*account{}}
+	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, report: o.Report, client: quota.NewClient(),
+		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}}
+	l.seq.Store(1)
 	if l.now == nil {
 		l.now = time.Now
 	}
@@ -129,14 +133,12 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 }
 
 func (l *Ledger) account(name string) *account {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.accounts[name]
-	if a == nil {
-		a = &account{name: name, files: newFiles(l.dir, l.ledger, name, quota.Retention(max(l.keep[name], window)), l.now)}
-		l.accounts[name] = a
+	a, ok := l.accounts.Load(name)
+	if !ok {
+		files := newFiles(l.dir, l.ledger, name, quota.Retention(max(l.keep[name], window)), l.now)
+		a, _ = l.accounts.LoadOrStore(name, &account{name: name, files: files})
 	}
-	return a
+	return a.(*account)
 }
 
 // Spend implements quota.Ledger. While the ledger is down, each request of a batch
@@ -245,34 +247,47 @@ func (l *Ledger) written(a *account, err error) {
 }
 
 // write writes the grants of a batch that was sent at a time of the host's clock.
+// The last of them says what was heard of all budgets.
 func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
-	records, heard := make([]record, 0, len(answers)), []use(nil)
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	records := a.records[:0]
 	for i := range answers {
 		if answers[i].Err != nil {
 			continue
 		}
 		request, receipt := &batch.Requests[i], &answers[i].Receipt
-		r := record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
-			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller}
-		heard = slices.Grow(heard, len(answers[i].Held)*(len(answers)-i)) // for the rest of the batch too
-		for n, held := range answers[i].Held {
-			if charge := request.Charges[n]; !charge.Window.Estimate() {
-				heard = append(heard, use{charge.Budget, held.Used})
-			}
-		}
-		r.heard, heard = heard, heard[len(heard):]
-		records = append(records, r)
+		records = append(records, record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
+			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller})
 	}
 	if len(records) == 0 {
 		return
 	}
+	records[len(records)-1].heard = heardIn(batch, answers)
+	a.records = records
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	for i := range records {
-		a.newest.see(&records[i])
-	}
+	a.newest.see(&records[len(records)-1])
 	a.mu.Unlock()
 	l.written(a, err)
+}
+
+// heardIn returns how much each budget held when the last of a batch's grants that
+// it covers was granted.
+func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
+	for i := range slices.Backward(answers) {
+		if answers[i].Err != nil {
+			continue
+		}
+		for n, held := range answers[i].Held {
+			charge := batch.Requests[i].Charges[n]
+			known := slices.ContainsFunc(heard, func(u use) bool { return u.budget == charge.Budget })
+			if !known && !charge.Window.Estimate() {
+				heard = append(heard, use{charge.Budget, held.Used})
+			}
+		}
+	}
+	return heard
 }
 
 // Standings implements quota.Ledger. It restores first what the ledger lacks of
@@ -368,14 +383,12 @@ func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
 
 // Close closes the other ledger too. Calls in flight may fail.
 func (l *Ledger) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var errs []error
 	if l.Ledger != nil {
 		errs = append(errs, l.Ledger.Close())
 	}
-	for _, a := range l.accounts {
-		errs = append(errs, a.files.close())
+	for _, a := range l.accounts.Range {
+		errs = append(errs, a.(*account).files.close())
 	}
 	return errors.Join(errs...)
 }
