@@ -88,7 +88,7 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	defer s.end()
 	defer s.flushCut()
 	if wait > 0 && hasBody(r) && r.ProtoMajor == 1 {
-		ahead := readahead.New(r.Body, maxAhead)
+		ahead := readahead.NewSpooled(r.Body, maxAhead, maxSpooled)
 		defer endReadAhead(ahead, s.control)
 		r.Body = ahead
 	}

@@ -167,10 +167,13 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxAhead is how much of a body is read while its request waits for units:
 // net/http notices that an HTTP/1 client has hung up only after it has read the
-// whole body.
-const maxAhead = 64 << 10
+// whole body. While a request waits for units, at most maxAhead bytes of its body
+// are therefore read into memory, and maxSpooled into a temporary file.
+const (
+	maxAhead   = 64 << 10
+	maxSpooled = 1 << 30
+)
 
 // endReadAhead ends the reading at once: the body must not be read after the
 // handler has returned.
@@ -182,4 +185,5 @@ func endReadAhead(ahead *readahead.Body, control *http.ResponseController) {
 		_ = control.SetReadDeadline(past)
 		<-ahead.Done()
 	}
+	ahead.Discard()
 }

@@ -2,14 +2,17 @@ package gateway_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/gateway"
@@ -200,6 +203,53 @@ func TestGoneClientWaits(t *testing.T) {
 		if u.hits.Load() != 0 || used(t, c) != 1 {
 			t.Errorf("%v: %d sent, %d used; want what was before", request, u.hits.Load(), used(t, c))
 		}
+	}
+}
+
+// TestGoneUploadWaits: a client that hangs up while it waits for units is noticed
+// although its body is larger than what is read into memory, in the middle of the
+// body and after it.
+func TestGoneUploadWaits(t *testing.T) {
+	const length = 1 << 20
+	for _, sent := range []int{length / 2, length} {
+		u := newUpstream(t, nil)
+		c := newClient(t, waiting, t.TempDir(), u)
+		arrived := make(chan bool, 2)
+		s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait, Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) { arrived <- true; return caller, nil }}, c)
+		s.do("POST", "/v1/spend", `{"method": "read"}`)
+		<-arrived
+		conn := s.dial()
+		fmt.Fprintf(conn, "POST /to/api.example.com/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n", length)
+		if _, err := conn.Write(make([]byte, sent)); err != nil {
+			t.Fatal(err)
+		}
+		<-arrived
+		conn.Close()
+		s.Release(c) // when the request has ended
+		if u.hits.Load() != 0 || used(t, c) != 1 {
+			t.Errorf("after %d of %d bytes: %d sent, %d used; want what was before", sent, length, u.hits.Load(), used(t, c))
+		}
+	}
+}
+
+// TestWaitingUploadArrivesChanged: a large body that was read ahead while its
+// request waited reaches the upstream as it was sent.
+func TestWaitingUploadArrivesChanged(t *testing.T) {
+	want := make([]byte, 5<<20)
+	rand.NewChaCha8([32]byte{}).Read(want)
+	got := make(chan []byte, 1)
+	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- body
+	})
+	c := newClient(t, anyTable, t.TempDir(), u)
+	s := newServer(t, &gateway.Options{Endpoint: u.URL, MaxWait: gateway.MaxWait}, c)
+	account := c.Table().Accounts()[0]
+	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: account, For: 300 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.do("POST", "/to/api.example.com/x", string(want)); a.StatusCode != http.StatusOK || !bytes.Equal(<-got, want) {
+		t.Errorf("%s; want the body as it was", a.Status)
 	}
 }
 

@@ -10,20 +10,23 @@ import (
 // as the one before it: those bytes, then the rest or the error.
 type Body struct {
 	io.ReadCloser
-	limit int
-	done  chan struct{} // closed when run has returned
+	done chan struct{} // closed when run has returned
 
 	mu      sync.Mutex
-	prefix  []byte
-	read    int   // how many bytes of prefix the caller has read
-	err     error // what follows prefix
+	spool   spool
+	read    int64 // how many bytes of spool the caller has read
+	err     error // what follows spool
 	stopped bool
 }
 
 // New returns a Body that reads at most limit bytes of body in the background. The
 // caller must not use body itself any more.
-func New(body io.ReadCloser, limit int) *Body {
-	b := &Body{ReadCloser: body, limit: limit, done: make(chan struct{})}
+func New(body io.ReadCloser, limit int) *Body { return NewSpooled(body, limit, 0) }
+
+// NewSpooled is New, and reads up to inFile more bytes into a temporary file. It
+// reads less if the file cannot be written. The caller must call Discard.
+func NewSpooled(body io.ReadCloser, inMemory int, inFile int64) *Body {
+	b := &Body{ReadCloser: body, spool: spool{inMemory: inMemory, inFile: inFile}, done: make(chan struct{})}
 	go b.run()
 	return b
 }
@@ -35,15 +38,16 @@ func (b *Body) run() {
 	chunk := make([]byte, 4<<10)
 	for {
 		b.mu.Lock()
-		room := b.limit - len(b.prefix)
+		room := b.spool.room()
 		ended := b.stopped || room == 0 || b.err != nil
 		b.mu.Unlock()
 		if ended {
 			return
 		}
-		n, err := b.ReadCloser.Read(chunk[:min(room, len(chunk))])
+		n, err := b.ReadCloser.Read(chunk[:min(room, int64(len(chunk)))])
 		b.mu.Lock()
-		b.prefix, b.err = append(b.prefix, chunk[:n]...), err
+		b.spool.add(chunk[:n])
+		b.err = err
 		b.mu.Unlock()
 	}
 }
@@ -52,24 +56,32 @@ func (b *Body) run() {
 func (b *Body) Done() <-chan struct{} { return b.done }
 
 // Stop makes the reading in the background end with the next bytes. It returns
-// what was read, and whether that is the whole body.
+// what was read into memory, and whether the body has ended.
 func (b *Body) Stop() (prefix []byte, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
-	return b.prefix, b.err != nil
+	return b.spool.memory, b.err != nil
+}
+
+// Discard deletes the temporary file, after Done. The body must not be read any
+// more.
+func (b *Body) Discard() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spool.discard()
 }
 
 // Read stops the reading in the background, and returns the prefix, then the rest
 // of the body.
 func (b *Body) Read(p []byte) (int, error) {
 	b.Stop()
-	if n := b.copyPrefix(p); n > 0 || len(p) == 0 {
-		return n, nil
+	if n, err := b.readPrefix(p); n > 0 || err != nil || len(p) == 0 {
+		return n, err
 	}
 	<-b.done
-	if n := b.copyPrefix(p); n > 0 {
-		return n, nil
+	if n, err := b.readPrefix(p); n > 0 || err != nil {
+		return n, err
 	}
 	if b.err != nil {
 		return 0, b.err
@@ -77,10 +89,11 @@ func (b *Body) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-func (b *Body) copyPrefix(p []byte) int {
+// readPrefix reads what was read in the background, and returns 0 at its end.
+func (b *Body) readPrefix(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := copy(p, b.prefix[b.read:])
-	b.read += n
-	return n
+	n, err := b.spool.readAt(p, b.read)
+	b.read += int64(n)
+	return n, err
 }
