@@ -29,6 +29,7 @@ type breakers struct {
 type breaker struct {
 	id      budgetID
 	since   time.Time // when the upstream last asked for a pause
+	until   time.Time // when that ends, as far as this process knows
 	repeats int       // how often it asked a trial again; -1 if another process was asked
 	trial   *trial    // the trial in progress, or nil
 }
@@ -56,22 +57,23 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 	return &cooldownEnded{refused.Budget}
 }
 
-// wait charges a call like Guard.Wait, after it has passed the breakers that
-// cover it. The caller must pass the trial, which may be nil, to finish.
-func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Duration) (*Grant, *trial, error) {
+// wait spends after the call has passed the breakers that cover it, and again
+// when it has waited for the end of a cooldown. reported is as in trial. The
+// caller must pass the trial, which may be nil, to finish.
+func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool, spend func(limit time.Duration, as trialRole) error) (*trial, error) {
 	for deadline := time.Now().Add(limit); ; {
 		began := time.Now()
-		trial := b.pass(ctx, g, call, deadline.Sub(began))
-		grant, err := g.wait(ctx, call, time.Until(deadline), trialRole{b, trial})
+		trial := b.pass(ctx, g, call, deadline.Sub(began), reported)
+		err := spend(time.Until(deadline), trialRole{b, trial})
 		if ended, ok := err.(*cooldownEnded); ok {
 			b.openFor(budgetID{call.Account, ended.budget}, began)
 			continue
 		}
 		if err != nil {
 			b.finish(ctx, g, trial)
-			return nil, nil, err
+			return nil, err
 		}
-		return grant, trial, nil
+		return trial, nil
 	}
 }
 
@@ -79,20 +81,23 @@ func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Dur
 func (b *breakers) openFor(id budgetID, since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open[id] == nil {
-		b.add(id, since, -1)
+	breaker := b.open[id]
+	if breaker == nil {
+		breaker = b.add(id, since, -1)
 	}
+	breaker.until = time.Now()
 }
 
-func (b *breakers) add(id budgetID, since time.Time, repeats int) {
+func (b *breakers) add(id budgetID, since time.Time, repeats int) *breaker {
 	if b.open == nil {
 		b.open = map[budgetID]*breaker{}
 	}
 	b.open[id] = &breaker{id: id, since: since, repeats: repeats}
+	return b.open[id]
 }
 
-// close removes the breaker of a trial, because another process's trial
-// succeeded, and ends the trial.
+// close removes the breaker of a trial, because the upstream accepts calls again
+// as far as is known, and ends the trial.
 func (b *breakers) close(t *trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,41 +109,65 @@ func (b *breakers) close(t *trial) {
 
 // pass waits, for at most limit, until no trial of this process is in progress
 // for a breaker that covers a call. If a breaker is still open then, the call
-// becomes its trial, which pass returns.
-func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration) *trial {
+// becomes its trial, which pass returns. A call whose answer is reported gets a
+// trial of its own when the time is up, so that the other's claim refuses it.
+func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(limit)
 	for {
 		b.mu.Lock()
-		breaker := b.covering(g, call)
+		breaker := b.covering(g, call, reported)
 		if breaker == nil {
 			b.mu.Unlock()
 			return nil
 		}
-		other := breaker.trial
+		other, ours := breaker.trial, &trial{breaker: breaker, changed: make(chan struct{}), reported: reported, id: call.ID, repeats: -1}
 		if other == nil {
-			breaker.trial = &trial{breaker: breaker, ended: make(chan struct{}), repeats: -1}
+			breaker.trial = ours
 			b.mu.Unlock()
-			return breaker.trial
+			return ours
 		}
+		isGranted, changed := other.granted != nil, other.changed
 		b.mu.Unlock()
 		left := time.Until(deadline)
-		if left <= 0 || sleep(ctx, left, other.ended) != nil {
+		isSame := other.id == call.ID && call.ID != (ID{})
+		switch {
+		case isSame:
+			return nil
+		case isGranted && b.checkReport(ctx, g, other):
+		case left > 0 && !waitsEnded(ctx):
+			if isGranted {
+				left = min(left, trialPoll)
+			}
+			if sleep(ctx, left, changed) != nil {
+				return nil
+			}
+		case reported:
+			return ours
+		default:
 			return nil
 		}
 	}
 }
 
 // covering returns an open breaker of the call's account or of a budget that
-// covers the call, or nil.
-func (b *breakers) covering(g *Guard, call Call) *breaker {
+// covers the call, or nil. For a call whose answer is reported, and perhaps never
+// is, a breaker is open for lockExpiry after its cooldown.
+func (b *breakers) covering(g *Guard, call Call, reported bool) *breaker {
 	if len(b.open) == 0 {
 		return nil
 	}
-	if breaker := b.open[budgetID{account: call.Account}]; breaker != nil {
+	isOpen := func(breaker *breaker) bool {
+		if breaker == nil || !reported {
+			return breaker != nil
+		}
+		ended := time.Since(breaker.until)
+		return ended >= 0 && ended < lockExpiry
+	}
+	if breaker := b.open[budgetID{account: call.Account}]; isOpen(breaker) {
 		return breaker
 	}
 	for _, charge := range g.chargesFor(&call).charges {
-		if breaker := b.open[budgetID{call.Account, charge.Budget}]; breaker != nil {
+		if breaker := b.open[budgetID{call.Account, charge.Budget}]; isOpen(breaker) {
 			return breaker
 		}
 	}
@@ -176,15 +205,25 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 		return v.For
 	}
 	id := budgetID{call.Account, v.Budget}
+	length := b.lengthen(id, v, t, sent)
+	b.open[id].until = time.Now().Add(length)
+	return length
+}
+
+// lengthen opens a breaker, or notes that its cooldown is repeated. It returns how
+// long the cooldown should be.
+func (b *breakers) lengthen(id budgetID, v *Verdict, t *trial, sent time.Time) time.Duration {
 	breaker := b.open[id]
-	if breaker == nil {
+	isTrial := t != nil && t.breaker.id == id
+	switch {
+	case breaker == nil && isTrial && t.reported: // perhaps of another process
+		breaker = b.add(id, sent, t.repeats)
+	case breaker == nil:
 		b.add(id, time.Now(), 0)
 		return v.For
-	}
-	if sent.Before(breaker.since) {
+	case sent.Before(breaker.since):
 		return v.For
 	}
-	isTrial := t != nil && t.breaker.id == id
 	if isTrial {
 		breaker.repeats = max(breaker.repeats, t.repeats)
 	}
@@ -200,7 +239,7 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 // closeCovering removes the breakers that cover a call and were opened before
 // its request was sent.
 func (b *breakers) closeCovering(g *Guard, call Call, sent time.Time) {
-	for breaker := b.covering(g, call); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g, call) {
+	for breaker := b.covering(g, call, false); breaker != nil && breaker.since.Before(sent); breaker = b.covering(g, call, false) {
 		delete(b.open, breaker.id)
 	}
 }

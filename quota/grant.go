@@ -20,8 +20,11 @@ type Grant struct {
 	repeated bool // an earlier request with the call's ID was granted it
 	redeemed bool // it came from a token, since when others may have settled it
 
+	claim []byte // of its trial, packed; nil if it never was one
+
 	mu       sync.Mutex
-	units    Units // as recorded at present
+	trial    *trial // that it is; nil once its answer is known
+	units    Units  // as recorded at present
 	refunded bool
 	settled  bool // units were settled, so that the same Settle is a no-op
 }
@@ -102,6 +105,7 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.endTrial(ctx, used > 0)
 	if g.settled && g.units == used {
 		return nil
 	}
@@ -122,6 +126,7 @@ func (g *Grant) Refund(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.endTrial(ctx, false)
 	defer g.guard.refusals.invalidate()
 	err := g.guard.ledger.Refund(context.WithoutCancel(ctx), g.recorded())
 	if g.settled = false; err == nil {

@@ -80,29 +80,35 @@ const MaxTogether = 1000
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.
 func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
-	if count == 1 {
-		for {
-			grant, err := g.Wait(ctx, call, limit)
-			if err != nil {
-				return nil, err
-			}
-			if !grant.refunded {
-				return []*Grant{grant}, nil
-			}
-			call.ID = call.ID.derived("") // charge it anew
-		}
-	}
-	if count < 1 || count > MaxTogether {
-		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
-	}
 	began := g.waitBegins(limit)
-	grants, err := g.waitTogether(ctx, call, count, limit)
+	grants, err := g.waitAlike(ctx, call, count, limit, trialRole{})
 	g.decided(ctx, &call, count, began, err)
 	return grants, err
 }
 
-// waitTogether is SpendTogether for several calls.
-func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
+// waitAlike is SpendTogether for calls that may be the trial of a cooldown, as in
+// wait.
+func (g *Guard) waitAlike(ctx context.Context, call Call, count int, limit time.Duration, as trialRole) ([]*Grant, error) {
+	switch {
+	case count < 1 || count > MaxTogether:
+		return nil, fmt.Errorf("%w: %d calls together; give 1 to %d", ErrBadCall, count, MaxTogether)
+	case count > 1:
+		return g.waitTogether(ctx, call, count, limit, as)
+	}
+	for deadline := time.Now().Add(limit); ; {
+		grant, err := g.wait(ctx, call, time.Until(deadline), as)
+		if err != nil {
+			return nil, err
+		}
+		if !grant.refunded {
+			return []*Grant{grant}, nil
+		}
+		call.ID = call.ID.derived("") // charge it anew
+	}
+}
+
+// waitTogether is waitAlike for several calls.
+func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit time.Duration, as trialRole) ([]*Grant, error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	set := g.chargesFor(&call)
 	for _, charge := range set.charges {
@@ -112,7 +118,14 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit ti
 		}
 	}
 	for deadline := time.Now().Add(limit); ; {
-		grants, again, err := g.spendTogether(ctx, &call, set, count)
+		var grants []*Grant
+		again, err := false, g.claimTrial(ctx, &call, set, as, deadline)
+		if err == nil {
+			grants, again, err = g.spendTogether(ctx, &call, set, count)
+		}
+		if err != nil {
+			as.trial.release(ctx, g)
+		}
 		refused, ok := errors.AsType[*RefusedError](err)
 		if again && call.ID != (ID{}) { // the ledger remembers calls under this id that were refunded
 			call.ID = call.ID.derived("")
@@ -124,6 +137,9 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit ti
 			return grants, err
 		}
 		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
+			return nil, err
+		}
+		if err := as.afterWait(refused); err != nil {
 			return nil, err
 		}
 	}

@@ -29,7 +29,7 @@ func (g *Grant) Token() string {
 		packed = binary.AppendUvarint(packed, uint64(len(text)))
 		packed = append(packed, text...)
 	}
-	return base64.RawURLEncoding.EncodeToString(packed)
+	return base64.RawURLEncoding.EncodeToString(append(packed, g.claim...))
 }
 
 // Redeem returns the grant that a token came from, which may have been another
@@ -51,10 +51,17 @@ func (g *Guard) Redeem(token string) (*Grant, error) {
 	call.Caller = Caller{Lane: read.text(), Job: read.text(), Region: read.text()}
 	r.Account, r.Key = call.Account, call.Key
 	request := Request{Method: call.Method, Units: max(units, 1), Caller: call.Caller}
+	var trial *trial
+	if len(read.rest) > 0 {
+		trial = read.claim(call.Account)
+	}
 	if !read.ok || len(read.rest) > 0 || units < 0 || request.Check(call.Account) != nil {
 		return nil, ErrBadToken
 	}
-	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units, redeemed: true}
+	grant := &Grant{guard: g, set: g.chargesFor(&call), job: call.Caller.Job, receipt: r, units: units, redeemed: true, trial: trial}
+	if trial != nil {
+		grant.claim = packClaim(trial)
+	}
 	if grant.Token() != token { // another spelling of it
 		return nil, ErrBadToken
 	}

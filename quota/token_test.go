@@ -1,7 +1,9 @@
 package quota_test
 
 import (
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -25,6 +27,15 @@ func FuzzRedeem(f *testing.F) {
 		f.Add(grant.Token())
 		f.Add(grant.Token() + "\n")
 	}
+	waited := &quota.Transport{Guard: guard, Feedback: func(quota.Call, *http.Response) quota.Verdict { return quota.Verdict{} }}
+	if err := guard.Cool(f.Context(), quota.Cooldown{Account: "a", For: time.Millisecond}); err != nil {
+		f.Fatal(err)
+	}
+	trials, err := waited.SpendTogether(f.Context(), quota.Call{Account: "a", Method: "m", Units: 1}, 1, time.Minute)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(trials[0].Token())
 	f.Add("")
 	f.Add("AQ")
 	f.Add("Af___________wE")

@@ -202,7 +202,11 @@ func (t *Transport) charge(ctx context.Context, call Call, limit time.Duration) 
 		return grant, nil, err
 	}
 	began := t.Guard.waitBegins(limit)
-	grant, trial, err := t.breakers.wait(ctx, t.Guard, call, limit)
+	var grant *Grant
+	trial, err := t.breakers.wait(ctx, t.Guard, call, limit, false, func(limit time.Duration, as trialRole) (err error) {
+		grant, err = t.Guard.wait(ctx, call, limit, as)
+		return err
+	})
 	t.Guard.decided(ctx, &call, 1, began, err)
 	return grant, trial, err
 }

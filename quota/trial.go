@@ -9,10 +9,16 @@ import (
 // trial is a call that finds out whether the upstream accepts calls again after
 // a cooldown. It holds a claim, an entry in a reserved keyed log of the
 // account, so that it is the only trial of all processes. The fields after
-// ended belong to the goroutine that makes the call.
+// expires belong to the goroutine that makes the call.
 type trial struct {
-	breaker *breaker
-	ended   chan struct{} // closed when the trial ends
+	breaker  *breaker
+	reported bool // its answer is reported by a program: see Transport.SpendTogether
+	id       ID   // of the call; zero if it has none of its own
+
+	// These are guarded by breakers.mu.
+	changed chan struct{} // closed when granted changes, and when the trial ends
+	granted *rivalClaim   // its claim, from when the answer may be reported; nil before
+	expires time.Time     // when granted does, on this process's clock
 
 	claimed *Receipt // nil while it holds no claim
 	repeats int      // of the cooldown, as the log says; -1 if the log does not say
@@ -20,10 +26,11 @@ type trial struct {
 }
 
 const (
-	trialKey    = reservedPrefix + "probes"
-	trialMethod = "probe"
-	trialPoll   = 100 * time.Millisecond // how often a process checks whether another's trial has ended
-	trialMemory = 2 * maxRepeated        // how long the log remembers outcomes
+	trialKey            = reservedPrefix + "probes"
+	trialMethod         = "probe"
+	reportedTrialMethod = "reported probe"
+	trialPoll           = 100 * time.Millisecond // how often a process checks whether another's trial has ended
+	trialMemory         = 2 * maxRepeated        // how long the log remembers outcomes
 )
 
 // The units of a claim say how its trial ended. A claim is refunded if the
@@ -39,16 +46,13 @@ const (
 func (t *trial) end() {
 	if t.breaker.trial == t {
 		t.breaker.trial = nil
-		close(t.ended)
+		close(t.changed)
 	}
 }
 
 // spendTrial spends like spend. A trial first claims its breaker, and waits for
 // another process's trial for at most limit.
 func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, limit time.Duration) (*Grant, error) {
-	if as.trial == nil {
-		return g.spend(ctx, call, set, entryMode{})
-	}
 	if err := g.claimTrial(ctx, call, set, as, time.Now().Add(limit)); err != nil {
 		return nil, err
 	}
@@ -59,13 +63,13 @@ func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as t
 	return grant, err
 }
 
-// claimTrial returns nil if the call may be spent: it holds the claim, another
-// process's trial has passed, or the ledger failed, which the spend will
-// report. It returns a *RefusedError if a cooldown is in force, or if another
-// process's trial may last beyond the deadline.
+// claimTrial returns nil if the call may be spent: it is not a trial, it holds the
+// claim, another call's trial has passed or was never reported, or the ledger
+// failed, which the spend will report. It returns a *RefusedError if a cooldown is
+// in force, or if another trial may last beyond the deadline.
 func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, deadline time.Time) error {
 	trial := as.trial
-	for trial.claimed == nil {
+	for trial != nil && trial.claimed == nil {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			return trial.refusal(call, set, refused)
@@ -80,7 +84,7 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 					return nil
 				}
 				return trial.refusal(call, set, &RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
-					Ahead: standings[0].Ahead, Detail: "another process asks whether it is over"})
+					Ahead: standings[0].Ahead, Detail: "another call asks whether it is over"})
 			}
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
 				return err
@@ -89,11 +93,12 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 			if err != nil {
 				return nil
 			}
-			if outcome == trialPassed {
+			expired := left <= trialPoll
+			if outcome == trialPassed || outcome == trialPending && expired && rival.entry.Method == reportedTrialMethod {
 				as.breakers.close(trial)
 				return nil
 			}
-			if outcome != trialPending || left <= trialPoll {
+			if outcome != trialPending || expired {
 				break
 			}
 		}
@@ -127,7 +132,11 @@ func (r *rivalClaim) outcome(ctx context.Context, g *Guard, account string) (Uni
 func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	id := t.breaker.id
 	caller := Caller{Lane: externalLane, Job: truncate(id.budget, MaxLabel)}
-	request := Request{Method: trialMethod, Caller: caller, Units: trialPending,
+	method := trialMethod
+	if t.reported {
+		method = reportedTrialMethod
+	}
+	request := Request{Method: method, Caller: caller, Units: trialPending,
 		Charges: []*Charge{{Budget: id.budget, Coverage: NewCoverage(Coverage{}), Limit: MaxUnits, Window: Sliding(trialMemory)}}}
 	answers, err := g.ledger.Spend(ctx, &Batch{Account: id.account, Key: trialKey, Requests: []Request{request}})
 	if err != nil {
@@ -163,7 +172,7 @@ func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 // release ends the claim and records the outcome. It is best effort: a claim
 // whose end does not reach the ledger expires.
 func (t *trial) release(ctx context.Context, g *Guard) {
-	if t.claimed == nil {
+	if t == nil || t.claimed == nil {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)

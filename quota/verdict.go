@@ -94,8 +94,9 @@ func (e *CostError) Error() string {
 
 // Answered applies what resp, the upstream's answer, says about the quota, for a
 // call that Guard.Spend has granted and that was sent by other means. It does
-// what RoundTrip does for its own requests: it settles the grant, sets cooldowns
-// and, in the background, records external usage. It returns the verdict with
+// what RoundTrip does for its own requests: it settles the grant, sets cooldowns,
+// ends the trial of a cooldown (see SpendTogether) and, in the background, records
+// external usage. It returns the verdict with
 // the cooldown that was set, and the ledger's errors, which go to Report too. If
 // grant is nil, no charge is changed. The body of resp is read, not closed.
 func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) (Verdict, error) {
@@ -103,8 +104,10 @@ func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp 
 	if t.Feedback == nil {
 		return Verdict{}, nil
 	}
+	trial := grant.takeTrial()
+	defer t.breakers.finish(ctx, t.Guard, trial)
 	verdict := t.Feedback(call, resp)
-	return verdict, t.apply(ctx, call, grant, &verdict, nil, time.Now())
+	return verdict, t.apply(ctx, call, grant, &verdict, trial, time.Now())
 }
 
 // apply applies the verdict on the answer to a request that was sent at a given

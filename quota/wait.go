@@ -95,6 +95,16 @@ func endOfWaits(ctx context.Context) <-chan struct{} {
 	return done
 }
 
+// waitsEnded reports whether no call waits any more.
+func waitsEnded(ctx context.Context) bool {
+	select {
+	case <-endOfWaits(ctx):
+		return true
+	default:
+		return false
+	}
+}
+
 // mustGiveUp reports whether err is not a refusal, or one that cannot be waited
 // out within limit and the context's deadline.
 func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
@@ -102,10 +112,8 @@ func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
 	if !ok || limit <= 0 || refused.RetryAfter > limit {
 		return true
 	}
-	select {
-	case <-endOfWaits(ctx):
+	if waitsEnded(ctx) {
 		return true
-	default:
 	}
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < refused.RetryAfter

@@ -94,7 +94,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return err
 	}
 	defer c.Close()
-	grants, err := c.Guard().SpendTogether(ctx, call, f.calls, f.maxWait)
+	grants, err := c.SpendTogether(ctx, call, f.calls, f.maxWait)
 	if errors.Is(err, quota.ErrReused) {
 		return &usageError{fmt.Errorf("--idempotency-key: %w", err)}
 	}

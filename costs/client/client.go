@@ -253,6 +253,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// SpendTogether charges calls that are sent by other means, and whose answers are
+// passed to Answered; see quota.Transport.SpendTogether.
+func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, limit time.Duration) ([]*quota.Grant, error) {
+	return c.transport.SpendTogether(ctx, call, count, limit)
+}
+
 // Answered applies an upstream's answer to a call that this Client's Guard has
 // granted and that was sent by other means; see quota.Transport.Answered.
 func (c *Client) Answered(ctx context.Context, call quota.Call, grant *quota.Grant, resp *http.Response) (quota.Verdict, error) {

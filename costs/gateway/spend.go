@@ -97,7 +97,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	}
 	var grants []*quota.Grant
 	if err == nil {
-		grants, err = c.Guard().SpendTogether(r.Context(), call, count, min(time.Duration(asked.MaxWait), maxWait))
+		grants, err = c.SpendTogether(r.Context(), call, count, min(time.Duration(asked.MaxWait), maxWait))
 	}
 	if err != nil {
 		if r.Context().Err() != nil {

@@ -1,0 +1,56 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestScriptsWalkIntoTheirOwnRefusal: of five programs that wait on a cooldown at
+// two gateways on one ledger, and report to the other one, one at a time finds out
+// whether the upstream accepts calls again.
+func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
+	folder := t.TempDir()
+	first := newClient(t, anyTable, folder, nil)
+	servers := []*server{newServer(t, &gateway.Options{}, first), newServer(t, &gateway.Options{}, newClient(t, anyTable, folder, nil))}
+	if err := first.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 300 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	recovers := time.Now().Add(time.Second)
+	var stops atomic.Int32
+	var programs sync.WaitGroup
+	for i := range 5 {
+		asks, reports := servers[i%2], servers[(i+1)%2]
+		programs.Go(func() {
+			for {
+				granted := asks.do("POST", "/v1/spend", `{"method": "read", "max_wait": "1m"}`)
+				grant, ok := granted.json["grant"].(string)
+				if !ok {
+					t.Errorf("%s %s", granted.Status, granted.text)
+					return
+				}
+				answer := `{"status": 200}`
+				if time.Now().Before(recovers) {
+					stops.Add(1)
+					answer = `{"status": 429, "headers": {"Retry-After": "1"}}`
+				}
+				if a := reports.do("POST", fmt.Sprintf("/v1/grants/%s/report", grant), answer); a.StatusCode != http.StatusOK {
+					t.Errorf("%s %s", a.Status, a.text)
+				}
+				if answer == `{"status": 200}` {
+					return
+				}
+			}
+		})
+	}
+	programs.Wait()
+	if stops.Load() > 1 || used(t, first) != int(stops.Load())+5 {
+		t.Errorf("%d calls were refused, %d used; want at most 1, and 5 more", stops.Load(), used(t, first))
+	}
+}

@@ -1,0 +1,118 @@
+package quota
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+)
+
+// SpendTogether is Guard.SpendTogether for calls whose answers are passed to
+// Answered: of this Transport, or of any other on the same ledger, which gets the
+// first grant by its token. After a cooldown, the calls of one SpendTogether in
+// all processes are granted first, like those of RoundTrip, and the others wait
+// for the answer to the first of them, with Settle and Refund as answers too.
+// Without an answer, the others wait for at most 10 seconds.
+func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
+	if t.Feedback == nil {
+		return t.Guard.SpendTogether(ctx, call, count, limit)
+	}
+	g := t.Guard
+	call.Caller = call.Caller.or(CallerFrom(ctx))
+	began := g.waitBegins(limit)
+	var grants []*Grant
+	trial, err := t.breakers.wait(ctx, g, call, limit, true, func(limit time.Duration, as trialRole) (err error) {
+		grants, err = g.waitAlike(ctx, call, count, limit, as)
+		return err
+	})
+	g.decided(ctx, &call, count, began, err)
+	switch {
+	case trial == nil:
+	case trial.claimed == nil:
+		t.breakers.finish(ctx, g, trial)
+	default:
+		first := grants[0]
+		first.trial, first.claim = trial, packClaim(trial)
+		t.breakers.setGranted(trial)
+	}
+	return grants, err
+}
+
+// setGranted makes the claim of a trial known to the other calls of this process.
+func (b *breakers) setGranted(t *trial) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.breaker.trial != t {
+		return
+	}
+	t.granted = &rivalClaim{Entry{At: t.claimed.At}, lockExpiry}
+	t.expires = time.Now().Add(lockExpiry)
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// checkReport ends a trial for the calls of this process if its answer has been
+// reported to any process, or its claim has expired. In the latter case it closes
+// the breaker: programs that report nothing must not hold others up one after
+// another. It returns false if the trial goes on.
+func (b *breakers) checkReport(ctx context.Context, g *Guard, t *trial) bool {
+	outcome, err := t.granted.outcome(ctx, g, t.breaker.id.account)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	isPending := outcome == trialPending && err == nil
+	if isPending && time.Now().Before(t.expires) {
+		return false
+	}
+	isOver := !t.breaker.until.After(t.expires.Add(-lockExpiry)) // there was no later cooldown
+	if isOver && (isPending || outcome == trialPassed) && b.open[t.breaker.id] == t.breaker {
+		delete(b.open, t.breaker.id)
+	}
+	t.end()
+	return true
+}
+
+// takeTrial returns the trial that a grant is, once, or nil.
+func (g *Grant) takeTrial() *trial {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.trial
+	g.trial = nil
+	return t
+}
+
+// endTrial ends the trial that a grant is, if any. passed says that the upstream
+// has accepted the call. The caller holds g.mu.
+func (g *Grant) endTrial(ctx context.Context, passed bool) {
+	t := g.trial
+	if g.trial = nil; t == nil {
+		return
+	}
+	if passed {
+		t.outcome = trialPassed
+	}
+	t.release(ctx, g.guard)
+}
+
+// packClaim returns a trial for a token.
+func packClaim(t *trial) []byte {
+	r := t.claimed
+	var packed []byte
+	for _, n := range []uint64{r.ID.Client, r.ID.Seq, uint64(r.At.UnixMicro()), r.Epoch, uint64(t.repeats + 1)} {
+		packed = binary.AppendUvarint(packed, n)
+	}
+	packed = binary.AppendUvarint(packed, uint64(len(t.breaker.id.budget)))
+	return append(packed, t.breaker.id.budget...)
+}
+
+// claim reads the trial of a grant on an account.
+func (t *tokenReader) claim(account string) *trial {
+	r := Receipt{Account: account, Key: trialKey, ID: ID{Client: t.number(), Seq: t.number()}}
+	r.At = time.UnixMicro(int64(t.number())).UTC()
+	r.Epoch = t.number()
+	repeats := t.number()
+	id := budgetID{account, t.text()}
+	t.ok = t.ok && repeats <= maxRepeats+1
+	return &trial{breaker: &breaker{id: id}, changed: make(chan struct{}), reported: true, claimed: &r, repeats: int(repeats) - 1}
+}
