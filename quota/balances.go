@@ -153,20 +153,25 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 	return nil
 }
 
-// refuse returns the refusal of a call by a charge, or nil if it would be
-// admitted.
-func (c *Charge) refuse(call *Call, s *chargeState) error {
-	r := newRefusal(call, c.Budget, ReasonSpent)
+// setAmounts sets what a refusal says about the charge that refuses the call.
+func (r *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	r.Measure, r.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
 	r.Limit, r.Used = c.Limit, s.Used
 	if s.Limit > 0 {
 		r.Limit, r.OwnLimit, r.LimitUntil = s.Limit, c.Limit, s.LimitUntil
 	}
-	r.RetryAt, r.Ahead = s.NextFree, s.Ahead
 	for _, floor := range s.floors {
 		r.Kept += floor.Kept
 	}
 	r.Remaining = max(0, r.Limit-s.Used-r.Kept)
+}
+
+// refuse returns the refusal of a call by a charge, or nil if it would be
+// admitted.
+func (c *Charge) refuse(call *Call, s *chargeState) error {
+	r := newRefusal(call, c.Budget, ReasonSpent)
+	r.setAmounts(call, c, s)
+	r.RetryAt, r.Ahead = s.NextFree, s.Ahead
 	if cooldown := s.Cooldown; cooldown != nil {
 		r.Reason, r.Detail = ReasonCooldown, cooldown.Reason
 		r.RetryAt, r.Budget = cooldown.Until, cooldown.Budget

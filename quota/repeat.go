@@ -157,7 +157,7 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 		charges[i] = &smaller
 	}
 	grants, again, err = g.spendAlike(ctx, call, set, charges, 1)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && refused.Reason == ReasonSpent {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		for _, charge := range set.charges {
 			if charge.Budget == refused.Budget {
 				others := rest * charge.Coverage.Amount(call.Units)

@@ -23,7 +23,7 @@ func newScript(t *testing.T, open func() (quota.Ledger, error), stop time.Durati
 	return &script{process(), process()}
 }
 
-var reportedCall = quota.Call{Account: "a", Method: "m", Units: 1}
+var reportedCall = quota.Call{Account: account, Method: "m", Units: 1}
 
 func (s *script) spend(t *testing.T, count int, limit time.Duration) ([]*quota.Grant, error) {
 	return s.asks.SpendTogether(t.Context(), reportedCall, count, limit)
@@ -81,7 +81,7 @@ func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
 					return http.StatusOK
 				}
 				first := newScript(t, open, stop)
-				if err := first.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: "a", For: stop}); err != nil {
+				if err := first.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: stop}); err != nil {
 					t.Fatal(err)
 				}
 				var wg sync.WaitGroup
@@ -118,7 +118,7 @@ func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Ledger, error)
 func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		shared := newScript(t, open, time.Second)
-		if err := shared.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: "a", For: 3 * time.Second}); err != nil {
+		if err := shared.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -156,7 +156,7 @@ func TestSettledTrialHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		for end, want := range map[string]int{"settled": 3, "refunded": 1, "answered": 3} {
 			first := newScript(t, open, time.Second)
-			if err := first.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: "a", For: 3 * time.Second}); err != nil {
+			if err := first.asks.Guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 3 * time.Second}); err != nil {
 				t.Fatal(err)
 			}
 			grants, err := first.spend(t, 1, time.Minute)
@@ -201,6 +201,12 @@ func TestHastyScriptIsNotHeldUp(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		s := newScript(t, open, 3*time.Second)
 		s.reports = s.asks
+		s.asks.Feedback = func(_ quota.Call, r *http.Response) (v quota.Verdict) {
+			if r.StatusCode == http.StatusTooManyRequests {
+				v = quota.Verdict{For: 3 * time.Second, Budget: "day", Transient: true}
+			}
+			return v
+		}
 		grants, err := s.spend(t, 1, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -217,6 +223,12 @@ func TestHastyScriptIsNotHeldUp(t *testing.T) {
 		_, err = s.spend(t, 1, 0)
 		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.RetryAfter <= 8*time.Second || refused.RetryAfter > 9*time.Second {
 			t.Errorf("%v; want a refusal for about 9 s", err)
+		} else if refused.Used != 2 || refused.Remaining != 998 || refused.Limit != 1000 || refused.Needed != 1 {
+			t.Errorf("%+v; want what the budget holds", refused)
+		}
+		_, err = s.spend(t, 5, 0)
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Used != 2 || refused.Remaining != 998 || refused.Limit != 1000 {
+			t.Errorf("%+v, %v; want what the budget holds", refused, err)
 		}
 		again, err := s.asks.SpendTogether(t.Context(), named, 1, 0)
 		if err != nil || again[0].ID() != tried[0].ID() {

@@ -72,7 +72,7 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 	for trial != nil && trial.claimed == nil {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
-			return trial.refusal(call, set, refused)
+			return trial.refusal(ctx, g, call, set, refused)
 		}
 		if err != nil || rival == nil {
 			return nil
@@ -83,7 +83,7 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 				if err != nil {
 					return nil
 				}
-				return trial.refusal(call, set, &RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
+				return trial.refusal(ctx, g, call, set, &RefusedError{RetryAt: standings[0].At.Add(left), RetryAfter: left,
 					Ahead: standings[0].Ahead, Detail: "another call asks whether it is over"})
 			}
 			if err := sleep(ctx, min(left, trialPoll), nil); err != nil {
@@ -185,14 +185,16 @@ func (t *trial) release(ctx context.Context, g *Guard) {
 }
 
 // refusal returns the refusal of a call whose claim was refused.
-func (t *trial) refusal(call *Call, set *chargeSet, claim *RefusedError) *RefusedError {
+func (t *trial) refusal(ctx context.Context, g *Guard, call *Call, set *chargeSet, claim *RefusedError) *RefusedError {
 	refused := newRefusal(call, t.breaker.id.budget, ReasonCooldown)
 	refused.Detail, refused.Ahead = claim.Detail, claim.Ahead
 	refused.RetryAt, refused.RetryAfter = claim.RetryAt, claim.RetryAfter
 	for _, charge := range set.charges {
-		if charge.Budget == refused.Budget {
-			refused.Measure, refused.Limit = charge.Coverage.Measure, charge.Limit
-			refused.Needed = charge.Coverage.Amount(call.Units)
+		if charge.Budget != refused.Budget {
+			continue
+		}
+		if states, err := g.states(ctx, call.Account, call.Key, []*Charge{charge}); err == nil {
+			refused.setAmounts(call, charge, &states[0])
 		}
 	}
 	return refused

@@ -51,7 +51,10 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		s.RetryAt, s.RetryAfter, s.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
 		s.LimitUntil = human.Instant(refused.LimitUntil)
 		if refused.Budget != "" {
-			s.Used, s.Remaining, s.Limit, s.Budget = &refused.Used, &refused.Remaining, &refused.Limit, &refused.Budget
+			s.Limit, s.Budget = &refused.Limit, &refused.Budget
+		}
+		if refused.Budget != "" && refused.Reason != quota.ReasonQueue { // which was not asked what it holds
+			s.Used, s.Remaining = &refused.Used, &refused.Remaining
 			s.Shortfall = new(max(0, refused.Needed-refused.Remaining))
 		}
 		return s
