@@ -13,6 +13,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
@@ -34,13 +35,18 @@ func (a *app) replayCommand() *cobra.Command {
 and the ledger code that run uses and a simulated clock. It writes nothing, and
 says which calls would have been refused, by budget, hour and region.
 
-A refused call is not spent in the replay. A call costs what the log says at
-last; one that cost exactly what costs.yaml says costs what the other file says.
-Calls that were refunded are left out. Additions, notes, corrections and what
-was spent before --since count, and are not refused. Budgets that are shadows
-refuse nothing, and are listed with what they would have refused. Cooldowns,
-calls that were refused, which no log has, and logs of keys are not replayed.
-The ledger is that of costs.yaml; the other file need not name one.
+A call asks for what the other file says. If the log has another amount than
+costs.yaml says, the call is then settled in the same proportion, or refunded,
+before the next call; if the upstream's answers say what calls cost, to the
+log's amount. A larger amount was spent with --units otherwise, and is asked for.
+A refused call is not spent in the replay. Notes, corrections and what was spent
+before --since count, and are not refused. Budgets that are shadows refuse
+nothing, and are listed with what they would have refused.
+
+Calls that were refused are in no log. Cooldowns are the upstream's own answers
+and stop the same calls whatever costs.yaml says, so they are not replayed; one
+that is in force is named. Logs of keys are not replayed. The ledger is that of
+costs.yaml; the other file need not name one.
 
 ` + strings.Replace(exitCodes(exitMisfit, exitLedger, exitConfig), "it does not fit, even if --suggest finds a schedule that does", "calls would have been refused", 1),
 		Example: "  ration replay new-costs.yaml\n  ration replay new-costs.yaml --since 24h --json",
@@ -149,8 +155,27 @@ func (r *replaying) play(ctx context.Context, c *client.Client) error {
 		r.report.Budgets[i] = shadow.Budgets[i]
 		r.report.Budgets[i].Budget.Shadow = true
 	}
+	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
+		return err
+	}
 	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.other.Accounts(), Since: r.since}
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
+}
+
+// noteCooldowns says which cooldowns are in force, if the range reaches until now.
+func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error {
+	if !r.until.IsZero() && !r.until.After(r.app.now()) {
+		return nil
+	}
+	_, held, err := cooldown.List(ctx, guard, r.now.Accounts())
+	for _, c := range held {
+		name := human.Name(c.Account)
+		if c.Budget != nil {
+			name = human.Name(*c.Budget)
+		}
+		fmt.Fprintf(r.stderr, "a cooldown holds back %s until %s; calls that it refused are not in the log, and are not replayed\n", name, human.Time(c.Until))
+	}
+	return err
 }
 
 func (r *replaying) playOnce(ctx context.Context, c *client.Client, budgets []quota.Budget) (*plan.Replayed, error) {
@@ -162,21 +187,7 @@ func (r *replaying) playOnce(ctx context.Context, c *client.Client, budgets []qu
 	if !r.since.IsZero() {
 		source.Since = r.since.Add(-horizon)
 	}
-	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Open: openSimulated, Since: r.since, Reprice: r.reprice}, source.Lines(ctx, false))
-}
-
-// reprice returns what a call costs by the other file, if it cost what this one
-// says.
-func (r *replaying) reprice(l *usage.Line) quota.Units {
-	before, err := r.now.Call(l.Account, l.Method)
-	if err != nil || before.Units != l.Units {
-		return l.Units
-	}
-	after, err := r.other.Call(l.Account, l.Method)
-	if err != nil {
-		return l.Units
-	}
-	return after.Units
+	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Open: openSimulated, Since: r.since, Price: r.now.Reprice(r.other)}, source.Lines(ctx, false))
 }
 
 // replayDocument is a replay for JSON.

@@ -4,20 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
+// shadowInput is what a replay for shadows needs.
+func shadowInput(table *costs.Table) plan.ReplayInput {
+	return plan.ReplayInput{Budgets: table.Budgets(), Open: openSimulated, Price: table.Reprice(table)}
+}
+
 // tryShadows sets what budgets that are shadows would have refused.
 func (a *app) tryShadows(ctx context.Context, c *client.Client, r *statusReport) error {
-	budgets := c.Table().Budgets()
 	for i, b := range r.Budgets {
 		if !b.Shadow {
 			continue
 		}
-		replayed, err := plan.ReplayShadow(ctx, c.Ledger(), budgets, i, r.At, openSimulated)
+		replayed, err := plan.ReplayShadow(ctx, c.Ledger(), shadowInput(c.Table()), i, r.At)
 		if err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (s *shadowCollector) replay() (found []plan.ReplayedBudget) {
 		if err != nil || len(balances) == 0 {
 			continue
 		}
-		replayed, err := plan.ReplayShadow(ctx, s.client.Ledger(), budgets, i, balances[0].At, openSimulated)
+		replayed, err := plan.ReplayShadow(ctx, s.client.Ledger(), shadowInput(s.client.Table()), i, balances[0].At)
 		if err == nil {
 			found = append(found, replayed)
 		}

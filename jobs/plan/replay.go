@@ -13,7 +13,7 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// ReplayInput describes a replay. All fields but Reprice are required.
+// ReplayInput describes a replay. Budgets, Open and Since are required.
 type ReplayInput struct {
 	Budgets []quota.Budget // of all accounts
 	// Open returns an empty ledger that uses now as its clock. Replay closes it.
@@ -21,8 +21,12 @@ type ReplayInput struct {
 	// Since is when budgets begin to refuse: what is older was spent, whatever
 	// they say.
 	Since time.Time
-	// Reprice returns what a call costs; nil is what the log says.
-	Reprice func(l *usage.Line) quota.Units
+	// Price returns the units that a call asks for, and what it costs once it was
+	// answered, given what the log says it cost. costs.Table.Reprice makes one.
+	// nil is what the log says for both. 0 units are asked for as 1.
+	Price func(account, method string, units quota.Units) (asked, cost quota.Units)
+	// Refused, unless it is nil, is called for each call that is refused.
+	Refused func(l *usage.Line, budget string)
 }
 
 // Replayed is the result of Replay.
@@ -59,15 +63,17 @@ type ReplayedHour struct {
 }
 
 // Replay plays the entries of a log, oldest first, against budgets, and returns
-// what a guard would have refused. A call that is refused is not spent. It costs
-// what the log says at last, since a log does not keep what was asked at first.
-// Refunded calls were never sent and are left out. Additions, notes and
-// corrections are entered whatever the budgets say, like all that is before
-// ReplayInput.Since. Cooldowns are not in the log.
+// what a guard would have refused. A call asks for its price and is then settled
+// to what it cost, or refunded, as it was. A log does not say when: Replay does
+// it before the next call is made. A call that is refused is not spent, and
+// neither are later additions to it. Other additions, notes and corrections are
+// entered whatever the budgets say, like all that is before ReplayInput.Since.
+// Cooldowns are not played: what they refused is not in the log.
 //
 // Entries are read one by one: memory holds what the longest window holds.
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*Replayed, error) {
 	p := &replayer{in: in, report: &Replayed{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
+	p.refused.lasts = longestHorizon(in.Budgets)
 	p.ledger = in.Open(func() time.Time { return p.now })
 	defer p.ledger.Close()
 	var err error
@@ -104,6 +110,7 @@ type replayer struct {
 	report  *Replayed
 	budgets map[[2]string]int // index by account and name
 	hours   map[replayedHour]*ReplayedHour
+	refused refusedCalls
 }
 
 type replayedHour struct {
@@ -114,15 +121,20 @@ type replayedHour struct {
 // play plays one entry at its own time.
 func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	p.now = l.At
-	call := quota.Call{Account: l.Account, Method: l.Method, Units: l.Units, Caller: l.Caller}
-	switch {
-	case l.Kind == quota.EntryRefunded:
-		return nil
-	case l.Kind != quota.EntryCall || l.At.Before(p.in.Since):
+	asks := l.Kind == quota.EntryCall || l.Kind == quota.EntryRefunded
+	if !asks || l.At.Before(p.in.Since) {
+		if l.Kind == quota.EntryRefunded || l.Kind == quota.EntryAddition && p.refused.has(l.ID) {
+			return nil
+		}
+		call := quota.Call{Account: l.Account, Method: l.Method, Units: l.Units, Caller: l.Caller}
 		return p.guard.Note(ctx, quota.Note{Call: call, Calls: l.Calls})
 	}
-	if p.in.Reprice != nil {
-		call.Units = p.in.Reprice(l)
+	asked, cost := l.Units, l.Units
+	if p.in.Price != nil {
+		asked, cost = p.in.Price(l.Account, l.Method, l.Units)
+	}
+	if l.Kind == quota.EntryRefunded {
+		cost = 0
 	}
 	r := p.report
 	if r.Calls == 0 {
@@ -130,22 +142,22 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 	}
 	r.To = l.At.UTC()
 	r.Calls++
-	r.Units += call.Units
-	charged := call
-	charged.Units = max(call.Units, 1) // a guard admits no call of 0 units; the answer made it free
-	grant, err := p.guard.Spend(ctx, charged)
-	if err == nil && charged.Units != call.Units {
-		return grant.Settle(ctx, call.Units)
-	}
+	r.Units += cost
+	call := quota.Call{Account: l.Account, Method: l.Method, Units: max(asked, 1), Caller: l.Caller}
+	grant, err := p.guard.Spend(ctx, call)
 	refused, isRefused := errors.AsType[*quota.RefusedError](err)
 	never, neverFits := errors.AsType[*quota.NeverFitsError](err)
 	switch {
 	case isRefused:
-		p.refuse(l, refused.Budget, call.Units)
+		p.refuse(l, refused.Budget, cost)
 	case neverFits:
-		p.refuse(l, never.Budget, call.Units)
-	default:
+		p.refuse(l, never.Budget, cost)
+	case err != nil:
 		return err
+	case l.Kind == quota.EntryRefunded:
+		return grant.Refund(ctx)
+	case call.Units != cost:
+		return grant.Settle(ctx, cost)
 	}
 	return nil
 }
@@ -153,6 +165,10 @@ func (p *replayer) play(ctx context.Context, l *usage.Line) error {
 // refuse counts a refusal by a budget.
 func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 	at := l.At.UTC()
+	p.refused.add(l.ID, at)
+	if p.in.Refused != nil {
+		p.in.Refused(l, budget)
+	}
 	p.report.Refused++
 	p.report.RefusedUnits += units
 	b := &p.report.Budgets[p.budgets[[2]string{l.Account, budget}]]
@@ -173,23 +189,47 @@ func (p *replayer) refuse(l *usage.Line, budget string, units quota.Units) {
 	hour.Units += units
 }
 
-// ReplayShadow returns what one of the budgets, a shadow, would have refused since
-// its window began, given the ledger's time now. The log keeps the window before
-// that, too, so that what the shadow held then is known. Others of the budgets
-// refuse nothing, since the log has only what they admitted.
-func ReplayShadow(ctx context.Context, ledger quota.Ledger, budgets []quota.Budget, shadow int, now time.Time, open func(now func() time.Time) quota.Ledger) (ReplayedBudget, error) {
-	tried := slices.Clone(budgets)
-	for i := range tried {
-		tried[i].Shadow = i != shadow
+// longestHorizon returns how far back the windows of budgets can see.
+func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
+	for i := range budgets {
+		longest = max(longest, budgets[i].Window.Horizon())
 	}
-	b := &tried[shadow]
-	horizon := b.Window.Horizon()
-	since := now.Add(time.Microsecond - b.Window.Length())
+	return longest
+}
+
+// refusedCalls remembers the calls that were refused, each for as long as lasts at
+// least.
+type refusedCalls struct {
+	lasts        time.Duration
+	began        time.Time // when newest was begun
+	newest, last map[quota.ID]bool
+}
+
+func (r *refusedCalls) add(id quota.ID, at time.Time) {
+	if r.newest == nil || at.Sub(r.began) > r.lasts {
+		r.last, r.newest, r.began = r.newest, map[quota.ID]bool{}, at
+	}
+	r.newest[id] = true
+}
+
+func (r *refusedCalls) has(id quota.ID) bool { return r.newest[id] || r.last[id] }
+
+// ReplayShadow returns what one of in.Budgets, a shadow, would have refused since
+// its window began, given the ledger's time now; in.Since is not read. The log
+// keeps the window before that, too, so that what the shadow held then is known.
+// Others of the budgets refuse nothing, since the log has only what they admitted.
+func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
+	in.Budgets = slices.Clone(in.Budgets)
+	for i := range in.Budgets {
+		in.Budgets[i].Shadow = i != shadow
+	}
+	b := &in.Budgets[shadow]
+	in.Since = now.Add(time.Microsecond - b.Window.Length())
 	if b.Window.Kind() == quota.KindDaily {
-		since = b.Window.Day(now).Since
+		in.Since = b.Window.Day(now).Since
 	}
-	source := &usage.Source{Ledger: ledger, Accounts: []string{b.Account}, Since: since.Add(-horizon)}
-	replayed, err := Replay(ctx, &ReplayInput{Budgets: tried, Open: open, Since: since}, source.Lines(ctx, false))
+	source := &usage.Source{Ledger: ledger, Accounts: []string{b.Account}, Since: in.Since.Add(-b.Window.Horizon())}
+	replayed, err := Replay(ctx, &in, source.Lines(ctx, false))
 	if err != nil {
 		return ReplayedBudget{}, err
 	}

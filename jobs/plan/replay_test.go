@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,26 +16,25 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// TestReplayRefusesWhatTheGuardRefuses holds a replay and a guard together: a
-// drawn trace goes to a guard of the candidate budgets as it happens, and into a
-// log without limits, which is then replayed.
+// TestReplayRefusesWhatTheGuardRefuses holds a replay and a guard together, call
+// by call: a drawn trace goes to a guard of the candidate budgets as it happens,
+// and into a log of other prices without limits, which is then replayed.
 func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		clock := &ledgertest.Clock{}
 		clock.Set(time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC))
-		candidate := []quota.Budget{
-			{Account: "p", Name: "sliding", Limit: quota.Units(rapid.IntRange(1, 400).Draw(d, "limit")), Window: quota.Sliding(6 * time.Hour)},
-			{Account: "p", Name: "day", Limit: quota.Units(rapid.IntRange(50, 800).Draw(d, "day")), Window: quota.Daily(zone(t, "America/Los_Angeles")), Floor: map[string]quota.Units{"IN": 30}},
-			{Account: "p", Name: "calls", Limit: quota.Units(rapid.IntRange(1, 9).Draw(d, "calls")), Measure: quota.Calls, Methods: []string{"m"}, Window: quota.Counter(time.Hour)},
-			{Account: "q", Name: "cron", Limit: 20, Lanes: []string{"cron"}, Window: quota.Sliding(time.Hour)},
-		}
-		trace := &trace{clock: clock, want: map[string]int{}}
+		candidate := drawnBudgets(t, d)
+		trace := &trace{clock: clock}
 		log, live := open(clock.Now), open(clock.Now)
 		defer log.Close()
 		defer live.Close()
 		history := map[string]time.Duration{"p": quota.MaxHistory, "q": quota.MaxHistory}
 		var err error
-		if trace.log, err = quota.NewGuard(log, nil, &quota.Options{History: history}); err != nil {
+		unlimited := slices.Clone(candidate)
+		for i := range unlimited {
+			unlimited[i].Limit, unlimited[i].Floor, unlimited[i].FloorUntil = quota.MaxLimit, nil, 0
+		}
+		if trace.log, err = quota.NewGuard(log, unlimited, &quota.Options{History: history}); err != nil {
 			t.Fatal(err)
 		}
 		if trace.live, err = quota.NewGuard(live, candidate, nil); err != nil {
@@ -44,22 +44,46 @@ func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(d, "entries") {
 			trace.step(d)
 		}
-		in := &plan.ReplayInput{Budgets: candidate, Open: open, Since: trace.since}
+		var got []string
+		in := &plan.ReplayInput{Budgets: candidate, Open: open, Since: trace.since, Price: reprice,
+			Refused: func(l *usage.Line, budget string) { got = append(got, refusal(l.At, l.Account, budget)) }}
 		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, refused := map[string]int{}, 0
-		for _, h := range replayed.Hours {
-			got[fmt.Sprint(h.Hour.Format("02T15"), " ", h.Account, " ", h.Budget, " ", h.Region)] += h.Refused
-		}
-		for _, b := range replayed.Budgets {
-			refused += b.Refused
-		}
-		if fmt.Sprint(got) != fmt.Sprint(trace.want) || refused != replayed.Refused || replayed.Calls != trace.calls {
-			d.Fatalf("replayed %v, %d of %d calls; the guard refused %v of %d", got, refused, replayed.Calls, trace.want, trace.calls)
+		if !slices.Equal(got, trace.want) || len(got) != replayed.Refused || replayed.Calls != trace.calls {
+			d.Fatalf("replayed %d of %d calls, the guard had %d; refused\n%q\nthe guard refused\n%q", replayed.Refused, replayed.Calls, trace.calls, got, trace.want)
 		}
 	})
+}
+
+// drawnBudgets have windows of all kinds, lanes and floors.
+func drawnBudgets(t *testing.T, d *rapid.T) []quota.Budget {
+	limit := func(name string, least, most int) quota.Units {
+		return quota.Units(rapid.IntRange(least, most).Draw(d, name))
+	}
+	pacific := zone(t, "America/Los_Angeles")
+	return []quota.Budget{
+		{Account: "p", Name: "sliding", Limit: limit("sliding", 40, 900), Window: quota.Sliding(6 * time.Hour), Floor: map[string]quota.Units{"BR": 20}},
+		{Account: "p", Name: "day", Limit: limit("day", 150, 2000), Window: quota.Daily(pacific), Floor: map[string]quota.Units{"IN": 60, "BR": 40}, FloorUntil: 4 * time.Hour},
+		{Account: "p", Name: "month", Limit: limit("month", 400, 3000), Window: quota.Monthly(pacific)},
+		{Account: "p", Name: "calls", Limit: limit("calls", 1, 12), Measure: quota.Calls, Methods: []string{"m"}, Window: quota.Counter(time.Hour)},
+		{Account: "p", Name: "backfill", Limit: limit("backfill", 20, 500), Lanes: []string{"backfill"}, Window: quota.Sliding(24 * time.Hour)},
+		{Account: "q", Name: "cron", Limit: limit("cron", 10, 60), Lanes: []string{"cron"}, Window: quota.Sliding(time.Hour)},
+		{Account: "q", Name: "shadow", Limit: 1, Window: quota.Sliding(time.Hour), Shadow: true},
+	}
+}
+
+// prices of the log's calls, and those of the candidate. A call of another method
+// is spent with units of its own.
+var before, after = map[string]quota.Units{"m": 40, "n": 6}, map[string]quota.Units{"m": 70, "n": 3}
+
+// reprice is a plan.ReplayInput.Price.
+func reprice(_, method string, units quota.Units) (asked, cost quota.Units) {
+	if before[method] == 0 {
+		return units, units
+	}
+	return after[method], (units*after[method] + before[method] - 1) / before[method]
 }
 
 // trace spends the same calls on a log without limits and on a guard.
@@ -67,65 +91,137 @@ type trace struct {
 	clock     *ledgertest.Clock
 	log, live *quota.Guard
 	since     time.Time
-	want      map[string]int
+	want      []string // what the guard refused
 	calls     int
 }
 
+// refusal describes the refusal of one call.
+func refusal(at time.Time, account, budget string) string {
+	return fmt.Sprint(at.UTC().Format("02T15:04:05.000000 "), account, " ", budget)
+}
 func (tr *trace) step(d *rapid.T) {
 	tr.clock.Add(time.Duration(rapid.Int64Range(1, int64(90*time.Minute)).Draw(d, "wait")).Truncate(time.Microsecond) + time.Microsecond)
-	units := quota.Units(rapid.IntRange(1, 120).Draw(d, "units"))
-	call := quota.Call{Account: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(d, "account"), Method: rapid.SampledFrom([]string{"m", "n"}).Draw(d, "method"), Units: units,
-		Caller: quota.Caller{Lane: rapid.SampledFrom([]string{"cron", "manual"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(d, "region")}}
-	kind := rapid.SampledFrom([]string{"call", "call", "call", "settled", "free", "refunded", "note", "correction"}).Draw(d, "kind")
-	note := func(g *quota.Guard, kind quota.EntryKind, calls quota.Units) {
-		if err := g.Note(d.Context(), quota.Note{Call: call, Calls: calls, Kind: kind}); err != nil {
+	call := quota.Call{Account: rapid.SampledFrom([]string{"p", "p", "q"}).Draw(d, "account"), Method: rapid.SampledFrom([]string{"m", "n", "x"}).Draw(d, "method"),
+		Caller: quota.Caller{Lane: rapid.SampledFrom([]string{"cron", "backfill"}).Draw(d, "lane"), Region: rapid.SampledFrom([]string{"IN", "BR", ""}).Draw(d, "region")}}
+	if call.Units = before[call.Method]; call.Units == 0 {
+		call.Units = quota.Units(rapid.IntRange(1, 120).Draw(d, "units"))
+	}
+	switch kind := rapid.SampledFrom([]string{"call", "call", "settled", "settled", "refunded", "note", "correction", "cooldown"}).Draw(d, "kind"); kind {
+	case "note":
+		tr.note(d, call, quota.EntryNote)
+	case "correction":
+		tr.note(d, call, quota.EntryCorrection)
+	case "cooldown":
+		budget := rapid.SampledFrom([]string{"", "sliding", "cron"}).Draw(d, "budget")
+		for _, g := range []*quota.Guard{tr.log, tr.live} {
+			if err := g.Cool(d.Context(), quota.Cooldown{Account: call.Account, Budget: budget, For: 3 * time.Hour}); err != nil {
+				d.Fatal(err)
+			}
+		}
+	default:
+		tr.call(d, call, kind)
+	}
+}
+
+// note enters a note or a correction, also in the guard's log.
+func (tr *trace) note(d *rapid.T, call quota.Call, kind quota.EntryKind) {
+	for _, g := range []*quota.Guard{tr.log, tr.live} {
+		if err := g.Note(d.Context(), quota.Note{Call: call, Calls: 3, Kind: kind}); err != nil {
 			d.Fatal(err)
 		}
 	}
-	if kind == "note" || kind == "correction" {
-		which := map[string]quota.EntryKind{"note": quota.EntryNote, "correction": quota.EntryCorrection}[kind]
-		note(tr.log, which, 3)
-		note(tr.live, which, 3)
+}
+
+// call makes a call on the log and, if no cooldown refuses it there, on the guard.
+func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
+	grant, err := tr.log.Spend(d.Context(), call)
+	if errors.Is(err, quota.ErrRefused) {
+		if _, err := tr.live.Spend(d.Context(), call); !errors.Is(err, quota.ErrRefused) && !errors.Is(err, quota.ErrNeverFits) {
+			d.Fatalf("%v in a cooldown", err)
+		}
 		return
 	}
-	grant, err := tr.log.Spend(d.Context(), call)
+	asked, cost := reprice(call.Account, call.Method, call.Units)
+	if err == nil && kind == "settled" {
+		units := quota.Units(rapid.IntRange(0, 2*int(call.Units)).Draw(d, "cost"))
+		if before[call.Method] == 0 {
+			units = call.Units // its price is not known, so a settle cannot be told
+		}
+		_, cost = reprice(call.Account, call.Method, units)
+		err = grant.Settle(d.Context(), units)
+	} else if err == nil && kind == "refunded" {
+		if before[call.Method] == 0 {
+			asked = 1 // as little is known
+		}
+		err = grant.Refund(d.Context())
+	}
 	if err != nil {
 		d.Fatal(err)
 	}
-	switch kind {
-	case "refunded": // never sent
-		if err := grant.Refund(d.Context()); err != nil {
-			d.Fatal(err)
-		}
-		return
-	case "settled", "free":
-		call.Units = map[string]quota.Units{"settled": units/2 + 1, "free": 0}[kind]
-		if err := grant.Settle(d.Context(), call.Units); err != nil {
-			d.Fatal(err)
-		}
-	}
 	if tr.clock.Now().Before(tr.since) {
-		note(tr.live, quota.EntryNote, 1)
+		if kind != "refunded" {
+			noted := grant.Call()
+			if err := tr.live.Note(d.Context(), quota.Note{Call: quota.Call{Account: noted.Account, Method: noted.Method, Units: noted.Units, Caller: noted.Caller}, Calls: 1}); err != nil {
+				d.Fatal(err)
+			}
+		}
 		return
 	}
 	tr.calls++
-	asked := call
-	asked.Units = max(1, call.Units)
-	grant, err = tr.live.Spend(d.Context(), asked)
-	if err == nil {
-		err = grant.Settle(d.Context(), call.Units)
+	call.Units = asked
+	grant, err = tr.live.Spend(d.Context(), call)
+	refused, isRefused := errors.AsType[*quota.RefusedError](err)
+	never, neverFits := errors.AsType[*quota.NeverFitsError](err)
+	switch {
+	case isRefused && refused.Reason == quota.ReasonCooldown:
+		d.Fatalf("%v, and not by the log's guard", err)
+	case isRefused:
+		tr.want = append(tr.want, refusal(tr.clock.Now(), call.Account, refused.Budget))
+	case neverFits:
+		tr.want = append(tr.want, refusal(tr.clock.Now(), call.Account, never.Budget))
+	case err == nil && kind == "refunded":
+		err = grant.Refund(d.Context())
+	case err == nil:
+		err = grant.Settle(d.Context(), cost)
 	}
-	budget := ""
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		budget = refused.Budget
-	} else if never, ok := errors.AsType[*quota.NeverFitsError](err); ok {
-		budget = never.Budget
-	} else if err != nil {
+	if err != nil && !isRefused && !neverFits {
 		d.Fatal(err)
 	}
-	if budget != "" {
-		region := map[string]string{"": "-"}[call.Caller.Region] + call.Caller.Region
-		tr.want[fmt.Sprint(tr.clock.Now().Format("02T15"), " ", call.Account, " ", budget, " ", region)]++
+}
+
+// TestReplayAddsNothingToACallThatItRefuses: the addition to a call, which a log has
+// when the call was settled late, counted though the call was refused.
+func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
+	for limit, want := range map[quota.Units]int{9: 1, 300: 1, 400: 0} {
+		clock := &ledgertest.Clock{}
+		clock.Set(time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC))
+		log := open(clock.Now)
+		guard, err := quota.NewGuard(log, nil, &quota.Options{History: map[string]time.Duration{"p": quota.MaxHistory}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spend := func(method string, units quota.Units) *quota.Grant {
+			clock.Add(time.Second)
+			grant, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: method, Units: units})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return grant
+		}
+		late := spend("m", 10)
+		for range quota.MaxSettle + 1 {
+			spend("other", 1)
+		}
+		if err := late.Settle(t.Context(), 310); err != nil {
+			t.Fatal(err)
+		}
+		spend("m", 9)
+		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: limit, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)}}, Open: open}
+		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p"}}).Lines(t.Context(), false))
+		if err != nil || replayed.Refused != want {
+			t.Errorf("limit %d: %d refused, %v; want %d", limit, replayed.Refused, err, want)
+		}
+		log.Close()
 	}
 }
 

@@ -66,7 +66,9 @@ func openSimulated(now func() time.Time) quota.Ledger {
 // simulate returns what simulations say of the budgets, by account and name. What
 // cannot be simulated is left out.
 func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
-	budgets, at := r.client.Table().Budgets(), time.Now()
+	table, at := r.client.Table(), time.Now()
+	budgets := table.Budgets()
+	shadows := plan.ReplayInput{Budgets: budgets, Open: openSimulated, Price: table.Reprice(table)}
 	outs := make([]time.Time, len(budgets))
 	if r.options.Regions != nil {
 		if times, err := r.readPlanOut(ctx, budgets); err == nil && times != nil {
@@ -80,7 +82,7 @@ func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 			one.out = human.JSONTime(outs[i])
 		}
 		if b.Shadow {
-			if replayed, err := plan.ReplayShadow(ctx, r.client.Ledger(), budgets, i, at, openSimulated); err == nil {
+			if replayed, err := plan.ReplayShadow(ctx, r.client.Ledger(), shadows, i, at); err == nil {
 				one.shadow = &replayed
 			}
 		}
