@@ -27,7 +27,7 @@ type Alert struct {
 // The kinds of alerts.
 const (
 	AlertLevel      = "level"      // a budget has used a part of its limit
-	AlertExhaustion = "exhaustion" // at its pace, a budget will be used up within its window
+	AlertExhaustion = "exhaustion" // at its pace or by the schedule, a budget will be used up within its window
 	AlertCooldown   = "cooldown"   // a cooldown of some minutes is in force
 	AlertLedger     = "ledger"     // the ledger is down, or has forgotten
 	AlertDrift      = "drift"      // the upstream counts otherwise than costs.yaml

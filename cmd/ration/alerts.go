@@ -22,7 +22,8 @@ func (a *app) newWatch(c *client.Client, failed func(error)) *alert.Watch {
 		environ = nil // of this process
 	}
 	stderr := a.stderr // knows the secrets read so far
-	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: func(text string) string { return redact.Text(stderr, text) }})
+	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: func(text string) string { return redact.Text(stderr, text) },
+		Planned: func(ctx context.Context) ([]time.Time, error) { return a.planned(ctx, c) }})
 	a.reported.watch.Store(w)
 	return w
 }

@@ -89,3 +89,20 @@ func TestServeDoesNotAlert(t *testing.T) {
 		t.Errorf("and again: %+v", <-r.got)
 	}
 }
+
+// TestServeForeseesNothing: serve tells that the schedule will use a budget up,
+// which the pace does not show yet.
+func TestServeForeseesNothing(t *testing.T) {
+	s, r := newStand(t, nil, "{name: all, limit: 500, window: 24h}", "[{search: {queries: [q]}}]", "US"), newAlertReceiver(t)
+	s.alertTo(t, r.URL)
+	regions := filepath.Join(s.dir, "regions.yaml")
+	s.write(t, "regions.yaml", strings.Replace(mustRead(t, regions), leapDay, "'0 */3 * * *'", 1))
+	if code, _, text := s.run(t, nil, "spend", "search.list"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	d := s.serve(t, nil)
+	if one := <-r.got; one.Kind != "exhaustion" || !strings.HasPrefix(one.Text, "ration: by the schedule, all of p refuses its first call at ") {
+		t.Errorf("%+v", one)
+	}
+	d.ends(syscall.SIGTERM)
+}

@@ -12,33 +12,36 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// forecast sets when the schedule's first calls are refused. Without a
-// regions.yaml there is no schedule.
-func (a *app) forecast(ctx context.Context, c *client.Client, r *statusReport) error {
+// planned returns, for each of the table's budgets, when it refuses the first call
+// of the schedule, or nil if there is no schedule, for lack of a regions.yaml, or
+// no log.
+func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
 	if _, err := a.configFile("regions.yaml"); as[*client.MissingFileError](err) {
-		return nil
+		return nil, nil
 	}
 	table := c.Table()
 	config, err := a.regions(table)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at, state, err := plan.ReadOutline(ctx, c.Guard())
 	if err != nil || at.IsZero() {
-		return err
+		return nil, err
 	}
-	times, err := plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: config.Regions, Budgets: table.Budgets(),
+	return plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: config.Regions, Budgets: table.Budgets(),
 		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
 		Open:  openSimulated})
-	if err != nil {
-		return err
-	}
+}
+
+// forecast sets when the schedule's first calls are refused.
+func (a *app) forecast(ctx context.Context, c *client.Client, r *statusReport) error {
+	times, err := a.planned(ctx, c)
 	for i := range times {
 		if !times[i].IsZero() {
 			r.Budgets[i].PlanOutAt = new(human.JSONTime(times[i]))
 		}
 	}
-	return nil
+	return err
 }
 
 // forecastText says when a budget runs out, or "".

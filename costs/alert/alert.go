@@ -40,6 +40,10 @@ type Options struct {
 	// Report is called with each alert that could not be sent, of which no
 	// address is shown. nil drops them.
 	Report func(error)
+	// Planned returns, for each of the table's budgets, when it will refuse the
+	// first call of the schedule; zero if it will not soon. It is asked as often as
+	// the pace is looked at. nil is no schedule.
+	Planned func(context.Context) ([]time.Time, error)
 }
 
 // Watch sends the alerts of one client's costs.yaml. It is safe for concurrent use.
@@ -223,22 +227,56 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 	if err != nil {
 		return nil // the next one will tell; that the ledger is down is an event of its own
 	}
+	planned := make([]time.Time, len(statuses))
+	if w.options.Planned != nil {
+		if times, err := w.options.Planned(read); err == nil && len(times) == len(statuses) {
+			planned = times
+		}
+	}
 	for i := range statuses {
-		s := &statuses[i]
-		window := s.Budget.Window
-		if s.Budget.Shadow || s.RunsOut.IsZero() || s.Used >= s.Limit() || window.Horizon() < leastForecast {
-			continue
+		if e := exhaustion(&statuses[i], planned[i]); e != nil {
+			events = append(events, e)
 		}
-		e := levelEvent(&s.Balance)
-		if window.Kind() == quota.KindDaily && !s.RunsOut.Before(window.Day(s.At).Next) {
-			continue // the next day may be another
-		}
-		e.Kind, e.name, e.Until = costs.AlertExhaustion, "exhaustion "+e.name, &s.RunsOut
-		e.detail = fmt.Sprintf("%s of %s will be used up at %s (in %s) at the pace of the last %s: %d of %s are used", human.Name(s.Budget.Name), human.Name(s.Budget.Account),
-			human.Time(s.RunsOut), human.Duration(s.RunsOut.Sub(s.At)), human.Duration(s.PaceOver), s.Used, human.Amount(s.Limit(), s.Budget.Measure.String()))
-		events = append(events, e)
 	}
 	return events
+}
+
+// exhaustion returns the event of a budget that will be used up before its window
+// ends, by its pace or by the schedule, or nil.
+func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
+	window := s.Budget.Window
+	if s.Budget.Shadow || s.Used >= s.Limit() || window.Horizon() < leastForecast {
+		return nil
+	}
+	end := s.At.Add(window.Length())
+	if window.Kind() == quota.KindDaily {
+		end = window.Day(s.At).Next // the next day may be another
+	}
+	soon := func(at time.Time) bool { return !at.IsZero() && at.Before(end) }
+	e := levelEvent(&s.Balance)
+	e.Kind, e.name = costs.AlertExhaustion, "exhaustion "+e.name
+	when := func(at time.Time) string {
+		return fmt.Sprintf("%s (in %s)", human.Time(at), human.Duration(at.Sub(s.At)))
+	}
+	name := human.Name(s.Budget.Name) + " of " + human.Name(s.Budget.Account)
+	switch byPace, byPlan := soon(s.RunsOut), soon(planned); {
+	case byPace:
+		e.Until = &s.RunsOut
+		e.detail = fmt.Sprintf("%s will be used up at %s at the pace of the last %s", name, when(s.RunsOut), human.Duration(s.PaceOver))
+		if byPlan {
+			e.detail += "; by the schedule it refuses its first call at " + when(planned)
+		}
+		if byPlan && planned.Before(s.RunsOut) {
+			e.Until = &planned
+		}
+	case byPlan:
+		e.Until = &planned
+		e.detail = fmt.Sprintf("by the schedule, %s refuses its first call at %s", name, when(planned))
+	default:
+		return nil
+	}
+	e.detail += fmt.Sprintf(": %d of %s are used", s.Used, human.Amount(s.Limit(), s.Budget.Measure.String()))
+	return e
 }
 
 // host is where an alert comes from.

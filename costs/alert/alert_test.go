@@ -1,6 +1,7 @@
 package alert_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,6 +236,34 @@ func TestAlertComesTooLate(t *testing.T) {
 			for _, w := range watches {
 				w.Check(t.Context())
 			}
+		}
+		texts := r.texts()
+		if c.want == "" && len(texts) > 0 || c.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], c.want)) {
+			t.Errorf("%s: %q; want one with %q", name, texts, c.want)
+		}
+	}
+}
+
+// TestAlertIgnoresTheSchedule: what the schedule will use up is told before it is,
+// once together with what the pace says.
+func TestAlertIgnoresTheSchedule(t *testing.T) {
+	at := time.Now().Add(5 * time.Hour)
+	for name, c := range map[string]struct {
+		planned []time.Time
+		failed  error
+		want    string
+	}{
+		"in the window": {[]time.Time{at, at}, nil, "by the schedule, day of p refuses its first call at " + at.UTC().Format("2006-01-02T15:04")},
+		"beyond it":     {[]time.Time{at.Add(24 * time.Hour), at}, nil, ""},
+		"not soon":      {[]time.Time{{}, at}, nil, ""},
+		"not known":     {nil, errors.New("no such file"), ""},
+	} {
+		dir, r := t.TempDir(), newReceiver(t, 0)
+		client := newClient(t, "{webhook: "+r.URL+"/hook, on: [exhaustion]}", sqlite(dir), t.TempDir())
+		spend(t, client, 2)
+		o := &alert.Options{Planned: func(context.Context) ([]time.Time, error) { return c.planned, c.failed }}
+		for range 2 {
+			alert.New(client, o).Impatient().Check(t.Context())
 		}
 		texts := r.texts()
 		if c.want == "" && len(texts) > 0 || c.want != "" && (len(texts) != 1 || !strings.Contains(texts[0], c.want)) {
