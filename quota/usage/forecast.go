@@ -32,24 +32,18 @@ func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) e
 	}
 	spent := quota.Units(0)
 	over = min(over, age)
-	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: s.At.Add(time.Microsecond - over)}) {
-		if err != nil {
-			return err
-		}
-		if sum.Kind != quota.EntryCorrection { // which enters at once what was spent over days
-			spent += amount(s.Coverage, &sum)
+	sums, err := l.read(ctx, s.At.Add(time.Microsecond-over), time.Time{})
+	if err != nil {
+		return err
+	}
+	for i := range sums {
+		if sums[i].Kind != quota.EntryCorrection { // which enters at once what was spent over days
+			spent += amount(s.Coverage, &sums[i])
 		}
 	}
 	s.Forecast = Forecast{Pace: float64(spent) / over.Hours(), PaceOver: over}
-	var err error
-	s.RunsOut, err = runsOut(&s.Balance, float64(spent)/float64(over), func(since, until time.Time) (left quota.Units, err error) {
-		for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: since, Until: until}) {
-			if err != nil {
-				return 0, err
-			}
-			left += amount(s.Coverage, &sum)
-		}
-		return left, nil
+	s.RunsOut, err = runsOut(&s.Balance, float64(spent)/float64(over), func(since, until time.Time) (quota.Units, error) {
+		return l.held(ctx, s.Coverage, since, until)
 	})
 	return err
 }

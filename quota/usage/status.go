@@ -75,12 +75,6 @@ func (s *BudgetStatus) since() time.Time {
 	return s.Since
 }
 
-// log is the log of one account.
-type log struct {
-	ledger  quota.Ledger
-	account string
-}
-
 // oldest returns the timestamp of the oldest entry, or the zero time.
 func (l *log) oldest(ctx context.Context) (time.Time, error) {
 	for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account}) {
@@ -103,17 +97,18 @@ func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 	slices.SortFunc(splits, time.Time.Compare)
 	splits = slices.CompactFunc(splits, time.Time.Equal)
 	for i, from := range splits {
-		part := quota.Query{Account: l.account, Since: from}
+		var until time.Time
 		if i+1 < len(splits) {
-			part.Until = splits[i+1]
+			until = splits[i+1]
 		}
-		for sum, err := range l.ledger.Sums(ctx, part) {
-			if err != nil {
-				return err
-			}
+		sums, err := l.read(ctx, from, until)
+		if err != nil {
+			return err
+		}
+		for n := range sums {
 			for _, s := range budgets {
 				if !from.Before(s.since()) {
-					s.add(&sum)
+					s.add(&sums[n])
 				}
 			}
 		}
@@ -161,7 +156,7 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 	from := s.since()
 	for r.unread > 0 {
 		gap := 0
-		for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: from}) {
+		for e, err := range l.from(ctx, from) {
 			if err != nil {
 				return err
 			}
@@ -192,15 +187,13 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 // firstCounted returns the timestamp of the first entry at or after from that
 // counts for a budget, or the zero time if there is none.
 func (l *log) firstCounted(ctx context.Context, s *BudgetStatus, from time.Time) (first time.Time, err error) {
-	for sum, err := range l.ledger.Sums(ctx, quota.Query{Account: l.account, Since: from}) {
-		if err != nil {
-			return first, err
-		}
-		if amount(s.Coverage, &sum) > 0 && (first.IsZero() || sum.First.Before(first)) {
-			first = sum.First
+	sums, err := l.read(ctx, from, time.Time{})
+	for i := range sums {
+		if amount(s.Coverage, &sums[i]) > 0 && (first.IsZero() || sums[i].First.Before(first)) {
+			first = sums[i].First
 		}
 	}
-	return first, nil
+	return first, err
 }
 
 // returnFinder finds the returns of a sliding window.

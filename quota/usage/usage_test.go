@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -136,13 +137,19 @@ func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	})
 }
 
-// countedReads counts the entries that are read.
+// countedReads counts what is read.
 type countedReads struct {
 	quota.Ledger
-	entries int
+	entries, listings, sums int
+}
+
+func (l *countedReads) Sums(ctx context.Context, q quota.Query) iter.Seq2[quota.Sum, error] {
+	l.sums++
+	return l.Ledger.Sums(ctx, q)
 }
 
 func (l *countedReads) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
+	l.listings++
 	return func(yield func(quota.Entry, error) bool) {
 		for e, err := range l.Ledger.Entries(ctx, q) {
 			if l.entries++; !yield(e, err) {
@@ -258,6 +265,57 @@ func TestDriftText(t *testing.T) {
 	} {
 		if got := d.Text("units"); got != want {
 			t.Errorf("%+v: %q; want %q", d, got, want)
+		}
+	}
+}
+
+// TestStatusReadsTheLogForEachBudget: a status of 200 budgets read 200 sums and the
+// beginning of 200 windows. What it says is what it says of each budget alone.
+func TestStatusReadsTheLogForEachBudget(t *testing.T) {
+	now := noon.Add(-23 * time.Hour)
+	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	var budgets []quota.Budget
+	windows := []quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(time.UTC), quota.Counter(time.Hour)}
+	for i := range 200 {
+		b := quota.Budget{Account: "p", Name: fmt.Sprint("b", i), Limit: quota.Units(100 + 5*i), Window: windows[i%4]}
+		if i > 3 {
+			b.Methods = []string{fmt.Sprint("m", i%10)}
+		}
+		budgets = append(budgets, b)
+	}
+	all, err := quota.NewGuard(ledger, nil, &quota.Options{History: map[string]time.Duration{"p": 30 * time.Hour}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5000 {
+		now = now.Add(16 * time.Second)
+		if _, err := all.Spend(t.Context(), quota.Call{Account: "p", Method: fmt.Sprint("m", i*i%53), Units: quota.Units(1 + i%3)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guard, err := quota.NewGuard(ledger, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses, err := usage.Status(t.Context(), guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ledger.listings > 10 || ledger.sums > 120 {
+		t.Errorf("%d listings of %d entries and %d sums were read; want a few for each window", ledger.listings, ledger.entries, ledger.sums)
+	}
+	for i := range budgets {
+		alone, err := quota.NewGuard(ledger, budgets[i:i+1], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := usage.Status(t.Context(), alone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ignored := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Budget" || p.Last().String() == ".Coverage" }, cmp.Ignore())
+		if diff := cmp.Diff(want[0], statuses[i], ignored); diff != "" {
+			t.Fatalf("%s (-alone +with others):\n%s", budgets[i].Name, diff)
 		}
 	}
 }
