@@ -1,11 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -108,7 +111,8 @@ const (
 
 // find searches the log for the words of a request, newest first, or returns nil if
 // there are none. A word such as region:IN matches one attribute, and another one
-// any of them.
+// any of them. A name may be quoted: job:"a name". The name - and the empty one
+// match entries without that attribute.
 func (p *Page) find(r *http.Request, c *client.Client) *found {
 	f := &found{Query: strings.TrimSpace(r.FormValue("q"))}
 	if f.Query == "" {
@@ -117,12 +121,20 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 	f.Accounts = len(c.Table().Accounts())
 	source := &usage.Source{Ledger: c.Ledger(), Accounts: c.Table().Accounts()}
 	var words []string
-	for _, word := range strings.Fields(f.Query) {
-		name, value, hasName := strings.Cut(word, ":")
-		if field := filterField(&source.Filter, name); hasName && value != "" && field != nil {
-			*field = value
+	for rest := f.Query; rest != ""; rest = strings.TrimSpace(rest) {
+		name, value, hasName := strings.Cut(rest, ":")
+		var field *string
+		if hasName {
+			field = filterField(&source.Filter, name)
+		}
+		if field != nil {
+			rest = value
+		}
+		value, rest = firstWord(rest)
+		if field != nil {
+			*field = cmp.Or(value, usage.Unattributed)
 		} else {
-			words = append(words, strings.ToLower(word))
+			words = append(words, strings.ToLower(value))
 		}
 	}
 	source.Filter.Run = strings.ToLower(source.Filter.Run)
@@ -141,6 +153,29 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 		}
 	}
 	return f
+}
+
+// firstWord returns the first word of a search, which may be in Go's quotes, and
+// the rest.
+func firstWord(text string) (word, rest string) {
+	if strings.HasPrefix(text, `"`) {
+		if quoted, err := strconv.QuotedPrefix(text); err == nil {
+			word, _ = strconv.Unquote(quoted) // QuotedPrefix has checked it
+			return word, text[len(quoted):]
+		}
+	}
+	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}
+
+// searchWord returns a name as a search finds it.
+func searchWord(name string) string {
+	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, unicode.IsSpace) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // filterField returns the field of a filter by its name, or nil.

@@ -243,7 +243,8 @@ func TestHostileNamesAreText(t *testing.T) {
 	if found := p.eval("document.querySelectorAll('img, main script').length"); found != 0.0 {
 		t.Errorf("%v elements come from names", found)
 	}
-	if p.eval(fmt.Sprintf("document.querySelector('#budget-0-0 table[data-by=method] td').textContent === %q", hostile)) != true {
+	shown := strings.ReplaceAll(hostile, "\u202e", `\u202e`)
+	if p.eval(fmt.Sprintf("document.querySelector('#budget-0-0 table[data-by=method] td').textContent === %q", shown)) != true {
 		t.Errorf("the method is shown as %v", p.eval("document.querySelector('#budget-0-0 table[data-by=method] td').textContent"))
 	}
 	for _, line := range p.complaints() {

@@ -5,8 +5,10 @@ import (
 	"hash/fnv"
 	"html/template"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/ration-dev/ration/costs/human"
 )
@@ -19,6 +21,7 @@ func functions() template.FuncMap {
 		"in":     relative,
 		"ago":    relative,
 		"ranked": rankedText,
+		"search": searchWord,
 		"count":  func(n int, thing string) string { return human.Count(n, thing) },
 	}
 }
@@ -68,3 +71,21 @@ var assets = sync.OnceValue(func() string {
 	}
 	return strconv.FormatUint(hash.Sum64(), 36)
 })
+
+// visible returns HTML with the characters that change the direction of text, with
+// which a name could disguise what stands beside it, as \u202e.
+func visible(html string) string {
+	isControl := func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
+	if !strings.ContainsFunc(html, isControl) {
+		return html
+	}
+	var b strings.Builder
+	for _, r := range html {
+		if isControl(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -203,7 +203,7 @@ func (p *Page) execute(name string, data any) string {
 		slog.Error("ration: the page cannot be shown", "part", name, "reason", err.Error())
 		return "<p>This cannot be shown; the log of ration says why.</p>"
 	}
-	return strings.TrimSpace(b.String())
+	return strings.TrimSpace(visible(b.String()))
 }
 
 // write writes a page.
