@@ -188,10 +188,12 @@ func (a *app) report(call quota.Call, err error) {
 	switch {
 	case as[*client.OutageError](err):
 		a.reportOutage(err)
-	case as[*journal.RestoredError](err), as[*journal.UnwrittenError](err), as[*quota.ClockError](err):
-		a.warn(err.Error())
+	case as[*journal.RestoredError](err), as[*quota.ClockError](err):
+		a.warn("ledger", err.Error())
+	case as[*journal.UnwrittenError](err):
+		a.warn("journal", err.Error())
 	case disagrees(err):
-		fmt.Fprintf(a.stderr, "ration: %v\n", err)
+		a.warn("drift", err.Error())
 	case a.verbose:
 		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
 	}

@@ -73,7 +73,7 @@ func withLedgerState(document any, s client.LedgerState) (json.RawMessage, error
 // the command.
 func (a *app) reportOutage(err error) {
 	if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
-		a.warn(outageText(a.client, outage))
+		a.warn("ledger", outageText(a.client, outage))
 	}
 }
 
@@ -85,11 +85,12 @@ func outageText(c *client.Client, outage *client.OutageError) string {
 	return outage.Error()
 }
 
-// warn prints a warning about the ledger to stderr, whatever -q says.
-func (a *app) warn(text string) {
+// warn prints a warning to stderr, whatever -q says. kind is for programs:
+// docs/operating.md lists them.
+func (a *app) warn(kind, text string) {
 	if !a.json {
 		fmt.Fprintln(a.stderr, "ration:", text)
 		return
 	}
-	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": "ledger", "message": text}})
+	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
 }

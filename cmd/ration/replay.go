@@ -129,7 +129,7 @@ func (r *replaying) checkAccounts() error {
 	case len(missing) == len(r.now.Accounts()):
 		return &configError{fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
 	default:
-		r.warn(fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
+		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
 	}
 	return nil
 }

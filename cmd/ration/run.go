@@ -106,13 +106,13 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	}
 	defer f.Close()
 	if err := f.Client.CheckMove(ctx); err != nil {
-		a.warn(err.Error())
+		a.warn("ledger", err.Error())
 	}
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}
 	f.runner.Parallel, f.runner.Again, f.runner.Lane = flags.parallel, flags.again, flags.lane
-	watch := a.newWatch(f.Client, func(err error) { a.warn(err.Error()) })
+	watch := a.newWatch(f.Client, func(err error) { a.warn("alert", err.Error()) })
 	report, err := a.fetch(ctx, f, regions)
 	if err != nil {
 		return err
