@@ -23,7 +23,10 @@ type chargeSet struct {
 type chargeSets struct {
 	latest  atomic.Pointer[chargeSet]                // most calls are like the one before
 	byClass atomic.Pointer[map[callClass]*chargeSet] // replaced as a whole, never modified
-	mu      sync.Mutex                               // serializes replacing byClass
+
+	mu     sync.Mutex
+	recent map[callClass]*chargeSet // not in byClass yet
+	misses int                      // calls that did not find their class in byClass, since it was replaced
 }
 
 // isCharged reports whether a call is charged to the budget.
@@ -31,8 +34,8 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 	return !g.budgets[b.index].Shadow && b.charge.Coverage.Covers(call.Method, call.Caller)
 }
 
-// maxChargeSets bounds the charge sets that are kept, since methods and regions
-// may come from untrusted input.
+// maxChargeSets bounds the charge sets that are kept, which are at most twice as
+// many, since methods and regions may come from untrusted input.
 const maxChargeSets = 1024
 
 // chargesFor returns what call is charged to.
@@ -45,23 +48,43 @@ func (g *Guard) chargesFor(call *Call) *chargeSet {
 		g.chargeSets.latest.Store(known)
 		return known
 	}
-	g.chargeSets.mu.Lock()
-	defer g.chargeSets.mu.Unlock()
-	sets := *g.chargeSets.byClass.Load()
-	if known := sets[class]; known != nil {
-		return known
-	}
-	set := &chargeSet{class: class, history: g.history[call.Account]}
-	for _, b := range g.accounts[call.Account] {
-		if b.isCharged(g, call) {
-			set.charges = append(set.charges, b.chargeFor(call.Caller.Region))
-			set.budgets = append(set.budgets, b.index)
+	return g.chargeSets.add(class, func() *chargeSet {
+		set := &chargeSet{class: class, history: g.history[call.Account]}
+		for _, b := range g.accounts[call.Account] {
+			if b.isCharged(g, call) {
+				set.charges = append(set.charges, b.chargeFor(call.Caller.Region))
+				set.budgets = append(set.budgets, b.index)
+			}
 		}
+		return set
+	})
+}
+
+// add returns the set of a class that was not in byClass. It replaces byClass only
+// after as many calls as that has classes, so that copying it costs each of them
+// little.
+func (s *chargeSets) add(class callClass, newSet func() *chargeSet) *chargeSet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := *s.byClass.Load()
+	if set := known[class]; set != nil {
+		return set // another call has just added it
 	}
-	replacement := map[callClass]*chargeSet{class: set}
-	if len(sets) < maxChargeSets {
-		maps.Copy(replacement, sets)
+	set := s.recent[class]
+	if set == nil {
+		set = newSet()
+		if s.recent == nil {
+			s.recent = map[callClass]*chargeSet{}
+		}
+		s.recent[class] = set
 	}
-	g.chargeSets.byClass.Store(&replacement)
+	if s.misses++; s.misses > len(known) {
+		if len(known)+len(s.recent) <= maxChargeSets {
+			maps.Copy(s.recent, known)
+		}
+		replacement := s.recent
+		s.byClass.Store(&replacement)
+		s.recent, s.misses = nil, 0
+	}
 	return set
 }
