@@ -11,7 +11,8 @@ import (
 // their address. Behind proxies it takes the address from X-Forwarded-For, but
 // only as far as trusted proxies have written it: from the right, the first one
 // that is no trusted proxy's. Clients with IPv6 addresses count by their /64, of
-// which each has all.
+// which each has all; those in 64:ff9b::/96 (RFC 6052) by the IPv4 address that a
+// translator has put there.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	trusted = slices.Clone(trusted)
 	for i, prefix := range trusted {
@@ -41,12 +42,21 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 			}
 			client = before
 		}
+		if translated().Contains(client) {
+			bytes := client.As16()
+			client = netip.AddrFrom4([4]byte(bytes[12:]))
+		}
 		if client.Is6() {
 			network, _ := client.Prefix(64)
 			return network.String()
 		}
 		return client.String()
 	}
+}
+
+// translated returns the network of IPv4 addresses that were translated to IPv6.
+func translated() netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b}), 96)
 }
 
 // parseForwarded parses an address as proxies write it, some of them with a
