@@ -50,7 +50,7 @@ func (a *app) warnUnfilled(err error) {
 	if err == nil {
 		return
 	}
-	a.warn("history", "the history is not up to date: " + err.Error())
+	a.warn("history", "the history is not up to date: "+err.Error())
 }
 
 // fillPause is how often serve fills the history when no pass does: others may

@@ -91,7 +91,7 @@ func (a *app) status(ctx context.Context) error {
 			return err
 		}
 		if err := a.forecast(ctx, c, report); err != nil && !isLedgerError(err) {
-			a.warn("forecast", "status does not forecast by the schedule: " + err.Error())
+			a.warn("forecast", "status does not forecast by the schedule: "+err.Error())
 		}
 		if err := a.tryShadows(ctx, c, report); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (a *app) status(ctx context.Context) error {
 		return failed
 	}
 	if report.Waiting, failed = a.waitingSteps(ctx); failed != nil {
-		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: " + failed.Error())
+		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+failed.Error())
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)

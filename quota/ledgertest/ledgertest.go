@@ -65,6 +65,7 @@ func windows() []subtest {
 		{"CounterBesideAWindow", counterBesideAWindow},
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},
+		{"EarlierOutlivesTheLog", earlierOutlivesTheLog},
 		{"WindowAskedAnewStaysInUse", windowAskedAnew},
 		{"WindowOfOneChargeStaysInUse", windowOfOneCharge},
 		{"CounterSettlesBeyondTheWindow", counterSettlesBeyondTheWindow},

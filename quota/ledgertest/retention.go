@@ -202,6 +202,36 @@ func entriesBeyondRetention(w *world) {
 	checkListings(w, w.ctx, w, quota.Query{Account: account})
 }
 
+// earlierOutlivesTheLog: Standing.Earlier counts what the log no longer holds.
+func earlierOutlivesTheLog(w *world) {
+	short := charge("short", 100_000, minute)
+	everything := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: minute}
+	earlier := func(want quota.Units) {
+		w.Helper()
+		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{everything})
+		if err != nil || standings[0].Earlier != want {
+			w.Fatalf("%+v, %v; want %d units earlier", standings, err, want)
+		}
+	}
+	earlier(0)
+	for range 300 {
+		w.spend(2, short)
+	}
+	w.settle(w.spend(9, short), 5)
+	earlier(0)
+	w.clock.Add(2 * time.Minute)
+	earlier(605)
+	for n := range quota.Units(20) { // each drops some
+		w.clock.Add(quota.Retention(time.Minute) + time.Second)
+		earlier(605 + n)
+		w.spend(1, short)
+		earlier(605 + n)
+	}
+	if n := len(w.log()); n > 2 {
+		w.Fatalf("the log holds %d entries; want the last alone", n)
+	}
+}
+
 // cancelledListing: an incomplete listing ends with an error.
 func cancelledListing(w *world) {
 	for range 3 {

@@ -83,9 +83,10 @@ func (s *Source) edge(ctx context.Context, account string, newest bool) (time.Ti
 	return time.Time{}, nil
 }
 
-// Missing returns the accounts whose logs may have dropped entries of the time
+// Missing returns the accounts whose logs have dropped entries, maybe of the time
 // from Since on, each with the timestamp of its oldest entry. retention says how
-// long an account's log keeps entries, and now is the ledger's time.
+// long an account's log keeps entries, 0 if it keeps none, and now is the ledger's
+// time.
 func (s *Source) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
 	missing := map[string]time.Time{}
 	if s.Since.IsZero() {
@@ -94,6 +95,11 @@ func (s *Source) Missing(ctx context.Context, retention func(account string) tim
 	for _, account := range s.Accounts {
 		kept := now.Add(-max(retention(account), quota.Retention(0)))
 		if !s.Since.Before(kept) {
+			continue
+		}
+		if dropped, err := s.dropped(ctx, account, retention(account)); err != nil {
+			return nil, err
+		} else if !dropped {
 			continue
 		}
 		all := Source{Ledger: s.Ledger}
@@ -109,4 +115,15 @@ func (s *Source) Missing(ctx context.Context, retention func(account string) tim
 		}
 	}
 	return missing, nil
+}
+
+// dropped reports whether a log that keeps its entries for some time has recorded
+// any before that. One that keeps none may have.
+func (s *Source) dropped(ctx context.Context, account string, keeps time.Duration) (bool, error) {
+	if keeps == 0 {
+		return true, nil
+	}
+	all := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: quota.Sliding(keeps)}
+	standings, err := s.Ledger.Standings(ctx, account, "", []*quota.Charge{all})
+	return err == nil && standings[0].Earlier > 0, err
 }

@@ -169,6 +169,9 @@ func (j *Judge) Standing(log Log, charge *quota.Charge) quota.Standing {
 	s := quota.Standing{At: Time(j.Now), Used: quota.Units(used), Ahead: ahead}
 	if since != 0 {
 		s.Since = Time(since)
+		if charge.Coverage.Key() == "" {
+			s.Earlier = quota.Units(list.Before(since))
+		}
 	}
 	if free := q.NextFree(list, used, ahead > 0); free != 0 {
 		s.NextFree = Time(free)

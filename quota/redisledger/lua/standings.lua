@@ -3,8 +3,9 @@
 -- ARGV: head, the time of a test, the log's horizon 7, the budgets (source 0: none yet) and behind
 -- them their names, then the definition of each budget's coverage (empty: that of the log).
 -- Answer: 1 other head; 2, now: other days; or 0, now, how far the log's newest stamp is ahead,
--- then for each budget: used, what an estimate leaves out, since, when the next units return (0:
--- never), and a cooldown's end, budget and reason.
+-- then for each budget: used, what an estimate leaves out, since, what the log has recorded before
+-- (of all units; else 0), when the next units return (0: never), and a cooldown's end, budget and
+-- reason.
 
 local meta = KEYS[1]
 if head_of(meta) ~= ARGV[1] then return {1} end
@@ -29,13 +30,14 @@ local answer = {0, now, far}
 for n = 1, many do
   local c = charges[n]
   c.list = source(c, ARGV[4 + n])
-  local used, over, since, free = 0, 0, 0, 0
+  local used, over, since, before, free = 0, 0, 0, 0, 0
   if c.counter then
     used, over = counters().used(c.list, now)
     free = used > 0 and counters().fits_at(c.list, now, used - 1, 0) or 0
   else
     open(c)
     used, since = lists().holds(c), c.since
+    before = c.list == log and c.before or 0
     free = frees(c, used)
   end
   local till, budget, reason = 0, '', ''
@@ -43,7 +45,7 @@ for n = 1, many do
     local cool = cooled[name]
     if cool and cool.till > till then till, budget, reason = cool.till, name, cool.reason end
   end
-  for _, value in ipairs({used, over, since, lists().latest(free, c, far, now), till, budget, reason}) do
+  for _, value in ipairs({used, over, since, before, lists().latest(free, c, far, now), till, budget, reason}) do
     answer[#answer + 1] = value
   end
 end
