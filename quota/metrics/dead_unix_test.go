@@ -39,7 +39,8 @@ func TestDeadLedgerFailsTheScrape(t *testing.T) {
 			if _, err := guard.Spend(t.Context(), call("list", 3)); err != nil {
 				t.Fatal(err)
 			}
-			expect(t, scrape(t, c), `ration_budget_used_units{account="a",budget="day"} 3`)
+			patient := metrics.New(newGuard(t, timed, budgets...), nil)
+			expect(t, scrape(t, patient), `ration_budget_used_units{account="a",budget="day"} 3`)
 			kill(server)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
