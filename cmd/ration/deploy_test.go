@@ -145,15 +145,30 @@ print(r.retry_at(out).isoformat())
 }
 
 // TestFolderThatKubernetesPrepares: a volume belongs to root and the pod's group,
-// which may write to it, and each start gives the group what is in it.
+// which may write to it, and each start gives the group what is in it. The group may
+// read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
 	s := newSharing(t)
 	volume := filepath.Join(s.dir, "volume")
 	if err := errors.Join(os.Mkdir(volume, 0o700), os.Chown(volume, 0, sharers), os.Chmod(volume, 0o775|os.ModeSetgid)); err != nil {
 		t.Fatal(err)
 	}
+	mounts := filepath.Join(s.dir, "mounts")
+	config := []string{filepath.Join(mounts, "costs.yaml"), filepath.Join(mounts, "regions.yaml"), filepath.Join(mounts, "key")}
+	if err := errors.Join(os.Mkdir(mounts, 0o755), os.Chmod(mounts, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range config {
+		text, mode := []byte("key\n"), os.FileMode(0o440)
+		if filepath.Base(path) != "key" {
+			text, mode = []byte(mustRead(t, filepath.Join(s.dir, filepath.Base(path)))), 0o444
+		}
+		if err := errors.Join(os.WriteFile(path, text, mode), os.Chmod(path, mode), os.Chown(path, 0, sharers)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 2 {
-		cmd := s.as(alice, true, "run", "--state", volume, "--ledger", "sqlite:"+filepath.Join(volume, "ration.db"), "--again")
+		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", volume, "--ledger", "sqlite:"+filepath.Join(volume, "ration.db"), "--again")
 		cmd.Env = append(cmd.Env, "RATION_JOURNAL="+filepath.Join(volume, "journal"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)

@@ -3,6 +3,7 @@ package kubernetes
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 
@@ -55,6 +56,10 @@ func checkPod(t *testing.T, name string, pod core.PodSpec, claim string) {
 	for _, mount := range pod.Containers[0].VolumeMounts {
 		if _, ok := volumes[mount.Name]; !ok {
 			t.Errorf("%s mounts %q, which is no volume", name, mount.Name)
+		}
+		// kubelet makes these folders 0777, where ration opens no file.
+		if mount.Name != "state" && (mount.SubPath == "" || path.Base(mount.MountPath) != mount.SubPath) {
+			t.Errorf("%s mounts the folder of %q at %s; want its files one by one", name, mount.Name, mount.MountPath)
 		}
 	}
 	if state := volumes["state"].PersistentVolumeClaim; state == nil || state.ClaimName != claim {
