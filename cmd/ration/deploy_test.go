@@ -114,7 +114,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	}
 }
 
-// TestAirflowOperator reads retry_at as ration prints it.
+// TestAirflowOperator reads retry_at as ration prints it, and pokes as Airflow does.
 func TestAirflowOperator(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -133,6 +133,15 @@ assert at('{"retry_at":null}') == at('') == "2026-11-22T12:30:00+00:00"
 code, out = r.run(sys.argv[1:])
 assert code == r.STOPPED, code
 print(r.retry_at(out).isoformat())
+sensor = r.RationRun.__new__(r.RationRun)
+sensor.command = sys.argv[1:]
+assert sensor.poke(None) is False and 0 < sensor.poke_interval <= 24 * 3600 + 1, sensor.poke_interval
+sensor.command = [sys.argv[1], "version", "--json"]
+assert "version" in sensor.poke(None)["xcom_value"]
+sensor.command = [sys.argv[1], "run", "--nope"]
+try: sensor.poke(None)
+except RuntimeError as e: assert "ended with 64" in str(e), e
+else: assert False, "a usage error did not fail the task"
 `
 	s := newStand(t, nil, "{name: all, limit: 1, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	ration := s.command("run", "--json")

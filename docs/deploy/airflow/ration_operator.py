@@ -1,8 +1,8 @@
 """RationRun: an Airflow task that comes back when the quota does.
 
-It runs `ration run --json`. If a budget or a cooldown stops the run (exit 75), the
-task is rescheduled at the time of ration's answer, and does not occupy a worker
-meanwhile. Any other code fails the task.
+It is a sensor that runs `ration run --json`. If a budget or a cooldown stops the run
+(exit 75), the sensor runs it again at the time of ration's answer, and does not
+occupy a worker meanwhile; `timeout` limits how long. Any other code fails the task.
 """
 
 import json
@@ -12,11 +12,10 @@ from datetime import datetime, timedelta, timezone
 STOPPED = 75
 
 try:
-    from airflow.exceptions import AirflowException, AirflowRescheduleException
-    from airflow.sensors.base import BaseSensorOperator
+    from airflow.exceptions import AirflowException
+    from airflow.sensors.base import BaseSensorOperator, PokeReturnValue
 except ImportError:  # the tests have no Airflow
-    AirflowException = AirflowRescheduleException = RuntimeError
-    BaseSensorOperator = object
+    AirflowException, BaseSensorOperator, PokeReturnValue = RuntimeError, object, dict
 
 
 def retry_at(output, now=None):
@@ -52,10 +51,11 @@ class RationRun(BaseSensorOperator):
         super().__init__(**kwargs)
         self.command = ["ration", "run", "--json", *flags, *regions]
 
-    def execute(self, context):
+    def poke(self, context):
         code, output = run(self.command)
         if code == STOPPED:
-            raise AirflowRescheduleException(retry_at(output))
+            self.poke_interval = (retry_at(output) - datetime.now(timezone.utc)).total_seconds()
+            return False
         if code != 0:
             raise AirflowException("ration run ended with %d; its message is in the log" % code)
-        return json.loads(output)
+        return PokeReturnValue(is_done=True, xcom_value=json.loads(output))
