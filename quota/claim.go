@@ -5,58 +5,259 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
 	"time"
 )
 
-// Claim is the right of one process, among all that use the ledger, to do
-// something once.
-type Claim struct {
-	guard   *Guard
-	receipt Receipt
+// ClaimRequest says what Guard.Claim claims.
+type ClaimRequest struct {
+	Account string        // whose quota it is about
+	Name    string        // what is claimed
+	Hold    time.Duration // how long the claim lasts unless it is renewed
+	Again   time.Duration // how long it cannot be claimed once it is done; the ledger also keeps notes that long
+
+	// Owner names the process to others, in at most MaxClaimNote bytes. If it is
+	// empty, the claim has no notes.
+	Owner string
+	// Resumes is the Owner of a process that is known to have ended. If it still
+	// holds the claim, the new owner takes it over without waiting.
+	Resumes string
+	// Anew claims what is done already, and drops its notes.
+	Anew bool
 }
 
-const (
-	// Claims have an account of their own, because a cooldown of the account that
-	// they are about would refuse them.
-	claimAccount = reservedPrefix + "claims"
-	claimMethod  = "claim"
+// Claim is the right of one process, among all that use the ledger, to do
+// something. It is safe for concurrent use.
+type Claim struct {
+	// Before is what the ledger held of the claim when it was granted, if it has
+	// an owner.
+	Before ClaimState
 
-	// A claim is an entry of 1 unit, and one of claimDone units once it is done.
-	claimDone Units = 1000
+	guard   *Guard
+	request ClaimRequest
+
+	mu      sync.Mutex
+	receipt Receipt   // of the newest entry of method claim, which alone counts
+	asked   time.Time // when that was asked for
+	newer   int       // entries since
+}
+
+var (
+	// ErrClaimed matches every *ClaimedError.
+	ErrClaimed = errors.New("quota: claimed by another process")
+	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the ledger
+	// has lost it. Another process may hold it.
+	ErrClaimLost = errors.New("quota: the claim has lapsed")
 )
 
-// Claim claims name for this process. Call Claim.Done when it is done, or
-// Claim.Release if it was not. Claim returns nil if it was done within the time
-// again, or if another process claimed it within hold. A process that dies holds
-// a claim for hold, so whatever is claimed must take less. A cooldown does not
-// matter.
-func (g *Guard) Claim(ctx context.Context, account, name string, hold, again time.Duration) (*Claim, error) {
-	key := sha256.Sum256([]byte(account + "\x00" + name))
-	all := NewCoverage(Coverage{})
-	request := Request{Method: claimMethod, Caller: Caller{Lane: externalLane}, Units: 1, Charges: []*Charge{
-		{Budget: "held", Coverage: all, Limit: 1, Window: Sliding(hold)},
-		{Budget: "done", Coverage: all, Limit: claimDone, Window: Sliding(again)},
-	}}
-	answers, err := g.ledger.Spend(ctx, &Batch{Account: claimAccount, Key: hex.EncodeToString(key[:16]), Requests: []Request{request}})
-	if err == nil {
-		err = answers[0].Err
+// ClaimedError says that something is claimed, or was done, by another process.
+type ClaimedError struct {
+	Name  string
+	Done  bool          // it is done, not held
+	Owner string        // "" if it is unknown
+	Since time.Time     // when the owner claimed it, by the ledger's clock; zero if that is unknown
+	Until time.Time     // when it can be claimed, unless it is renewed
+	After time.Duration // how long that was away
+}
+
+// Error names the owner and the time.
+func (e *ClaimedError) Error() string {
+	owner, verb := e.Owner, "is claimed"
+	if owner == "" {
+		owner = "another process"
 	}
-	if errors.Is(err, ErrRefused) {
-		return nil, nil
+	if e.Done {
+		verb = "was done"
+	}
+	return fmt.Sprintf("%s %s by %s, until %s", e.Name, verb, owner, stamp(e.Until))
+}
+
+// Is reports whether target is ErrClaimed.
+func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
+
+// A claim is a keyed log of its own. An entry of method claim holds it for
+// ClaimRequest.Hold; a renewal adds one and refunds the one before. An entry of
+// method done is a claim that is done.
+const (
+	claimMethod = "claim"
+	doneMethod  = "done"
+)
+
+func claimCoverage() *Coverage { return NewCoverage(Coverage{Methods: []string{claimMethod}}) }
+func doneCoverage() *Coverage  { return NewCoverage(Coverage{Methods: []string{doneMethod}}) }
+
+// charges returns the budgets that refuse a claim which is held or done.
+func (r *ClaimRequest) charges() []*Charge {
+	done := Units(1)
+	if r.Anew {
+		done = MaxLimit
+	}
+	return []*Charge{
+		{Budget: claimMethod, Coverage: claimCoverage(), Limit: 1, Window: Sliding(r.Hold)},
+		{Budget: doneMethod, Coverage: doneCoverage(), Limit: done, Window: Sliding(r.Again)},
+	}
+}
+
+// batch returns a batch on the log of the claim. Claims have accounts of their
+// own, because a cooldown of the account that they are about would refuse them.
+// There are several, because a ledger keeps all keyed logs of an account for as
+// long as the longest of their windows.
+func (r *ClaimRequest) batch(requests ...Request) *Batch {
+	least := time.Minute << bits.Len64(uint64((r.Again-1)/time.Minute))
+	key := sha256.Sum256([]byte(r.Account + "\x00" + r.Name))
+	return &Batch{Account: reservedPrefix + "claims of " + shortDuration(least), Key: hex.EncodeToString(key[:16]), Requests: requests}
+}
+
+func newClaimEntry(method string, charges ...*Charge) Request {
+	return Request{Method: method, Caller: Caller{Lane: externalLane}, Units: 1, Charges: charges}
+}
+
+// Claim claims something for this process. Renew the claim within Hold, or it
+// lapses, and call Claim.Done when it is done, or Claim.Release if it was not.
+// Claim returns a *ClaimedError if another process holds the claim, or if it was
+// done within Again. All times are by the ledger's clock. A cooldown does not
+// matter.
+func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
+	c := &Claim{guard: g, request: r}
+	err := c.take(ctx)
+	if claimed, ok := errors.AsType[*ClaimedError](err); ok && r.Owner != "" {
+		err = c.explain(ctx, claimed)
+	}
+	if err == nil && r.Owner != "" {
+		err = c.begin(ctx)
+	}
+	if err != nil && !errors.Is(err, ErrClaimed) {
+		return nil, opError("claim "+r.Name, err)
 	}
 	if err != nil {
-		return nil, opError("claim "+name, err)
+		return nil, err
 	}
-	return &Claim{g, answers[0].Receipt}, nil
+	return c, nil
+}
+
+// take asks the ledger for the claim.
+func (c *Claim) take(ctx context.Context) error {
+	asked := time.Now()
+	receipts, err := c.spend(ctx, c.request.batch(newClaimEntry(claimMethod, c.request.charges()...)))
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		return &ClaimedError{Name: c.request.Name, Done: refused.Budget == doneMethod, Until: refused.RetryAt, After: refused.RetryAfter}
+	}
+	if err == nil {
+		c.receipt, c.asked = receipts[0], asked
+	}
+	return err
+}
+
+// spend records a batch, of which each request must be granted.
+func (c *Claim) spend(ctx context.Context, b *Batch) ([]Receipt, error) {
+	answers, err := c.guard.ledger.Spend(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	receipts := make([]Receipt, len(answers))
+	for i, answer := range answers {
+		if answer.Err != nil {
+			return nil, answer.Err
+		}
+		receipts[i] = answer.Receipt
+	}
+	return receipts, nil
+}
+
+// explain adds the owner to an error, or takes the claim over from one that has
+// ended.
+func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
+	log, err := c.guard.readClaim(ctx, &c.request)
+	if err != nil {
+		return err
+	}
+	claimed.Owner, claimed.Since = log.Owner, log.Since
+	if claimed.Done || log.held == nil || log.Owner != c.request.Resumes || log.Owner == "" {
+		return claimed
+	}
+	c.receipt = *log.held
+	if err := c.Renew(ctx); errors.Is(err, ErrClaimLost) {
+		return c.take(ctx)
+	} else {
+		return err
+	}
+}
+
+// begin reads the notes of earlier owners and notes the new one.
+func (c *Claim) begin(ctx context.Context) error {
+	log, err := c.guard.readClaim(ctx, &c.request)
+	method := ownerMethod
+	if err == nil {
+		c.Before = log.ClaimState
+	}
+	if err == nil && c.request.Anew && log.done != nil {
+		method = anewMethod
+		c.Before.Notes = nil
+		err = c.guard.ledger.Refund(ctx, *log.done)
+	}
+	if err == nil {
+		err = c.note(ctx, method, []byte(c.request.Owner))
+	}
+	if err != nil {
+		err = errors.Join(err, c.Release(ctx))
+	}
+	return err
+}
+
+// Lapses returns when the claim lapses at the earliest, by this process's
+// monotonic clock: Hold after the last successful renewal was asked for.
+func (c *Claim) Lapses() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked.Add(c.request.Hold)
+}
+
+// Renew makes the claim last for Hold from now. It returns ErrClaimLost if it has
+// lapsed; after any other error the claim lasts as long as it did.
+func (c *Claim) Renew(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return opError("renew "+c.request.Name, c.renew(ctx))
+}
+
+// renew adds an entry and refunds the one before. If the two are less than Hold
+// apart, no other process was granted the claim in between.
+func (c *Claim) renew(ctx context.Context, notes ...Request) error {
+	batch := c.request.batch(append(notes, newClaimEntry(claimMethod))...)
+	if c.receipt.Epoch != 0 {
+		batch.Known = c.receipt
+	}
+	asked, before := time.Now(), c.receipt
+	receipts, err := c.spend(ctx, batch)
+	if _, forgotten := errors.AsType[*ForgottenError](err); forgotten {
+		return fmt.Errorf("%w: %w", ErrClaimLost, err)
+	}
+	if err != nil {
+		return err
+	}
+	latest := receipts[len(notes)]
+	if !latest.At.Before(before.At.Add(c.request.Hold)) {
+		return errors.Join(ErrClaimLost, c.guard.ledger.Refund(context.WithoutCancel(ctx), latest))
+	}
+	c.receipt, c.asked, c.newer = latest, asked, 0
+	return c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
 }
 
 // Done records that what was claimed is done, so that no process claims it again
-// for the time that Guard.Claim was given.
+// for ClaimRequest.Again.
 func (c *Claim) Done(ctx context.Context) error {
-	return opError("claim", c.guard.ledger.Settle(context.WithoutCancel(ctx), c.receipt, claimDone))
+	ctx = context.WithoutCancel(ctx)
+	if _, err := c.spend(ctx, c.request.batch(newClaimEntry(doneMethod))); err != nil {
+		return opError("claim", err)
+	}
+	return c.Release(ctx)
 }
 
-// Release lets another process, or this one, claim it at once.
+// Release lets another process, or this one, claim it at once. Its notes stay.
 func (c *Claim) Release(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return opError("claim", c.guard.ledger.Refund(context.WithoutCancel(ctx), c.receipt))
 }

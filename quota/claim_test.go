@@ -1,7 +1,11 @@
 package quota_test
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,16 +18,58 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
+// onEachLedger runs a test on a guard of each ledger, with a clock of its own.
+func onEachLedger(t *testing.T, test func(*testing.T, *quota.Guard, *ledgertest.Clock)) {
+	for name, open := range map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
+		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return memledger.Open(&memledger.Options{Now: now}), nil
+		},
+		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
+		},
+		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
+			return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := &ledgertest.Clock{}
+			clock.Set(time.Unix(1_800_000_000, 0))
+			ledger, err := open(t, clock.Now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ledger.Close() })
+			guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, guard, clock)
+		})
+	}
+}
+
+func succeed(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claiming is a request of an owner.
+func claiming(owner string) quota.ClaimRequest {
+	return quota.ClaimRequest{Account: account, Name: "pass", Hold: time.Minute, Again: 24 * time.Hour, Owner: owner}
+}
+
 // claimEight asks for the same claim eight times at once. It fails the test unless want
 // of them get it, and returns one of those.
-func claimEight(t *testing.T, guard *quota.Guard, want int) *quota.Claim {
+func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota.Claim {
 	t.Helper()
 	held := make(chan *quota.Claim, 8)
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			c, err := guard.Claim(t.Context(), account, "level", time.Minute, 24*time.Hour)
-			if err != nil {
+			c, err := guard.Claim(t.Context(), claiming(owner))
+			if err != nil && !errors.Is(err, quota.ErrClaimed) {
 				t.Error(err)
 			}
 			if c != nil {
@@ -44,50 +90,126 @@ func claimEight(t *testing.T, guard *quota.Guard, want int) *quota.Claim {
 // TestClaimIsHeldTwice: of many processes one gets a claim. It is free again after a
 // release, when its holder has died, and a time after it was done.
 func TestClaimIsHeldTwice(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, func() time.Time) (quota.Ledger, error){
-		"memory": func(_ *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return memledger.Open(&memledger.Options{Now: now}), nil
-		},
-		"SQLite": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return sqliteledger.Open(filepath.Join(t.TempDir(), "ledger.db"), &sqliteledger.Options{Now: now})
-		},
-		"Redis": func(t *testing.T, now func() time.Time) (quota.Ledger, error) {
-			return redisledger.Open(redistest.Start(t).URL(), &redisledger.Options{Now: now})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			clock := &ledgertest.Clock{}
-			clock.Set(time.Unix(1_800_000_000, 0))
-			ledger, err := open(t, clock.Now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ledger.Close()
-			guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, time.Hour)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			claim := func(want int) *quota.Claim { return claimEight(t, guard, want) }
-			settled := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			settled(guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 100 * time.Hour}))
-			settled(claim(1).Release(t.Context()))
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		for _, owner := range []string{"", "host"} {
+			claim := func(want int) *quota.Claim { return claimEight(t, guard, owner, want) }
+			succeed(t, guard.Cool(t.Context(), quota.Cooldown{Account: account, For: 100 * time.Hour}))
+			succeed(t, claim(1).Release(t.Context()))
 			claim(1) // its holder dies
 			clock.Add(59 * time.Second)
 			claim(0)
 			clock.Add(2 * time.Second)
-			settled(claim(1).Done(t.Context()))
+			succeed(t, claim(1).Done(t.Context()))
 			clock.Add(23 * time.Hour)
 			claim(0)
 			clock.Add(time.Hour + time.Minute)
 			claim(1)
+			clock.Add(time.Hour)
 			if n := used(t, guard); n != 0 {
 				t.Errorf("claims count %d units", n)
 			}
-		})
-	}
+		}
+	})
+}
+
+// TestRenewedClaimLapses: a claim that is renewed in time is held, one that is renewed
+// late is lost, whether or not another process has it by then.
+func TestRenewedClaimLapses(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		first := claimEight(t, guard, "first", 1)
+		for range 20 {
+			clock.Add(50 * time.Second)
+			succeed(t, first.Renew(t.Context()))
+			clock.Add(5 * time.Second)
+			claimEight(t, guard, "second", 0)
+		}
+		clock.Add(55 * time.Second) // a minute after the last renewal
+		second := claimEight(t, guard, "second", 1)
+		if err := first.Renew(t.Context()); !errors.Is(err, quota.ErrClaimLost) {
+			t.Errorf("renewed after another process has claimed it: %v", err)
+		}
+		succeed(t, second.Renew(t.Context()))
+		clock.Add(time.Minute + time.Millisecond) // stamps are a microsecond apart at least
+		if err := second.Renew(t.Context()); !errors.Is(err, quota.ErrClaimLost) {
+			t.Errorf("renewed a minute after the last time: %v", err)
+		}
+		claimEight(t, guard, "third", 1) // at once: the late renewals hold nothing
+	})
+}
+
+// TestClaimOfTheDeadIsWaitedFor: the process that follows one that has ended takes its
+// claim over at once, unless another has it.
+func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		claimEight(t, guard, "dead", 1)
+		follower := claiming("follower")
+		follower.Resumes = "another"
+		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) || !strings.Contains(err.Error(), "claimed by dead") {
+			t.Errorf("a claim of %q is taken over: %v", "dead", err)
+		}
+		follower.Resumes = "dead"
+		clock.Add(59 * time.Second)
+		claim, err := guard.Claim(t.Context(), follower)
+		succeed(t, err)
+		clock.Add(59 * time.Second)
+		claimEight(t, guard, "third", 0)
+		state, err := guard.ClaimState(t.Context(), follower)
+		succeed(t, err)
+		if state.Owner != "follower" || !state.Until.Equal(clock.Now().Add(time.Second)) && state.Until.Sub(clock.Now()) > time.Second+time.Millisecond {
+			t.Errorf("at %v the state is %+v", clock.Now(), state)
+		}
+		if _, err := guard.Claim(t.Context(), follower); !errors.Is(err, quota.ErrClaimed) {
+			t.Errorf("claimed twice: %v", err)
+		}
+		succeed(t, claim.Release(t.Context()))
+	})
+}
+
+// TestNotesAreLost: later owners read what earlier ones have noted, whole and in order,
+// until it is claimed anew. A claim with many notes can still be released.
+func TestNotesAreLost(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		var want [][]byte
+		for i := range 3 {
+			owner := fmt.Sprint("owner ", i)
+			claim, err := guard.Claim(t.Context(), claiming(owner))
+			succeed(t, err)
+			if got := bytes.Join(claim.Before.Notes, []byte("|")); !bytes.Equal(got, bytes.Join(want, []byte("|"))) {
+				t.Fatalf("%s reads %q; want %q", owner, got, want)
+			}
+			for n := range 120 {
+				note := bytes.Repeat([]byte{byte(n), 0xff, 0}, n%7)
+				want = append(want, note)
+				succeed(t, claim.Note(t.Context(), note))
+			}
+			longest := bytes.Repeat([]byte{byte(i)}, quota.MaxClaimNote)
+			succeed(t, claim.Note(t.Context(), longest))
+			if err := claim.Note(t.Context(), append(longest, 0)); !errors.Is(err, quota.ErrBadCall) {
+				t.Errorf("a note that is too long: %v", err)
+			}
+			want = append(want, longest)
+			succeed(t, claim.Release(t.Context()))
+		}
+		claim, err := guard.Claim(t.Context(), claiming("last"))
+		succeed(t, err)
+		succeed(t, claim.Done(t.Context()))
+		state, err := guard.ClaimState(t.Context(), claiming(""))
+		succeed(t, err)
+		if state.Done.IsZero() || !state.Until.IsZero() || len(state.Notes) != len(want) {
+			t.Errorf("done at %v, held until %v, with %d notes", state.Done, state.Until, len(state.Notes))
+		}
+		anew := claiming("anew")
+		anew.Anew = true
+		claim, err = guard.Claim(t.Context(), anew)
+		succeed(t, err)
+		if claim.Before.Done.IsZero() || claim.Before.Notes != nil {
+			t.Errorf("claimed anew after %+v", claim.Before)
+		}
+		succeed(t, claim.Release(t.Context()))
+		claim, err = guard.Claim(t.Context(), claiming("next")) // what is begun anew is not done
+		succeed(t, err)
+		if len(claim.Before.Notes) != 0 {
+			t.Errorf("%d notes are left", len(claim.Before.Notes))
+		}
+	})
 }

@@ -48,9 +48,9 @@ func (w *Watch) claimAndSend(ctx context.Context, e *event) (done bool) {
 
 // claimOne claims and sends one event to one target. ok is false if it failed.
 func (w *Watch) claimOne(ctx context.Context, e *event, target *costs.Alert, name string) (sent, ok bool) {
-	claim, err := w.client.Guard().Claim(ctx, e.Account, nameOf(name), hold, max(e.again, target.Repeat))
-	if err != nil || claim == nil {
-		return false, err == nil
+	claim, err := w.claim(ctx, e, target, name)
+	if err != nil {
+		return false, errors.Is(err, quota.ErrClaimed)
 	}
 	if err := w.send(ctx, e, target); err != nil {
 		w.failed(e, errors.Join(err, claim.Release(ctx)))
@@ -62,14 +62,18 @@ func (w *Watch) claimOne(ctx context.Context, e *event, target *costs.Alert, nam
 	return true, true
 }
 
+func (w *Watch) claim(ctx context.Context, e *event, target *costs.Alert, name string) (*quota.Claim, error) {
+	return w.client.Guard().Claim(ctx, quota.ClaimRequest{Account: e.Account, Name: nameOf(name), Hold: hold, Again: max(e.again, target.Repeat)})
+}
+
 // settleLower makes the levels below one that was sent count as sent.
 func (w *Watch) settleLower(ctx context.Context, e *event, target *costs.Alert, i int) {
 	for _, level := range target.Levels {
 		if e.Kind != costs.AlertLevel || level >= e.Level {
 			return
 		}
-		claim, err := w.client.Guard().Claim(ctx, e.Account, nameOf(fmt.Sprintf("%s %d %d", e.name, level, i)), hold, max(e.again, target.Repeat))
-		if err == nil && claim != nil {
+		claim, err := w.claim(ctx, e, target, fmt.Sprintf("%s %d %d", e.name, level, i))
+		if err == nil {
 			_ = claim.Done(ctx) // at worst that level is sent too
 		}
 	}
