@@ -16,6 +16,53 @@ var ErrNextTick = errors.New("the next tick has come; the rest of this pass is d
 // errDone means that an earlier run has finished the pass.
 var errDone = errors.New("done")
 
+// errSuspended means that the process did not run when it should have renewed a claim.
+// errSilent means that it has tried to.
+var (
+	errSuspended = errors.New("this process was suspended")
+	errSilent    = errors.New("the ledger does not answer")
+)
+
+// ElsewhereError is returned for a pass that another host has claimed or done. It
+// matches quota.ErrClaimed.
+type ElsewhereError struct{ Claim *quota.ClaimedError }
+
+// Error names the host, and says what follows.
+func (e *ElsewhereError) Error() string {
+	host, pid := parseOwner(e.Claim.Owner)
+	who := fmt.Sprintf("%s (pid %d)", host, pid)
+	if host == "" {
+		who = "another process"
+	}
+	switch {
+	case e.Claim.Done:
+		return fmt.Sprintf("done by %s; --again fetches anyway", who)
+	case e.Claim.Until.IsZero():
+		return fmt.Sprintf("%s has gone on with this pass while the ledger could not be reached from here; the next run resumes", who)
+	}
+	return fmt.Sprintf("claimed by %s; if that has died, the pass can be resumed at %s", who, human.Time(e.Claim.Until))
+}
+
+// Unwrap returns e.Claim.
+func (e *ElsewhereError) Unwrap() error { return e.Claim }
+
+// LapsedError ends a pass whose claim could not be renewed in time. Another host may
+// go on with it. It matches quota.ErrLedgerDown, unless the process was suspended.
+type LapsedError struct{ Err error }
+
+// Error says why, and what follows.
+func (e *LapsedError) Error() string {
+	return fmt.Sprintf("the claim on the pass cannot be renewed (%v); another host may go on with it, else the next run does", e.Err)
+}
+
+// Unwrap returns e.Err.
+func (e *LapsedError) Unwrap() error { return e.Err }
+
+// Is reports whether target is quota.ErrLedgerDown, and the ledger is the reason.
+func (e *LapsedError) Is(target error) bool {
+	return target == quota.ErrLedgerDown && !errors.Is(e.Err, errSuspended)
+}
+
 // UpstreamError is returned when the upstream itself keeps refusing calls. It
 // matches quota.ErrRefused, but unlike a refusal by the guard its calls were
 // sent and are charged.

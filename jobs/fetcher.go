@@ -38,6 +38,8 @@ type Fetcher struct {
 	Base     http.RoundTripper // nil is youtube.NewBase
 	Now      func() time.Time  // nil is time.Now
 
+	ClaimTime time.Duration // as in Runner
+
 	Gateway command.Gateway // through which programs are guarded; nil gives them none
 	Environ []string        // the environment of programs; nil is os.Environ
 
@@ -50,7 +52,7 @@ type Fetcher struct {
 // guard the upstream that the YouTube steps of Config fetch from.
 func (f *Fetcher) NewRunner(ctx context.Context) (*Runner, error) {
 	r := &Runner{Catalog: f.Catalog, Meter: &Meter{}, Now: f.Now,
-		Guard: f.Client.Guard(), Table: f.Client.Table(), Gateway: f.Gateway, Environ: f.Environ}
+		Guard: f.Client.Guard(), Table: f.Client.Table(), Gateway: f.Gateway, Environ: f.Environ, ClaimTime: f.ClaimTime}
 	if f.Config != nil && !FetchesYouTube(f.Config.Regions) {
 		return r, nil
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type pass struct {
 	*Runner
 	*runState
 	stop     context.Context // when done, no further page is begun
+	claim    *passClaim      // nil without a guard
 	region   Region
 	tick     time.Time
 	nextTick time.Time
@@ -26,9 +28,12 @@ type pass struct {
 	report   RegionReport
 }
 
-func (p *pass) run(ctx context.Context) RegionReport {
+func (p *pass) run(caller quota.Caller) RegionReport {
 	p.report = RegionReport{Region: p.region.Name, Outcome: Complete}
-	err := p.fetch(ctx)
+	err := p.fetch(quota.WithCaller(context.WithoutCancel(p.stop), caller))
+	if p.claim != nil {
+		defer p.claim.end(nil)
+	}
 	ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if ended && p.stop.Err() != nil {
 		err = context.Cause(p.stop) // Google's client returns the context's error without its cause
@@ -36,7 +41,7 @@ func (p *pass) run(ctx context.Context) RegionReport {
 	p.report.Err = err
 	switch {
 	case err == nil:
-	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone):
+	case errors.Is(err, catalog.ErrLocked), errors.Is(err, errDone), errors.Is(err, quota.ErrClaimed):
 		p.report.Outcome = Skipped
 	case errors.Is(err, quota.ErrRefused), errors.Is(err, quota.ErrLedgerBusy), errors.Is(err, ErrNextTick), p.stop.Err() != nil:
 		p.report.Outcome = Stopped
@@ -50,9 +55,7 @@ func (p *pass) run(ctx context.Context) RegionReport {
 	return p.report
 }
 
-// fetch fetches the steps of the pass in order. After a step that is refused,
-// or whose ledger is down, it continues with the next one, which may be charged
-// to other budgets.
+// fetch claims the pass and fetches its steps.
 func (p *pass) fetch(ctx context.Context) error {
 	now := p.now()
 	if err := p.stop.Err(); err != nil {
@@ -69,10 +72,29 @@ func (p *pass) fetch(ctx context.Context) error {
 		return err
 	}
 	defer lock.Unlock()
-	progress, err := p.begin(ctx)
+	progress, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
 	if err != nil {
 		return err
 	}
+	if !progress.FinishedAt.IsZero() && !p.Again {
+		return fmt.Errorf("%w %s; --again fetches anyway", errDone, human.Time(progress.FinishedAt))
+	}
+	progress, err = p.claimPass(ctx, lock, progress)
+	if err == nil {
+		err = p.fetchSteps(ctx, progress)
+	}
+	if p.claim != nil {
+		p.claim.release(ctx, err)
+	}
+	return err
+}
+
+// fetchSteps fetches the steps of the pass in order. After a step that is refused,
+// or whose ledger is down, it continues with the next one, which may be charged
+// to other budgets.
+func (p *pass) fetchSteps(ctx context.Context, progress catalog.Progress) error {
+	ctx, cancel := p.linger(ctx)
+	defer cancel()
 	for _, step := range p.region.Steps {
 		p.planned += step.Pages
 		p.pages += progress.Steps[step.Name()].Pages
@@ -98,6 +120,23 @@ func (p *pass) fetch(ctx context.Context) error {
 	return p.Catalog.FinishPass(context.WithoutCancel(ctx), p.region.Name, p.tick)
 }
 
+// linger returns a context that ends Grace after p.stop. If the claim lapses then, it
+// ends before.
+func (p *pass) linger(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.stop, func() {
+		grace := cmp.Or(p.Grace, DefaultGrace)
+		if _, lapsed := errors.AsType[*LapsedError](context.Cause(p.stop)); lapsed {
+			grace = min(grace, p.claim.margin())
+		}
+		time.AfterFunc(grace, func() { cancel(context.Cause(p.stop)) })
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // worse returns the error to report for a pass that had both: any error takes
 // precedence over a refusal, otherwise a does.
 func worse(a, b error) error {
@@ -105,22 +144,6 @@ func worse(a, b error) error {
 		return b
 	}
 	return a
-}
-
-// begin returns how far earlier runs have come with the pass. If one of them
-// finished it, begin returns errDone, or restarts the pass if p.Again is set.
-func (p *pass) begin(ctx context.Context) (catalog.Progress, error) {
-	progress, err := p.Catalog.Pass(ctx, p.region.Name, p.tick)
-	if err != nil || progress.FinishedAt.IsZero() {
-		return progress, err
-	}
-	if !p.Again {
-		return progress, fmt.Errorf("%w %s; --again fetches anyway", errDone, human.Time(progress.FinishedAt))
-	}
-	if err := p.Catalog.Restart(ctx, p.region.Name, p.tick); err != nil {
-		return progress, err
-	}
-	return p.Catalog.Pass(ctx, p.region.Name, p.tick)
 }
 
 // fetchStep fetches the missing pages of a step and commits each.
@@ -157,15 +180,26 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 		}
 		at = catalog.Checkpoint{Next: page.Next, Pages: at.Pages + 1, Videos: at.Videos + len(page.Videos), Done: page.Done}
 		p.report.Videos += len(page.Videos)
+		p.noteProgress(ctx, step, at)
 		p.pages++
 		p.reportProgress(step.Name(), false)
 	}
 	return nil
 }
 
+// noteProgress records a checkpoint where a host that takes the pass over finds it.
+func (p *pass) noteProgress(ctx context.Context, step Step, at catalog.Checkpoint) {
+	if p.claim != nil {
+		p.claim.note(context.WithoutCancel(ctx), step.Name(), at)
+	}
+}
+
 // checkTime returns an error if no further page may be begun: the run is told to
-// stop, or the next tick has come.
+// stop, the claim lapses, or the next tick has come.
 func (p *pass) checkTime() error {
+	if p.claim != nil {
+		p.claim.endIfLapsing(errSuspended)
+	}
 	if p.stop.Err() != nil {
 		return context.Cause(p.stop)
 	}

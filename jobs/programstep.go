@@ -77,6 +77,7 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 		attempt.end(ctx, err)
 		return err
 	}
+	p.noteProgress(ctx, step, catalog.Checkpoint{Pages: at.Pages + 1, Done: page.Done})
 	if stopped {
 		return &EndedEarlyError{Job: step.Name(), RetryAt: p.nextTick, Err: why}
 	}

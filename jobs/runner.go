@@ -25,24 +25,26 @@ const DefaultGrace = 3 * time.Second
 
 // Runner fetches passes as far as the budgets allow. Catalog is required, and
 // Client for regions with YouTube steps, Guard and Table for those with programs.
-// A Runner must not be modified while Run is executing.
+// With a Guard, each pass is claimed in its ledger, so that of all hosts that share
+// the ledger one runs it. A Runner must not be modified while Run is executing.
 type Runner struct {
 	Catalog *catalog.Catalog
 	Client  *youtube.Client
 	Meter   *Meter // the one that Client's transport reports to; nil leaves Calls and Units 0
 
-	Guard   *quota.Guard
+	Guard   *quota.Guard // in whose ledger passes are claimed; nil claims none
 	Table   *costs.Table
 	Gateway command.Gateway // through which programs are guarded; nil gives them none
 	Environ []string        // the environment of programs; nil means os.Environ
 	Output  func(Line)      // called with each line that a program prints, never concurrently for one step; may be nil
 
-	Lane     string           // lane of the calls; "" means Lane, that of scheduled work
-	Parallel int              // regions fetched concurrently; 0 means DefaultParallel
-	Grace    time.Duration    // wait for pages in flight after cancellation; 0 means DefaultGrace
-	Again    bool             // fetch passes that are already finished, and steps that wait after failures
-	Now      func() time.Time // clock; nil means time.Now
-	Progress func(Progress)   // called after every page, never concurrently; may be nil
+	Lane      string           // lane of the calls; "" means Lane, that of scheduled work
+	Parallel  int              // regions fetched concurrently; 0 means DefaultParallel
+	Grace     time.Duration    // wait for pages in flight after cancellation; 0 means DefaultGrace
+	ClaimTime time.Duration    // how long a pass stays claimed after its host was last heard; 0 means DefaultClaimTime
+	Again     bool             // fetch passes that are already finished, and steps that wait after failures
+	Now       func() time.Time // clock; nil means time.Now
+	Progress  func(Progress)   // called after every page, never concurrently; may be nil
 }
 
 // Progress describes how far a region's pass has come.
@@ -68,7 +70,7 @@ type Outcome string
 // The outcomes, best first.
 const (
 	Complete Outcome = "complete"
-	Skipped  Outcome = "skipped" // already finished, or locked by another run
+	Skipped  Outcome = "skipped" // already finished, or another run or host has it
 	Stopped  Outcome = "stopped" // by a budget, a cooldown, a busy ledger or cancellation; a later run resumes it
 	Failed   Outcome = "failed"
 )
@@ -112,13 +114,6 @@ func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	callCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(cmp.Or(r.Grace, DefaultGrace), func() { cancel(context.Cause(ctx)) })
-	})
-	defer stop()
-
 	reports := make([]RegionReport, len(regions))
 	next := make(chan int, len(order))
 	for _, name := range order {
@@ -132,7 +127,7 @@ func (r *Runner) Run(ctx context.Context, regions []Region) (*Report, error) {
 			for i := range next {
 				caller := quota.Caller{Lane: cmp.Or(r.Lane, Lane), Region: regions[i].Name}
 				p := &pass{Runner: r, runState: &run, stop: ctx, region: regions[i]}
-				reports[i] = p.run(quota.WithCaller(callCtx, caller))
+				reports[i] = p.run(caller)
 			}
 		})
 	}

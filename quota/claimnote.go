@@ -11,7 +11,7 @@ import (
 type ClaimState struct {
 	Owner string    // of the last process that claimed it; "" if there is none
 	Since time.Time // when that claimed it
-	Until time.Time // when the claim lapses; zero if it is not held
+	Until time.Time // when the claim lapses; zero if it is not held, or done
 	Done  time.Time // when it was done; zero if it was not
 	Notes [][]byte  // of all owners, oldest first
 }
@@ -139,7 +139,8 @@ func (l *claimLog) addNote(n *packedNote) {
 	}
 }
 
-// ClaimState returns what the ledger holds of a claim. It writes nothing.
+// ClaimState returns what the ledger holds of a claim, or the zero ClaimState if that
+// is neither held nor done. It writes nothing.
 func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, error) {
 	batch, charges := r.batch(), r.charges()
 	standings, err := g.ledger.Standings(ctx, batch.Account, batch.Key, charges)
@@ -154,7 +155,7 @@ func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, er
 	if err != nil {
 		return nil, opError("state of claim "+r.Name, err)
 	}
-	if held.Used > 0 {
+	if held.Used > 0 && log.done == nil {
 		log.Until = held.NextFree
 	}
 	return &log.ClaimState, nil

@@ -132,7 +132,7 @@ func (a *app) openFetching(ctx context.Context, table *costs.Table, config *jobs
 	if err != nil {
 		return nil, err
 	}
-	f := &fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now}}
+	f := &fetching{Fetcher: &jobs.Fetcher{Client: c, Config: config, Key: key, Endpoint: a.env(a.endpoint, "RATION_ENDPOINT"), Now: a.now, ClaimTime: a.claimTime}}
 	if f.Environ, err = a.programEnvironment(); err != nil {
 		c.Close()
 		return nil, err

@@ -39,7 +39,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 		return nil, err
 	}
 	if err == nil {
-		_ = a.forecast(ctx, c, report) // status says why there is none
+		_ = a.addSchedule(ctx, c, report) // status says why there is none
 		err = a.tryShadows(ctx, c, report)
 	}
 	units, failed := c.Unrecorded()

@@ -5,23 +5,29 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// planned returns, for each of the table's budgets, when it refuses the first call
-// of the schedule, or nil if there is no schedule, for lack of a regions.yaml, or
-// no log.
-func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
+// scheduled returns regions.yaml, or nil if there is none.
+func (a *app) scheduled(table *costs.Table) (*jobs.Config, error) {
 	if _, err := a.configFile("regions.yaml"); as[*client.MissingFileError](err) {
 		return nil, nil
 	}
+	return a.regions(table)
+}
+
+// planned returns, for each of the table's budgets, when it refuses the first call
+// of the schedule, or nil if there is no schedule or no log.
+func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
 	table := c.Table()
-	config, err := a.regions(table)
-	if err != nil {
+	config, err := a.scheduled(table)
+	if err != nil || config == nil {
 		return nil, err
 	}
 	at, state, err := plan.ReadOutline(ctx, c.Guard())
@@ -33,8 +39,16 @@ func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error
 		Open:  openSimulated})
 }
 
-// forecast sets when the schedule's first calls are refused.
-func (a *app) forecast(ctx context.Context, c *client.Client, r *statusReport) error {
+// addSchedule adds what the schedule says: who has the current passes, and when its
+// first calls are refused.
+func (a *app) addSchedule(ctx context.Context, c *client.Client, r *statusReport) error {
+	config, err := a.scheduled(c.Table())
+	if err != nil || config == nil {
+		return err
+	}
+	if r.Passes, err = a.readPasses(ctx, c, config.Regions); err != nil {
+		return err
+	}
 	times, err := a.planned(ctx, c)
 	for i := range times {
 		if !times[i].IsZero() {

@@ -45,6 +45,8 @@ type app struct {
 	quiet     bool
 	verbose   bool
 
+	claimTime time.Duration // of passes; 0 is jobs.DefaultClaimTime
+
 	fixed    bool // now is not the system's clock, as with --at
 	elsewhen bool // now is not the present, but what --at says
 

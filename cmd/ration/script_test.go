@@ -50,6 +50,9 @@ func (m besideHome) Run() int {
 // ahead of the system's. Without it, the system's clock is used.
 const shiftEnv = "RATION_TEST_SHIFT"
 
+// claimTimeEnv in the environment of a ration process is how long it claims a pass.
+const claimTimeEnv = "RATION_TEST_CLAIM_TIME"
+
 // stdinEnv in the environment of a script names the file that its command lines read
 // as standard input.
 const stdinEnv = "RATION_TEST_STDIN"
@@ -67,6 +70,12 @@ func rationMain() {
 			panic(err)
 		}
 		a.now, a.fixed = func() time.Time { return time.Now().Add(by) }, true
+	}
+	if hold := os.Getenv(claimTimeEnv); hold != "" {
+		var err error
+		if a.claimTime, err = time.ParseDuration(hold); err != nil {
+			panic(err)
+		}
 	}
 	os.Exit(a.main(os.Args[1:]))
 }

@@ -30,10 +30,10 @@ func (a *app) statusCommand() *cobra.Command {
 it, and when the units return: those that return within a minute are shown
 together, at the time of the last. It says when a budget runs out: at the pace
 of the last hours, and by the schedule of regions.yaml within two days, if there
-is one. It also shows cooldowns, and the ten fullest keys of accounts with keyed
-calls. While the ledger is down, status shows what
-it knows and exits 69. It never creates a ledger, and says so if there is none
-yet.
+is one. It also shows cooldowns, the passes that a host has claimed or another
+host has done, and the ten fullest keys of accounts with keyed calls. While the
+ledger is down, status shows what it knows and exits 69. It never creates a
+ledger, and says so if there is none yet.
 
 With --at after now it shows what that time will find if nothing more is spent.
 With --at before the newest entry it shows what a clock set back to that time
@@ -77,6 +77,7 @@ type statusReport struct {
 	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
 	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
 	Waiting  []waitingStep     `json:"waiting"`   // steps that keep failing
+	Passes   []passReport      `json:"passes"`    // current passes that a host has or has done
 	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
 }
 
@@ -90,7 +91,7 @@ func (a *app) status(ctx context.Context) error {
 		if err := report.read(ctx, c.Guard(), table.Accounts()); err != nil {
 			return err
 		}
-		if err := a.forecast(ctx, c, report); err != nil && !isLedgerError(err) {
+		if err := a.addSchedule(ctx, c, report); err != nil && !isLedgerError(err) {
 			a.warn("forecast", "status does not forecast by the schedule: "+err.Error())
 		}
 		if err := a.tryShadows(ctx, c, report); err != nil {
@@ -125,7 +126,7 @@ func (a *app) status(ctx context.Context) error {
 }
 
 func newStatusReport(at time.Time) *statusReport {
-	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}, Repairs: []journal.Repair{}}
+	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}, Passes: []passReport{}, Repairs: []journal.Repair{}}
 }
 
 // addUnspent adds the budgets of a ledger that does not exist yet.
@@ -176,6 +177,7 @@ func (a *app) statusTable(r *statusReport) {
 		a.keyedTable(r)
 	}
 	a.statusRemarks(r)
+	a.passTable(r)
 	a.spenderTable(r)
 }
 

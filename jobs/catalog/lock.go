@@ -19,14 +19,19 @@ var errHeld = errors.New("held")
 // Lock is a lock held by this process until Unlock. If the process ends first,
 // even by a crash, the operating system releases it.
 type Lock struct {
-	file *os.File
-	once sync.Once
+	// Left is the note of the last holder if that ended without Unlock, else "".
+	Left string
+
+	file   *os.File
+	holder lockHolder
+	once   sync.Once
 }
 
 type lockHolder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
+	Note  string    `json:"note,omitempty"`
 }
 
 // Lock takes the lock with the given name. It does not wait: if the lock is held,
@@ -45,18 +50,27 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 		}
 		return nil, c.wrap("lock "+name, err)
 	}
-	l := &Lock{file: f}
-	if err := l.writeHolder(c.now()); err != nil {
+	host, _ := os.Hostname() // informational
+	l := &Lock{file: f, Left: readHolder(f).Note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second)}}
+	if err := l.writeHolder(); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)
 	}
 	return l, nil
 }
 
+// SetNote writes a note for the next holder, in case this one ends without Unlock.
+func (l *Lock) SetNote(note string) error {
+	l.holder.Note = note
+	if err := l.writeHolder(); err != nil {
+		return fmt.Errorf("catalog: note in a lock: %w", err)
+	}
+	return nil
+}
+
 // writeHolder writes this process to the lock file, for LockedError.
-func (l *Lock) writeHolder(now time.Time) error {
-	host, _ := os.Hostname() // informational
-	text, err := json.Marshal(lockHolder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second)})
+func (l *Lock) writeHolder() error {
+	text, err := json.Marshal(l.holder)
 	if err != nil {
 		return err
 	}
@@ -70,13 +84,17 @@ func (l *Lock) writeHolder(now time.Time) error {
 // newLockedError reads the holder of a lock from its file. The holder is unknown
 // while it is writing the file.
 func newLockedError(f *os.File, name string) error {
-	e := &LockedError{Name: name}
-	var h lockHolder
-	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
-	if err == nil && json.Unmarshal(text, &h) == nil {
-		e.PID, e.Host, e.Since = h.PID, h.Host, h.Since
+	h := readHolder(f)
+	return &LockedError{Name: name, PID: h.PID, Host: h.Host, Since: h.Since}
+}
+
+// readHolder returns what a lock file says, or the zero value.
+func readHolder(f *os.File) (h lockHolder) {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 4<<10))
+	if err != nil || json.Unmarshal(text, &h) != nil {
+		return lockHolder{}
 	}
-	return e
+	return h
 }
 
 // Unlock releases the lock. Further calls, and Unlock of a nil Lock, are no-ops.

@@ -35,6 +35,24 @@ func (c *Catalog) readPass(ctx context.Context, region string, tick int64) (Prog
 	})
 }
 
+// Advance records how far another catalogue's run has come with the pass. Steps
+// that this one has come further with stay as they are.
+func (c *Catalog) Advance(ctx context.Context, region string, tick time.Time, steps map[string]Checkpoint) error {
+	return c.wrap("advance the pass of "+region, c.write(ctx, func(b *transaction) error {
+		now := c.now().UnixMilli()
+		if _, err := b.exec("put_pass", region, tick.UnixMilli(), now); err != nil {
+			return err
+		}
+		for name, k := range steps {
+			if _, err := b.exec("advance_checkpoint", region, tick.UnixMilli(), name, k.Next, k.Pages, k.Videos, k.Done, now); err != nil {
+				return err
+			}
+		}
+		_, err := b.exec("drop_older_checkpoints", region, tick.UnixMilli())
+		return err
+	}))
+}
+
 // FinishPass records that every step of the pass is done.
 func (c *Catalog) FinishPass(ctx context.Context, region string, tick time.Time) error {
 	return c.wrap("finish the pass of "+region, c.write(ctx, func(b *transaction) error {

@@ -60,6 +60,12 @@ INSERT INTO checkpoints (region, tick, step, next, pages, videos, done, fetched_
 ON CONFLICT (region, tick, step) DO UPDATE SET next = excluded.next, pages = pages + 1,
   videos = videos + excluded.videos, done = excluded.done, fetched_at = excluded.fetched_at;
 
+-- name: advance_checkpoint
+INSERT INTO checkpoints (region, tick, step, next, pages, videos, done, fetched_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (region, tick, step) DO UPDATE SET next = excluded.next, pages = excluded.pages,
+  videos = excluded.videos, done = excluded.done, fetched_at = excluded.fetched_at
+WHERE excluded.pages > pages OR excluded.pages = pages AND excluded.done > done;
+
 -- name: put_page
 INSERT INTO pages (region, step, number, token, content, fetched_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (region, step, number) DO UPDATE SET token = excluded.token, content = excluded.content, fetched_at = excluded.fetched_at;

@@ -61,13 +61,17 @@ const (
 )
 
 // nextTry returns when to resume a pass, or the zero time if the next tick is soon
-// enough. A refused pass resumes at its RetryAt. A pass that failed at no cost,
+// enough. A refused pass resumes at its RetryAt, and one that another host has claimed
+// when that claim lapses unless it is renewed. A pass that failed at no cost,
 // because the ledger is down or busy or another process holds the lock, is tried until it
 // works. One that failed and was charged is tried a few times only, so that a
 // broken upstream does not use up the quota.
 func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
 	report := &p.report
+	elsewhere, _ := errors.AsType[*jobs.ElsewhereError](report.Err)
 	switch {
+	case elsewhere != nil && !elsewhere.Claim.Done:
+		return now.Add(max(elsewhere.Claim.After, minPause))
 	case report.Outcome == jobs.Complete, errors.Is(report.Err, jobs.ErrNextTick),
 		report.Outcome == jobs.Skipped && !errors.Is(report.Err, catalog.ErrLocked):
 		r.freeTries, r.paidTries = 0, 0
@@ -109,7 +113,7 @@ func (p *activePass) logResult(again, next time.Time) {
 	switch {
 	case report.Outcome == jobs.Failed:
 		level = slog.LevelError
-	case report.Outcome == jobs.Skipped && !errors.Is(report.Err, catalog.ErrLocked):
+	case report.Outcome == jobs.Skipped && again.IsZero():
 		level = slog.LevelDebug
 	case report.Outcome == jobs.Stopped && report.Calls == 0 && report.Started == 0 && errors.Is(report.Err, quota.ErrRefused):
 		message = "pass does not start"
