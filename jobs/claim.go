@@ -21,13 +21,14 @@ type passClaim struct {
 	*pass
 	request quota.ClaimRequest
 	end     context.CancelCauseFunc // of pass.stop
-	quit    chan struct{}
+	quit    context.CancelFunc      // ends the goroutine
 	keeping sync.WaitGroup
 
-	mu    sync.Mutex
-	claim *quota.Claim                  // nil while the ledger is down
-	steps map[string]catalog.Checkpoint // how far the pass has come
-	dirty map[string]bool               // steps of which the ledger has not heard
+	mu     sync.Mutex
+	claim  *quota.Claim                  // nil while the ledger is down
+	failed error                         // why the last renewal failed, or nil
+	steps  map[string]catalog.Checkpoint // how far the pass has come
+	dirty  map[string]bool               // steps of which the ledger has not heard
 }
 
 // claimPass claims the pass, and returns how far earlier runs have come with it, on
@@ -36,13 +37,15 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	if p.Guard == nil {
 		return p.restart(ctx, progress, !progress.FinishedAt.IsZero())
 	}
-	c := &passClaim{pass: p, request: claimRequest(p.Table, &p.region, p.tick), quit: make(chan struct{}), dirty: map[string]bool{}}
+	c := &passClaim{pass: p, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
 	c.request.Owner, c.request.Resumes, c.request.Anew = newOwner(), lock.Left, p.Again
 	if err := lock.SetNote(c.request.Owner); err != nil {
 		return progress, err
 	}
-	claim, err := p.Guard.Claim(ctx, c.request)
+	within, cancel := p.linger(ctx)
+	defer cancel()
+	claim, err := p.Guard.Claim(within, c.request)
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
 		return progress, &ElsewhereError{claimed}
 	}
@@ -51,13 +54,15 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	}
 	c.claim, p.claim = claim, c
 	p.stop, c.end = context.WithCancelCause(p.stop)
-	c.keeping.Go(func() { c.keep(ctx) })
+	keeping, quit := context.WithCancel(ctx)
+	c.quit = quit
+	c.keeping.Go(func() { c.keep(keeping) })
 	again := !progress.FinishedAt.IsZero()
 	if claim != nil && p.Again {
 		again = again || !claim.Before.Done.IsZero()
 	}
 	progress, err = p.restart(ctx, progress, again)
-	if err == nil && claim != nil && len(claim.Before.Notes) > 0 {
+	if err == nil && claim != nil && !again && len(claim.Before.Notes) > 0 {
 		progress, err = p.advance(ctx, readNotes(&p.region, claim.Before.Notes))
 	}
 	c.mu.Lock()
@@ -91,46 +96,53 @@ func isLedgerDown(err error) bool {
 
 func (r *Runner) claimTime() time.Duration { return cmp.Or(r.ClaimTime, DefaultClaimTime) }
 
-// keep renews the claim until quit is closed.
+// keep renews the claim until ctx ends.
 func (c *passClaim) keep(ctx context.Context) {
-	hold := c.claimTime()
-	for pause := hold / 4; ; {
+	for ctx.Err() == nil {
+		pause := c.claimTime() / 4
+		if c.isFailing() {
+			pause = c.claimTime() / 24
+		}
 		select {
-		case <-c.quit:
+		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = hold / 4
-		if err := c.renew(ctx); err != nil {
-			pause = hold / 24
-			c.endIfLapsing(err)
-		}
+		c.endIfLapsing()
+		c.renew(ctx)
+		c.endIfLapsing()
 	}
+}
+
+// isFailing reports whether there is no claim, or it was not renewed the last time.
+func (c *passClaim) isFailing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.claim == nil || c.failed != nil
 }
 
 // margin is how long before the claim lapses the pass ends: its calls in flight end by
 // then.
 func (c *passClaim) margin() time.Duration { return c.claimTime() / 4 }
 
-// renew renews the claim, or claims the pass if there is no claim yet. It returns an
-// error if there is none now, after ending a pass that another host has.
-func (c *passClaim) renew(ctx context.Context) error {
+// renew renews the claim, or claims the pass if there is no claim yet.
+func (c *passClaim) renew(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.claim == nil {
-		return c.join(ctx)
+		c.failed = c.join(ctx)
+		return
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, c.claim.Lapses().Add(-c.margin()), errSilent)
+	within, cancel := context.WithDeadlineCause(ctx, c.claim.Lapses().Add(-c.margin()), errSilent)
 	defer cancel()
-	err := c.claim.Renew(ctx)
-	if errors.Is(err, quota.ErrClaimLost) {
+	c.failed = c.claim.Renew(within)
+	if errors.Is(c.failed, quota.ErrClaimLost) {
 		c.claim = nil
-		return c.join(context.WithoutCancel(ctx))
+		c.failed = c.join(ctx)
 	}
-	if err == nil {
+	if c.failed == nil {
 		c.sendNotes(ctx)
 	}
-	return err
 }
 
 // join claims a pass that is under way. It ends the pass if another host has had it
@@ -156,16 +168,12 @@ func (c *passClaim) join(ctx context.Context) error {
 }
 
 // endIfLapsing ends the pass if it is claimed and the claim lapses soon.
-func (c *passClaim) endIfLapsing(err error) {
-	if lapsing := c.lapsing(); lapsing && c.stop.Err() == nil {
-		c.end(&LapsedError{err})
-	}
-}
-
-func (c *passClaim) lapsing() bool {
+func (c *passClaim) endIfLapsing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.claim != nil && time.Until(c.claim.Lapses()) <= c.margin()
+	if c.claim != nil && time.Until(c.claim.Lapses()) <= c.margin() {
+		c.end(&LapsedError{cmp.Or(c.failed, errSuspended)})
+	}
 }
 
 // note records how far a step has come, for a host that takes the pass over. It is
@@ -192,11 +200,14 @@ func (c *passClaim) sendNotes(ctx context.Context) {
 
 // release ends the claim: the pass is done if err is nil, or may be resumed by any host.
 func (c *passClaim) release(ctx context.Context, err error) {
-	close(c.quit)
-	c.keeping.Wait()
+	impatient := time.AfterFunc(DefaultGrace, c.quit) // a renewal in flight holds the claim
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	ctx = context.WithoutCancel(ctx)
+	impatient.Stop()
+	c.quit()
+	c.mu.Unlock()
+	c.keeping.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.claimTime()/12)
+	defer cancel()
 	if c.claim == nil && (err != nil || c.join(ctx) != nil || c.claim == nil) {
 		return
 	}

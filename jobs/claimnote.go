@@ -20,14 +20,20 @@ import (
 // maxAgain is the longest time for which a pass that is done stays claimed.
 const maxAgain = 400 * 24 * time.Hour
 
-// claimRequest says what is claimed for a pass: what its steps fetch for a region of
-// an account at a tick. Passes of equal steps are the same on all hosts. One that is
-// done stays claimed for longer than until the next tick, because hosts' clocks differ.
-func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.ClaimRequest {
-	again := maxAgain
-	if next := region.Schedule.Next(tick); !next.IsZero() {
-		again = min(2*next.Sub(tick)+time.Hour, maxAgain)
+// doneFor returns for how long a pass stays claimed once it is done: until the next
+// tick, and longer because the clocks of hosts differ.
+func doneFor(tick, next time.Time) time.Duration {
+	if next.IsZero() {
+		return maxAgain
 	}
+	interval := next.Sub(tick)
+	slack := min(max(24*interval, time.Hour), 24*time.Hour)
+	return min(2*interval+slack, maxAgain)
+}
+
+// claimRequest says what is claimed for a pass: what its steps fetch for a region of
+// an account at a tick. Passes of equal steps are the same on all hosts.
+func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.ClaimRequest {
 	var steps []any
 	for _, step := range region.Steps {
 		steps = append(steps, step.Name(), step.Pages)
@@ -40,7 +46,8 @@ func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.Clai
 		panic(err) // there are only strings and numbers in it
 	}
 	name := fmt.Sprintf("pass %s %s %.8x", region.Name, tick.UTC().Format(time.RFC3339), sha256.Sum256(packed))
-	return quota.ClaimRequest{Account: passAccount(table, region), Name: name, Hold: DefaultClaimTime, Again: again}
+	return quota.ClaimRequest{Account: passAccount(table, region), Name: name, Hold: DefaultClaimTime,
+		Again: doneFor(tick, region.Schedule.Next(tick))}
 }
 
 // passAccount returns the account of the first call of a region's pass, or the first

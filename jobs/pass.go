@@ -127,7 +127,7 @@ func (p *pass) linger(ctx context.Context) (context.Context, func()) {
 	stop := context.AfterFunc(p.stop, func() {
 		grace := cmp.Or(p.Grace, DefaultGrace)
 		if _, lapsed := errors.AsType[*LapsedError](context.Cause(p.stop)); lapsed {
-			grace = min(grace, p.claim.margin())
+			grace = min(grace, p.claim.margin()/2)
 		}
 		time.AfterFunc(grace, func() { cancel(context.Cause(p.stop)) })
 	})
@@ -198,7 +198,7 @@ func (p *pass) noteProgress(ctx context.Context, step Step, at catalog.Checkpoin
 // stop, the claim lapses, or the next tick has come.
 func (p *pass) checkTime() error {
 	if p.claim != nil {
-		p.claim.endIfLapsing(errSuspended)
+		p.claim.endIfLapsing()
 	}
 	if p.stop.Err() != nil {
 		return context.Cause(p.stop)

@@ -274,3 +274,24 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 		t.Errorf("the upstream counted %d units, and %d requests twice; want %d and 1", total, repeated, hostUnits+1)
 	}
 }
+
+// TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and another one
+// finishes that. When the first one wakes up, it stops, or saves the page in flight.
+func TestSuspendedHostGoesOn(t *testing.T) {
+	c := newCluster(t, &youtubetest.Options{Latency: 100 * time.Millisecond}, hostFetch, "US")
+	first, second := c.newHost(t, ""), c.newHost(t, "")
+	suspended := first.start(t, append(first.env, claimTimeEnv+"=2s"), "run")
+	c.waitFor(t, 2)
+	suspended.Process.Signal(syscall.SIGSTOP)
+	d := second.start(t, append(second.env, claimTimeEnv+"=2s"), "serve", "--jitter", "0s", "--listen", "none")
+	d.says("outcome=complete")
+	d.ends(syscall.SIGTERM)
+	suspended.Process.Signal(syscall.SIGCONT)
+	<-suspended.done
+	if code := exitCode(suspended.Wait()); code != exitDone && code != exitStopped {
+		t.Errorf("exit code %d: %s", code, suspended.text())
+	}
+	if total, repeated := c.upstream.Total(), c.paidTwice(); total > hostUnits+1 || repeated > 1 {
+		t.Errorf("the upstream counted %d units, and %d requests twice; want at most %d and 1", total, repeated, hostUnits+1)
+	}
+}

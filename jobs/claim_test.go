@@ -1,0 +1,277 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// link is a host's way to a ledger. While it is cut, the ledger is down for the host.
+type link struct {
+	quota.Ledger
+	cut    atomic.Bool
+	spends atomic.Int64 // that were not cut off
+}
+
+// Spend implements quota.Ledger.
+func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if l.cut.Load() {
+		return nil, quota.ErrLedgerDown
+	}
+	defer l.spends.Add(1)
+	return l.Ledger.Spend(ctx, batch)
+}
+
+// Refund implements quota.Ledger.
+func (l *link) Refund(ctx context.Context, receipt quota.Receipt) error {
+	if l.cut.Load() {
+		return quota.ErrLedgerDown
+	}
+	return l.Ledger.Refund(ctx, receipt)
+}
+
+// waitForSpend waits until the host has spent something.
+func (l *link) waitForSpend() {
+	for before := l.spends.Load(); l.spends.Load() == before; {
+		runtime.Gosched()
+	}
+}
+
+// hosts share an upstream, and a ledger for their claims. Calls are charged to another
+// one that all of them always reach, as if they had an allowance.
+type hosts struct {
+	*scene
+	runners []*jobs.Runner // of each host
+	links   []*link
+}
+
+// hostClaimTime is how long the hosts of the tests claim a pass.
+const hostClaimTime = 3 * time.Second
+
+func newHosts(t *testing.T, n int, fetch string, regions ...string) *hosts {
+	t.Helper()
+	const budget = "  - {name: all, limit: 9500, window: 24h}\n"
+	h := &hosts{scene: newScene(t, budget, fetch, nil, regions...)}
+	shared := memledger.Open(nil)
+	table, err := costs.Parse("costs.yaml", []byte(pricelist+budget))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		l := &link{Ledger: shared}
+		guard, err := quota.NewGuard(l, h.budgets, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := catalog.Open(filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Now: h.clock.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		runner := *h.Runner
+		runner.Catalog, runner.Guard, runner.Table, runner.ClaimTime = store, guard, table, hostClaimTime
+		h.runners, h.links = append(h.runners, &runner), append(h.links, l)
+	}
+	return h
+}
+
+// runOn runs the regions on a host and returns the report of the first.
+func (h *hosts) runOn(t *testing.T, host int) jobs.RegionReport {
+	t.Helper()
+	report, err := h.runners[host].Run(t.Context(), h.regions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report.Regions[0]
+}
+
+// beforeRequest calls f before the nth request to the upstream.
+func (h *hosts) beforeRequest(n int64, f func(*http.Request)) {
+	var requests atomic.Int64
+	base := h.transport.Base
+	h.transport.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
+		if requests.Add(1) == n {
+			f(req)
+		}
+		return base.RoundTrip(req)
+	})
+}
+
+// completes checks that a host takes the pass to its end.
+func (h *hosts) completes(t *testing.T, host int) {
+	t.Helper()
+	if report := h.runOn(t, host); report.Outcome != jobs.Complete {
+		t.Errorf("%s, %v; want it complete", report.Outcome, report.Err)
+	}
+}
+
+// paid checks how often the pages of the chart were paid for, all of them together.
+func (h *hosts) paid(t *testing.T, want int64) {
+	t.Helper()
+	if total := h.upstream.Total(); total != want {
+		t.Errorf("%d pages were paid for; want %d", total, want)
+	}
+}
+
+const fourPages = "[{trending: {pages: 4}}]"
+
+// elsewhere checks that a pass was skipped because another host has it.
+func elsewhere(t *testing.T, report jobs.RegionReport, done bool) {
+	t.Helper()
+	e, ok := errors.AsType[*jobs.ElsewhereError](report.Err)
+	if !ok || report.Outcome != jobs.Skipped || e.Claim.Done != done {
+		t.Errorf("%s, %v; want it skipped because another host has it, done: %v", report.Outcome, report.Err, done)
+	}
+}
+
+// TestLongPassIsTakenOver: a page takes longer than a claim lasts. The claim is renewed
+// meanwhile, and another host does not take the pass over.
+func TestLongPassIsTakenOver(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	h.beforeRequest(2, func(*http.Request) {
+		for end := time.Now().Add(3 * hostClaimTime / 2); time.Now().Before(end); {
+			elsewhere(t, h.runOn(t, 1), false)
+		}
+	})
+	h.completes(t, 0)
+	elsewhere(t, h.runOn(t, 1), true)
+	h.paid(t, 4)
+}
+
+// TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is claimed when
+// the ledger is back, with the pages that were fetched before.
+func TestUnclaimedPassIsRepeated(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	h.links[0].cut.Store(true)
+	h.beforeRequest(3, func(*http.Request) {
+		h.links[0].cut.Store(false)
+		h.links[0].waitForSpend()
+		for h.links[0].spends.Load() < 3 { // the claim, its owner and a note
+			runtime.Gosched()
+		}
+		elsewhere(t, h.runOn(t, 1), false)
+	})
+	h.completes(t, 0)
+	elsewhere(t, h.runOn(t, 1), true)
+	h.paid(t, 4)
+}
+
+// TestBothHostsFinish: a pass begins while the ledger is down for one host only, and
+// another one fetches it. When the ledger is back, the first one stops.
+func TestBothHostsFinish(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	h.links[0].cut.Store(true)
+	h.beforeRequest(2, func(*http.Request) {
+		h.completes(t, 1)
+		h.links[0].cut.Store(false)
+		h.links[0].waitForSpend()
+	})
+	elsewhere(t, h.runOn(t, 0), true)
+	h.paid(t, 2+4)
+}
+
+// TestCutOffHostGoesOn: a host loses the ledger within a call. The call is given up
+// before the claim lapses, and another host goes on with the pass.
+func TestCutOffHostGoesOn(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	h.beforeRequest(3, func(req *http.Request) {
+		h.links[0].cut.Store(true)
+		elsewhere(t, h.runOn(t, 1), false)
+		<-req.Context().Done()
+		elsewhere(t, h.runOn(t, 1), false)
+	})
+	report := h.runOn(t, 0)
+	if lapsed, ok := errors.AsType[*jobs.LapsedError](report.Err); !ok || report.Outcome != jobs.Stopped || !errors.Is(lapsed, quota.ErrLedgerDown) {
+		t.Errorf("%s, %v; want it stopped by a claim that lapses", report.Outcome, report.Err)
+	}
+	for {
+		report = h.runOn(t, 1)
+		if report.Outcome != jobs.Skipped {
+			break
+		}
+	}
+	if report.Outcome != jobs.Complete || report.Videos != 100 {
+		t.Errorf("%s, %d videos, %v; want the last two pages of 50", report.Outcome, report.Videos, report.Err)
+	}
+	h.paid(t, 4)
+}
+
+// TestLedgerForgetsTheClaim: the ledger loses its data in the middle of a pass. The pass
+// is claimed again, and no other host begins it.
+func TestLedgerForgetsTheClaim(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	empty := memledger.Open(nil)
+	for _, l := range h.links {
+		l.Ledger = &replaced{Ledger: l.Ledger, later: empty}
+	}
+	h.beforeRequest(3, func(*http.Request) {
+		for _, l := range h.links {
+			l.Ledger.(*replaced).lost.Store(true)
+		}
+		before := h.links[0].spends.Load()
+		for h.links[0].spends.Load() < before+4 { // a renewal, the claim, its owner and a note
+			runtime.Gosched()
+		}
+		elsewhere(t, h.runOn(t, 1), false)
+	})
+	h.completes(t, 0)
+	elsewhere(t, h.runOn(t, 1), true)
+	h.paid(t, 4)
+}
+
+// replaced is a ledger that is replaced by an empty one.
+type replaced struct {
+	quota.Ledger
+	later quota.Ledger
+	lost  atomic.Bool
+}
+
+func (l *replaced) now() quota.Ledger {
+	if l.lost.Load() {
+		return l.later
+	}
+	return l.Ledger
+}
+
+// Spend implements quota.Ledger.
+func (l *replaced) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	return l.now().Spend(ctx, batch)
+}
+
+// Refund implements quota.Ledger.
+func (l *replaced) Refund(ctx context.Context, receipt quota.Receipt) error {
+	return l.now().Refund(ctx, receipt)
+}
+
+// Entries implements quota.Ledger.
+func (l *replaced) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
+	return l.now().Entries(ctx, query)
+}
+
+// TestOtherStepsAreSkipped: two configurations that share an account have regions of
+// the same name. If they fetch something else, these are two passes.
+func TestOtherStepsAreSkipped(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	h.completes(t, 0)
+	h.regions[0].Steps = append(h.regions[0].Steps, jobs.Step{Kind: jobs.Categories, Pages: 1})
+	h.completes(t, 1)
+	h.paid(t, 4+5)
+}
