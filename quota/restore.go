@@ -12,7 +12,7 @@ type Restoration struct {
 	Key     string
 	History time.Duration // as in Batch: how long the log must keep what is restored
 	Clock   time.Time     // as in Batch: the time on the caller's clock, or zero
-	Entries []Entry       // in any order
+	Entries []Entry       // in any order, but those of one id in that of their timestamps
 	Heard   []Heard
 	Lives   []Life
 

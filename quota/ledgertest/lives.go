@@ -167,3 +167,23 @@ func restoredLatestStatement(w *world) {
 	w.clock.Add(time.Hour)
 	w.used(101, day)
 }
+
+// restoredEntriesOfOneID: an addition, and a call whose id was used again, are
+// restored beside the first entry of their id, once.
+func restoredEntriesOfOneID(w *world) {
+	day := charge("day", 100, quota.Sliding(24*time.Hour))
+	at := func(minute, units quota.Units, kind quota.EntryKind, calls quota.Units) quota.Entry {
+		return quota.Entry{At: noon.Add(time.Duration(minute) * time.Minute), ID: quota.ID{Client: 7, Seq: 1}, Kind: kind, Method: "m", Units: units, Calls: calls}
+	}
+	all := []quota.Entry{at(0, 10, quota.EntryCall, 1), at(1, 5, quota.EntryAddition, 0), at(2, 10, quota.EntryCall, 1), at(3, 0, quota.EntryRefunded, 0)}
+	w.clock.Add(time.Hour)
+	for n, entries := range [][]quota.Entry{all[:1], all, all, {at(0, 25, quota.EntryCall, 1)}} {
+		if _, err := w.Restore(w.ctx, &quota.Restoration{Account: account, History: 24 * time.Hour, Entries: entries}); err != nil {
+			w.Fatal(err)
+		}
+		if log := w.log(); n > 0 && !slices.Equal(log, all) {
+			w.Fatalf("restoration %d: %+v; want %+v", n, log, all)
+		}
+	}
+	w.used(25, day)
+}

@@ -19,6 +19,7 @@ func restorations() []subtest {
 		{"RestoredBetweenOtherEntries", restoredBetween},
 		{"RestoredUnitsAreRaisedNeverLowered", restoredUnitsAreRaised},
 		{"RestoredEntryIsSettled", restoredEntryIsSettled},
+		{"RestoredEntriesOfOneID", restoredEntriesOfOneID},
 		{"RestoredAheadIsStampedNow", restoredAhead},
 		{"RestoredBeyondRetentionIsIgnored", restoredBeyondRetention},
 		{"RestoredByOneHostHoldsForAll", restoredByOneHost},

@@ -69,33 +69,74 @@ type shortID struct {
 
 func short(id quota.ID) shortID { return shortID{id.Client, uint32(id.Seq)} }
 
-// mergeEntries returns the timestamps that the log has for the restored ones.
+// sameID are the entries of a log with one id: several if there are additions, or if
+// the id was used again.
+type sameID struct {
+	places []int // in Restorer.Entries, by stamp
+	units  quota.Units
+	seen   int         // different ones of a restoration so far
+	last   int64       // the stamp of the last of these
+	said   quota.Units // their units
+}
+
+func (s *sameID) add(place int, units quota.Units) {
+	s.places, s.units = append(s.places, place), s.units+units
+}
+
+// next makes an entry of the restoration the next one, unless it repeats the last.
+// It returns its match, if the log has one.
+func (o *Restorer) next(s *sameID, e *quota.Entry) (have *quota.Entry, skip bool) {
+	at := e.At.UnixMicro()
+	isNew := s.seen == 0 || at > s.last
+	place := s.seen
+	if !isNew {
+		place--
+	}
+	if place < len(s.places) {
+		have = &o.Entries[s.places[place]]
+	}
+	if e.At.Before(o.Oldest) && (have == nil || !have.At.Equal(e.At)) {
+		return nil, true // the log has dropped it
+	}
+	if isNew {
+		s.seen, s.last, s.said = s.seen+1, at, s.said+e.Units
+	}
+	return have, false
+}
+
+// mergeEntries returns the timestamps that the log has for the restored ones. The
+// entries of one id match those of the log in their order; a client that only knows
+// what they add up to restores it as one.
 func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (stamped map[int64]time.Time) {
 	stamped = map[int64]time.Time{}
-	first, units := map[shortID]int{}, map[shortID]quota.Units{} // additions have the id of their call
-	for i := range o.Entries {
-		id := short(o.Entries[i].ID)
-		if _, ok := first[id]; !ok {
-			first[id] = i
+	known, ids := &done.Known, make(map[shortID]*sameID, len(o.Entries))
+	of := func(id quota.ID) *sameID {
+		s := ids[short(id)]
+		if s == nil {
+			s = &sameID{}
+			ids[short(id)] = s
 		}
-		units[id] += o.Entries[i].Units
+		return s
+	}
+	for i := range o.Entries {
+		of(o.Entries[i].ID).add(i, o.Entries[i].Units)
 	}
 	for _, e := range entries {
-		id, at := short(e.ID), e.At.UnixMicro()
-		i, found := first[id]
-		known := &done.Known
+		id, at := of(e.ID), e.At.UnixMicro()
+		have, skip := o.next(id, &e)
+		more := id.said - id.units
 		switch {
-		case found:
-			have, more := &o.Entries[i], e.Units-units[id]
+		case skip, have == nil && e.Kind == quota.EntryAddition && more <= 0:
+		case have != nil:
 			stamped[at] = have.At
 			if !have.At.Before(known.At) {
 				known.ID, known.At = have.ID, have.At
 			}
 			if more > 0 {
 				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
-				units[id], done.Entries, done.Units = e.Units, done.Entries+1, done.Units+more
+				id.units, done.Entries, done.Units = id.said, done.Entries+1, done.Units+more
 			}
-		case !e.At.Before(o.Oldest):
+		default:
 			if e.At.After(o.Now.Add(quota.MaxStepBack)) { // the clock was wrong when it was stamped
 				e.At = o.Now
 			}
@@ -104,7 +145,7 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 			if !e.At.Before(known.At) {
 				known.ID, known.At = e.ID, e.At
 			}
-			first[id], units[id] = len(o.Entries), e.Units
+			id.add(len(o.Entries), e.Units)
 			o.Entries = append(o.Entries, e)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units
 		}
