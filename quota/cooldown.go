@@ -22,10 +22,23 @@ type Cooldown struct {
 }
 
 // Cool sets a cooldown, which refuses calls in all processes that share the
-// ledger.
+// ledger. That of a whole account that is moving to another ledger goes there with
+// it.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
-	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
+	ctx = context.WithoutCancel(ctx)
+	if err := g.ledger.SetCooldown(ctx, cooldown); err != nil || cooldown.Budget != "" {
+		return opError("cooldown", err)
+	}
+	standings, err := g.cooldownStandings(ctx, cooldown.Account, "", "")
+	if err != nil {
+		return nil // it is set
+	}
+	if _, moves := standings[0].Cooldown.Move(); moves {
+		cooldown.Budget = DisplacedBudget
+		return opError("cooldown", g.ledger.SetCooldown(ctx, cooldown))
+	}
+	return nil
 }
 
 // Uncool clears the cooldown of a budget or, if budget is empty, of the whole

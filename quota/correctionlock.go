@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -49,10 +50,15 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	return correction()
 }
 
-// reservedPrefix begins the keys of the logs that a Guard keeps for itself.
+// reservedPrefix begins the accounts, and the keys of logs, that a Guard keeps for
+// itself.
 const reservedPrefix = "ration: "
 
 const (
 	lockKey    = reservedPrefix + "corrections"
 	lockExpiry = 10 * time.Second // in case the process that holds it dies
 )
+
+// IsReserved reports whether a Guard keeps an account, or the log of a key, for
+// itself.
+func IsReserved(name string) bool { return strings.HasPrefix(name, reservedPrefix) }

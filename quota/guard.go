@@ -222,8 +222,9 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	return grant, nil
 }
 
-// refusalFor adds the cost and the caller of a call to a refusal by the ledger.
-// It returns any other error as it is.
+// refusalFor adds the cost and the caller of a call to a refusal by the ledger. If
+// the account has moved, it returns a *MovedError. It returns any other error as it
+// is.
 func refusalFor(call *Call, err error) error {
 	byLedger, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -232,7 +233,7 @@ func refusalFor(call *Call, err error) error {
 	refused := *byLedger // which other calls may share
 	refused.Units = call.Units
 	refused.Caller = call.Caller
-	return &refused
+	return refused.forMove()
 }
 
 // Retention returns how long the ledger keeps an account's entries to serve

@@ -130,8 +130,17 @@ type Ledger interface {
 	// the account. It is a no-op if there is none.
 	ClearCooldown(ctx context.Context, account, budget string) error
 
+	// Cooldowns returns the cooldowns of an account that are in force, its own and
+	// those of all of its budgets, in no particular order.
+	Cooldowns(ctx context.Context, account string) ([]Cooldown, error)
+
 	// ClearLimits forgets the limits that were asked of an account's budgets.
 	ClearLimits(ctx context.Context, account string) error
+
+	// Accounts yields the accounts that have a log or a cooldown, in no particular
+	// order, those that a Guard keeps for itself included; see IsReserved. It may
+	// miss accounts that are added meanwhile. It stops after yielding an error.
+	Accounts(ctx context.Context) iter.Seq2[string, error]
 
 	// Keys yields the keys of an account that have a log, in no particular
 	// order. It may miss keys that are added or removed meanwhile. It stops
@@ -149,7 +158,9 @@ type Ledger interface {
 
 	// Restore puts back what a log has lost, in one atomic step. It adds the
 	// entries that are missing, by their ids, with their own timestamps, and
-	// raises the units of those that were settled to less. It records for good
+	// raises the units of those that were settled to less. Where the restoration
+	// has several entries of one id, such as an addition, in the order of their
+	// timestamps, the log gets as many of them. Restore records for good
 	// what Heard says, and adds a note, about nobody's call in particular, for
 	// what the log then lacks. The notes are computed anew by each Restore, so
 	// that they shrink as other clients restore their own entries. Restore is

@@ -72,6 +72,9 @@ func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as t
 	for trial != nil && trial.claimed == nil {
 		rival, err := trial.claim(ctx, g)
 		if refused, ok := errors.AsType[*RefusedError](err); ok {
+			if _, moves := refused.Move(); moves {
+				return refusalFor(call, refused)
+			}
 			return trial.refusal(ctx, g, call, set, refused)
 		}
 		if err != nil || rival == nil {

@@ -10,9 +10,13 @@ import (
 )
 
 // SetCooldown implements quota.Ledger. The journal has the cooldown too, for when
-// the ledger is down.
+// the ledger is down, except that of an account that arrives from another ledger: the
+// host may not hear that it is over.
 func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	kept := decide.StartCooldown(c, l.now().UnixMicro())
+	if move, ok := kept.Move(); ok && move.Arriving {
+		return l.Ledger.SetCooldown(ctx, c)
+	}
 	_ = l.account(c.Account).files.append(false, record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}})
 	return l.Ledger.SetCooldown(ctx, c)
 }
@@ -38,6 +42,9 @@ func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.A
 		}
 		refused, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
 		if !ok || refused.Reason != quota.ReasonCooldown || refused.RetryAt.Equal(a.cooling[refused.Budget]) {
+			continue
+		}
+		if move, ok := refused.Move(); ok && move.Arriving {
 			continue
 		}
 		if a.cooling == nil {

@@ -165,3 +165,34 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 		}
 	}
 }
+
+// TestArrivalIsRememberedWhileDown: a host that met an account on its way to this
+// ledger may not hear that it is there, and uses its allowance when the ledger is
+// down. One that has left is not sent to while its old ledger is down.
+func TestArrivalIsRememberedWhileDown(t *testing.T) {
+	for _, arriving := range []bool{false, true} {
+		server, u := redistest.Start(t), startUpstream(t)
+		ours, theirs := redisHost(t, server), redisHost(t, server)
+		move := quota.Move{Account: account, Ledger: "sqlite:/old.db", Arriving: arriving, ID: "0123456789ab"}
+		for _, h := range []*host{ours, theirs} {
+			if err := h.process().Cool(t.Context(), move.Cooldown()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1}); err == nil {
+				t.Fatal("granted")
+			}
+		}
+		if arriving {
+			if err := theirs.open().ClearCooldown(t.Context(), account, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.Stop()
+		for _, h := range []*host{ours, theirs} {
+			err := u.send(t, h.process(), 1)
+			if moved, ok := errors.AsType[*quota.MovedError](err); arriving && err != nil || !arriving && (!ok || moved.Ledger != move.Ledger) {
+				t.Errorf("arriving %v: %v", arriving, err)
+			}
+		}
+	}
+}

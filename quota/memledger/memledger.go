@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,6 +222,43 @@ func (l *Ledger) ClearCooldown(_ context.Context, account, budget string) error 
 	return nil
 }
 
+// Cooldowns implements quota.Ledger.
+func (l *Ledger) Cooldowns(_ context.Context, account string) ([]quota.Cooldown, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.logs[logName{account: account}]
+	if g == nil {
+		return nil, nil
+	}
+	return g.judgeAt(l.now().UnixMicro()).ActiveCooldowns(maps.Values(g.cooldowns)), nil
+}
+
+// Accounts implements quota.Ledger.
+func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		l.mu.Lock()
+		accounts := map[string]bool{}
+		for name := range l.logs {
+			accounts[name.account] = true
+		}
+		l.mu.Unlock()
+		yieldAll(ctx, slices.Collect(maps.Keys(accounts)), yield)
+	}
+}
+
+// yieldAll yields names until the context ends.
+func yieldAll(ctx context.Context, names []string, yield func(string, error) bool) {
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			yield("", err)
+			return
+		}
+		if !yield(name, nil) {
+			return
+		}
+	}
+}
+
 // ClearLimits implements quota.Ledger.
 func (l *Ledger) ClearLimits(_ context.Context, account string) error {
 	l.mu.Lock()
@@ -241,15 +280,7 @@ func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, err
 			}
 		}
 		l.mu.Unlock()
-		for _, key := range keys {
-			if err := ctx.Err(); err != nil {
-				yield("", err)
-				return
-			}
-			if !yield(key, nil) {
-				return
-			}
-		}
+		yieldAll(ctx, keys, yield)
 	}
 }
 

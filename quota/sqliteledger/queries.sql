@@ -24,6 +24,8 @@ SELECT heard FROM account_logs WHERE log = ?1
 UPDATE account_logs SET heard = ?2, epoch = ?3 WHERE log = ?1
 -- accounts
 SELECT DISTINCT account FROM account_logs
+-- accounts-cooled
+SELECT account FROM account_logs UNION SELECT account FROM cooldowns
 -- keys
 SELECT key FROM account_logs WHERE account = ?1 AND key > ?2 ORDER BY key LIMIT ?3
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/ration-dev/ration/quota"
@@ -90,6 +91,35 @@ func readEntry(row []driver.Value) quota.Entry {
 		Kind:   quota.EntryKind(integer(row[5])),
 		Method: text(row[6]),
 		Caller: quota.Caller{Lane: text(row[7]), Job: text(row[8]), Region: text(row[9])},
+	}
+}
+
+// Cooldowns implements quota.Ledger.
+func (l *Ledger) Cooldowns(ctx context.Context, account string) (active []quota.Cooldown, err error) {
+	err = l.read(ctx, func(t *tx) {
+		name := logName{account, ""}
+		active = t.judge(name).ActiveCooldowns(maps.Values(t.load(name).cooldowns))
+	})
+	return active, err
+}
+
+// Accounts implements quota.Ledger.
+func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var accounts []string
+		err := l.read(ctx, func(t *tx) {
+			accounts = accounts[:0]
+			t.query("accounts-cooled", func(row []driver.Value) { accounts = append(accounts, text(row[0])) })
+		})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, account := range accounts {
+			if !yield(account, nil) {
+				return
+			}
+		}
 	}
 }
 

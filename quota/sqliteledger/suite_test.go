@@ -104,6 +104,12 @@ func (r *relay) ClearCooldown(ctx context.Context, account, budget string) error
 	return r.next().ClearCooldown(ctx, account, budget)
 }
 
+func (r *relay) Cooldowns(ctx context.Context, account string) ([]quota.Cooldown, error) {
+	return r.next().Cooldowns(ctx, account)
+}
+
+func (r *relay) Accounts(ctx context.Context) iter.Seq2[string, error] { return r.next().Accounts(ctx) }
+
 func (r *relay) ClearLimits(ctx context.Context, account string) error {
 	return r.next().ClearLimits(ctx, account)
 }

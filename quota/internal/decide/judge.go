@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"iter"
 	"strings"
 	"time"
 
@@ -156,6 +157,17 @@ func (j *Judge) active(c *quota.Cooldown) *quota.Cooldown {
 		*c, _ = ShortenCooldown(*c, j.Now)
 	}
 	return c
+}
+
+// ActiveCooldowns returns those of an account's cooldowns that are not over.
+func (j *Judge) ActiveCooldowns(all iter.Seq[*quota.Cooldown]) (active []quota.Cooldown) {
+	for c := range all {
+		if c = j.active(c); c != nil {
+			active = append(active, *c)
+			active[len(active)-1].For = 0 // only SetCooldown reads it
+		}
+	}
+	return active
 }
 
 // Standing returns what a charge's window holds.
