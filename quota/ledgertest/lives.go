@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -186,4 +187,20 @@ func restoredEntriesOfOneID(w *world) {
 		}
 	}
 	w.used(25, day)
+}
+
+// restoredKeyIsListed: a key whose log was restored is listed, however long it is.
+func restoredKeyIsListed(w *world) {
+	key := strings.Repeat("long ", 30)
+	entry := quota.Entry{At: noon, ID: quota.ID{Client: 7, Seq: 1}, Method: "m", Units: 5, Calls: 1}
+	if _, err := w.Restore(w.ctx, &quota.Restoration{Account: account, Key: key, History: time.Hour, Entries: []quota.Entry{entry}}); err != nil {
+		w.Fatal(err)
+	}
+	for got, err := range w.Keys(w.ctx, account) {
+		if err != nil || got != key {
+			w.Fatalf("%q, %v", got, err)
+		}
+		return
+	}
+	w.Fatal("no key")
 }

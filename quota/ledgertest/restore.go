@@ -20,6 +20,7 @@ func restorations() []subtest {
 		{"RestoredUnitsAreRaisedNeverLowered", restoredUnitsAreRaised},
 		{"RestoredEntryIsSettled", restoredEntryIsSettled},
 		{"RestoredEntriesOfOneID", restoredEntriesOfOneID},
+		{"RestoredKeyIsListed", restoredKeyIsListed},
 		{"RestoredAheadIsStampedNow", restoredAhead},
 		{"RestoredBeyondRetentionIsIgnored", restoredBeyondRetention},
 		{"RestoredByOneHostHoldsForAll", restoredByOneHost},

@@ -18,9 +18,10 @@ const (
 	// The other checks, of every batch, cost nothing.
 	lookEvery = int64(time.Minute / time.Microsecond)
 
-	restorePatience = 30 * time.Second // of a Restore without a deadline
-	restoreAtOnce   = 1000             // records in one command
-	maxRestores     = 20               // how often a Restore begins again because the log has changed
+	restorePatience  = 30 * time.Second       // of a Restore without a deadline
+	patiencePerEntry = 100 * time.Microsecond // more
+	restoreAtOnce    = 1000                   // records in one command
+	maxRestores      = 20                     // how often a Restore begins again because the log has changed
 )
 
 // epochOf returns the epoch that a head names.
@@ -158,7 +159,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	if err := ctx.Err(); err != nil {
 		return quota.Restored{}, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, restorePatience)
+	within, cancel := context.WithTimeout(ctx, restorePatience+time.Duration(len(r.Entries))*patiencePerEntry)
 	defer cancel()
 	for range maxRestores {
 		done, swapped, err := l.restore(within, r)
@@ -301,7 +302,11 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	a.mu.Unlock()
 	what := number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4)
 	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
-	reply, err := op.run(&restoreScript, keys, []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life})
+	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life}
+	if n.named != "" {
+		keys, args = append(keys, n.named), append(args, r.Key)
+	}
+	reply, err := op.run(&restoreScript, keys, args)
 	if err != nil {
 		return false, err
 	}

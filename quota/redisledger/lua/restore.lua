@@ -1,8 +1,9 @@
 -- Puts a restored log in the place of the present one, with what came since that was read. The
 -- lists of coverages are deleted, to be filled again; counters are computed again and never fall.
--- KEYS: meta, the log, the restored log, then all sources of the scope.
+-- KEYS: meta, the log, the restored log, then all sources of the scope; and for a long key, where
+-- its name is stored.
 -- ARGV: head, the time of a test, scope 1, horizon 7 and how many records the log had 4, the last
--- of them, what clients have heard, and the 8 bytes of a new life, or none.
+-- of them, what clients have heard, the 8 bytes of a new life, or none, and perhaps a long key.
 -- Answer: 1 other head; 2 the log has changed otherwise; or 0.
 
 local meta, restored = KEYS[1], KEYS[3]
@@ -29,7 +30,12 @@ if log.stored then
   redis.call('RENAME', restored, KEYS[2])
   if scope == 2 then redis.call('HSET', meta, 'from', '0') end -- all labels have numbers of this life
 end
-redis.call('HSET', meta, 'heard' .. KEYS[2], ARGV[5])
+if ARGV[5] ~= '' then
+  redis.call('HSET', meta, 'heard' .. KEYS[2], ARGV[5])
+else
+  redis.call('HDEL', meta, 'heard' .. KEYS[2])
+end
+if ARGV[7] then redis.call('SET', KEYS[#KEYS], ARGV[7]) end
 table.remove(KEYS, 3)
 log = new_list(KEYS[2], horizon)
 for _, source in ipairs(coverages().stored_sources(scope)) do
@@ -49,6 +55,7 @@ for _, source in ipairs(coverages().stored_sources(scope)) do
 end
 if ARGV[2] == '' then
   lists().extend(log.key, horizon)
+  if ARGV[7] then lists().extend(KEYS[#KEYS], horizon) end
   accounts().outlive(meta, horizon)
 end
 if ARGV[6] ~= '' then redis.call('HSET', meta, 'head', ARGV[6] .. string.sub(redis.call('HGET', meta, 'head'), 9)) end
