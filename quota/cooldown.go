@@ -48,6 +48,16 @@ func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
 	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
 }
 
+// Moves returns the Move by which an account is closed. ok is false if it is in use.
+func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, err error) {
+	standings, err := g.cooldownStandings(ctx, account, "", "")
+	if err != nil {
+		return move, false, opError("state of "+account, err)
+	}
+	move, ok = standings[0].Cooldown.Move()
+	return move, ok, nil
+}
+
 // Cooldowns returns the cooldowns of an account that are in force, and the time
 // on the ledger's clock. The first is that of the whole account, if any; those
 // of its budgets follow in the guard's order, except those that end before that

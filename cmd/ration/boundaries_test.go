@@ -31,6 +31,7 @@ var boundaries = map[string][]string{
 	"quota/ledgertest":                 {"quota"},
 	"quota/feedback":                   {"quota", "quota/readahead"},
 	"quota/reconcile":                  {"quota"},
+	"quota/ledgercopy":                 {"quota", "quota/internal/decide"},
 	"quota/usage":                      {"quota"},
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
@@ -61,12 +62,12 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {"costs/strictyaml"},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/history", "jobs/plan", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/changes", "jobs/history", "jobs/plan", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/usage", "quota/privatefile", "quota/readahead", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/privatefile", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

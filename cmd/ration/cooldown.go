@@ -77,6 +77,7 @@ func (a *app) cooldownList(ctx context.Context) error {
 
 func (a *app) cooldownClearCommand() *cobra.Command {
 	var account string
+	var reopen bool
 	cmd := &cobra.Command{
 		Use:   "clear BUDGET",
 		Short: "Lift a cooldown by hand",
@@ -85,18 +86,23 @@ func (a *app) cooldownClearCommand() *cobra.Command {
 requests again before it said it would. If it does not, its next answer sets the
 cooldown again. If there is nothing to lift, clear says so and exits 0.
 
+An account that ration ledger copy has moved to another ledger, or that it has
+not copied completely, stays closed: only --reopen opens it. Make sure first
+that no process uses the other ledger.
+
 ` + exitCodes(exitLedger, exitConfig),
 		Example: "  ration cooldown clear youtube-search\n  ration cooldown clear --account my-project",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cooldownClear(cmd.Context(), args, account)
+			return a.cooldownClear(cmd.Context(), args, account, reopen)
 		},
 	}
 	cmd.Flags().StringVar(&account, "account", "", "the budget's account; without a budget, the whole account")
+	cmd.Flags().BoolVar(&reopen, "reopen", false, "open an account in a ledger from which, or to which, ration ledger copy moves it")
 	return cmd
 }
 
-func (a *app) cooldownClear(ctx context.Context, args []string, account string) error {
+func (a *app) cooldownClear(ctx context.Context, args []string, account string, reopen bool) error {
 	table, err := a.prices()
 	if err != nil {
 		return err
@@ -106,17 +112,27 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string) 
 		return err
 	}
 	at, out := a.now(), cooldown.NewCleared(account, budget)
+	if reopen && budget != "" {
+		return &usageError{errors.New("--reopen opens a whole account; name it with --account, and no budget")}
+	}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
+		if reopen {
+			return cooldown.Reopen(ctx, c.Guard(), account)
+		}
 		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget)
 		return err
 	})
 	if err != nil && !errors.Is(err, errNoLedger) {
 		return err
 	}
+	name := human.Scope(account, budget)
+	if reopen && !a.json {
+		fmt.Fprintf(a.stdout, "open: %s grants calls in %s\n", name, a.ledgerName())
+		return nil
+	}
 	if a.json {
 		return a.writeJSON(out)
 	}
-	name := human.Scope(account, budget)
 	if out.Lifted {
 		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldownText(*out.Until, at, *out.Reason))
 	} else {

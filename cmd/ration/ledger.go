@@ -19,14 +19,15 @@ import (
 func (a *app) ledgerCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "ledger",
-		Short: "Inspect, correct or repair the ledger",
+		Short: "Inspect, correct, repair or move the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
 match the upstream's console, restamp repairs it after its clock was wrong, and
-accept says that its clock is right where this host's disagrees.
+accept says that its clock is right where this host's disagrees. Copy moves it
+to another file or server.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",
-	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand(), a.acceptCommand())
+	}, a.ledgerInfoCommand(), a.reconcileCommand(), a.restampCommand(), a.acceptCommand(), a.ledgerCopyCommand())
 }
 
 func (a *app) ledgerInfoCommand() *cobra.Command {

@@ -202,12 +202,14 @@ func (a *app) budgetTable(r *statusReport) {
 
 // statusRemarks says what holds beside the budgets.
 func (a *app) statusRemarks(r *statusReport) {
+	last := ""
 	for _, b := range r.Budgets {
-		if b.CooldownUntil != nil {
+		text := cooldownRemark(b, r.At)
+		if text != "" && text != last { // that an account has moved is said once
 			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil),
-				human.Duration(b.CooldownUntil.Sub(r.At)), *b.CooldownReason)
+			a.paragraph("", "%s", text)
 		}
+		last = text
 	}
 	for _, b := range r.Budgets {
 		if b.Shadow {

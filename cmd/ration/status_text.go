@@ -41,6 +41,22 @@ func returnText(b *usage.BudgetReport, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
+// cooldownRemark says that a budget is in cooldown, or that its account is closed
+// because it moves to another ledger. It returns "" if neither is so.
+func cooldownRemark(b *usage.BudgetReport, now time.Time) string {
+	if b.CooldownUntil == nil {
+		return ""
+	}
+	move, ok := (&quota.Cooldown{Account: b.Account, Until: *b.CooldownUntil, Reason: *b.CooldownReason}).Move()
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(now)), *b.CooldownReason)
+	case move.Arriving:
+		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is complete; if it was interrupted, run the same ration ledger copy again", human.Name(b.Account), human.Name(move.Ledger))
+	}
+	return (&quota.MovedError{Account: b.Account, Ledger: move.Ledger}).Error()
+}
+
 // stricterLimit says that a limit of another configuration holds.
 func stricterLimit(budget string, limit, own quota.Units, until time.Time) string {
 	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; if that configuration is no longer in use, run ration ledger accept",

@@ -69,9 +69,13 @@ func NewCleared(account, budget string) *Cleared {
 
 // Clear lifts the cooldown of a budget or, if budget is empty, of the whole
 // account. It also returns the time on the ledger's clock. A budget's cooldown
-// that ends before that of its account is lifted, but not reported as Lifted.
+// that ends before that of its account is lifted, but not reported as Lifted. Clear
+// returns a *MoveError for an account that moves to another ledger.
 func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at time.Time, out *Cleared, err error) {
 	_, before, err := guard.Cooldowns(ctx, account)
+	if err == nil && budget == "" {
+		err = checkMove(before)
+	}
 	if err != nil {
 		return at, nil, err
 	}

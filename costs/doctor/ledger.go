@@ -43,6 +43,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		c.Add(Warning, "set both clocks by NTP", "the ledger's clock and this host's are %s apart", skew.Round(time.Second))
 	}
 	for _, account := range accounts {
+		c.checkMove(ctx, opened.Guard(), account)
 		ahead, err := newestAhead(ctx, opened.Guard(), account)
 		if err != nil {
 			c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
@@ -62,6 +63,22 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 			c.Err = &client.ConfigError{Err: errors.New(f.What)}
 		}
 		c.Add(grade, f.Do, "%s", f.What)
+	}
+}
+
+// checkMove finds an account that moves to another ledger.
+func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account string) {
+	move, ok, err := guard.Moves(ctx, account)
+	switch {
+	case err != nil:
+		c.Fail(err)
+	case ok && move.Arriving:
+		c.Add(Warning, "run the same ration ledger copy again", "account %s is being copied to this ledger from %s; until the copy is complete, calls are refused", human.Name(account), human.Name(move.Ledger))
+	case ok:
+		c.Add(Problem, "name that ledger", "account %s has moved to the ledger %s; calls are refused here", human.Name(account), human.Name(move.Ledger))
+		if c.Err == nil {
+			c.Err = &client.ConfigError{Err: &quota.MovedError{Account: account, Ledger: move.Ledger}}
+		}
 	}
 }
 

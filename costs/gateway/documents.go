@@ -182,6 +182,10 @@ func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connec
 		return
 	}
 	_, cleared, err := cooldown.Clear(r.Context(), c.Guard(), account, budget)
+	if move, moves := errors.AsType[*cooldown.MoveError](err); moves {
+		newProblem(http.StatusConflict, "moved", "%v", move).write(w)
+		return
+	}
 	if err != nil {
 		problemOf(err).write(w)
 		return

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// copyFlags are the flags of ledger copy.
+type copyFlags struct {
+	account string
+	dryRun  bool
+	grace   time.Duration
+}
+
+func (a *app) ledgerCopyCommand() *cobra.Command {
+	var f copyFlags
+	cmd := &cobra.Command{
+		Use:   "copy FROM TO",
+		Short: "Move accounts to another ledger while jobs run",
+		Long: `Copy moves all accounts of the ledger FROM, or one, to the ledger TO, which must
+not hold anything of them: from SQLite to Redis, the other way round, or between
+two of a kind. Entries keep their ids, times and kinds, and cooldowns their ends
+and reasons. Estimates (counter windows) become notes.
+
+Jobs may run meanwhile. Copy first closes each account in both ledgers, and
+opens TO when it holds everything. No call is granted twice. FROM stays closed:
+its callers exit with 78 and an error that names TO. Until TO is open, its
+callers exit with 75, or wait within --max-wait.
+
+If copy is interrupted, both stay closed: run the same command again. It goes on
+where it stopped. Run it again later, too, if calls that FROM had granted were
+still in flight when --grace ended: what they settle there is copied then.
+
+RATION_REDIS_PASSWORD is the password of both ledgers. If TO has another one, it
+is RATION_TO_REDIS_PASSWORD. Both work with _FILE, and as
+RATION_REDIS_SENTINEL_PASSWORD does.
+
+` + exitCodes(exitLedger, exitConfig),
+		Example: "  ration ledger copy sqlite:/var/lib/ration/ration.db redis://redis.internal:6379/0 --dry-run\n  ration ledger copy redis://old:6379/0 redis://new:6379/0 --account my-project",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ledgerCopy(cmd.Context(), args[0], args[1], &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.account, "account", "", "move only this account (default all accounts of FROM and of costs.yaml)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be moved, and change nothing")
+	f.grace = 10 * time.Second
+	durationflag.SecondsVar(flags, &f.grace, "grace", "how long to go on copying what calls in flight cost, once TO is open")
+	return cmd
+}
+
+// copyReport is what copy says.
+type copyReport struct {
+	From     string               `json:"from"`
+	To       string               `json:"to"`
+	DryRun   bool                 `json:"dry_run"`
+	Accounts []*ledgercopy.Report `json:"accounts"`
+}
+
+func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) error {
+	table, err := a.prices()
+	if err != nil {
+		return err
+	}
+	redis.SetLogger(silent{})
+	old, err := a.openNamed(table, from, false, a.getenv)
+	if errors.Is(err, sqliteledger.ErrNoLedger) {
+		return &configError{fmt.Errorf("there is no ledger at %s, so there is nothing to copy; correct the first address", a.nameOf(table, from))}
+	}
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	c := &ledgercopy.Copy{From: old.Ledger(), FromName: old.LedgerName(), ToName: a.nameOf(table, to), Budgets: table.Budgets(), Progress: a.copyProgress()}
+	getenv := func(name string) string { return a.passwordOfTo(name) }
+	target, err := a.openNamed(table, to, false, getenv)
+	switch {
+	case err == nil:
+		defer target.Close()
+		c.To = target.Ledger()
+	case !errors.Is(err, sqliteledger.ErrNoLedger):
+		return err
+	}
+	names, reserved, err := accountsToCopy(ctx, table, c, f.account)
+	if err != nil {
+		return err
+	}
+	report := &copyReport{From: c.FromName, To: c.ToName, DryRun: f.dryRun, Accounts: []*ledgercopy.Report{}}
+	for _, name := range names {
+		planned, err := c.Plan(ctx, name)
+		if err != nil {
+			return err
+		}
+		if report.Accounts = append(report.Accounts, planned); !slices.Contains(table.Accounts(), name) {
+			a.warn(fmt.Sprintf("account %s is not in this costs.yaml; if it has budgets with counter windows, they start at zero in %s", human.Name(name), c.ToName))
+		}
+	}
+	if f.dryRun {
+		return a.printCopy(report, table)
+	}
+	if c.To == nil {
+		if target, err = a.openNamed(table, to, true, getenv); err != nil {
+			return err
+		}
+		defer target.Close()
+		c.To = target.Ledger()
+	}
+	err = a.moveAll(ctx, c, names, reserved, f.grace, report)
+	if len(report.Accounts) > 0 {
+		err = errors.Join(a.printCopy(report, table), err)
+	}
+	return err
+}
+
+// moveAll moves accounts, and reports those that have moved.
+func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved []string, grace time.Duration, report *copyReport) error {
+	report.Accounts = report.Accounts[:0]
+	var moving []*ledgercopy.Moving
+	for _, name := range names {
+		m, err := c.Move(ctx, name)
+		if err != nil {
+			return err
+		}
+		a.copySays("%s: moved to %s, and open there", human.Name(name), c.ToName)
+		moving, report.Accounts = append(moving, m), append(report.Accounts, m.Report())
+	}
+	for _, name := range reserved {
+		if err := c.CopyReserved(ctx, name); err != nil {
+			return err
+		}
+	}
+	if grace > 0 {
+		a.copySays("copying what calls in flight still cost, for %s", human.Duration(grace))
+	}
+	for left := grace; left > 0; left -= time.Second {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(min(left, time.Second)):
+		}
+		for _, m := range moving {
+			if err := m.Follow(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openNamed opens the ledger at an address.
+func (a *app) openNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
+	o := a.clientOptions()
+	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
+	return client.New(table, o)
+}
+
+func (a *app) nameOf(table *costs.Table, address string) string {
+	return client.LedgerName(table, &client.Options{Ledger: address, State: a.stateDir, Getenv: a.getenv})
+}
+
+// passwordOfTo returns an environment variable for the new ledger, whose passwords
+// may have variables of their own.
+func (a *app) passwordOfTo(name string) string {
+	variable, isFile := strings.CutSuffix(name, "_FILE")
+	rest, ok := strings.CutPrefix(variable, "RATION_REDIS_")
+	if own := "RATION_TO_REDIS_" + rest; ok && (a.getenv(own) != "" || a.getenv(own+"_FILE") != "") {
+		if isFile {
+			own += "_FILE"
+		}
+		return a.getenv(own)
+	}
+	return a.getenv(name)
+}
+
+// accountsToCopy returns the accounts to move, and those that a guard keeps for
+// itself.
+func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy, account string) (names, reserved []string, err error) {
+	names = table.Accounts()
+	for name, err := range c.From.Accounts(ctx) {
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("ledger %s: %w", c.FromName, err)
+		case quota.IsReserved(name):
+			reserved = append(reserved, name)
+		case !slices.Contains(names, name):
+			names = append(names, name)
+		}
+	}
+	if account == "" {
+		return names, reserved, nil
+	}
+	if !slices.Contains(names, account) {
+		return nil, nil, &usageError{fmt.Errorf("no account %q in %s; %s", account, c.FromName, terminal.Advice(account, names))}
+	}
+	return []string{account}, reserved, nil
+}
+
+// copySays says on a terminal, or with -v, how far a copy is.
+func (a *app) copySays(format string, args ...any) {
+	if a.terminal && !a.json || a.verbose {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// copyProgress says how many entries of a large log were read.
+func (a *app) copyProgress() func(string, int) {
+	const step = 100_000
+	return func(account string, entries int) {
+		if entries%step == 0 {
+			a.copySays("%s: %d entries read", human.Name(account), entries)
+		}
+	}
+}
+
+func (a *app) printCopy(r *copyReport, table *costs.Table) error {
+	if a.json {
+		return a.writeJSON(r)
+	}
+	t := a.table("account", "entries", "units", "calls", "keys", "cooldowns", "estimates", "oldest", "newest")
+	late, stays := 0, 0
+	for _, of := range r.Accounts {
+		var estimates []string
+		for _, e := range of.Estimates {
+			estimates = append(estimates, fmt.Sprintf("%s %d", human.Name(e.Budget), e.Used))
+		}
+		t.Row(human.Name(of.Account), of.Entries, of.Units, of.Calls, of.Keys, len(of.Cooldowns), dash(strings.Join(estimates, ", ")), a.clock(orZero(of.Oldest)), a.clock(orZero(of.Newest)))
+		late, stays = late+of.Late, stays+of.Stays
+	}
+	t.Print()
+	if r.DryRun {
+		fmt.Fprintf(a.stdout, "\nnothing was changed; without --dry-run these move from %s to %s\n", r.From, r.To)
+		return nil
+	}
+	if late > 0 {
+		fmt.Fprintf(a.stdout, "\n%s %s settled or added in the old ledger during the copy, and copied\n", human.Count(late, "entry"), human.Was(late))
+	}
+	if stays > 0 {
+		fmt.Fprintf(a.stdout, "%s %s lowered too late; the units stay charged in the new ledger\n", human.Count(stays, "call"), human.Was(stays))
+	}
+	fmt.Fprintf(a.stdout, "\nname the new ledger on every host, in costs.yaml:\n  ledger: %s\n", r.To)
+	fmt.Fprintf(a.stdout, "%s stays closed for what has moved; keep it for %s: calls that are in flight settle there, and the same command copies that again\n",
+		r.From, human.Duration(longestWindow(table)))
+	return nil
+}
+
+// longestWindow returns how far back the longest window of all budgets sees.
+func longestWindow(table *costs.Table) (longest time.Duration) {
+	for _, b := range table.Budgets() {
+		longest = max(longest, b.Window.Horizon())
+	}
+	return longest
+}

@@ -1,0 +1,63 @@
+package cooldown
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// MoveError is returned by Clear for the cooldown that closes an account which moves
+// from one ledger to another. Reopen lifts it. It is a quota.ErrLedgerConfig.
+type MoveError struct{ quota.Move }
+
+// Error says what lifting it would do.
+func (e *MoveError) Error() string {
+	account := human.Name(e.Account)
+	if e.Arriving {
+		return fmt.Sprintf("account %s is being copied here from %s, and is not complete: if it were open now, what is not copied yet would be granted again; complete the copy, or give it up with ration cooldown clear --account %[1]s --reopen",
+			account, human.Name(e.Ledger))
+	}
+	return fmt.Sprintf("account %s has moved from here to %s: if both were open, both would grant its calls; once no process uses that one, ration cooldown clear --account %[1]s --reopen opens this one",
+		account, human.Name(e.Ledger))
+}
+
+// Unwrap returns quota.ErrLedgerConfig.
+func (e *MoveError) Unwrap() error { return quota.ErrLedgerConfig }
+
+// checkMove returns a *MoveError if one of the cooldowns is that of a Move.
+func checkMove(held []quota.Cooldown) error {
+	for i := range held {
+		if move, ok := held[i].Move(); ok {
+			return &MoveError{move}
+		}
+	}
+	return nil
+}
+
+// Reopen opens an account in a ledger that it has left, or to which its copy is given
+// up. The cooldown that the account had before the move is in force again.
+func Reopen(ctx context.Context, guard *quota.Guard, account string) error {
+	ledger := guard.Ledger()
+	all, err := ledger.Cooldowns(ctx, account)
+	if err != nil || checkMove(all) == nil {
+		return err
+	}
+	if err := guard.Uncool(ctx, account, ""); err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.Budget != quota.DisplacedBudget {
+			continue
+		}
+		c.Budget = ""
+		if err := guard.Cool(ctx, c); err != nil {
+			return err
+		}
+		if err := guard.Uncool(ctx, account, quota.DisplacedBudget); err != nil {
+			return err
+		}
+	}
+	return record(ctx, guard, "ledger.reopen", account, "")
+}

@@ -1,0 +1,201 @@
+package ledgercopy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// tail is the end of a log as it was copied last: the entries that can still be
+// settled in place.
+type tail struct {
+	entries []quota.Entry
+	last    time.Time // the newest timestamp
+}
+
+// inFlight is how long after the newest entry of a log no call in it is in flight.
+const inFlight = time.Hour
+
+// copyLog copies the entries of one log, and what its counters hold beside them.
+func (a *account) copyLog(ctx context.Context, key string) error {
+	var entries []quota.Entry
+	words := map[string]string{} // few are different
+	word := func(s *string) {
+		if have, ok := words[*s]; ok {
+			*s = have
+		} else {
+			words[*s] = *s
+		}
+	}
+	var sum total
+	for e, err := range a.From.Entries(ctx, quota.Query{Account: a.name, Key: key}) {
+		if err != nil {
+			return a.from(err)
+		}
+		for _, s := range []*string{&e.Method, &e.Caller.Lane, &e.Caller.Job, &e.Caller.Region} {
+			word(s)
+		}
+		entries = append(entries, e)
+		sum.entries, sum.units, sum.calls = sum.entries+1, sum.units+e.Units, sum.calls+e.Calls
+		if a.Progress != nil {
+			a.Progress(a.name, int(a.report.Entries)+len(entries))
+		}
+	}
+	if len(entries) > 0 {
+		if err := a.restore(ctx, key, entries, sum); err != nil {
+			return err
+		}
+	}
+	before, known := a.tails[key]
+	if r := a.report; !known && !quota.IsReserved(key) {
+		r.Entries, r.Units, r.Calls = r.Entries+sum.entries, r.Units+sum.units, r.Calls+sum.calls
+	}
+	a.tails[key] = newTail(entries, before, a.now)
+	if a.opened {
+		return nil
+	}
+	return a.copyCounters(ctx, key, entries)
+}
+
+// newTail returns the end of a log, or nil if none of its calls is in flight. What
+// was copied before stays as it was then, since a restoration lowers nothing.
+func newTail(entries []quota.Entry, before *tail, now time.Time) *tail {
+	n := len(entries)
+	if n == 0 {
+		return &tail{}
+	}
+	t := &tail{last: entries[n-1].At}
+	if t.last.Before(now.Add(-inFlight)) {
+		return nil
+	}
+	t.entries = append(t.entries, entries[max(0, n-quota.MaxSettle-1):]...)
+	if before == nil {
+		return t
+	}
+	for i := range t.entries {
+		for _, was := range before.entries {
+			if was.At.Equal(t.entries[i].At) {
+				t.entries[i] = was
+			}
+		}
+	}
+	return t
+}
+
+// spare is how much longer the new ledger keeps entries than they are old when they
+// are read: they are older when they arrive.
+const spare = 10 * time.Minute
+
+// restore restores the entries of one log, whose sum it checks.
+func (a *account) restore(ctx context.Context, key string, entries []quota.Entry, sum total) error {
+	history := a.now.Sub(entries[0].At) + quota.MaxClockSkew + spare
+	if a.opened && a.report.State == Moved { // it keeps what it needs
+		history = 0
+	}
+	r := &quota.Restoration{Account: a.name, Key: key, Entries: entries,
+		History: min(max(history, time.Hour), quota.MaxHistory).Truncate(time.Microsecond)}
+	if _, err := a.To.Restore(ctx, r); err != nil {
+		return a.to(err)
+	}
+	if a.opened { // the new ledger may have dropped some since
+		return nil
+	}
+	got, err := totalOf(ctx, a.To, a.name, key)
+	if err != nil {
+		return a.to(err)
+	}
+	if got.entries < sum.entries || got.units < sum.units || got.calls < sum.calls {
+		return a.failed("%s has %d entries of %d units and %d calls, of %d entries of %d units and %d calls that were copied; it stays closed",
+			a.ToName, got.entries, got.units, got.calls, sum.entries, sum.units, sum.calls)
+	}
+	return nil
+}
+
+// CopyReserved copies the entries of an account that a Guard keeps for itself, such as
+// its claims, which stays in use in both ledgers.
+func (c *Copy) CopyReserved(ctx context.Context, name string) error {
+	a := c.account(name)
+	if err := a.checkClocks(ctx); err != nil {
+		return err
+	}
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return a.from(err)
+	}
+	a.opened = true
+	for _, key := range keys {
+		if err := a.copyLog(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyLate copies what the old ledger got in the logs since they were copied.
+func (a *account) copyLate(ctx context.Context) error {
+	for key, t := range a.tails {
+		if t == nil {
+			continue
+		}
+		since := t.last.Add(time.Microsecond)
+		if len(t.entries) > 0 {
+			since = t.entries[0].At
+		}
+		var present []quota.Entry
+		for e, err := range a.From.Entries(ctx, quota.Query{Account: a.name, Key: key, Since: since}) {
+			if err != nil {
+				return a.from(err)
+			}
+			present = append(present, e)
+		}
+		if err := a.copyChanges(ctx, key, t, present); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyChanges copies how the end of a log has changed since.
+func (a *account) copyChanges(ctx context.Context, key string, t *tail, present []quota.Entry) error {
+	before := make(map[int64]*quota.Entry, len(t.entries))
+	for i := range t.entries {
+		before[t.entries[i].At.UnixMicro()] = &t.entries[i]
+	}
+	again := false
+	for _, e := range present {
+		was := before[e.At.UnixMicro()]
+		switch {
+		case was != nil && *was == e:
+			continue
+		case was == nil || e.Kind != quota.EntryCall && e.Kind != quota.EntryRefunded:
+			again = true
+		default:
+			if err := a.settle(ctx, key, &e); err != nil {
+				return err
+			}
+			*was = e
+		}
+		a.report.Late++
+	}
+	if again { // an addition belongs to an earlier call
+		return a.copyLog(ctx, key)
+	}
+	return nil
+}
+
+// settle changes an entry of the new ledger to what the call has cost.
+func (a *account) settle(ctx context.Context, key string, e *quota.Entry) (err error) {
+	receipt := quota.Receipt{Account: a.name, Key: key, ID: e.ID, At: e.At}
+	if e.Kind == quota.EntryRefunded {
+		err = a.To.Refund(ctx, receipt)
+	} else {
+		err = a.To.Settle(ctx, receipt, e.Units)
+	}
+	if errors.Is(err, quota.ErrStays) {
+		a.report.Stays++
+		return nil
+	}
+	return a.to(err)
+}

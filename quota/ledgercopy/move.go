@@ -1,0 +1,313 @@
+package ledgercopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Move closes an account in both ledgers, copies it, and opens the new one. If that
+// was done before, it copies what the old ledger got since, such as the costs of
+// calls that were in flight. An error after the account was closed is an
+// *UnfinishedError.
+//
+// Call Follow afterwards for as long as calls may be in flight.
+func (c *Copy) Move(ctx context.Context, name string) (*Moving, error) {
+	a := c.account(name)
+	err := a.plan(ctx)
+	if a.same {
+		return nil, errors.Join(err, a.reopen(ctx))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := a.close(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.copyAndOpen(ctx); err != nil {
+		if a.opened {
+			return nil, err
+		}
+		return nil, &UnfinishedError{Account: name, Err: err}
+	}
+	return &Moving{a}, nil
+}
+
+// Moving is an account that has moved, and whose calls may still be in flight.
+type Moving struct{ account *account }
+
+// Report returns what was copied so far.
+func (m *Moving) Report() *Report { return m.account.report }
+
+// Follow copies what the old ledger got since the last time: what calls in flight
+// have cost, calls that were refunded, and notes.
+func (m *Moving) Follow(ctx context.Context) error { return m.account.copyLate(ctx) }
+
+// places is where an account is on its way, as the ledgers say.
+type places struct{ left, arrives *quota.Move }
+
+// find returns the Moves of both ledgers, and the cooldown of the whole account that
+// each has otherwise.
+func (a *account) find(ctx context.Context) (p places, from, to *quota.Cooldown, err error) {
+	if p.left, from, err = moveOf(ctx, a.From, a.name); err != nil || a.To == nil {
+		return p, from, nil, a.from(err)
+	}
+	p.arrives, to, err = moveOf(ctx, a.To, a.name)
+	return p, from, to, a.to(err)
+}
+
+func moveOf(ctx context.Context, l quota.Ledger, name string) (*quota.Move, *quota.Cooldown, error) {
+	all, err := l.Cooldowns(ctx, name)
+	for i := range all {
+		if move, ok := all[i].Move(); ok {
+			return &move, nil, err
+		}
+	}
+	for i := range all {
+		if all[i].Budget == "" {
+			return nil, &all[i], err
+		}
+	}
+	return nil, nil, err
+}
+
+// ours reports whether a Move is that of this copy, and of this direction.
+func (a *account) ours(m *quota.Move, arriving bool) bool {
+	return m != nil && m.ID == a.id && m.Arriving == arriving
+}
+
+// checkState checks that both ledgers are where this copy can begin or go on.
+func (a *account) checkState(ctx context.Context) error {
+	p, _, held, err := a.find(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
+		return a.isSame()
+	case p.left != nil && p.left.Arriving:
+		return a.failed("%s has an unfinished copy from %s; complete that one first: ration ledger copy %[2]s %[1]s", a.FromName, p.left.Ledger)
+	case p.left != nil && !a.ours(p.left, false):
+		return a.failed("it has moved from %s to %s already; copy it from there", a.FromName, p.left.Ledger)
+	case p.arrives != nil && !p.arrives.Arriving:
+		return a.failed("it has moved from %s to %s, and cannot return; name a new file or database", a.ToName, p.arrives.Ledger)
+	case p.arrives != nil && p.arrives.ID != a.id:
+		return a.failed("%s has an unfinished copy from %s; complete that one: ration ledger copy %[2]s %[1]s", a.ToName, p.arrives.Ledger)
+	}
+	switch {
+	case p.arrives != nil:
+		a.report.State = Unfinished
+	case p.left != nil:
+		a.report.State, a.opened = Moved, true
+	default:
+		a.report.State = Ready
+	}
+	if p.arrives != nil || a.To == nil {
+		return nil
+	}
+	used, err := a.used(ctx)
+	switch {
+	case err != nil:
+		return a.to(err)
+	case used == "" && held != nil:
+		return a.failed("%s has a cooldown of the account (%s); lift it first", a.ToName, held.Reason)
+	case used == "": // a copy that was made is lost: it is made again
+		a.opened = false
+	case a.report.State == Ready:
+		return a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
+	}
+	return nil
+}
+
+// isSame returns the error for two addresses of one ledger.
+func (a *account) isSame() error {
+	a.same = true
+	return a.failed("%s and %s are the same ledger; name another one", a.FromName, a.ToName)
+}
+
+// reopen opens the new ledger after a copy that cannot be made.
+func (a *account) reopen(ctx context.Context) error {
+	return a.to(a.To.ClearCooldown(context.WithoutCancel(ctx), a.name, ""))
+}
+
+// used says what the new ledger holds of the account, or nothing.
+func (a *account) used(ctx context.Context) (string, error) {
+	keys := []string{""}
+	for key, err := range a.To.Keys(ctx, a.name) {
+		if err != nil {
+			return "", err
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		t, err := totalOf(ctx, a.To, a.name, key)
+		if err != nil {
+			return "", err
+		}
+		if t.units > 0 || t.calls > 0 {
+			return fmt.Sprintf("%d units and %d calls", t.units, t.calls), nil
+		}
+		standings, err := a.To.Standings(ctx, a.name, key, a.charges)
+		if err != nil {
+			return "", err
+		}
+		for i, s := range standings {
+			if s.Used > 0 || s.Over > 0 {
+				return fmt.Sprintf("%d %s of %s", s.Used+s.Over, a.budgets[i].Measure, a.budgets[i].Name), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// close closes the account in the new ledger, which must be empty then, and then in
+// the old one.
+func (a *account) close(ctx context.Context) (err error) {
+	if a.opened {
+		return nil
+	}
+	began := a.report.State != Ready
+	arrives := quota.Move{Account: a.name, Ledger: a.FromName, Arriving: true, ID: a.id}
+	if err := a.To.SetCooldown(ctx, arrives.Cooldown()); err != nil {
+		return a.to(err)
+	}
+	defer func() {
+		if err != nil && began {
+			err = &UnfinishedError{Account: a.name, Err: err}
+		}
+	}()
+	p, held, _, err := a.find(ctx)
+	switch {
+	case err != nil:
+		began = true
+		return err
+	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
+		return errors.Join(a.isSame(), a.reopen(ctx))
+	case !a.ours(p.arrives, true):
+		return a.failed("another copy to %s began at the same time", a.ToName)
+	}
+	if !began {
+		used, err := a.used(ctx)
+		if used != "" {
+			err = a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
+		}
+		if err != nil {
+			return errors.Join(err, a.reopen(ctx))
+		}
+	}
+	began = true
+	if held != nil { // that of the move takes its place
+		held.Budget = quota.DisplacedBudget
+		if err := a.From.SetCooldown(ctx, *held); err != nil {
+			return a.from(err)
+		}
+	}
+	left := quota.Move{Account: a.name, Ledger: a.ToName, ID: a.id}
+	if err := a.From.SetCooldown(ctx, left.Cooldown()); err != nil {
+		return a.from(err)
+	}
+	if p, _, _, err = a.find(ctx); err == nil && !a.ours(p.left, false) {
+		err = a.failed("another copy from %s began at the same time", a.FromName)
+	}
+	return err
+}
+
+// copyAndOpen copies everything, and opens the new ledger.
+func (a *account) copyAndOpen(ctx context.Context) error {
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return a.from(err)
+	}
+	a.report.Entries, a.report.Units, a.report.Calls = 0, 0, 0
+	for _, key := range keys {
+		if err := a.copyLog(ctx, key); err != nil {
+			return err
+		}
+	}
+	if !a.opened {
+		if err := a.copyLimits(ctx); err != nil {
+			return err
+		}
+	}
+	if err := a.copyLate(ctx); err != nil {
+		return err
+	}
+	var held *quota.Cooldown // of the whole account
+	err = a.readCooldowns(ctx, func(c quota.Cooldown) error {
+		if c.Budget == "" {
+			held = &c
+			return nil
+		}
+		return a.to(a.To.SetCooldown(ctx, c))
+	})
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if !a.opened {
+		if err := a.To.ClearCooldown(ctx, a.name, ""); err != nil {
+			return a.to(err)
+		}
+		a.opened = true
+	}
+	if held != nil {
+		return a.to(a.To.SetCooldown(ctx, *held))
+	}
+	return nil
+}
+
+// readCooldowns calls f with the cooldowns of the old ledger, that of the whole
+// account as it was before the move.
+func (a *account) readCooldowns(ctx context.Context, f func(quota.Cooldown) error) error {
+	all, err := a.From.Cooldowns(ctx, a.name)
+	if err != nil {
+		return a.from(err)
+	}
+	for _, c := range all {
+		if _, moves := c.Move(); moves {
+			continue
+		}
+		if c.Budget == quota.DisplacedBudget {
+			c.Budget = ""
+		}
+		if err := f(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyLimits asks the limits of this configuration of the new ledger, and the lower
+// ones that others have asked of the old one. A limit is recorded with a request that
+// is refused.
+func (a *account) copyLimits(ctx context.Context) error {
+	if len(a.charges) == 0 {
+		return nil
+	}
+	standings, err := a.From.Standings(ctx, a.name, "", a.charges)
+	if err != nil {
+		return a.from(err)
+	}
+	charges := append([]*quota.Charge(nil), a.charges...)
+	for i, s := range standings {
+		if s.Limit == 0 || s.Limit >= a.charges[i].Limit {
+			continue
+		}
+		lower := *a.charges[i]
+		lower.Limit, lower.Config = s.Limit, quota.Config{Name: "ration ledger copy from " + a.FromName, Changed: time.Unix(1, 0)}
+		charges = append(charges, &lower)
+	}
+	request := quota.Request{Method: "ledger.copy", Caller: quota.Caller{Lane: quota.LaneManual}, Units: 1, Charges: charges}
+	answers, err := a.To.Spend(ctx, &quota.Batch{Account: a.name, Requests: []quota.Request{request}})
+	if err != nil {
+		return a.to(err)
+	}
+	if answers[0].Err == nil { // another process runs the same copy, and was faster
+		a.opened = true
+		return a.to(a.To.Refund(ctx, answers[0].Receipt))
+	}
+	return nil
+}
