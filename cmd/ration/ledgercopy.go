@@ -109,7 +109,7 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 			return err
 		}
 		if report.Accounts = append(report.Accounts, planned); !slices.Contains(table.Accounts(), name) {
-			a.warn(fmt.Sprintf("account %s is not in this costs.yaml; if it has budgets with counter windows, they start at zero in %s", human.Name(name), c.ToName))
+			a.warn("ledger", fmt.Sprintf("account %s is not in this costs.yaml; if it has budgets with counter windows, they start at zero in %s", human.Name(name), c.ToName))
 		}
 	}
 	if f.dryRun {
