@@ -17,6 +17,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -126,6 +127,7 @@ func (a *app) runProgram(ctx context.Context, path string, args, gateway []strin
 		return true, context.Cause(ctx)
 	}
 	cmd := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: withoutProxy(append(a.environ(), gateway...))}
+	defer command.EndWithCaller(cmd)()
 	if err := cmd.Start(); err != nil {
 		return false, &programError{126, fmt.Errorf("exec: %w", err)}
 	}

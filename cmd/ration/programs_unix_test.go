@@ -3,9 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +58,34 @@ func (s *stand) checkEnded(t *testing.T) {
 				t.Fatalf("process %d is left", pid)
 			}
 		}
+	}
+}
+
+// TestKilledRationLeftItsProgramRunning: if a process is killed that runs a program,
+// by exec or as a step, the program ends too.
+func TestKilledRationLeftItsProgramRunning(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells a program that its parent was killed")
+	}
+	const endless = "echo $$ >pids\necho begun >&2\nwhile :; do sleep 0.1; done"
+	for _, args := range [][]string{{"exec", "--", "./fetch.sh"}, {"run"}} {
+		s := newProgramStand(t, endless)
+		cmd := s.command(args...)
+		cmd.Dir, cmd.Env = s.dir, append(cmd.Env, "YOUTUBE_API_KEY=")
+		output, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(output); lines.Scan() && !strings.Contains(lines.Text(), "begun"); {
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		s.checkEnded(t)
+		_ = cmd.Wait()
 	}
 }
 

@@ -86,6 +86,7 @@ func (r *Run) Do(ctx context.Context) error {
 	stdout, stderr := &lineWriter{output: out}, &lineWriter{output: out}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	startGroup(cmd)
+	defer EndWithCaller(cmd)()
 	var toldAt atomic.Pointer[time.Time]
 	cmd.Cancel = func() error {
 		now := time.Now()
