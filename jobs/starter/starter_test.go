@@ -52,9 +52,10 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 			t.Errorf("%s: %v; want what it asks for", api, err)
 		}
 	}
-	for _, api := range []string{"", "nope", "http://api.example.com", "api.example.com:80"} {
-		if _, err := starter.Make(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), "neither a preset nor a host") {
-			t.Errorf("%q: %v", api, err)
+	neither := "neither a preset nor a host"
+	for api, want := range map[string]string{"": neither, "nope": neither, "http://api.example.com": neither, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
+		if _, err := starter.Make(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %s", api, err, want)
 		}
 	}
 }
