@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,13 +168,49 @@ func (c *passClaim) join(ctx context.Context) error {
 	return nil
 }
 
-// endIfLapsing ends the pass if it is claimed and the claim lapses soon.
+// endIfLapsing ends the pass if it is claimed and the claim lapses soon. If the ledger
+// is down and calls have an allowance, the pass goes on without a claim.
 func (c *passClaim) endIfLapsing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.claim != nil && time.Until(c.claim.Lapses()) <= c.margin() {
-		c.end(&LapsedError{cmp.Or(c.failed, errSuspended)})
+	if c.claim == nil || time.Until(c.claim.Lapses()) > c.margin() {
+		return
 	}
+	lapsed := &LapsedError{cmp.Or(c.failed, errSuspended)}
+	if errors.Is(lapsed, quota.ErrLedgerDown) && c.hasAllowance() {
+		c.claim = nil
+		return
+	}
+	c.end(lapsed)
+}
+
+// check ends a pass that is not to go on. Without a claim, it claims the pass if the
+// ledger is back.
+func (c *passClaim) check(ctx context.Context) {
+	c.endIfLapsing()
+	c.mu.Lock()
+	unclaimed := c.claim == nil
+	c.mu.Unlock()
+	if unclaimed {
+		c.renew(ctx)
+	}
+}
+
+// hasAllowance reports whether a call of the pass may be sent while the ledger is down.
+func (p *pass) hasAllowance() bool {
+	var calls []quota.Call
+	for _, account := range p.Table.Accounts() {
+		calls = append(calls, quota.Call{Account: account}) // of programs that do not say what they call
+	}
+	for _, step := range p.region.Steps {
+		for _, of := range step.Calls() {
+			if call, err := p.Table.Call("", of.Method); err == nil {
+				call.Caller = quota.Caller{Lane: cmp.Or(p.Lane, Lane), Job: step.Name(), Region: p.region.Name}
+				calls = append(calls, call)
+			}
+		}
+	}
+	return slices.ContainsFunc(calls, func(call quota.Call) bool { return p.Table.Allowance(call) > 0 })
 }
 
 // note records how far a step has come, for a host that takes the pass over. It is

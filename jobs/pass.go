@@ -158,7 +158,7 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 		defer p.releaseClaims(ctx)
 	}
 	for !at.Done && at.Pages < step.Pages {
-		if err := p.checkTime(); err != nil {
+		if err := p.checkTime(ctx); err != nil {
 			return err
 		}
 		attempt, err := p.beginAttempt(ctx, step)
@@ -196,9 +196,9 @@ func (p *pass) noteProgress(ctx context.Context, step Step, at catalog.Checkpoin
 
 // checkTime returns an error if no further page may be begun: the run is told to
 // stop, the claim lapses, or the next tick has come.
-func (p *pass) checkTime() error {
+func (p *pass) checkTime(ctx context.Context) error {
 	if p.claim != nil {
-		p.claim.endIfLapsing()
+		p.claim.check(ctx)
 	}
 	if p.stop.Err() != nil {
 		return context.Cause(p.stop)

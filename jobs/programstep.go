@@ -51,7 +51,7 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 	if at.Pages > 0 && !p.Again {
 		return &EndedEarlyError{Job: step.Name(), RetryAt: p.nextTick}
 	}
-	if err := p.checkTime(); err != nil {
+	if err := p.checkTime(ctx); err != nil {
 		return err
 	}
 	if err := p.probeFirstCall(ctx, step); err != nil {

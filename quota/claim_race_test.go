@@ -57,7 +57,7 @@ func reignOnce(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock, owner 
 	passTime()
 	claim, err := guard.Claim(t.Context(), claiming(owner))
 	if err != nil {
-		if !errors.Is(err, quota.ErrClaimed) {
+		if !errors.Is(err, quota.ErrClaimed) && !errors.Is(err, quota.ErrInDoubt) { // in doubt on a machine that is busy for seconds
 			t.Error(err)
 		}
 		return nil
@@ -67,7 +67,7 @@ func reignOnce(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock, owner 
 		passTime()
 		if err := claim.Renew(t.Context()); errors.Is(err, quota.ErrClaimLost) {
 			break
-		} else if err != nil {
+		} else if err != nil && !errors.Is(err, quota.ErrInDoubt) {
 			t.Error(err)
 		}
 	}
