@@ -9,6 +9,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/why"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
@@ -20,7 +21,6 @@ const (
 	wholePause   = 10 * time.Second // at least, between two whole readings
 	wholeShare   = 100              // whole readings take at most this part of the time
 	firstWait    = 300 * time.Millisecond
-	shownPasses  = 24
 )
 
 // reader reads what the page shows through one client. All but the whole reading
@@ -34,6 +34,7 @@ type reader struct {
 	readAt   time.Time
 	updates  int
 	catalog  *catalog.Catalog // nil: there is none yet
+	claimsAt time.Time        // when claims were read
 
 	mu      sync.Mutex
 	whole   *whole        // the last one; nil before
@@ -51,7 +52,8 @@ type snapshot struct {
 	Refusals []*why.Explanation
 	Passes   []catalog.PassSummary
 	Failures []catalog.Failures
-	Whole    *whole // nil before the first
+	Claims   []jobs.PassClaim // of all hosts, on the current passes
+	Whole    *whole           // nil before the first
 }
 
 // accountState is what is known of one account.
@@ -106,6 +108,7 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 	s.Err = r.redact(s.Err)
 	r.readRefusals(s, known)
 	r.readPasses(ctx, s)
+	r.readClaims(ctx, s)
 	r.snapshot, r.readAt = s, time.Now()
 	r.updates++
 	return s
@@ -330,30 +333,6 @@ func (r *reader) fill(ctx context.Context, w, last *whole) error {
 	w.planned, w.planErr = r.readPlan(now)
 	r.explain(ctx, w, last)
 	return nil
-}
-
-// readPasses reads the passes and failures of the catalogue. Without one there are
-// none.
-func (r *reader) readPasses(ctx context.Context, s *snapshot) {
-	if r.catalog == nil && (r.options.Catalog == "" || r.updates%16 != 0) {
-		return
-	}
-	if r.catalog == nil {
-		store, err := catalog.OpenExisting(r.options.Catalog, nil)
-		if err != nil {
-			return // there is none yet; run and serve say what is wrong with one
-		}
-		r.catalog = store
-	}
-	var errs [2]error
-	s.Passes, errs[0] = r.catalog.RecentPasses(ctx, shownPasses)
-	s.Failures, errs[1] = r.catalog.Failures(ctx)
-	for i := range s.Failures {
-		s.Failures[i].Reason = r.options.Redact(s.Failures[i].Reason)
-	}
-	if errors.Join(errs[:]...) != nil { // it may have been replaced
-		r.close()
-	}
 }
 
 // redact returns an error without secrets.

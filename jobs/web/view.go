@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -243,7 +244,12 @@ func passRows(s *snapshot) any {
 		newer[one.Region] = true
 		rows = append(rows, row)
 	}
-	return map[string]any{"Rows": rows, "Now": s.At, "Failures": s.Failures}
+	claims := slices.DeleteFunc(slices.Clone(s.Claims), func(c jobs.PassClaim) bool {
+		return c.Until.IsZero() && slices.ContainsFunc(rows, func(row passRow) bool {
+			return row.Region == c.Region && row.Tick.Equal(c.Tick) && row.Outcome == "complete"
+		})
+	})
+	return map[string]any{"Rows": rows, "Now": s.At, "Failures": s.Failures, "Claims": claims}
 }
 
 // outcomeOf returns what keeps the newest pass of a region from its end, and why.
