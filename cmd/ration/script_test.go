@@ -25,6 +25,9 @@ import (
 const asRation = "RATION_TEST_AS_RATION"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asSpender) != "" {
+		spenderMain()
+	}
 	if os.Getenv(asRation) != "" {
 		rationMain()
 	}

@@ -219,7 +219,9 @@ func (a *account) keys(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, key)
+		if key != copiedKey {
+			keys = append(keys, key)
+		}
 	}
 	return keys, nil
 }

@@ -3,6 +3,7 @@ package ledgercopy
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -49,10 +50,27 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 		}
 	}
 	before, known := a.tails[key]
+	if !known && a.report.State != Ready && key == "" {
+		var err error
+		if before, err = a.readCopied(ctx); err != nil {
+			return err
+		}
+	}
 	if r := a.report; !known && !quota.IsReserved(key) {
 		r.Entries, r.Units, r.Calls = r.Entries+sum.entries, r.Units+sum.units, r.Calls+sum.calls
 	}
-	a.tails[key] = newTail(entries, before, a.now)
+	if before == nil && !a.opened && a.report.State == Unfinished {
+		if err := a.lower(ctx, key, entries); err != nil {
+			return err
+		}
+	}
+	t := newTail(entries, before, a.now)
+	a.tails[key] = t
+	if key == "" && t != nil && len(t.entries) > 0 && !quota.IsReserved(a.name) {
+		if err := a.restore(ctx, copiedKey, t.entries, total{}); err != nil {
+			return err
+		}
+	}
 	if a.opened {
 		return nil
 	}
@@ -70,18 +88,69 @@ func newTail(entries []quota.Entry, before *tail, now time.Time) *tail {
 	if t.last.Before(now.Add(-inFlight)) {
 		return nil
 	}
-	t.entries = append(t.entries, entries[max(0, n-quota.MaxSettle-1):]...)
+	t.entries = append(t.entries, lastOf(entries)...)
 	if before == nil {
 		return t
 	}
 	for i := range t.entries {
-		for _, was := range before.entries {
-			if was.At.Equal(t.entries[i].At) {
-				t.entries[i] = was
-			}
+		e := &t.entries[i]
+		if n := slices.IndexFunc(before.entries, func(was quota.Entry) bool { return was.At.Equal(e.At) }); n >= 0 {
+			e.Units, e.Calls, e.Kind = before.entries[n].Units, before.entries[n].Calls, before.entries[n].Kind
 		}
 	}
 	return t
+}
+
+// lastOf returns the entries that can still be lowered in place.
+func lastOf(entries []quota.Entry) []quota.Entry {
+	return entries[max(0, len(entries)-quota.MaxSettle-1):]
+}
+
+// lower settles the entries that an interrupted copy has left in the new ledger, and
+// that were settled to less, or refunded, in the old one since.
+func (a *account) lower(ctx context.Context, key string, entries []quota.Entry) error {
+	present := map[int64]*quota.Entry{}
+	for i := range lastOf(entries) {
+		e := &lastOf(entries)[i]
+		if e.Kind == quota.EntryCall || e.Kind == quota.EntryRefunded {
+			present[e.At.UnixMicro()] = e
+		}
+	}
+	if len(present) == 0 {
+		return nil
+	}
+	for copied, err := range a.To.Entries(ctx, quota.Query{Account: a.name, Key: key, Since: lastOf(entries)[0].At}) {
+		if err != nil {
+			return a.to(err)
+		}
+		if e := present[copied.At.UnixMicro()]; e != nil && (copied.Units > e.Units || copied.Calls > e.Calls) {
+			if err := a.settle(ctx, key, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copiedKey is the key of a log in the new ledger that has the end of the account's own
+// log as it was copied last. It tells a copy that is run again what has changed in the
+// old ledger, and not in the new one.
+const copiedKey = "ration: copied"
+
+// readCopied returns the end of the account's own log as it was copied last, or nil if
+// no copy has come so far.
+func (a *account) readCopied(ctx context.Context) (*tail, error) {
+	var t *tail
+	for e, err := range a.To.Entries(ctx, quota.Query{Account: a.name, Key: copiedKey}) {
+		if err != nil {
+			return nil, a.to(err)
+		}
+		if t == nil {
+			t = &tail{}
+		}
+		t.entries, t.last = append(t.entries, e), e.At
+	}
+	return t, nil
 }
 
 // spare is how much longer the new ledger keeps entries than they are old when they
@@ -167,13 +236,18 @@ func (a *account) copyChanges(ctx context.Context, key string, t *tail, present 
 	for _, e := range present {
 		was := before[e.At.UnixMicro()]
 		switch {
-		case was != nil && *was == e:
+		case was != nil && was.Units == e.Units && was.Calls == e.Calls && was.Kind == e.Kind:
 			continue
 		case was == nil || e.Kind != quota.EntryCall && e.Kind != quota.EntryRefunded:
 			again = true
 		default:
 			if err := a.settle(ctx, key, &e); err != nil {
 				return err
+			}
+			if key == "" {
+				if err := a.settle(ctx, copiedKey, &e); err != nil {
+					return err
+				}
 			}
 			*was = e
 		}
@@ -194,7 +268,9 @@ func (a *account) settle(ctx context.Context, key string, e *quota.Entry) (err e
 		err = a.To.Settle(ctx, receipt, e.Units)
 	}
 	if errors.Is(err, quota.ErrStays) {
-		a.report.Stays++
+		if key != copiedKey {
+			a.report.Stays++
+		}
 		return nil
 	}
 	return a.to(err)

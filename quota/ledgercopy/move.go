@@ -140,7 +140,9 @@ func (a *account) used(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		keys = append(keys, key)
+		if !quota.IsReserved(key) {
+			keys = append(keys, key)
+		}
 	}
 	for _, key := range keys {
 		t, err := totalOf(ctx, a.To, a.name, key)
