@@ -27,18 +27,18 @@ func (c *Checkup) CheckState(dir string) {
 	case !info.IsDir():
 		c.failConfig("state folder %s is a file; name a folder with --state", dir)
 	default:
-		c.checkFolder(dir, info.Mode().Perm())
+		c.checkFolder(dir, info)
 	}
 }
 
 // checkFolder checks a state folder that exists.
-func (c *Checkup) checkFolder(dir string, mode fs.FileMode) {
+func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	err := privatefile.Writable(dir)
 	switch {
 	case err != nil:
 		c.failConfig("state folder: %w; make it writable, or name another with --state", err)
-	case mode&0o077 != 0:
-		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, mode)
+	case !privatefile.IsPrivate(info):
+		c.Add(Warning, fmt.Sprintf("chmod 700 %s", dir), "state folder %s: others may look into it (mode %04o)", dir, info.Mode().Perm())
 	default:
 		c.Add(OK, "", "state folder %s", dir)
 	}

@@ -56,6 +56,32 @@ func TestGroupFilesAreTrustedBySharersOnly(t *testing.T) {
 	}
 }
 
+// TestFolderOfTheGroupIsCalledOpen: doctor advised to shut out the members.
+func TestFolderOfTheGroupIsCalledOpen(t *testing.T) {
+	dir := sharing(t)
+	private := func() bool {
+		t.Helper()
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return privatefile.IsPrivate(info)
+	}
+	if private() {
+		t.Error("a folder of mode 0770 is private without the variable")
+	}
+	t.Setenv(privatefile.GroupVariable, "4330")
+	if !private() {
+		t.Error("a folder of the group is not private")
+	}
+	if err := os.Chmod(dir, 0o771); err != nil {
+		t.Fatal(err)
+	}
+	if private() {
+		t.Error("a folder of mode 0771 is private")
+	}
+}
+
 // TestGroupDoesNotCountInASharedFolder: any user can create a file of a folder's
 // group in one like /tmp.
 func TestGroupDoesNotCountInASharedFolder(t *testing.T) {

@@ -273,6 +273,17 @@ func CheckFolder(dir string) error {
 	return err
 }
 
+// IsPrivate reports whether the mode of a file or folder keeps out all users but its
+// owner and, if it belongs to the group of GroupVariable, the members. It is true
+// where files have no Unix mode.
+func IsPrivate(info fs.FileInfo) bool {
+	open := info.Mode().Perm() & 0o077
+	if c, err := newChecker(); err == nil && c.isShared(ownerOf(info)) {
+		open &= 0o007
+	}
+	return open == 0 || !hasOwners
+}
+
 // checkedFolder is CheckFolder. It returns dir without symbolic links.
 func checkedFolder(dir string) (string, error) {
 	c, err := newChecker()
