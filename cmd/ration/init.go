@@ -10,12 +10,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/starter"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -26,7 +28,7 @@ func (a *app) initCommand() *cobra.Command {
 		Short: "Write a first costs.yaml and regions.yaml",
 		Long: `Init writes costs.yaml and regions.yaml, with comments, into the folder of
 --config or the present one, and prints the command to try next. Without
---preset and --host it asks three questions. It never overwrites a file.
+--preset and --host it asks up to three questions. It never overwrites a file.
 
 A preset that leaves figures to you asks for them: --variant, --host, --zone or
 --limit. An upstream without a preset is named by its host.
@@ -37,8 +39,11 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
   ration init --preset github-rest --command ./fetch.sh --region north
   ration init --host api.example.com --limit 5000`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			o.Command, o.Host = strings.Fields(command), host
+		RunE: func(*cobra.Command, []string) (err error) {
+			if o.Command, err = commandWords(command); err != nil {
+				return err
+			}
+			o.Host = host
 			if o.API == "" {
 				o.API, o.Host = host, ""
 			}
@@ -59,9 +64,10 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 }
 
 func (a *app) init(o *starter.Options) error {
-	dir := cmp.Or(a.env(a.configDir, "RATION_CONFIG"), ".")
-	paths := map[string]string{"costs.yaml": filepath.Join(dir, "costs.yaml"), "regions.yaml": filepath.Join(dir, "regions.yaml")}
-	for _, path := range paths {
+	given := a.env(a.configDir, "RATION_CONFIG")
+	dir := cmp.Or(given, ".")
+	costsPath, regionsPath := filepath.Join(dir, "costs.yaml"), filepath.Join(dir, "regions.yaml")
+	for _, path := range []string{costsPath, regionsPath} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return &configError{cmp.Or(err, fmt.Errorf("%s is there already; move it, or name another folder with --config", path))}
 		}
@@ -78,27 +84,40 @@ func (a *app) init(o *starter.Options) error {
 	if err != nil {
 		return &usageError{initAdvice(o, err)}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = privatefile.CheckFolder(dir) // as the next command will
+	}
+	if err == nil {
+		err = writeNew(costsPath, files.Costs)
+	}
+	if err == nil {
+		err = writeNew(regionsPath, files.Regions)
+	}
+	if err != nil {
 		return &configError{err}
 	}
-	for name, content := range map[string]string{"costs.yaml": files.Costs, "regions.yaml": files.Regions} {
-		if err := writeNew(paths[name], content); err != nil {
-			return &configError{err}
-		}
-	}
 	next := "ration plan"
-	if a.configDir != "" {
-		next = "ration --config " + shellWord(a.configDir) + " plan"
+	if given != "" {
+		next = "ration --config " + shellWord(given) + " plan"
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{paths["costs.yaml"], paths["regions.yaml"]}, "next": next})
+		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})
 	}
-	a.say("wrote %s and %s", paths["costs.yaml"], paths["regions.yaml"])
+	a.say("wrote %s and %s", costsPath, regionsPath)
 	if files.Program != "" {
 		a.say("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
 	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil
+}
+
+// commandWords splits a command at its spaces.
+func commandWords(command string) ([]string, error) {
+	if strings.ContainsAny(command, `'"`) {
+		return nil, &usageError{fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space into regions.yaml afterwards", command)}
+	}
+	return strings.Fields(command), nil
 }
 
 // initAdvice adds to an error of a preset that asks for figures how to give them.
@@ -140,13 +159,18 @@ func (a *app) ask(o *starter.Options) error {
 	if o.API == "" {
 		return &usageError{errors.New("name the upstream: --preset youtube, or --host api.example.com")}
 	}
-	o.Account = question("Whose quota is it, the upstream's project or account? [my-project]")
-	if strings.HasPrefix(o.API, "youtube") {
-		o.Regions = strings.Fields(strings.ReplaceAll(question("Which regions, by country code? [US]"), ",", " "))
-	} else {
-		o.Command = strings.Fields(question("Which program fetches, with its arguments? [./fetch.sh {region}]"))
+	if o.Account == "" {
+		o.Account = question("Whose quota is it, the upstream's project or account? [my-project]")
 	}
-	return nil
+	var err error
+	switch {
+	case len(o.Command) > 0:
+	case !strings.HasPrefix(o.API, "youtube"):
+		o.Command, err = commandWords(question("Which program fetches, with its arguments? [./fetch.sh {region}]"))
+	case len(o.Regions) == 0:
+		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(question("Which regions, by country code? [US]"), ",", " ")))
+	}
+	return err
 }
 
 // writeNew writes a file that must not exist.
@@ -159,12 +183,14 @@ func writeNew(path, content string) error {
 	return errors.Join(err, file.Close())
 }
 
-// shellWord quotes a word for a shell.
+// shellWord quotes a word for a shell, if necessary.
 func shellWord(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-", r)
-	}) {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
+	switch {
+	case strings.Trim(word, plain) == "":
+		return word
+	case runtime.GOOS == "windows": // cmd knows no other quotes
+		return `"` + word + `"`
 	}
-	return word
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

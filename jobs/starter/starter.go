@@ -2,6 +2,7 @@
 package starter
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -65,15 +66,23 @@ func Make(o Options) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Files{}
+	f, used := &Files{}, map[string]bool{"limit": true}
 	if preset != nil {
-		f.Costs = o.presetCosts(preset)
+		f.Costs, used = o.presetCosts(preset)
 	} else {
 		f.Costs = o.ownCosts()
 	}
+	for _, option := range []struct {
+		name  string
+		given bool
+	}{{"variant", o.Variant != ""}, {"host", o.Host != ""}, {"zone", o.Zone != ""}, {"limit", o.Limit != 0}} {
+		if option.given && !used[option.name] {
+			return nil, fmt.Errorf("%s does not ask for a %s: leave it out, and write what differs for you into costs.yaml afterwards", o.API, option.name)
+		}
+	}
 	table, err := costs.Parse("costs.yaml", []byte(f.Costs))
 	if err != nil {
-		if preset != nil {
+		if preset != nil && strings.Contains(err.Error(), "preset "+preset.Name+" does not know") {
 			return nil, &AskError{preset.Name, err}
 		}
 		return nil, err
@@ -130,8 +139,10 @@ ledger: sqlite:ration.db
 when_ledger_down: {default: refuse}
 `
 
-func (o *Options) presetCosts(p *costs.Preset) string {
+// presetCosts returns the costs.yaml of a preset, and which options it used.
+func (o *Options) presetCosts(p *costs.Preset) (text string, used map[string]bool) {
 	var b strings.Builder
+	used = map[string]bool{"variant": true}
 	b.WriteString(costsHead)
 	fmt.Fprintf(&b, "account: %s   # the upstream's project or account whose quota it is; never a key\n\n", quote(o.Account))
 	fmt.Fprintf(&b, "# %s, as of %s.\n# ration costs presets %s prints its costs and budgets; lines here override them.\n", p.About, p.Date, p.Name)
@@ -140,28 +151,29 @@ func (o *Options) presetCosts(p *costs.Preset) string {
 	} else {
 		fmt.Fprintf(&b, "preset: %s\n", p.Name)
 	}
-	zone := o.Zone
-	if zone == "" {
-		zone = "UTC"
-	}
+	zone := quote(cmp.Or(o.Zone, "UTC"))
 	var budgets []string
 	for _, ask := range p.Asks {
 		switch key := ask.Line; {
 		case key == "hosts" && o.Host != "":
 			fmt.Fprintf(&b, "hosts: [%s]\n", quote(o.Host))
+			used["host"] = true
 		case key == "resets":
 			fmt.Fprintf(&b, "resets: {day: %s}   # the time zone of the account\n", zone)
+			used["zone"] = true
 		case strings.HasSuffix(key, ".limit") && o.Limit > 0 && o.Variant == "":
 			budgets = append(budgets, fmt.Sprintf("{name: %s, limit: %d}", budgetOf(key), o.Limit))
+			used["limit"] = true
 		case strings.HasSuffix(key, ".window") && strings.Contains(ask.Write, "day:"):
 			budgets = append(budgets, fmt.Sprintf("{name: %s, window: {day: %s}}", budgetOf(key), zone))
+			used["zone"] = true
 		}
 	}
 	if len(budgets) > 0 {
 		fmt.Fprintf(&b, "budgets: [%s]\n", strings.Join(budgets, ", "))
 	}
 	b.WriteString(costsTail)
-	return b.String()
+	return b.String(), used
 }
 
 // budgetOf returns the budget in the key of a line such as budgets.NAME.limit.

@@ -59,3 +59,23 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 		}
 	}
 }
+
+// TestStarterIgnoresAnOption: what the files would not show is refused, and so is a
+// mistake that no option corrects.
+func TestStarterIgnoresAnOption(t *testing.T) {
+	for want, o := range map[string]starter.Options{
+		"slack does not ask for a limit":             {API: "slack", Limit: 5},
+		"slack does not ask for a zone":              {API: "slack", Zone: "UTC"},
+		"youtube does not ask for a host":            {API: "youtube", Host: "api.example.com"},
+		"hubspot does not ask for a limit":           {API: "hubspot", Variant: "free", Limit: 5},
+		"api.example.com does not ask for a variant": {API: "api.example.com", Variant: "free"},
+		"api.example.com does not ask for a zone":    {API: "api.example.com", Zone: "Nowhere/None"},
+		"account looks like an API key":              {API: "salesforce", Host: "a.my.salesforce.com", Limit: 5, Account: "AIza" + strings.Repeat("x", 35)},
+		"unknown variant":                            {API: "github-rest", Variant: "nope"},
+	} {
+		_, err := starter.Make(o)
+		if _, asks := errors.AsType[*starter.AskError](err); err == nil || asks || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %s", o, err, want)
+		}
+	}
+}
