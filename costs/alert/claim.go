@@ -135,6 +135,9 @@ func (w *Watch) mark(target *costs.Alert) bool {
 		w.told[target.String()] = true
 		return first
 	}
+	if info, err := os.Lstat(path + endedSuffix); err == nil && time.Since(info.ModTime()) < stale {
+		return false // another process has just reached it
+	}
 	if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > target.Repeat {
 		_ = os.Remove(path)
 	}
@@ -152,6 +155,17 @@ func (w *Watch) unmark() {
 		return
 	}
 	for _, target := range w.ledgerTargets() {
-		_ = os.Remove(w.markPath(target))
+		path := w.markPath(target)
+		if os.Chtimes(path, time.Time{}, time.Now()) == nil {
+			_ = os.Rename(path, path+endedSuffix)
+		}
 	}
 }
+
+const (
+	// endedSuffix names a mark whose outage is over.
+	endedSuffix = ".ended"
+	// stale is for how long a process may still report an outage that is over: a
+	// connection pool repeats its last error for a second.
+	stale = 2 * time.Second
+)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/costs/alert"
 )
@@ -99,5 +100,43 @@ func TestHostTellsOfAnOutageTwice(t *testing.T) {
 			_, err = watches[0].Client().Guard().AccountBalances(t.Context(), "p")
 		}
 		check(0)
+		ageEnded(t, state)
+	}
+}
+
+// ageEnded makes the end of an outage an hour old.
+func ageEnded(t *testing.T, state string) {
+	ended, err := filepath.Glob(filepath.Join(state, "alerts", "*.ended"))
+	if err != nil || len(ended) != 1 {
+		t.Fatal(ended, err)
+	}
+	if err := os.Chtimes(ended[0], time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHostBelievesAnOldError: a process whose connections still report the outage
+// after another has reached the ledger sends no alert.
+func TestHostBelievesAnOldError(t *testing.T) {
+	server, r, state := startRedis(t), newReceiver(t, 0), t.TempDir()
+	up := alert.New(newClient(t, "{webhook: "+r.URL+"}", server.url(), state), nil)
+	server.stop()
+	up.Check(t.Context())
+	if texts := r.texts(); len(texts) != 1 {
+		t.Errorf("%q; want the alert of the outage", texts)
+	}
+	server.start()
+	for _, err := up.Client().Guard().AccountBalances(t.Context(), "p"); err != nil; {
+		_, err = up.Client().Guard().AccountBalances(t.Context(), "p")
+	}
+	up.Check(t.Context())
+	up.TellDown(t.Context(), "p")
+	if texts := r.texts(); len(texts) != 0 {
+		t.Errorf("%q; want no alert of what is over", texts)
+	}
+	ageEnded(t, state)
+	up.TellDown(t.Context(), "p")
+	if texts := r.texts(); len(texts) != 1 {
+		t.Errorf("%q; want an alert of the next outage", texts)
 	}
 }
