@@ -54,6 +54,10 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 // itself.
 const reservedPrefix = "ration: "
 
+// Reserved reports whether an account is one that a Guard keeps for itself, such as
+// that of claims.
+func Reserved(account string) bool { return strings.HasPrefix(account, reservedPrefix) }
+
 const (
 	lockKey    = reservedPrefix + "corrections"
 	lockExpiry = 10 * time.Second // in case the process that holds it dies

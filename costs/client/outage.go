@@ -231,19 +231,22 @@ func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.A
 	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
 		trace.answered = true
 	}
-	return answers, l.observe(err)
+	return answers, l.observe(batch.Account, err)
 }
 
 // Standings implements quota.Ledger.
 func (l *underJournal) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
 	standings, err := l.Ledger.Standings(ctx, account, key, charges)
-	return standings, l.observe(err)
+	return standings, l.observe(account, err)
 }
 
 // observe records how the ledger answered, and returns its error. It adds where
-// passwords come from to an error about a missing password.
-func (l *underJournal) observe(err error) error {
+// passwords come from to an error about a missing password. An outage ends with an
+// answer about calls: the journal learns account by account that the ledger is back,
+// and of those that a Guard keeps for itself perhaps first.
+func (l *underJournal) observe(account string, err error) error {
 	switch {
+	case err == nil && quota.Reserved(account):
 	case err == nil:
 		l.outages.answered()
 	case errors.Is(err, quota.ErrLedgerDown):
