@@ -249,3 +249,12 @@ func TestMinReplicasLoseCalls(t *testing.T) {
 		t.Errorf("%d calls reached the upstream; want 500", hits)
 	}
 }
+
+func usedOf(t *testing.T, g *quota.Guard) int64 {
+	t.Helper()
+	balances, err := g.Balances(t.Context())
+	if err != nil || len(balances) != 1 {
+		t.Fatal(balances, err)
+	}
+	return int64(balances[0].Used)
+}

@@ -51,15 +51,6 @@ func redisHost(t *testing.T, server *redistest.Server) *host {
 	})
 }
 
-func usedOf(t *testing.T, g *quota.Guard) int64 {
-	t.Helper()
-	balances, err := g.Balances(t.Context())
-	if err != nil || len(balances) != 1 {
-		t.Fatal(balances, err)
-	}
-	return int64(balances[0].Used)
-}
-
 // TestSlowRedisOpensTheAllowance: a second in which Redis does not answer, or
 // answers that it cannot, opens no allowance.
 func TestSlowRedisOpensTheAllowance(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -173,17 +172,6 @@ func TestSharedCloneIsRefusedInOneLine(t *testing.T) {
 	}
 	if err := privatefile.Check(one, two); err != nil {
 		t.Errorf("after %s: %v", command, err)
-	}
-}
-
-func TestPipeFolderAndDeviceAreNotOpened(t *testing.T) {
-	dir := folder(t, 0o700)
-	pipe, below := filepath.Join(dir, "pipe"), filepath.Join(dir, "below")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Mkdir(below, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{pipe, below, "/dev/null"} {
-		refused(t, path, "", "not a regular file", doors())
 	}
 }
 

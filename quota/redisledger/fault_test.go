@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -217,12 +216,10 @@ func TestServerStands(t *testing.T) {
 		t.Run(stands.String(), func(t *testing.T) {
 			l := fresh(t, server.URL(), nil)
 			mustSpend(t, l, "m", 1, day)
-			if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			server.Hang(t)
 			goesOn := make(chan struct{})
 			time.AfterFunc(stands, func() {
-				_ = syscall.Kill(server.PID(), syscall.SIGCONT)
+				server.GoOn(t)
 				close(goesOn)
 			})
 			began := time.Now()
