@@ -19,10 +19,10 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 	folder := t.TempDir()
 	first := newClient(t, anyTable, folder, nil)
 	servers := []*server{newServer(t, &gateway.Options{}, first), newServer(t, &gateway.Options{}, newClient(t, anyTable, folder, nil))}
-	if err := first.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 300 * time.Millisecond}); err != nil {
+	if err := first.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	recovers := time.Now().Add(time.Second)
+	recovers := time.Now().Add(2500 * time.Millisecond)
 	var stops atomic.Int32
 	var programs sync.WaitGroup
 	for i := range 5 {
