@@ -90,7 +90,7 @@ func (e *StateError) Error() string { return fmt.Sprintf("account %q: %s", e.Acc
 func (e *StateError) Unwrap() error { return quota.ErrLedgerConfig }
 
 // UnfinishedError says that a copy ended halfway. Both ledgers are closed for the
-// account.
+// account, or at least the new one.
 type UnfinishedError struct {
 	Account string
 	Err     error
@@ -98,7 +98,7 @@ type UnfinishedError struct {
 
 // Error says what to do.
 func (e *UnfinishedError) Error() string {
-	return fmt.Sprintf("%v; account %q is closed in both ledgers until the copy is complete: run the same command again", e.Err, e.Account)
+	return fmt.Sprintf("%v; account %q stays closed in both ledgers until the copy is complete: run the same command again", e.Err, e.Account)
 }
 
 // Unwrap returns Err.

@@ -117,9 +117,24 @@ func (a *account) checkState(ctx context.Context) error {
 	case used == "": // a copy that was made is lost: it is made again
 		a.opened = false
 	case a.report.State == Ready:
-		return a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
+		begun, err := a.hasLeft(ctx)
+		if begun { // another process has begun the same copy meanwhile
+			return a.checkState(ctx)
+		}
+		return errors.Join(a.isUsed(used), err)
 	}
 	return nil
+}
+
+// hasLeft reports whether this copy has closed the account in the old ledger.
+func (a *account) hasLeft(ctx context.Context) (bool, error) {
+	p, _, _, err := a.find(ctx)
+	return err == nil && a.ours(p.left, false), err
+}
+
+// isUsed returns the error for a new ledger that is not empty.
+func (a *account) isUsed(used string) error {
+	return a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
 }
 
 // isSame returns the error for two addresses of one ledger.
@@ -193,11 +208,13 @@ func (a *account) close(ctx context.Context) (err error) {
 	}
 	if !began {
 		used, err := a.used(ctx)
-		if used != "" {
-			err = a.failed("%s holds %s of it already; name an empty ledger", a.ToName, used)
+		if used != "" && err == nil {
+			if began, err = a.hasLeft(ctx); err == nil && !began {
+				return errors.Join(a.isUsed(used), a.reopen(ctx))
+			}
 		}
-		if err != nil {
-			return errors.Join(err, a.reopen(ctx))
+		if began = true; err != nil {
+			return a.to(err)
 		}
 	}
 	began = true

@@ -1,0 +1,47 @@
+package cooldown_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestClearOpensAnAccountThatMoved: both ledgers would grant its calls. Reopen opens
+// it, and puts back the cooldown that the account had.
+func TestClearOpensAnAccountThatMoved(t *testing.T) {
+	for _, arriving := range []bool{false, true} {
+		s := newStand(t)
+		held := quota.Cooldown{Account: "p", Until: noon.Add(time.Hour), Reason: "quotaExceeded"}
+		move := quota.Move{Account: "p", Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
+		if err := s.guard.Ledger().SetCooldown(t.Context(), move.Cooldown()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.guard.Cool(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := cooldown.Clear(t.Context(), s.guard, "p", "")
+		if got, ok := errors.AsType[*cooldown.MoveError](err); !ok || got.Move != move || !strings.Contains(err.Error(), move.Ledger) || !strings.Contains(err.Error(), "--reopen") {
+			t.Fatalf("%v; want a MoveError", err)
+		}
+		if _, _, err := cooldown.Clear(t.Context(), s.guard, "p", "all"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := cooldown.Reopen(t.Context(), s.guard, "p"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.guard.Ledger().Cooldowns(t.Context(), "p")
+		if err != nil || len(all) != 1 || all[0] != held {
+			t.Errorf("%+v, %v; want %+v", all, err, held)
+		}
+		if got, want := s.notes(t, "p"), []string{"ledger.reopen cooldown"}; !slices.Equal(got, want) {
+			t.Errorf("the log says %q; want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package ledgercopy_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgercopy"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+func memoryHouse(t *testing.T, budgets ...quota.Budget) *house {
+	c := newClock()
+	return newHouse(t, c, memledger.Open(&memledger.Options{Now: c.now}), memledger.Open(&memledger.Options{Now: c.now}), budgets...)
+}
+
+// TestLateSettlementsAreLost: calls that were in flight when the account moved are
+// settled in the old ledger afterwards, to more or less, or refunded.
+func TestLateSettlementsAreLost(t *testing.T) {
+	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+		from, to, c := open()
+		h := newHouse(t, c, from, to)
+		h.furnish(300)
+		var grants []*quota.Grant
+		for range 5 {
+			grants = append(grants, h.spend(h.old, "", "list", 40))
+		}
+		early := h.spend(h.old, "10.0.0.1", "list", 9)
+		moving := h.move()
+		ctx := t.Context()
+		settle := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle(grants[0].Refund(ctx))
+		settle(grants[1].Settle(ctx, 3))
+		settle(grants[2].Settle(ctx, 90))
+		settle(early.Settle(ctx, 1))
+		settle(moving.Follow(ctx))
+		settle(h.old.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: "others: day", Units: 7}}))
+		settle(grants[0].Settle(ctx, 5)) // it was sent after all
+		settle(moving.Follow(ctx))
+		settle(moving.Follow(ctx))
+		if d := diff.Diff(h.contents(h.From), h.contents(h.To)); d != "" {
+			t.Fatalf("(-old +new)\n%s", d)
+		}
+		if late := moving.Report().Late; late != 6 {
+			t.Errorf("%d late entries; want 6", late)
+		}
+
+		// Later, the same command: what changed in the new ledger stays.
+		settle(grants[3].Refund(ctx))
+		token := grants[4].Token()
+		redeemed, err := h.new.Redeem(token)
+		settle(err)
+		settle(redeemed.Settle(ctx, 77))
+		h.move()
+		want, got := h.contents(h.From).Standings[""][0].Used+77-40, h.contents(h.To).Standings[""][0].Used
+		if got != want {
+			t.Errorf("%d units; want %d", got, want)
+		}
+	})
+}
+
+// TestEstimatesStartAtZero: counters keep no entries, and what they hold is noted.
+func TestEstimatesStartAtZero(t *testing.T) {
+	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+		from, to, c := open()
+		h := newHouse(t, c, from, to,
+			quota.Budget{Account: account, Name: "minute", Limit: 100, Window: quota.Counter(time.Minute)},
+			quota.Budget{Account: account, Name: "searches", Limit: 50, Measure: quota.Calls, Methods: []string{"search"}, Window: quota.Counter(time.Hour)})
+		for _, key := range []string{"", "10.0.0.1"} {
+			for range 10 {
+				h.spend(h.old, key, "search", 4)
+				h.spend(h.old, key, "list", 1)
+			}
+		}
+		plan, err := h.Plan(t.Context(), account)
+		if err != nil || plan.Entries != 0 || plan.Keys != 1 {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		before := h.contents(h.From)
+		for range 2 {
+			if r := h.move().Report(); r.State == ledgercopy.Ready && len(r.Estimates) != 2 {
+				t.Fatalf("%+v", r)
+			}
+			after := h.contents(h.To)
+			for key, standings := range before.Standings {
+				for i, s := range standings {
+					if got := after.Standings[key][i].Used; got != s.Used {
+						t.Errorf("key %q, %s: %d; want %d", key, h.Budgets[i].Name, got, s.Used)
+					}
+				}
+			}
+		}
+		if _, err := h.new.Spend(t.Context(), quota.Call{Account: account, Key: "10.0.0.1", Method: "list", Units: 51}); !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("%v; want a refusal", err)
+		}
+	})
+}
+
+// TestStricterLimitStaysBehind: a lower limit that another configuration has asked of
+// the old ledger holds in the new one.
+func TestStricterLimitStaysBehind(t *testing.T) {
+	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+		from, to, c := open()
+		day := func(limit quota.Units, file string) quota.Budget {
+			return quota.Budget{Account: account, Name: "day", Limit: limit, Window: quota.Sliding(24 * time.Hour), Config: quota.Config{Name: file, Changed: c.at.Add(-time.Hour)}}
+		}
+		strict := newHouse(t, c, from, to, day(50, "a:/costs.yaml"))
+		strict.spend(strict.old, "", "list", 10)
+		h := newHouse(t, c, from, to, day(200, "b:/costs.yaml"))
+		h.move()
+		other := newHouse(t, c, from, to, day(300, "c:/costs.yaml"))
+		_, err := other.new.Spend(t.Context(), quota.Call{Account: account, Method: "list", Units: 45})
+		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Limit != 50 {
+			t.Errorf("%v; want the limit of 50", err)
+		}
+	})
+}
+
+// TestStopOfTheAccountStaysBehind: a cooldown of the whole account that is set while
+// the account moves is in force in the new ledger.
+func TestStopOfTheAccountStaysBehind(t *testing.T) {
+	h := memoryHouse(t)
+	h.spend(h.old, "", "list", 1)
+	left := 17 // the account has left by then
+	killed := *h.Copy
+	killed.From, killed.To = faulty{h.From, &left}, faulty{h.To, &left}
+	if _, err := killed.Move(t.Context(), account); !errors.As(err, new(*ledgercopy.UnfinishedError)) {
+		t.Fatal(err)
+	}
+	until := h.at.Add(time.Hour)
+	if err := h.old.Cool(t.Context(), quota.Cooldown{Account: account, Until: until, Reason: stop}); err != nil {
+		t.Fatal(err)
+	}
+	h.move()
+	if got := h.contents(h.To).Cooldowns; len(got) != 1 || got[0] != (quota.Cooldown{Account: account, Until: until, Reason: stop}) {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// TestTwoCopiesAtOnce run by two operators move the account once.
+func TestTwoCopiesAtOnce(t *testing.T) {
+	h := memoryHouse(t)
+	h.furnish(30)
+	want := h.contents(h.From)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			one := *h.Copy
+			if _, err := one.Move(t.Context(), account); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if d := diff.Diff(want, h.contents(h.To)); d != "" || h.isOpen(h.old) || !h.isOpen(h.new) {
+		t.Fatalf("(-old +new)\n%s", d)
+	}
+}
+
+// TestClaimsAreMadeTwice: what one process has done for all is not done again.
+func TestClaimsAreMadeTwice(t *testing.T) {
+	h := memoryHouse(t)
+	for _, name := range []string{"alert a", "alert b"} {
+		claim, err := h.old.Claim(t.Context(), account, name, time.Minute, 24*time.Hour)
+		if err != nil || claim == nil || claim.Done(t.Context()) != nil {
+			t.Fatal(claim, err)
+		}
+	}
+	h.At(3 * time.Hour)
+	var reserved []string
+	for name, err := range h.From.Accounts(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if quota.IsReserved(name) {
+			reserved = append(reserved, name)
+		}
+	}
+	for range 2 {
+		if err := h.CopyReserved(t.Context(), reserved[0]); err != nil || len(reserved) != 1 {
+			t.Fatal(reserved, err)
+		}
+	}
+	for name, done := range map[string]bool{"alert a": true, "alert b": true, "alert c": false} {
+		for _, g := range []*quota.Guard{h.old, h.new} {
+			if claim, err := g.Claim(t.Context(), account, name, time.Minute, 24*time.Hour); err != nil || (claim == nil) != done {
+				t.Errorf("%s: %v, %v", name, claim, err)
+			}
+		}
+	}
+}
+
+// TestWrongCopyClosesALedger: a copy that cannot be made says why, and changes nothing.
+func TestWrongCopyClosesALedger(t *testing.T) {
+	for want, wrong := range map[string]func(*house){
+		"from sqlite:/old.db to itself": func(h *house) { h.ToName = h.FromName },
+		"are the same ledger":           func(h *house) { h.To = h.From },
+		"redis://new:6379/0 holds 5 units and 1 calls of it already; name an empty ledger": func(h *house) { h.spend(h.new, "", "list", 5) },
+		"redis://new:6379/0 holds 3 units and 1 calls":                                     func(h *house) { h.spend(h.new, "key", "list", 3) },
+		"has a cooldown of the account (all of it); lift it first": func(h *house) {
+			h.set(h.To, quota.Cooldown{Account: account, Until: h.at.Add(time.Hour), Reason: stop})
+		},
+		"the clock of sqlite:/old.db shows 2026-11-20T12:00:00Z, and that of redis://new:6379/0 2026-11-20T12:02:00Z": func(h *house) {
+			at := h.at.Add(2 * time.Minute)
+			h.To = memledger.Open(&memledger.Options{Now: func() time.Time { return at }})
+		},
+		"which is ahead of its clock; correct the clock, then: ration ledger restamp": func(h *house) {
+			h.At(time.Hour)
+			h.spend(h.old, "", "list", 5)
+			h.At(-time.Hour)
+		},
+	} {
+		h := memoryHouse(t)
+		if wrong(h); !strings.Contains(want, "same ledger") {
+			h.guards()
+		}
+		if _, err := h.Plan(t.Context(), account); !strings.Contains(want, "same ledger") && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("plan: %v; want %s", err, want)
+		}
+		_, err := h.Move(t.Context(), account)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, quota.ErrLedgerConfig) || errors.As(err, new(*ledgercopy.UnfinishedError)) {
+			t.Errorf("%v; want %s", err, want)
+		}
+		h.guards()
+		if !h.isOpen(h.old) || !h.isOpen(h.new) {
+			t.Errorf("%s: a ledger is closed", want)
+		}
+	}
+}
+
+// TestCopyOfAnotherCopy: a copy does not mix with one of another ledger.
+func TestCopyOfAnotherCopy(t *testing.T) {
+	h := memoryHouse(t)
+	h.spend(h.old, "", "list", 5)
+	third := memledger.Open(&memledger.Options{Now: h.now})
+	unfinished := quota.Move{Account: account, Ledger: "sqlite:/third.db", Arriving: true, ID: "ffffffffffff"}
+	left := quota.Move{Account: account, Ledger: "sqlite:/third.db", ID: "ffffffffffff"}
+	for _, c := range []struct {
+		of   quota.Ledger
+		move quota.Move
+		want string
+	}{
+		{h.To, unfinished, "redis://new:6379/0 has an unfinished copy from sqlite:/third.db; complete that one: ration ledger copy sqlite:/third.db redis://new:6379/0"},
+		{h.From, unfinished, "sqlite:/old.db has an unfinished copy from sqlite:/third.db; complete that one first: ration ledger copy sqlite:/third.db sqlite:/old.db"},
+		{h.From, left, "it has moved from sqlite:/old.db to sqlite:/third.db already; copy it from there"},
+		{h.To, left, "it has moved from redis://new:6379/0 to sqlite:/third.db, and cannot return; name a new file or database"},
+	} {
+		h.set(c.of, c.move.Cooldown())
+		for range 2 {
+			if _, err := h.Move(t.Context(), account); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %s", err, c.want)
+			}
+		}
+		if err := c.of.ClearCooldown(t.Context(), account, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.move()
+	next := &ledgercopy.Copy{From: h.To, To: third, FromName: h.ToName, ToName: "sqlite:/third.db", Budgets: h.Budgets}
+	if _, err := next.Move(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff.Diff(h.contents(h.From), h.contents(third)); d != "" {
+		t.Errorf("(-first +third)\n%s", d)
+	}
+}
+
+// TestNewLedgerIsLost: if the new ledger loses its data after the move, the same copy
+// brings back what the old one has, and nothing is granted meanwhile.
+func TestNewLedgerIsLost(t *testing.T) {
+	h := memoryHouse(t)
+	h.furnish(20)
+	want := h.contents(h.From)
+	h.move()
+	h.To = memledger.Open(&memledger.Options{Now: h.now})
+	h.move()
+	if d := diff.Diff(want, h.contents(h.To)); d != "" {
+		t.Errorf("(-old +new)\n%s", d)
+	}
+}
+
+func (h *house) set(l quota.Ledger, c quota.Cooldown) {
+	h.Helper()
+	if err := l.SetCooldown(h.Context(), c); err != nil {
+		h.Fatal(err)
+	}
+}
