@@ -26,7 +26,8 @@ type file struct {
 func (s *source) archive(name, goos string, files []file) ([]file, error) {
 	names := []string{"LICENSE", "README.md", "CHANGELOG.md"}
 	if goos == "linux" {
-		names = append(names, "docs/deploy/systemd/ration.service", "docs/deploy/systemd/ration-run.service", "docs/deploy/systemd/ration-run.timer")
+		names = append(names, "docs/deploy/systemd/ration.service", "docs/deploy/systemd/ration-run.service", "docs/deploy/systemd/ration-run.timer",
+			"docs/deploy/systemd/sysusers.conf")
 	}
 	for _, from := range names {
 		text, err := os.ReadFile(filepath.Join(s.root, from))

@@ -67,6 +67,8 @@ func TestDebianPackage(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %s", out)
 	}
 	runAsService(t)
+	const wanted = "/etc/systemd/system/timers.target.wants/ration-run.timer"
+	command(t, "systemctl", "enable", "ration-run.timer")
 	command(t, "dpkg", "--install", deb)
 	command(t, "dpkg", "--remove", "ration")
 	if _, err := os.Stat("/usr/bin/ration"); !errors.Is(err, os.ErrNotExist) {
@@ -74,6 +76,10 @@ func TestDebianPackage(t *testing.T) {
 	}
 	if _, err := os.Stat("/var/lib/ration/ration.db"); err != nil {
 		t.Errorf("the ledger did not survive: %v", err)
+	}
+	command(t, "dpkg", "--purge", "ration")
+	if _, err := os.Lstat(wanted); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after a purge, systemd still wants the timer: %v", err)
 	}
 }
 
