@@ -193,6 +193,12 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	}
 	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, func(err error) { c.report(quota.Call{}, err) })
 	c.ledger = &overJournal{c.journal, c.outages}
+	for _, account := range table.Accounts() {
+		if err := c.journal.Check(account); err != nil {
+			c.ledger.Close()
+			return nil, err
+		}
+	}
 	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
 		c.ledger.Close()
 		return nil, &ConfigError{err}

@@ -1,7 +1,9 @@
 package client_test
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -166,6 +168,33 @@ func TestEmptyLedgerReported(t *testing.T) {
 	}
 	if s.open(); len(reported) != 1 {
 		t.Errorf("%v; want it reported once", reported)
+	}
+}
+
+// TestNewerJournalIsOpened: what a newer version wrote of this host's calls is not
+// known here, so nothing is opened beside it.
+func TestNewerJournalIsOpened(t *testing.T) {
+	s := newStand(t, "")
+	s.options.Journal = filepath.Join(s.dir, "journal")
+	if err := get(s.open(), "get"); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(s.options.Journal, "*.journal"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	body := []byte("z of a later version")
+	record := append([]byte{0xA7, byte(len(body)), 0}, body...)
+	record = binary.LittleEndian.AppendUint32(record, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	text, err := os.ReadFile(files[0])
+	if err == nil {
+		err = os.WriteFile(files[0], append(text, record...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Open(filepath.Join(s.dir, "costs.yaml"), &s.options); !errors.Is(err, quota.ErrLedgerConfig) || !strings.Contains(err.Error(), "newer version of ration") {
+		t.Errorf("%v; want that it is refused", err)
 	}
 }
 

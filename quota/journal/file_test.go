@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // file returns the one file of records in dir.
@@ -303,8 +304,8 @@ func shutOut(t *testing.T, l *journal.Ledger, meanwhile func()) {
 }
 
 // TestNewerJournalIsReadInPart: a record that this version does not know, or with more
-// than it reads, may say that a call was settled, or restored. The journal is refused,
-// once and in one line, and calls go on with the ledger.
+// than it reads, may say that a call was settled, or restored. Nothing is granted beside
+// it, with the ledger down or up.
 func TestNewerJournalIsReadInPart(t *testing.T) {
 	for name, body := range map[string][]byte{"another kind": append([]byte{'z'}, make([]byte, 30)...), "another form": {'g', 1, 2}} {
 		dir, inner := t.TempDir(), failing(errDown)
@@ -324,8 +325,12 @@ func TestNewerJournalIsReadInPart(t *testing.T) {
 			t.Errorf("%s: granted by a journal that was read in part", name)
 		}
 		_ = l.Close()
-		if len(reported) > 1 {
-			t.Errorf("%s: reported %v; want it once", name, reported)
+		l = journal.New(memledger.Open(nil), dir, o)
+		if _, err := spend(t.Context(), l, "m", 1); !errors.Is(err, quota.ErrLedgerConfig) || !errors.Is(l.Check(account), quota.ErrLedgerConfig) {
+			t.Errorf("%s: %v with the ledger up; want ErrLedgerConfig", name, err)
+		}
+		if len(reported) > 0 {
+			t.Errorf("%s: reported %v; want only the error", name, reported)
 		}
 	}
 }

@@ -195,7 +195,10 @@ var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.
 func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 		a, own := l.account(batch.Account), *batch
-		known := l.newest(a)
+		known, err := l.newest(a)
+		if err != nil {
+			return nil, err
+		}
 		if a.files.owes.Load() {
 			return nil, errOwed
 		}
@@ -217,11 +220,11 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 
 // newest returns the newest grant of any process of this host, or zero if there is
 // none. If a process knew only its own, the loss of a later one would go unnoticed.
-func (l *Ledger) newest(a *account) (known quota.Receipt) {
+// The only error is errNewer; others are reported, and calls go on.
+func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
-		return known
+		return known, nil
 	}
-	var err error
 	a.mu.Lock()
 	if !a.loaded || !a.files.newer(&a.newest) {
 		a.newest, err = a.files.newest()
@@ -231,8 +234,18 @@ func (l *Ledger) newest(a *account) (known quota.Receipt) {
 		known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
 	}
 	a.mu.Unlock()
+	if errors.Is(err, errNewer) {
+		return known, err
+	}
 	l.written(a, err)
-	return known
+	return known, nil
+}
+
+// Check returns an error if a newer version of this package has written the journal
+// of an account, which Spend refuses then.
+func (l *Ledger) Check(account string) error {
+	_, err := l.newest(l.account(account))
+	return err
 }
 
 // written reports the first of consecutive errors of the journal's files.

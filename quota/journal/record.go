@@ -2,7 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"hash/crc32"
 
 	"github.com/ration-dev/ration/quota"
@@ -78,7 +78,7 @@ func (r *record) encode(b []byte) []byte {
 
 // errNewer means that a journal holds records that this version does not know. What
 // they say is lost on it, so it must not restore or grant by the rest.
-var errNewer = errors.New("it was written by a newer version of ration: use that one, or another folder (RATION_JOURNAL)")
+var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer version of ration: use that one, or another folder (RATION_JOURNAL)", quota.ErrLedgerConfig)
 
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
