@@ -76,6 +76,8 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 		return &usageError{fmt.Errorf("--model %q: write legacy or 2026-06", f.model)}
 	case f.Limit < 0 || f.SearchLimit < 0 || f.Window < 0 || f.Latency < 0:
 		return &usageError{errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
+	case f.SearchLimit > 0 && model == youtubetest.Legacy:
+		return &usageError{errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
 	}
 	var faults []youtubetest.Fault
 	for _, text := range f.faults {

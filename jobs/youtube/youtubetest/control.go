@@ -141,6 +141,11 @@ func decodeStrict(body []byte, into any) error {
 
 func (j *faultJSON) fault() (f Fault, err error) {
 	delivery, ok := deliveries[j.Delivery]
+	switch j.Method {
+	case "", "search.list", "videos.list", "channels.list", "videoCategories.list", "i18nRegions.list":
+	default:
+		return f, fmt.Errorf("method %q: write search.list, videos.list, channels.list, videoCategories.list or i18nRegions.list", j.Method)
+	}
 	switch {
 	case !ok:
 		return f, fmt.Errorf("delivery %q: write dropped, cut_short, stalled or halved", j.Delivery)
@@ -174,7 +179,7 @@ func ParseFault(text string) (Fault, error) {
 		case "skip", "every", "times", "status":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				return Fault{}, fmt.Errorf("%s: %q is no integer", key, value)
+				return Fault{}, fmt.Errorf("%s: %q is not an integer", key, value)
 			}
 			fields[key] = n
 		case "free":
