@@ -34,7 +34,6 @@ var openElsewhere = map[string]string{
 	"quota/internal/redistest/topology.go os.WriteFile":    "tests write the configuration of a sentinel",
 	"costs/doctor/state.go os.OpenFile":                    "doctor tries whether a file can be written, and neither reads nor writes it",
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
-	"quota/readahead/spool.go os.CreateTemp":               "a body that waits, in the system's folder, which only its owner may read",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
 	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",
 	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",

@@ -171,7 +171,7 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 func TestClaimsAreMadeTwice(t *testing.T) {
 	h := memoryHouse(t)
 	for _, name := range []string{"alert a", "alert b"} {
-		claim, err := h.old.Claim(t.Context(), account, name, time.Minute, 24*time.Hour)
+		claim, err := h.old.Claim(t.Context(), quota.ClaimRequest{Account: account, Name: name, Hold: time.Minute, Again: 24 * time.Hour})
 		if err != nil || claim == nil || claim.Done(t.Context()) != nil {
 			t.Fatal(claim, err)
 		}
@@ -193,8 +193,9 @@ func TestClaimsAreMadeTwice(t *testing.T) {
 	}
 	for name, done := range map[string]bool{"alert a": true, "alert b": true, "alert c": false} {
 		for _, g := range []*quota.Guard{h.old, h.new} {
-			if claim, err := g.Claim(t.Context(), account, name, time.Minute, 24*time.Hour); err != nil || (claim == nil) != done {
-				t.Errorf("%s: %v, %v", name, claim, err)
+			_, err := g.Claim(t.Context(), quota.ClaimRequest{Account: account, Name: name, Hold: time.Minute, Again: 24 * time.Hour})
+			if isDone := errors.Is(err, quota.ErrClaimed); isDone != done || err != nil && !isDone {
+				t.Errorf("%s: %v; want that it is done: %v", name, err, done)
 			}
 		}
 	}
