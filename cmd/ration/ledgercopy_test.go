@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -181,27 +180,7 @@ func TestMoveGrantsTwice(t *testing.T) {
 				}
 			}
 			await("the jobs to spend", func() bool { return u.count() > 50 })
-			copying := func() *exec.Cmd {
-				cmd := s.command("ledger", "copy", from, to, "--grace", "1s")
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				return cmd
-			}
-			for _, p := range []struct {
-				point   string
-				reached func() bool
-			}{
-				{"the process to run", func() bool { return true }},
-				{"the new one to close", func() bool { return s.moves(t, to) || s.moves(t, from) }},
-				{"the old one to close", func() bool { return s.moves(t, from) }},
-				{"the entries to arrive", func() bool { return s.entries(t, to) > 0 }},
-			} {
-				cmd := copying()
-				await(p.point, p.reached)
-				cmd.Process.Kill()
-				cmd.Wait()
-			}
+			s.killCopies(t, from, to, await)
 			if code, out, text := s.run(t, nil, "ledger", "copy", from, to, "--grace", "1s"); code != exitDone {
 				t.Fatalf("exit code %d: %s%s", code, out, text)
 			}
@@ -279,4 +258,26 @@ func (s *stand) entries(t *testing.T, address string) (n int) {
 		n++
 	}
 	return n
+}
+
+// killCopies begins to copy four times, and kills the process a little later each time.
+func (s *stand) killCopies(t *testing.T, from, to string, await func(what string, done func() bool)) {
+	t.Helper()
+	for _, p := range []struct {
+		point   string
+		reached func() bool
+	}{
+		{"the process to run", func() bool { return true }},
+		{"the new one to close", func() bool { return s.moves(t, to) || s.moves(t, from) }},
+		{"the old one to close", func() bool { return s.moves(t, from) }},
+		{"the entries to arrive", func() bool { return s.entries(t, to) > 0 }},
+	} {
+		cmd := s.command("ledger", "copy", from, to, "--grace", "1s")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(p.point, p.reached)
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
 }

@@ -1,0 +1,95 @@
+package journal
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// newest returns the newest grant of any process of this host, or zero if there is
+// none. If a process knew only its own, the loss of a later one would go unnoticed.
+// The only error is errNewer; others are reported, and calls go on.
+func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
+	if l.dir == "" {
+		return known, nil
+	}
+	a.mu.Lock()
+	if !a.loaded || !a.files.newer(&a.newest) {
+		a.newest, err = a.files.newest()
+		a.loaded = true
+	}
+	if r := &a.newest.record; r.kind != 0 {
+		known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
+	}
+	a.mu.Unlock()
+	if errors.Is(err, errNewer) {
+		return known, err
+	}
+	l.written(a, err)
+	return known, nil
+}
+
+// Check returns an error if a newer version of this package has written the journal
+// of an account, which Spend refuses then.
+func (l *Ledger) Check(account string) error {
+	_, err := l.newest(l.account(account))
+	return err
+}
+
+// written reports the first of consecutive errors of the journal's files.
+func (l *Ledger) written(a *account, err error) {
+	a.mu.Lock()
+	first := err != nil && !a.failed
+	a.failed = err != nil
+	a.mu.Unlock()
+	if first && l.report != nil {
+		l.report(&UnwrittenError{Account: a.name, Err: err})
+	}
+}
+
+// write writes the grants of a batch that was sent at a time of the host's clock.
+// The last of them says what was heard of all budgets.
+func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	records := a.records[:0]
+	for i := range answers {
+		if answers[i].Err != nil {
+			continue
+		}
+		request, receipt := &batch.Requests[i], &answers[i].Receipt
+		records = append(records, record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
+			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller})
+	}
+	if len(records) == 0 {
+		return
+	}
+	records[len(records)-1].heard = heardIn(batch, answers)
+	a.records = records
+	err := a.files.append(false, records...)
+	a.mu.Lock()
+	a.newest.see(&records[len(records)-1])
+	a.mu.Unlock()
+	l.written(a, err)
+}
+
+// heardIn returns how much each budget held when the last of a batch's grants that
+// it covers was granted.
+func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
+	for i := range slices.Backward(answers) {
+		if answers[i].Err != nil {
+			continue
+		}
+		for n, held := range answers[i].Held {
+			charge := batch.Requests[i].Charges[n]
+			known := slices.ContainsFunc(heard, func(u use) bool { return u.budget == charge.Budget })
+			if !known && !charge.Window.Estimate() {
+				heard = append(heard, use{charge.Budget, held.Used})
+			}
+		}
+	}
+	return heard
+}
