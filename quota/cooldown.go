@@ -22,23 +22,10 @@ type Cooldown struct {
 }
 
 // Cool sets a cooldown, which refuses calls in all processes that share the
-// ledger. That of a whole account that is moving to another ledger goes there with
-// it.
+// ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
-	ctx = context.WithoutCancel(ctx)
-	if err := g.ledger.SetCooldown(ctx, cooldown); err != nil || cooldown.Budget != "" {
-		return opError("cooldown", err)
-	}
-	standings, err := g.cooldownStandings(ctx, cooldown.Account, "", "")
-	if err != nil {
-		return nil // it is set
-	}
-	if _, moves := standings[0].Cooldown.Move(); moves {
-		cooldown.Budget = DisplacedBudget
-		return opError("cooldown", g.ledger.SetCooldown(ctx, cooldown))
-	}
-	return nil
+	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
 // Uncool clears the cooldown of a budget or, if budget is empty, of the whole

@@ -18,11 +18,12 @@ type Move struct {
 	ID       string // the same in both ledgers
 }
 
-// The cooldowns of a Move end after every other one, on every ledger, and that of
-// an arriving account last.
+// MoveUntil is the end of a Move's cooldown, as Unix time, 2200-01-01T00:00:00Z; one of
+// an arriving account ends a second later. Any other one ends before.
+const MoveUntil = 7258118400
+
 const (
-	leftUntil    = 7258118400 // 2200-01-01T00:00:00Z
-	arrivedUntil = leftUntil + 1
+	arrivedUntil = MoveUntil + 1
 
 	leftWords, arrivingWords = "moved to ", "copied from "
 	moveIDWords              = " (ration ledger copy "
@@ -32,12 +33,12 @@ const (
 )
 
 // DisplacedBudget names the cooldown in which a ledger keeps that of a whole
-// account while a Move is in its place.
+// account while a Move is in its place: see Ledger.SetCooldown.
 const DisplacedBudget = reservedPrefix + "account"
 
 // Cooldown returns the cooldown that closes the account.
 func (m *Move) Cooldown() Cooldown {
-	words, until := leftWords, int64(leftUntil)
+	words, until := leftWords, int64(MoveUntil)
 	if m.Arriving {
 		words, until = arrivingWords, arrivedUntil
 	}
@@ -65,7 +66,7 @@ func shortened(s string, most int) string {
 // Move returns what the cooldown says of a Move. ok is false if it is any other
 // cooldown.
 func (c *Cooldown) Move() (m Move, ok bool) {
-	if c == nil || c.Budget != "" || c.Until.Unix() < leftUntil {
+	if c == nil || c.Budget != "" || c.Until.Unix() < MoveUntil {
 		return m, false
 	}
 	rest, left := strings.CutPrefix(c.Reason, leftWords)

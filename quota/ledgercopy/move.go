@@ -49,29 +49,23 @@ func (m *Moving) Follow(ctx context.Context) error { return m.account.copyLate(c
 // places is where an account is on its way, as the ledgers say.
 type places struct{ left, arrives *quota.Move }
 
-// find returns the Moves of both ledgers, and the cooldown of the whole account that
-// each has otherwise.
-func (a *account) find(ctx context.Context) (p places, from, to *quota.Cooldown, err error) {
-	if p.left, from, err = moveOf(ctx, a.From, a.name); err != nil || a.To == nil {
-		return p, from, nil, a.from(err)
+// find returns the Moves of both ledgers.
+func (a *account) find(ctx context.Context) (p places, err error) {
+	if p.left, err = moveOf(ctx, a.From, a.name); err != nil || a.To == nil {
+		return p, a.from(err)
 	}
-	p.arrives, to, err = moveOf(ctx, a.To, a.name)
-	return p, from, to, a.to(err)
+	p.arrives, err = moveOf(ctx, a.To, a.name)
+	return p, a.to(err)
 }
 
-func moveOf(ctx context.Context, l quota.Ledger, name string) (*quota.Move, *quota.Cooldown, error) {
+func moveOf(ctx context.Context, l quota.Ledger, name string) (*quota.Move, error) {
 	all, err := l.Cooldowns(ctx, name)
 	for i := range all {
 		if move, ok := all[i].Move(); ok {
-			return &move, nil, err
+			return &move, err
 		}
 	}
-	for i := range all {
-		if all[i].Budget == "" {
-			return nil, &all[i], err
-		}
-	}
-	return nil, nil, err
+	return nil, err
 }
 
 // ours reports whether a Move is that of this copy, and of this direction.
@@ -81,7 +75,7 @@ func (a *account) ours(m *quota.Move, arriving bool) bool {
 
 // checkState checks that both ledgers are where this copy can begin or go on.
 func (a *account) checkState(ctx context.Context) error {
-	p, _, held, err := a.find(ctx)
+	p, err := a.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,8 +106,6 @@ func (a *account) checkState(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return a.to(err)
-	case used == "" && held != nil:
-		return a.failed("%s has a cooldown of the account (%s); lift it first", a.ToName, held.Reason)
 	case used == "": // a copy that was made is lost: it is made again
 		a.opened = false
 	case a.report.State == Ready:
@@ -128,7 +120,7 @@ func (a *account) checkState(ctx context.Context) error {
 
 // hasLeft reports whether this copy has closed the account in the old ledger.
 func (a *account) hasLeft(ctx context.Context) (bool, error) {
-	p, _, _, err := a.find(ctx)
+	p, err := a.find(ctx)
 	return err == nil && a.ours(p.left, false), err
 }
 
@@ -143,9 +135,23 @@ func (a *account) isSame() error {
 	return a.failed("%s and %s are the same ledger; name another one", a.FromName, a.ToName)
 }
 
-// reopen opens the new ledger after a copy that cannot be made.
+// reopen opens the new ledger. What was set aside for the move is in force again.
 func (a *account) reopen(ctx context.Context) error {
-	return a.to(a.To.ClearCooldown(context.WithoutCancel(ctx), a.name, ""))
+	ctx = context.WithoutCancel(ctx)
+	all, err := a.To.Cooldowns(ctx, a.name)
+	if err == nil {
+		err = a.To.ClearCooldown(ctx, a.name, "")
+	}
+	for _, c := range all {
+		if c.Budget != quota.DisplacedBudget || err != nil {
+			continue
+		}
+		c.Budget = ""
+		if err = a.To.SetCooldown(ctx, c); err == nil {
+			err = a.To.ClearCooldown(ctx, a.name, quota.DisplacedBudget)
+		}
+	}
+	return a.to(err)
 }
 
 // used says what the new ledger holds of the account, or nothing.
@@ -196,7 +202,7 @@ func (a *account) close(ctx context.Context) (err error) {
 			err = &UnfinishedError{Account: a.name, Err: err}
 		}
 	}()
-	p, held, _, err := a.find(ctx)
+	p, err := a.find(ctx)
 	switch {
 	case err != nil:
 		began = true
@@ -218,17 +224,11 @@ func (a *account) close(ctx context.Context) (err error) {
 		}
 	}
 	began = true
-	if held != nil { // that of the move takes its place
-		held.Budget = quota.DisplacedBudget
-		if err := a.From.SetCooldown(ctx, *held); err != nil {
-			return a.from(err)
-		}
-	}
 	left := quota.Move{Account: a.name, Ledger: a.ToName, ID: a.id}
 	if err := a.From.SetCooldown(ctx, left.Cooldown()); err != nil {
 		return a.from(err)
 	}
-	if p, _, _, err = a.find(ctx); err == nil && !a.ours(p.left, false) {
+	if p, err = a.find(ctx); err == nil && !a.ours(p.left, false) {
 		err = a.failed("another copy from %s began at the same time", a.FromName)
 	}
 	return err
@@ -265,15 +265,14 @@ func (a *account) copyAndOpen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
 	if !a.opened {
-		if err := a.To.ClearCooldown(ctx, a.name, ""); err != nil {
-			return a.to(err)
+		if err := a.reopen(ctx); err != nil {
+			return err
 		}
 		a.opened = true
 	}
 	if held != nil {
-		return a.to(a.To.SetCooldown(ctx, *held))
+		return a.to(a.To.SetCooldown(context.WithoutCancel(ctx), *held))
 	}
 	return nil
 }

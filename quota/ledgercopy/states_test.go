@@ -131,18 +131,19 @@ func TestStricterLimitStaysBehind(t *testing.T) {
 func TestStopOfTheAccountStaysBehind(t *testing.T) {
 	h := memoryHouse(t)
 	h.spend(h.old, "", "list", 1)
+	held := quota.Cooldown{Account: account, Until: h.at.Add(2 * time.Hour), Reason: stop}
+	h.set(h.To, held)
 	left := 17 // the account has left by then
 	killed := *h.Copy
 	killed.From, killed.To = faulty{h.From, &left}, faulty{h.To, &left}
 	if _, err := killed.Move(t.Context(), account); !errors.As(err, new(*ledgercopy.UnfinishedError)) {
 		t.Fatal(err)
 	}
-	until := h.at.Add(time.Hour)
-	if err := h.old.Cool(t.Context(), quota.Cooldown{Account: account, Until: until, Reason: stop}); err != nil {
-		t.Fatal(err)
+	if held.Until = h.at.Add(3 * time.Hour); h.old.Cool(t.Context(), held) != nil {
+		t.Fatal("not set")
 	}
 	h.move()
-	if got := h.contents(h.To).Cooldowns; len(got) != 1 || got[0] != (quota.Cooldown{Account: account, Until: until, Reason: stop}) {
+	if got := h.contents(h.To).Cooldowns; len(got) != 1 || got[0] != held {
 		t.Fatalf("%+v", got)
 	}
 }
@@ -208,9 +209,6 @@ func TestWrongCopyClosesALedger(t *testing.T) {
 		"are the same ledger":           func(h *house) { h.To = h.From },
 		"redis://new:6379/0 holds 5 units and 1 calls of it already; name an empty ledger": func(h *house) { h.spend(h.new, "", "list", 5) },
 		"redis://new:6379/0 holds 3 units and 1 calls":                                     func(h *house) { h.spend(h.new, "key", "list", 3) },
-		"has a cooldown of the account (all of it); lift it first": func(h *house) {
-			h.set(h.To, quota.Cooldown{Account: account, Until: h.at.Add(time.Hour), Reason: stop})
-		},
 		"the clock of sqlite:/old.db shows 2026-11-20T12:00:00Z, and that of redis://new:6379/0 2026-11-20T12:02:00Z": func(h *house) {
 			at := h.at.Add(2 * time.Minute)
 			h.To = memledger.Open(&memledger.Options{Now: func() time.Time { return at }})

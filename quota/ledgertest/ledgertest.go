@@ -86,6 +86,7 @@ func windows() []subtest {
 		{"AccountsListed", accountsListed},
 		{"CooldownsListed", cooldownsListed},
 		{"AccountThatMovedIsClosed", movedIsClosed},
+		{"MoveSetsACooldownAside", movedSetsAside},
 		{"ManyLiveKeysKeepTheirBudgets", manyLiveKeys},
 		{"EntriesBeyondRetentionAreNotShown", entriesBeyondRetention},
 		{"CancelledListingIsAnError", cancelledListing},

@@ -60,6 +60,32 @@ func cooldownsListed(w *world) {
 	}
 }
 
+// movedSetsAside: the cooldown of a whole account that moves is set aside, and so is
+// one that is set meanwhile, if it ends later.
+func movedSetsAside(w *world) {
+	for i, arriving := range []bool{false, true} {
+		name := []string{"left", "arriving"}[i]
+		move := quota.Move{Account: name, Ledger: "redis://there:6379/0", Arriving: arriving, ID: "0123456789ab"}
+		stop := quota.Cooldown{Account: name, For: time.Hour, Reason: "one"}
+		aside := func(want time.Duration, reason string) {
+			w.Helper()
+			all, err := w.Cooldowns(w.ctx, name)
+			slices.SortFunc(all, func(a, b quota.Cooldown) int { return cmp.Compare(a.Budget, b.Budget) })
+			if err != nil || len(all) != 2 || all[0] != move.Cooldown() || all[1] != (quota.Cooldown{Account: name, Budget: quota.DisplacedBudget, Until: noon.Add(want), Reason: reason}) {
+				w.Fatalf("%+v, %v; want one of %s aside", all, err, want)
+			}
+		}
+		w.cool(stop)
+		w.cool(move.Cooldown())
+		aside(time.Hour, "one")
+		w.cool(quota.Cooldown{Account: name, Until: noon.Add(time.Minute), Reason: "shorter"})
+		w.cool(move.Cooldown())
+		aside(time.Hour, "one")
+		w.cool(quota.Cooldown{Account: name, Until: noon.Add(2 * time.Hour), Reason: "longer"})
+		aside(2*time.Hour, "longer")
+	}
+}
+
 // movedIsClosed: an account that has left for another ledger is closed at once, with
 // its keys, whether it had a log or not, and stays so; its entries can be settled.
 func movedIsClosed(w *world) {

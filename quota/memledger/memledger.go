@@ -203,12 +203,19 @@ func (l *Ledger) SetCooldown(_ context.Context, c quota.Cooldown) error {
 	now := l.now().UnixMicro()
 	c = decide.StartCooldown(c, now)
 	g := l.log(logName{account: c.Account}, now)
-	if have := g.cooldowns[c.Budget]; have != nil {
-		if have, _ := decide.ShortenCooldown(*have, now); !c.Until.After(have.Until) {
-			return nil
-		}
+	all := []quota.Cooldown{c}
+	if c.Budget == "" {
+		all = g.judgeAt(now).Displace(g.cooldowns[""], c)
 	}
-	g.cooldowns[c.Budget] = &c
+	for i := range all {
+		c := &all[i]
+		if have := g.cooldowns[c.Budget]; have != nil {
+			if have, _ := decide.ShortenCooldown(*have, now); !c.Until.After(have.Until) {
+				continue
+			}
+		}
+		g.cooldowns[c.Budget] = c
+	}
 	return nil
 }
 

@@ -117,9 +117,15 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 		return err
 	}
 	return l.write(ctx, func(t *tx) {
-		kept := decide.StartCooldown(c, t.now)
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		t.exec("cooldown-set", c.Account, c.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond), t.now)
+		all := []quota.Cooldown{decide.StartCooldown(c, t.now)}
+		if c.Budget == "" {
+			name := logName{c.Account, ""}
+			all = t.judge(name).Displace(t.load(name).cooldowns[""], all[0])
+		}
+		for _, kept := range all {
+			t.exec("cooldown-set", c.Account, kept.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond), t.now)
+		}
 		l.dropCache()
 	})
 }

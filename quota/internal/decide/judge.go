@@ -256,6 +256,22 @@ func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 	return c
 }
 
+// Displace returns the cooldowns to set for one of a whole account, if have is in
+// force, or nil: that of a Move sets another one aside.
+func (j *Judge) Displace(have *quota.Cooldown, c quota.Cooldown) []quota.Cooldown {
+	isMove := func(c *quota.Cooldown) bool { return c.Until.Unix() >= quota.MoveUntil }
+	switch have = j.active(have); {
+	case have == nil || isMove(have) == isMove(&c):
+	case isMove(have):
+		c.Budget = quota.DisplacedBudget
+	default:
+		aside := *have
+		aside.Budget = quota.DisplacedBudget
+		return []quota.Cooldown{aside, c}
+	}
+	return []quota.Cooldown{c}
+}
+
 // ShortenCooldown returns a cooldown after the clock that set it was corrected:
 // one that was set for a duration ends at most that long from now. It reports
 // whether that changed it.

@@ -83,9 +83,10 @@ func (s *sameID) add(place int, units quota.Units) {
 	s.places, s.units = append(s.places, place), s.units+units
 }
 
-// next makes an entry of the restoration the next one, unless it repeats the last.
-// It returns its match, if the log has one.
-func (o *Restorer) next(s *sameID, e *quota.Entry) (have *quota.Entry, skip bool) {
+// next makes an entry of the restoration the next one of its id, unless it repeats the
+// last. It returns its match, if the log has one. Of several entries, those that the
+// log has dropped are skipped.
+func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) (have *quota.Entry, skip bool) {
 	at := e.At.UnixMicro()
 	isNew := s.seen == 0 || at > s.last
 	place := s.seen
@@ -95,13 +96,28 @@ func (o *Restorer) next(s *sameID, e *quota.Entry) (have *quota.Entry, skip bool
 	if place < len(s.places) {
 		have = &o.Entries[s.places[place]]
 	}
-	if e.At.Before(o.Oldest) && (have == nil || !have.At.Equal(e.At)) {
-		return nil, true // the log has dropped it
+	if e.At.Before(o.Oldest) && (have == nil || !have.At.Equal(e.At) && several(e.ID)) {
+		return nil, true
 	}
 	if isNew {
 		s.seen, s.last, s.said = s.seen+1, at, s.said+e.Units
 	}
 	return have, false
+}
+
+// repeated returns whether entries has several of an id. It counts them when it is
+// first asked.
+func repeated(entries []quota.Entry) func(quota.ID) bool {
+	var counts map[shortID]int
+	return func(id quota.ID) bool {
+		if counts == nil {
+			counts = make(map[shortID]int, len(entries))
+			for i := range entries {
+				counts[short(entries[i].ID)]++
+			}
+		}
+		return counts[short(id)] > 1
+	}
 }
 
 // mergeEntries returns the timestamps that the log has for the restored ones. The
@@ -121,9 +137,10 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 	for i := range o.Entries {
 		of(o.Entries[i].ID).add(i, o.Entries[i].Units)
 	}
+	several := repeated(entries)
 	for _, e := range entries {
 		id, at := of(e.ID), e.At.UnixMicro()
-		have, skip := o.next(id, &e)
+		have, skip := o.next(id, &e, several)
 		more := id.said - id.units
 		switch {
 		case skip, have == nil && e.Kind == quota.EntryAddition && more <= 0:
