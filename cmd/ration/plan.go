@@ -160,7 +160,11 @@ func (p *planning) play(ctx context.Context, f *planFlags) (err error) {
 		return context.Cause(ctx) // which says by what signal
 	}
 	if errors.Is(err, plan.ErrTooLong) {
-		return &usageError{fmt.Errorf("--days %d: more than %d calls; plan fewer days", f.days, plan.MaxCalls)}
+		advice := "plan fewer days"
+		if f.days == 1 {
+			advice = "plan a regions.yaml with fewer regions or pages"
+		}
+		return &usageError{fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
 	}
 	return err
 }
