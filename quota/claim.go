@@ -39,7 +39,7 @@ type Claim struct {
 	request ClaimRequest
 
 	mu      sync.Mutex
-	receipt Receipt   // of the newest entry of method claim, which alone counts
+	receipt Receipt   // of the newest claim or renewal, which alone counts
 	asked   time.Time // when that was asked for
 	newer   int       // entries since
 }
@@ -78,15 +78,19 @@ func (e *ClaimedError) Error() string {
 func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
 
 // A claim is a keyed log of its own. An entry of method claim holds it for
-// ClaimRequest.Hold; a renewal adds one and refunds the one before. An entry of
-// method done is a claim that is done.
+// ClaimRequest.Hold, for an owner that is yet to be noted. A renewal adds an entry of
+// method renew and refunds the one before. An entry of method done is a claim that is
+// done.
 const (
 	claimMethod = "claim"
+	renewMethod = "renew"
 	doneMethod  = "done"
 )
 
-func claimCoverage() *Coverage { return NewCoverage(Coverage{Methods: []string{claimMethod}}) }
-func doneCoverage() *Coverage  { return NewCoverage(Coverage{Methods: []string{doneMethod}}) }
+func claimCoverage() *Coverage {
+	return NewCoverage(Coverage{Methods: []string{claimMethod, renewMethod}})
+}
+func doneCoverage() *Coverage { return NewCoverage(Coverage{Methods: []string{doneMethod}}) }
 
 // charges returns the budgets that refuse a claim which is held or done.
 func (r *ClaimRequest) charges() []*Charge {
@@ -173,6 +177,7 @@ func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	if err != nil {
 		return err
 	}
+	log.hideFormerOwner()
 	claimed.Owner, claimed.Since = log.Owner, log.Since
 	if claimed.Done || log.held == nil || log.Owner != c.request.Resumes || log.Owner == "" {
 		return claimed
@@ -225,7 +230,7 @@ func (c *Claim) Renew(ctx context.Context) error {
 // renew adds an entry and refunds the one before. If the two are less than Hold
 // apart, no other process was granted the claim in between.
 func (c *Claim) renew(ctx context.Context, notes ...Request) error {
-	batch := c.request.batch(append(notes, newClaimEntry(claimMethod))...)
+	batch := c.request.batch(append(notes, newClaimEntry(renewMethod))...)
 	if c.receipt.Epoch != 0 {
 		batch.Known = c.receipt
 	}

@@ -165,6 +165,30 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 	})
 }
 
+// TestClaimOfAnotherIsTakenForThatOfTheDead: a process that claims what the dead one
+// held, and has not noted its name yet, is not taken for the dead one.
+func TestClaimOfAnotherIsTakenForThatOfTheDead(t *testing.T) {
+	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
+		claimEight(t, guard, "dead", 1)
+		clock.Add(2 * time.Minute)
+		unnamed := claiming("")
+		claim, err := guard.Claim(t.Context(), unnamed)
+		succeed(t, err)
+		follower := claiming("follower")
+		follower.Resumes = "dead"
+		_, err = guard.Claim(t.Context(), follower)
+		if claimed, ok := errors.AsType[*quota.ClaimedError](err); !ok || claimed.Owner != "" {
+			t.Errorf("the claim of another is taken over, or named as that of the dead: %v", err)
+		}
+		state, err := guard.ClaimState(t.Context(), follower)
+		succeed(t, err)
+		if state.Owner != "" || state.Until.IsZero() {
+			t.Errorf("the state is %+v", state)
+		}
+		succeed(t, claim.Renew(t.Context()))
+	})
+}
+
 // TestNotesAreLost: later owners read what earlier ones have noted, whole and in order,
 // until it is claimed anew. A claim with many notes can still be released.
 func TestNotesAreLost(t *testing.T) {

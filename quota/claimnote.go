@@ -99,6 +99,14 @@ func (n *packedNote) add(e *Entry) bool {
 type claimLog struct {
 	ClaimState
 	held, done *Receipt // the newest entries that count; nil if there are none
+	unnamed    bool     // the last process that claimed it has not noted its name yet
+}
+
+// hideFormerOwner forgets the owner if a later one has claimed it since.
+func (l *claimLog) hideFormerOwner() {
+	if l.unnamed {
+		l.Owner, l.Since = "", l.held.At
+	}
 }
 
 // readClaim reads the log of a claim. It does not say until when the claim is held.
@@ -112,6 +120,8 @@ func (g *Guard) readClaim(ctx context.Context, r *ClaimRequest) (*claimLog, erro
 		receipt := &Receipt{Account: batch.Account, Key: batch.Key, ID: e.ID, At: e.At}
 		switch {
 		case e.Method == claimMethod && e.Calls > 0:
+			log.held, log.unnamed = receipt, true
+		case e.Method == renewMethod && e.Calls > 0:
 			log.held = receipt
 		case e.Method == doneMethod && e.Calls > 0:
 			log.done, log.Done = receipt, e.At
@@ -133,7 +143,7 @@ func (l *claimLog) addNote(n *packedNote) {
 		l.Notes = append(l.Notes, n.bytes)
 		return
 	}
-	l.Owner, l.Since = string(n.bytes), n.at
+	l.Owner, l.Since, l.unnamed = string(n.bytes), n.at, false
 	if n.method == anewMethod {
 		l.Notes = nil
 	}
@@ -154,6 +164,9 @@ func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, er
 	log, err := g.readClaim(ctx, &r)
 	if err != nil {
 		return nil, opError("state of claim "+r.Name, err)
+	}
+	if held.Used > 0 {
+		log.hideFormerOwner()
 	}
 	if held.Used > 0 && log.done == nil {
 		log.Until = held.NextFree
