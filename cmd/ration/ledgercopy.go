@@ -133,6 +133,13 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved []string, grace time.Duration, report *copyReport) error {
 	report.Accounts = report.Accounts[:0]
 	var moving []*ledgercopy.Moving
+	for _, name := range reserved { // before a ledger opens in which passes could be claimed
+		m, err := c.CopyReserved(ctx, name)
+		if err != nil {
+			return err
+		}
+		moving = append(moving, m)
+	}
 	for _, name := range names {
 		m, err := c.Move(ctx, name)
 		if err != nil {
@@ -141,27 +148,24 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved [
 		a.copySays("%s: moved to %s, and open there", human.Name(name), c.ToName)
 		moving, report.Accounts = append(moving, m), append(report.Accounts, m.Report())
 	}
-	for _, name := range reserved {
-		if err := c.CopyReserved(ctx, name); err != nil {
-			return err
-		}
-	}
 	if grace > 0 {
 		a.copySays("copying what calls in flight still cost, for %s", human.Duration(grace))
 	}
-	for left := grace; left > 0; left -= time.Second {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(min(left, time.Second)):
-		}
+	for left := grace; ; left -= time.Second {
 		for _, m := range moving {
 			if err := m.Follow(ctx); err != nil {
 				return err
 			}
 		}
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(min(left, time.Second)):
+		}
 	}
-	return nil
 }
 
 // openNamed opens the ledger at an address.

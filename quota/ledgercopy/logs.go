@@ -183,18 +183,31 @@ func (a *account) restore(ctx context.Context, key string, entries []quota.Entry
 }
 
 // CopyReserved copies the entries of an account that a Guard keeps for itself, such as
-// its claims, which stays in use in both ledgers.
-func (c *Copy) CopyReserved(ctx context.Context, name string) error {
+// its claims, which stays in use in both ledgers. Call it before Move, so that no process
+// claims in the new ledger what another one has claimed in the old one, and Follow
+// afterwards.
+func (c *Copy) CopyReserved(ctx context.Context, name string) (*Moving, error) {
 	a := c.account(name)
+	a.opened = true
 	if err := a.checkClocks(ctx); err != nil {
-		return err
+		return nil, err
 	}
+	return &Moving{a}, a.copyReserved(ctx)
+}
+
+// copyReserved copies the logs that are new, and what has changed in the others.
+func (a *account) copyReserved(ctx context.Context) error {
 	keys, err := a.keys(ctx)
 	if err != nil {
 		return a.from(err)
 	}
-	a.opened = true
+	if err := a.copyLate(ctx); err != nil {
+		return err
+	}
 	for _, key := range keys {
+		if _, known := a.tails[key]; known {
+			continue
+		}
 		if err := a.copyLog(ctx, key); err != nil {
 			return err
 		}

@@ -44,7 +44,12 @@ func (m *Moving) Report() *Report { return m.account.report }
 
 // Follow copies what the old ledger got since the last time: what calls in flight
 // have cost, calls that were refunded, and notes.
-func (m *Moving) Follow(ctx context.Context) error { return m.account.copyLate(ctx) }
+func (m *Moving) Follow(ctx context.Context) error {
+	if quota.IsReserved(m.account.name) {
+		return m.account.copyReserved(ctx)
+	}
+	return m.account.copyLate(ctx)
+}
 
 // places is where an account is on its way, as the ledgers say.
 type places struct{ left, arrives *quota.Move }

@@ -188,7 +188,7 @@ func TestClaimsAreMadeTwice(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := h.CopyReserved(t.Context(), reserved[0]); err != nil || len(reserved) != 1 {
+		if _, err := h.CopyReserved(t.Context(), reserved[0]); err != nil || len(reserved) != 1 {
 			t.Fatal(reserved, err)
 		}
 	}
@@ -199,6 +199,49 @@ func TestClaimsAreMadeTwice(t *testing.T) {
 				t.Errorf("%s: %v; want that it is done: %v", name, err, done)
 			}
 		}
+	}
+}
+
+// TestPassThatRunsMeanwhileStaysClaimed: how far passes have come, that they are done, or
+// that their host has stopped, is known in the new ledger as long as the copy goes on.
+func TestPassThatRunsMeanwhileStaysClaimed(t *testing.T) {
+	h := memoryHouse(t)
+	request := func(name, owner string) quota.ClaimRequest {
+		return quota.ClaimRequest{Account: account, Name: name, Hold: 2 * time.Minute, Again: 24 * time.Hour, Owner: owner}
+	}
+	claim := func(name string) *quota.Claim {
+		c, err := h.old.Claim(t.Context(), request(name, "old host"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	done, stopped := claim("done"), claim("stopped")
+	h.At(time.Minute)
+	const reserved = "ration: claims of 34h8m"
+	moving, err := h.CopyReserved(t.Context(), reserved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"done", "stopped"} {
+		if _, err := h.new.Claim(t.Context(), request(name, "new host")); !errors.Is(err, quota.ErrClaimed) {
+			t.Errorf("%s: both hosts have it: %v", name, err)
+		}
+	}
+	late := claim("late")
+	if err := errors.Join(stopped.Renew(t.Context()), stopped.Note(t.Context(), []byte("page 3")), stopped.Release(t.Context()),
+		done.Done(t.Context()), late.Done(t.Context()), moving.Follow(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"done", "late"} {
+		_, err := h.new.Claim(t.Context(), request(name, "new host"))
+		if claimed, ok := errors.AsType[*quota.ClaimedError](err); !ok || !claimed.Done {
+			t.Errorf("%s: %v; want that it is done", name, err)
+		}
+	}
+	c, err := h.new.Claim(t.Context(), request("stopped", "new host"))
+	if err != nil || len(c.Before.Notes) != 1 || string(c.Before.Notes[0]) != "page 3" {
+		t.Errorf("the stopped pass goes on from %+v: %v", c, err)
 	}
 }
 
