@@ -197,7 +197,9 @@ func (a *app) passwordOfTo(name string) string {
 // itself.
 func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy, account string) (names, reserved []string, err error) {
 	names = table.Accounts()
+	empty := true
 	for name, err := range c.From.Accounts(ctx) {
+		empty = false
 		switch {
 		case err != nil:
 			return nil, nil, fmt.Errorf("ledger %s: %w", c.FromName, err)
@@ -206,6 +208,9 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy,
 		case !slices.Contains(names, name):
 			names = append(names, name)
 		}
+	}
+	if empty { // else what callers of the right ledger have spent would be missing in the new one
+		return nil, nil, &configError{fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
 	}
 	if account == "" {
 		return names, reserved, nil
