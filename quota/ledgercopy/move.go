@@ -233,8 +233,12 @@ func (a *account) close(ctx context.Context) (err error) {
 	if err := a.From.SetCooldown(ctx, left.Cooldown()); err != nil {
 		return a.from(err)
 	}
-	if p, err = a.find(ctx); err == nil && !a.ours(p.left, false) {
-		err = a.failed("another copy from %s began at the same time", a.FromName)
+	if p, err = a.find(ctx); err != nil || a.ours(p.left, false) {
+		return err
+	}
+	err = a.failed("another copy from %s began at the same time", a.FromName)
+	if p.left != nil && a.report.State == Ready { // the new ledger has nothing of the account
+		began, err = false, errors.Join(err, a.reopen(ctx))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package ledgercopy_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -165,6 +166,31 @@ func TestTwoCopiesAtOnce(t *testing.T) {
 	wg.Wait()
 	if d := diff.Diff(want, h.contents(h.To)); d != "" || h.isOpen(h.old) || !h.isOpen(h.new) {
 		t.Fatalf("(-old +new)\n%s", d)
+	}
+}
+
+// overtaken is a ledger that another copy closes just before this one.
+type overtaken struct {
+	quota.Ledger
+	by quota.Move
+}
+
+func (o overtaken) SetCooldown(ctx context.Context, c quota.Cooldown) error {
+	return errors.Join(o.Ledger.SetCooldown(ctx, o.by.Cooldown()), o.Ledger.SetCooldown(ctx, c))
+}
+
+// TestOvertakenCopyLeavesItsLedgerClosed: of two copies to different ledgers one moves
+// the account, and the ledger of the other is as it was.
+func TestOvertakenCopyLeavesItsLedgerClosed(t *testing.T) {
+	h := memoryHouse(t)
+	h.furnish(3)
+	h.From = overtaken{h.From, quota.Move{Account: account, Ledger: "sqlite:/third.db", ID: "ffffffffffff"}}
+	_, err := h.Move(t.Context(), account)
+	if err == nil || !strings.Contains(err.Error(), "another copy") || errors.As(err, new(*ledgercopy.UnfinishedError)) {
+		t.Errorf("%v", err)
+	}
+	if h.isOpen(h.old) || !h.isOpen(h.new) {
+		t.Error("the old ledger is open, or the new one is closed")
 	}
 }
 
