@@ -42,6 +42,7 @@ func TestNothingIsScanned(t *testing.T) {
 	}
 	rare := map[string]bool{"labels": true, "label-sweep": true, "client-sweep": true, // for a new coverage, and one in 256 new labels or clients
 		"accounts":        true,                      // once in a process that adds a log
+		"accounts-cooled": true,                      // when a ledger is moved: of accounts, not of entries
 		"entries-restamp": true,                      // of the entries stamped ahead
 		"limits":          true,                      // sorts those of an account: at most 32 of each budget
 		"sums-page":       true, "sums-insert": true} // of a page of entries, and of a block of them
