@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,9 +33,9 @@ func (c *clock) now() time.Time { return c.at }
 func newClock() *clock { return &clock{time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)} }
 
 // stores open ledgers of each kind.
-func stores(t *testing.T) map[string]func(*testing.T, *clock) quota.Ledger {
+func stores(t *testing.T) map[string]store {
 	server := redistest.Start(t)
-	return map[string]func(*testing.T, *clock) quota.Ledger{
+	return map[string]store{
 		"memory": func(_ *testing.T, c *clock) quota.Ledger { return memledger.Open(&memledger.Options{Now: c.now}) },
 		"SQLite": func(t *testing.T, c *clock) quota.Ledger {
 			l, err := sqliteledger.Open(filepath.Join(t.TempDir(), "ration.db"), &sqliteledger.Options{Now: c.now, Sync: sqliteledger.Normal})
@@ -213,26 +214,45 @@ func (h *house) isOpen(g *quota.Guard) bool {
 	return ok && refused.Detail == stop // by the upstream
 }
 
+// store opens a new ledger of its kind.
+type store = func(*testing.T, *clock) quota.Ledger
+
+// opener opens the old ledger, the new one and their clock.
+type opener = func() (quota.Ledger, quota.Ledger, *clock)
+
 // eachPair runs a test on a ledger of each kind, and on another of each kind.
-func eachPair(t *testing.T, run func(*testing.T, func() (quota.Ledger, quota.Ledger, *clock))) {
+func eachPair(t *testing.T, run func(*testing.T, opener)) {
 	all := stores(t)
-	for from, openFrom := range all {
-		for to, openTo := range all {
-			t.Run(from+" to "+to, func(t *testing.T) {
-				run(t, func() (quota.Ledger, quota.Ledger, *clock) {
-					c := newClock()
-					return openFrom(t, c), openTo(t, c), c
-				})
-			})
+	for from := range all {
+		for to := range all {
+			runPair(t, all, from, to, run)
 		}
 	}
+}
+
+// eachRole runs a test on a ledger of each kind as the old one, and as the new one.
+func eachRole(t *testing.T, run func(*testing.T, opener)) {
+	all := stores(t)
+	kinds := slices.Sorted(maps.Keys(all))
+	for i, from := range kinds {
+		runPair(t, all, from, kinds[(i+1)%len(kinds)], run)
+	}
+}
+
+func runPair(t *testing.T, all map[string]store, from, to string, run func(*testing.T, opener)) {
+	t.Run(from+" to "+to, func(t *testing.T) {
+		run(t, func() (quota.Ledger, quota.Ledger, *clock) {
+			c := newClock()
+			return all[from](t, c), all[to](t, c), c
+		})
+	})
 }
 
 // TestCopyDiffersFromTheOriginal: after the move, the new ledger says what the old one
 // said before it, goes on from there, and the old one is closed. A second copy changes
 // nothing.
 func TestCopyDiffersFromTheOriginal(t *testing.T) {
-	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
 		h := newHouse(t, c, from, to)
 		h.furnish(600)
@@ -327,7 +347,7 @@ func (f faulty) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entr
 // after what that changes. At most one of the ledgers is open then, and the same copy
 // completes the move.
 func TestKilledCopyLeavesBothOpen(t *testing.T) {
-	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+	eachRole(t, func(t *testing.T, open opener) {
 		for n, done := 0, false; !done; n++ {
 			from, to, c := open()
 			h := newHouse(t, c, from, to)

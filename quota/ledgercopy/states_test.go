@@ -23,7 +23,7 @@ func memoryHouse(t *testing.T, budgets ...quota.Budget) *house {
 // TestLateSettlementsAreLost: calls that were in flight when the account moved are
 // settled in the old ledger afterwards, to more or less, or refunded.
 func TestLateSettlementsAreLost(t *testing.T) {
-	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
 		h := newHouse(t, c, from, to)
 		h.furnish(300)
@@ -72,7 +72,7 @@ func TestLateSettlementsAreLost(t *testing.T) {
 
 // TestEstimatesStartAtZero: counters keep no entries, and what they hold is noted.
 func TestEstimatesStartAtZero(t *testing.T) {
-	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
 		h := newHouse(t, c, from, to,
 			quota.Budget{Account: account, Name: "minute", Limit: 100, Window: quota.Counter(time.Minute)},
@@ -110,7 +110,7 @@ func TestEstimatesStartAtZero(t *testing.T) {
 // TestStricterLimitStaysBehind: a lower limit that another configuration has asked of
 // the old ledger holds in the new one.
 func TestStricterLimitStaysBehind(t *testing.T) {
-	eachPair(t, func(t *testing.T, open func() (quota.Ledger, quota.Ledger, *clock)) {
+	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
 		day := func(limit quota.Units, file string) quota.Budget {
 			return quota.Budget{Account: account, Name: "day", Limit: limit, Window: quota.Sliding(24 * time.Hour), Config: quota.Config{Name: file, Changed: c.at.Add(-time.Hour)}}
