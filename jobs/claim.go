@@ -134,12 +134,16 @@ func (c *passClaim) renew(ctx context.Context) {
 		c.failed = c.join(ctx)
 		return
 	}
-	within, cancel := context.WithDeadlineCause(ctx, c.claim.Lapses().Add(-c.margin()), errSilent)
+	deadline := c.claim.Lapses().Add(-c.margin())
+	within, cancel := context.WithDeadlineCause(ctx, deadline, errSilent)
 	defer cancel()
 	c.failed = c.claim.Renew(within)
-	if errors.Is(c.failed, quota.ErrClaimLost) {
+	switch {
+	case errors.Is(c.failed, quota.ErrClaimLost):
 		c.claim = nil
 		c.failed = c.join(ctx)
+	case c.failed != nil && time.Since(deadline) > c.margin():
+		c.failed = errSuspended // otherwise it would have ended at the deadline
 	}
 	if c.failed == nil {
 		c.sendNotes(ctx)
