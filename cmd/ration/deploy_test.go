@@ -116,10 +116,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 
 // TestAirflowOperator reads retry_at as ration prints it, and pokes as Airflow does.
 func TestAirflowOperator(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip(err)
-	}
+	python := tool(t, "python3", "python3")
 	const check = `
 import datetime as d, sys
 sys.dont_write_bytecode = True
@@ -194,8 +191,22 @@ func needRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		return
 	} else if os.Getenv("RATION_REQUIRE_REDIS") != "" {
-		t.Fatal(err)
+		t.Fatalf("%v, and RATION_REQUIRE_REDIS is set: make deps installs it", err)
 	} else {
-		t.Skip(err)
+		t.Skipf("SKIPPED, %v: make deps installs it", err)
 	}
+}
+
+// tool returns the path of a program of one of Debian's packages. It skips the test
+// without one, or fails it if RATION_REQUIRE_TOOLS=1.
+func tool(t *testing.T, name, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("RATION_REQUIRE_TOOLS") == "1" {
+		t.Fatalf("no %s on this machine, and RATION_REQUIRE_TOOLS=1; install %s", name, pkg)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED, no %s on this machine; install %s to run this test", name, pkg)
+	}
+	return path
 }

@@ -30,10 +30,7 @@ func TestManualPages(t *testing.T) {
 	if strings.Contains(text, dir) {
 		t.Errorf("ration-run.1 names a folder of this machine")
 	}
-	groff, err := exec.LookPath("groff")
-	if err != nil {
-		t.Skip(err)
-	}
+	groff := tool(t, "groff", "groff-base")
 	for _, page := range pages {
 		if out, err := exec.Command(groff, "-man", "-ww", "-K", "utf8", "-T", "utf8", "-z", page).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: %v: %s", filepath.Base(page), err, out)

@@ -57,6 +57,7 @@ func startedRedis(t *testing.T, args ...string) string {
 // starts it again.
 func redisProcess(t *testing.T, args ...string) (url string, restart func(meanwhile func())) {
 	t.Helper()
+	needRedis(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
