@@ -15,9 +15,9 @@ import (
 // DefaultClaimTime is how long a pass stays claimed after its host was last heard.
 const DefaultClaimTime = 2 * time.Minute
 
-// passClaim keeps a pass claimed in the ledger, so that of all hosts one runs it.
-// While the ledger is down there is no claim: calls then need an allowance. A
-// goroutine renews the claim, and claims the pass when the ledger is back.
+// passClaim keeps a pass claimed in the ledger, so that only one host runs it. A
+// goroutine renews the claim. While the ledger is down, a pass whose calls have an
+// allowance goes on unclaimed, and is claimed when the ledger is back.
 type passClaim struct {
 	*pass
 	request quota.ClaimRequest
@@ -115,7 +115,7 @@ func (c *passClaim) keep(ctx context.Context) {
 	}
 }
 
-// isFailing reports whether there is no claim, or it was not renewed the last time.
+// isFailing reports whether the pass is unclaimed, or the last renewal failed.
 func (c *passClaim) isFailing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *passClaim) isFailing() bool {
 // then.
 func (c *passClaim) margin() time.Duration { return c.claimTime() / 4 }
 
-// renew renews the claim, or claims the pass if there is no claim yet.
+// renew renews the claim. If the pass is unclaimed, it claims it.
 func (c *passClaim) renew(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

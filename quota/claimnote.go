@@ -38,8 +38,8 @@ func (c *Claim) Note(ctx context.Context, note []byte) error {
 	return opError("note of "+c.request.Name, c.note(ctx, noteMethod, note))
 }
 
-// note renews the claim too if so many entries are newer that it could not be
-// refunded soon.
+// note records a note. It also renews the claim before too many entries follow it:
+// a ledger refunds only what is near the end of a log (MaxSettle).
 func (c *Claim) note(ctx context.Context, method string, note []byte) error {
 	if len(note) > MaxClaimNote {
 		return fmt.Errorf("%w: a note of %d bytes; shorten it to %d", ErrBadCall, len(note), MaxClaimNote)

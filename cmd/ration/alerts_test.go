@@ -90,8 +90,8 @@ func TestServeDoesNotAlert(t *testing.T) {
 	}
 }
 
-// TestServeForeseesNothing: serve tells that the schedule will use a budget up,
-// which the pace does not show yet.
+// TestServeForeseesNothing: serve sends an alert because the coming ticks need more
+// than a budget has left, although little has been spent so far.
 func TestServeForeseesNothing(t *testing.T) {
 	s, r := newStand(t, nil, "{name: all, limit: 500, window: 24h}", "[{search: {queries: [q]}}]", "US"), newAlertReceiver(t)
 	s.alertTo(t, r.URL)

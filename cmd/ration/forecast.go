@@ -22,8 +22,8 @@ func (a *app) scheduled(table *costs.Table) (*jobs.Config, error) {
 	return a.regions(table)
 }
 
-// planned returns, for each of the table's budgets, when it refuses the first call
-// of the schedule, or nil if there is no schedule or no log.
+// planned returns when the schedule's calls will first be refused by each of the
+// table's budgets. Without a regions.yaml, or without a log, it returns nil.
 func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
 	table := c.Table()
 	config, err := a.scheduled(table)

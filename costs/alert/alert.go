@@ -40,9 +40,9 @@ type Options struct {
 	// Report is called with each alert that could not be sent, of which no
 	// address is shown. nil drops them.
 	Report func(error)
-	// Planned returns, for each of the table's budgets, when it will refuse the
-	// first call of the schedule; zero if it will not soon. It is asked as often as
-	// the pace is looked at. nil is no schedule.
+	// Planned returns when each of the table's budgets will first refuse a
+	// scheduled call, or zero if it will not soon. Each check of the pace calls it.
+	// If it is nil, nothing is scheduled.
 	Planned func(context.Context) ([]time.Time, error)
 }
 

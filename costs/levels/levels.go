@@ -66,8 +66,8 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 	return lines
 }
 
-// reached reports whether a budget has used so many percent of its limit. A shadow
-// has none that matters.
+// reached reports whether at least percent of a budget's limit is used. A shadow
+// budget reaches nothing: its limit refuses no call.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
 	return !b.Budget.Shadow && b.Used*100 >= b.Limit()*percent
