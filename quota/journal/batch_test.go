@@ -9,6 +9,7 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -71,5 +72,50 @@ func TestCallersOfOneBatchAreNotJournaled(t *testing.T) {
 	}
 	if entries != 100 {
 		t.Errorf("%d entries restored; want 100", entries)
+	}
+}
+
+// TestRepeatedBatchIsNotedTwice: a batch is sent again, of which the ledger had
+// refused the first call. That is granted now, later than the second one, and what
+// was heard of the budget is of its time.
+func TestRepeatedBatchIsNotedTwice(t *testing.T) {
+	clock, dir := &ledgertest.Clock{}, t.TempDir()
+	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	day := quota.Budget{Name: "day", Account: account, Limit: 10, Window: quota.Sliding(24 * time.Hour)}
+	open := func() *journal.Ledger {
+		return journal.New(memledger.Open(&memledger.Options{Now: clock.Now}), dir, &journal.Options{Budgets: []quota.Budget{day}, Now: clock.Now})
+	}
+	charges := []*quota.Charge{{Budget: day.Name, Coverage: quota.NewCoverage(quota.Coverage{}), Limit: day.Limit, Window: day.Window}}
+	ask := func(l *journal.Ledger, seq uint64, units ...quota.Units) []quota.Answer {
+		t.Helper()
+		clock.Add(time.Second)
+		batch := &quota.Batch{Account: account, Client: 7, Seq: seq}
+		for _, u := range units {
+			batch.Requests = append(batch.Requests, quota.Request{Method: "m", Units: u, Charges: charges})
+		}
+		answers, err := l.Spend(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answers
+	}
+	first := open()
+	other, err := first.Ledger.Spend(t.Context(), &quota.Batch{Account: account, Client: 8, Seq: 1, Requests: []quota.Request{{Method: "m", Units: 5, Charges: charges}}})
+	if err != nil || ask(first, 1, 8, 1)[0].Err == nil {
+		t.Fatal(err, "8 of 10 units were granted after 5")
+	}
+	if err := first.Ledger.Refund(t.Context(), other[0].Receipt); err != nil {
+		t.Fatal(err)
+	}
+	if answers := ask(first, 1, 8, 1); answers[0].Err != nil || answers[1].Err != nil || !answers[0].Receipt.At.After(answers[1].Receipt.At) {
+		t.Fatalf("%+v; want that the first is granted now, and the second as before", answers)
+	}
+	lost := open()
+	if answers := ask(lost, 3, 1); answers[0].Err != nil {
+		t.Error(answers[0].Err)
+	}
+	standings, err := lost.Standings(t.Context(), account, "", charges)
+	if err != nil || standings[0].Used != 10 {
+		t.Errorf("%+v, %v; want the 9 units and the one since", standings, err)
 	}
 }

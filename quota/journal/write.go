@@ -51,11 +51,11 @@ func (l *Ledger) written(a *account, err error) {
 }
 
 // write writes the grants of a batch that was sent at a time of the host's clock.
-// The last of them says what was heard of all budgets.
+// The newest of them says what was heard of all budgets.
 func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
 	a.writing.Lock()
 	defer a.writing.Unlock()
-	records := a.records[:0]
+	records, newest := a.records[:0], 0
 	for i := range answers {
 		if answers[i].Err != nil {
 			continue
@@ -63,31 +63,42 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 		request, receipt := &batch.Requests[i], &answers[i].Receipt
 		records = append(records, record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
 			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller})
+		if n := len(records) - 1; records[n].at > records[newest].at { // in a repeated batch it need not be the last
+			newest = n
+		}
 	}
 	if len(records) == 0 {
 		return
 	}
-	records[len(records)-1].heard = heardIn(batch, answers)
+	records[newest].heard = heardIn(batch, answers)
 	a.records = records
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	a.newest.see(&records[len(records)-1])
+	a.newest.see(&records[newest])
 	a.mu.Unlock()
 	l.written(a, err)
 }
 
-// heardIn returns how much each budget held when the last of a batch's grants that
+// heardIn returns how much each budget held when the newest of a batch's grants that
 // it covers was granted.
 func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
-	for i := range slices.Backward(answers) {
+	var since []time.Time // of heard
+	for i := range answers {
 		if answers[i].Err != nil {
 			continue
 		}
+		at := answers[i].Receipt.At
 		for n, held := range answers[i].Held {
 			charge := batch.Requests[i].Charges[n]
-			known := slices.ContainsFunc(heard, func(u use) bool { return u.budget == charge.Budget })
-			if !known && !charge.Window.Estimate() {
-				heard = append(heard, use{charge.Budget, held.Used})
+			if charge.Window.Estimate() {
+				continue
+			}
+			known := slices.IndexFunc(heard, func(u use) bool { return u.budget == charge.Budget })
+			switch {
+			case known < 0:
+				heard, since = append(heard, use{charge.Budget, held.Used}), append(since, at)
+			case at.After(since[known]):
+				heard[known].used, since[known] = held.Used, at
 			}
 		}
 	}
