@@ -33,12 +33,12 @@ type Heard struct {
 	Epoch    uint64    // of the log; 0 if it is not known, and the log held every entry of the window
 }
 
-// Life says since when a log held what a client had been granted in an earlier
-// life of it, or within an allowance. A Heard of that log from before did not count
-// these entries, although it is later than they are.
+// Life says since when a log held what a client had been granted, there or in an
+// earlier life of the log or within an allowance. A Heard of that log from before did
+// not count these entries, although it is later than they are.
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
-	Seq    uint64    // of one entry; 0 for all others of the client
+	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
 	Epoch  uint64    // of the log; 0 if the client knows of none that held them
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -169,46 +168,6 @@ func (s *state) lastHeard(budget string) (last hearing) {
 		}
 	}
 	return last
-}
-
-// lives returns since when each life of the log held what this host was granted
-// before: since its first grant there, before which it had restored the rest. What
-// it was granted within the allowance came later, and is listed by itself.
-func (s *state) lives(client uint64) (lives []quota.Life) {
-	clients := map[uint64]bool{client: true}
-	for id := range s.grants {
-		clients[id.Client] = true
-	}
-	of := s.livesOf(quota.ID{}, math.MinInt64)
-	for client := range clients {
-		for _, life := range of {
-			life.Client = client
-			lives = append(lives, life)
-		}
-	}
-	for id, g := range s.grants {
-		if g.down && g.key == "" {
-			lives = append(lives, s.livesOf(id, g.at)...)
-		}
-	}
-	return lives
-}
-
-// livesOf returns the first grant of each life of the log after an instant.
-func (s *state) livesOf(id quota.ID, after int64) (lives []quota.Life) {
-	since := map[uint64]int64{}
-	for _, g := range s.grants {
-		if first, ok := since[g.epoch]; g.epoch != 0 && g.at > after && (!ok || g.at < first) {
-			since[g.epoch] = g.at
-		}
-	}
-	if len(since) == 0 {
-		return []quota.Life{{Client: id.Client, Seq: id.Seq}}
-	}
-	for epoch, at := range since {
-		lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq, Epoch: epoch, Since: decide.Time(at)})
-	}
-	return lives
 }
 
 // allowed returns the units granted within the allowance in the trailing window.

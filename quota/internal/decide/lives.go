@@ -22,12 +22,14 @@ func (o *Restorer) renew(r *quota.Restoration) (present time.Time) {
 	if !r.Lost || !slices.ContainsFunc(r.Lives, isKnown) {
 		return present
 	}
-	ended := o.Epoch
+	ended, before := o.Epoch, o.presence()
 	o.Epoch = quota.NewEpoch()
 	o.Lives = slices.Clone(o.Lives)
 	for i := range o.Entries {
-		client := o.Entries[i].ID.Client
-		o.Lives = append(o.Lives, quota.Life{Client: client, Epoch: ended, Since: o.Entries[i].At}, quota.Life{Client: client, Epoch: o.Epoch, Since: present})
+		e := &o.Entries[i]
+		first := uint64(before.of(e.ID).first)
+		o.Lives = append(o.Lives, quota.Life{Client: e.ID.Client, Seq: first, Epoch: ended, Since: e.At},
+			quota.Life{Client: e.ID.Client, Seq: first, Epoch: o.Epoch, Since: present})
 	}
 	return present
 }
@@ -56,35 +58,53 @@ func (o *Restorer) mergeLives(more []quota.Life, present time.Time) {
 	o.Lives = slices.CompactFunc(lives, func(a, b quota.Life) bool { return same(a, b) == 0 })
 }
 
-// presence is since when each life of a log has held entries, by their ids; with
-// Seq 0, all of the client's that are not there themselves.
-type presence map[shortID]map[uint64]time.Time
+// presence is since when each life of a log has held entries: by client, in runs of
+// sequence numbers, oldest first.
+type presence map[uint64][]run
+
+// run is what the lives hold from a sequence number on, up to the next run.
+type run struct {
+	first uint32
+	since map[uint64]time.Time // by epoch; nil if no restoration has said it
+}
 
 func (o *Restorer) presence() presence {
 	p := presence{}
-	for _, life := range o.Lives {
-		id := short(quota.ID{Client: life.Client, Seq: life.Seq})
-		if p[id] == nil {
-			p[id] = map[uint64]time.Time{}
+	for _, life := range o.Lives { // sorted by mergeLives
+		runs, first := p[life.Client], uint32(life.Seq)
+		if len(runs) == 0 || runs[len(runs)-1].first != first {
+			runs = append(runs, run{first, map[uint64]time.Time{}})
+			p[life.Client] = runs
 		}
-		p[id][life.Epoch] = life.Since
+		runs[len(runs)-1].since[life.Epoch] = life.Since
 	}
 	return p
+}
+
+// of returns the run of an entry.
+func (p presence) of(id quota.ID) (of run) {
+	for _, r := range p[id.Client] {
+		if r.first <= uint32(id.Seq) {
+			of = r
+		}
+	}
+	return of
 }
 
 // held reports whether the log of a statement held an entry of its window. If no
 // restoration has said when the client's entries came there, it did.
 func (p presence) held(id quota.ID, h *quota.Heard) bool {
-	lives, known := p[short(id)]
-	if !known {
-		lives, known = p[short(quota.ID{Client: id.Client})]
-	}
-	since, held := lives[h.Epoch]
-	return !known || h.Epoch == 0 || held && !h.At.Before(since)
+	r := p.of(id)
+	since, held := r.since[h.Epoch]
+	return r.since == nil || h.Epoch == 0 || held && !h.At.Before(since)
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one
-// counted, as entries or as a note.
+// counted, as entries or as a note: the host that made the earlier one had restored
+// it there since.
 func (p presence) heldAll(earlier, later *quota.Heard) bool {
-	return earlier.Epoch == later.Epoch || p.held(quota.ID{Client: earlier.Client}, later)
+	host := quota.ID{Client: earlier.Client}
+	since := p.of(host).since[later.Epoch]
+	isOlder := !since.IsZero() && !since.After(earlier.At)
+	return earlier.Epoch == later.Epoch || !isOlder && p.held(host, later)
 }

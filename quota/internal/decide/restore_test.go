@@ -102,6 +102,28 @@ func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
 	}
 }
 
+// TestCopyHeldWhatCameAfterIt: a host was granted calls in one life of the log, lost it,
+// and was granted more in the next. Another host then heard of an older copy of the first
+// life, which cannot have counted the later calls; nor what the first host heard there.
+func TestCopyHeldWhatCameAfterIt(t *testing.T) {
+	first, second := noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
+	lives := []quota.Life{{Client: 1, Epoch: 1, Since: first}, {Client: 1, Epoch: 2, Since: second},
+		{Client: 1, Seq: 2, Epoch: 2, Since: second}, {Client: 8, Epoch: 1, Since: first}, {Client: 8, Epoch: 2, Since: second}}
+	mine := []quota.Entry{call(1, 1, 5*time.Hour, 5), call(1, 2, 3*time.Hour, 20), call(1, 3, 2*time.Hour, 20)}
+	o := restorer()
+	o.Restore(&quota.Restoration{Entries: mine, Lives: lives})
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 1, time.Hour, 30)}})
+	if got := units(o); got != 45+25 {
+		t.Errorf("%d units; want a note of the 25 that the copy held besides the first call", got)
+	}
+	o = restorer()
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(8, 2, 2*time.Hour, 50)}, Lives: lives})
+	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 1, time.Hour, 10)}})
+	if got := units(o); got != 60 {
+		t.Errorf("%d units; want those of both histories", got)
+	}
+}
+
 // TestStatementsAreWrittenAndRead: a ledger keeps all of them.
 func TestStatementsAreWrittenAndRead(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5))

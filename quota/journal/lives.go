@@ -1,0 +1,83 @@
+package journal
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// stay is a time without interruption that this host spent in one life of the log,
+// or without the ledger.
+type stay struct {
+	epoch uint64           // 0 without the ledger
+	since int64            // the first grant
+	lives map[uint64]int64 // by epoch, when this life and later ones first counted the grants of this stay
+}
+
+// stays returns the stays of this host, oldest first, and the number of that of each
+// grant.
+func (s *state) stays() (all []stay, of map[quota.ID]int) {
+	var grants []*grant
+	for _, g := range s.grants {
+		if g.key == "" {
+			grants = append(grants, g)
+		}
+	}
+	slices.SortFunc(grants, func(a, b *grant) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
+	})
+	of = make(map[quota.ID]int, len(grants))
+	for _, g := range grants {
+		epoch := g.epoch
+		if g.down {
+			epoch = 0
+		}
+		if len(all) == 0 || all[len(all)-1].epoch != epoch {
+			all = append(all, stay{epoch: epoch, since: g.at})
+		}
+		of[g.id] = len(all) - 1
+	}
+	lives := map[uint64]int64{}
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].epoch != 0 {
+			lives[all[i].epoch] = all[i].since
+		}
+		all[i].lives = maps.Clone(lives)
+	}
+	return all, of
+}
+
+// lives returns since when each life of the log held what this host was granted: the
+// life that granted it, and each later one since this host's first grant there, before
+// which it had restored the rest. What the host heard is in those of its own client.
+func (s *state) lives(client uint64) (lives []quota.Life) {
+	stays, of := s.stays()
+	add := func(id quota.ID, since map[uint64]int64) {
+		if len(since) == 0 {
+			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq})
+		}
+		for epoch, at := range since {
+			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq, Epoch: epoch, Since: decide.Time(at)})
+		}
+	}
+	if len(stays) == 0 {
+		stays = []stay{{}}
+	}
+	add(quota.ID{Client: client}, stays[0].lives)
+	ids := slices.SortedFunc(maps.Keys(of), func(a, b quota.ID) int {
+		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Seq, b.Seq))
+	})
+	for i, id := range ids {
+		held := stays[of[id]].lives
+		switch isFirst := i == 0 || ids[i-1].Client != id.Client; {
+		case isFirst:
+			add(quota.ID{Client: id.Client}, held)
+		case !maps.Equal(held, stays[of[ids[i-1]]].lives):
+			add(id, held)
+		}
+	}
+	return lives
+}
