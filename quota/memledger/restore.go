@@ -34,7 +34,7 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 // rebuild replaces the entries of the log, and computes its lists and counters
 // from them.
 func (g *log) rebuild(entries []quota.Entry) {
-	g.entries, g.all = ring[entry]{}, list{coverage: everything, use: g.all.use}
+	g.entries, g.all = ring[entry]{}, list{coverage: everything, use: g.all.use, base: g.all.base, newest: record{total: g.all.base}}
 	g.labels, g.numbers, g.free, g.latest = nil, nil, nil, 0
 	for _, e := range entries {
 		number := g.labelNumber(label{e.Method, e.Caller})

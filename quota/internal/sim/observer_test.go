@@ -89,7 +89,7 @@ func (w *world) grant(p *process, method string, units quota.Units, r quota.Rece
 func (w *world) forget(back int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, after := w.server.lose(back)
+	after := w.server.lose(back)
 	kept := map[quota.ID]bool{}
 	for _, e := range after {
 		kept[e.ID] = true

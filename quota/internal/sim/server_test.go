@@ -4,7 +4,6 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,11 +21,10 @@ type server struct {
 	slow  time.Time     // until when it answers too late
 	lossy time.Time     // until when a part of the messages is lost
 
-	epoch     uint64            // the log's
-	life      int               // grows with each loss, which drops all connections
-	outside   map[uint64]uint64 // what clients are told instead of an epoch: a copy keeps its original's
-	inside    map[uint64]uint64 // the reverse, of the newest copy
+	epoch     uint64 // of the log, as far as anybody was told
+	life      int    // grows with each loss, which drops all connections
 	snapshots []snapshot
+	held      map[uint64][]map[grantID]quota.Entry // by epoch: what each life of the log with it held at its end
 	decided   map[grantID]decision
 }
 
@@ -45,27 +43,18 @@ type decision struct {
 
 // snapshot is a copy of the log, as of a backup or of a replica that lags.
 type snapshot struct {
-	entries []quota.Entry
-	epoch   uint64
+	log   *memledger.Ledger
+	epoch uint64
 }
 
 func newServer() *server {
-	s := &server{outside: map[uint64]uint64{}, inside: map[uint64]uint64{}, decided: map[grantID]decision{}}
-	s.log = s.open()
-	s.epoch = s.restoreInto(s.log, nil)
+	s := &server{held: map[uint64][]map[grantID]quota.Entry{}, decided: map[grantID]decision{}}
+	s.log = memledger.Open(&memledger.Options{Now: s.now})
 	return s
-}
-
-func (s *server) open() *memledger.Ledger {
-	return memledger.Open(&memledger.Options{Now: s.now})
 }
 
 // now is called by the ledger, within a step.
 func (s *server) now() time.Time { return time.Now().Add(s.clock) }
-
-// keeps is the history that a copy is restored with, so that none of it is too
-// old.
-const keeps = 4 * 24 * time.Hour
 
 func (s *server) entries() (entries []quota.Entry) {
 	for e, err := range s.log.Entries(context.Background(), quota.Query{Account: account}) {
@@ -77,74 +66,52 @@ func (s *server) entries() (entries []quota.Entry) {
 	return entries
 }
 
-func (s *server) restoreInto(log *memledger.Ledger, entries []quota.Entry) (inside uint64) {
-	done, err := log.Restore(context.Background(), &quota.Restoration{Account: account, History: keeps, Entries: entries})
-	if err != nil {
-		panic(err)
-	}
-	return done.Known.Epoch
-}
-
 // takeSnapshot keeps a copy to which the log may be rolled back.
 func (s *server) takeSnapshot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.snapshots = append(s.snapshots, snapshot{s.entries(), s.toClient(s.epoch)})
+	s.snapshots = append(s.snapshots, snapshot{s.log.Copy(), s.epoch})
 	if len(s.snapshots) > 4 {
 		s.snapshots = s.snapshots[1:]
 	}
 }
 
 // lose replaces the log by an older copy, or by an empty one if back is 0, and
-// returns the entries before and after.
-func (s *server) lose(back int) (before, after []quota.Entry) {
+// returns the entries that it holds then.
+func (s *server) lose(back int) []quota.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.entries()
-	s.log = s.open()
+	s.remember(s.entries())
+	s.log, s.epoch = memledger.Open(&memledger.Options{Now: s.now}), 0
 	if back > 0 && back <= len(s.snapshots) {
-		copied := s.snapshots[len(s.snapshots)-back]
-		s.epoch = s.restoreInto(s.log, copied.entries)
-		s.outside[s.epoch], s.inside[copied.epoch] = copied.epoch, s.epoch
-	} else {
-		s.epoch = s.restoreInto(s.log, nil)
+		older := s.snapshots[len(s.snapshots)-back]
+		s.log, s.epoch = older.log.Copy(), older.epoch
 	}
 	s.life++
-	return before, s.entries()
+	return s.entries()
 }
 
-func (s *server) toClient(epoch uint64) uint64 {
-	if original, ok := s.outside[epoch]; ok {
-		return original
+// remember keeps what the log holds at the end of its epoch, or of a life.
+func (s *server) remember(entries []quota.Entry) {
+	held := map[grantID]quota.Entry{}
+	for _, e := range entries {
+		held[grantID{e.ID, e.At.UnixMicro()}] = e
 	}
-	return epoch
-}
-
-// toServer returns the epoch that the ledger knows, if clients call it epoch.
-func (s *server) toServer(epoch uint64) uint64 {
-	if copied, ok := s.inside[epoch]; ok {
-		return copied
-	}
-	return epoch
+	s.held[s.epoch] = append(s.held[s.epoch], held)
 }
 
 // spend is one round trip. A connection that is new has the ledger look for the
 // entry that the client knows.
 func (s *server) spend(batch quota.Batch, isNew bool) ([]quota.Answer, error) {
-	ctx := context.Background()
-	known := batch.Known
-	if batch.Key == "" {
-		batch.Known.Epoch = s.toServer(known.Epoch)
-		if isNew && !known.At.IsZero() && known.ID != (quota.ID{}) && !s.holds(known) {
-			return nil, batch.Forgotten(s.epoch, time.Time{})
-		}
+	if known := batch.Known; batch.Key == "" && isNew && !known.At.IsZero() && known.ID != (quota.ID{}) && !s.holds(known) {
+		return nil, batch.Forgotten(s.epoch, time.Time{})
 	}
-	answers, err := s.log.Spend(ctx, &batch)
+	answers, err := s.log.Spend(context.Background(), &batch)
 	for i := range answers {
-		if r := &answers[i].Receipt; answers[i].Err == nil {
-			r.Epoch = s.toClient(r.Epoch)
+		if r := &answers[i].Receipt; answers[i].Err == nil && batch.Key == "" {
+			s.epoch = r.Epoch
 			id := grantID{r.ID, r.At.UnixMicro()}
-			if _, again := s.decided[id]; !again && batch.Key == "" {
+			if _, again := s.decided[id]; !again {
 				s.decided[id] = decision{time.Now(), s.life}
 			}
 		}
@@ -165,19 +132,12 @@ func (s *server) holds(known quota.Receipt) bool {
 }
 
 func (s *server) restore(r *quota.Restoration) (quota.Restored, error) {
-	inside := *r
-	inside.Heard, inside.Lives = slices.Clone(r.Heard), slices.Clone(r.Lives)
-	for i := range inside.Heard {
-		inside.Heard[i].Epoch = s.toServer(r.Heard[i].Epoch)
-	}
-	for i := range inside.Lives {
-		inside.Lives[i].Epoch = s.toServer(r.Lives[i].Epoch)
-	}
-	done, err := s.log.Restore(context.Background(), &inside)
-	if err == nil {
+	before := s.entries()
+	done, err := s.log.Restore(context.Background(), r)
+	if err == nil && s.epoch != done.Known.Epoch {
+		s.remember(before)
 		s.epoch = done.Known.Epoch
 	}
-	done.Known.Epoch = s.toClient(done.Known.Epoch)
 	return done, err
 }
 

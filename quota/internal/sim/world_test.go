@@ -78,6 +78,7 @@ type world struct {
 	outages   int
 	repairs   int
 	calls     int
+	forked    bool // too much was admitted, as two histories of the log looked like one
 	events    strings.Builder
 	sum       uint64
 	failure   string
@@ -86,6 +87,7 @@ type world struct {
 // result is what a world comes to.
 type result struct {
 	days, calls, losses, outages, repairs int
+	forked                                bool
 	sum                                   uint64 // of all events
 	failure                               string
 	events                                string
@@ -100,7 +102,7 @@ func simulate(t *testing.T, seed uint64, days int, verbose bool) (r result) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, dir, seed, days, verbose)
 		w.run()
-		r = result{w.days, w.calls, w.losses, w.outages, w.repairs, w.sum, w.failure, w.events.String()}
+		r = result{w.days, w.calls, w.losses, w.outages, w.repairs, w.forked, w.sum, w.failure, w.events.String()}
 	})
 	return r
 }
