@@ -100,6 +100,14 @@ func TestUnitFiles(t *testing.T) {
 			t.Errorf("no unit has %q", want)
 		}
 	}
+	confined := func(unit string) string {
+		_, rest, _ := strings.Cut(mustRead(t, "../../docs/deploy/systemd/"+unit), "\nUMask=")
+		rest, _, _ = strings.Cut(rest, "\n[")
+		return strings.TrimSpace(rest)
+	}
+	if run, serve := confined("ration-run.service"), confined("ration.service"); run == "" || run != serve {
+		t.Errorf("ration-run.service is confined by\n%s\nand ration.service by\n%s", run, serve)
+	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Logf("no systemd-analyze here (%v): the units' syntax was not checked", err)
