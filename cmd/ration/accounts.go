@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -39,7 +39,7 @@ func chosenAccounts(table *costs.Table, account string) ([]string, error) {
 	case slices.Contains(known, account):
 		return []string{account}, nil
 	}
-	return nil, &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, terminal.Advice(account, known))}
+	return nil, &usageError{fmt.Errorf("no account %q in costs.yaml; %s", account, strictyaml.Advice(account, known))}
 }
 
 // chosen returns the account and the budget that a command line names; "-", or
@@ -77,7 +77,7 @@ func budgetOf(table *costs.Table, name, account string) (quota.Budget, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; %s", name, terminal.Advice(name, names))}
+		return quota.Budget{}, &usageError{fmt.Errorf("no budget %q in costs.yaml; %s", name, strictyaml.Advice(name, names))}
 	case len(found) > 1:
 		return quota.Budget{}, &usageError{fmt.Errorf("budget %q is in several accounts; name one with --account", name)}
 	}

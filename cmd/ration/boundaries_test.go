@@ -61,7 +61,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/bars":         {"cmd/ration/internal/terminal", "costs/human", "jobs"},
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
-	"cmd/ration/internal/terminal":     {"costs/strictyaml"},
+	"cmd/ration/internal/terminal":     {},
 	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/changes", "jobs/history", "jobs/plan", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -72,7 +72,7 @@ func spellRegion(name string, table *costs.Table) string {
 // to no budget of any lane.
 func knownLane(table *costs.Table, lane string) error {
 	if known := table.Lanes(); !slices.Contains(known, lane) {
-		return fmt.Errorf("lane %q: %s", lane, terminal.Advice(lane, known))
+		return fmt.Errorf("lane %q: %s", lane, strictyaml.Advice(lane, known))
 	}
 	return nil
 }

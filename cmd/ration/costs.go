@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
 func (a *app) costsCommand() *cobra.Command {
@@ -34,7 +34,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 			case 0:
 				return a.priceList(table)
 			case 1:
-				if !strings.ContainsAny(args[0], "/:.") && terminal.Nearest(args[0], []string{"presets"}) != "" {
+				if !strings.ContainsAny(args[0], "/:.") && strictyaml.Meant(args[0], []string{"presets"}) != "" {
 					return unknownCommand(cmd, args[0])
 				}
 				if !strings.ContainsAny(args[0], "/:") {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -179,7 +179,7 @@ func readQuery(query url.Values, define func(*pflag.FlagSet)) (*pflag.FlagSet, e
 		case flag == nil && len(known) == 0:
 			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q; this document has none", name)}
 		case flag == nil:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q: %s", name, terminal.Advice(name, known))}
+			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q: %s", name, strictyaml.Advice(name, known))}
 		case len(values) > 1:
 			return nil, &gateway.QueryError{Err: fmt.Errorf("%s is given %d times; give it once", name, len(values))}
 		case values[0] == "" && flag.NoOptDefVal != "":

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgercopy"
 	"github.com/ration-dev/ration/quota/sqliteledger"
@@ -216,7 +216,7 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy,
 		return names, reserved, nil
 	}
 	if !slices.Contains(names, account) {
-		return nil, nil, &usageError{fmt.Errorf("no account %q in %s; %s", account, c.FromName, terminal.Advice(account, names))}
+		return nil, nil, &usageError{fmt.Errorf("no account %q in %s; %s", account, c.FromName, strictyaml.Advice(account, names))}
 	}
 	return []string{account}, reserved, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -92,7 +93,7 @@ func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	case f.last < 0 || f.top < 0:
 		return since, until, &usageError{errors.New("--last and --top: give 0 or more")}
 	case f.by != "" && !slices.Contains(attributions, f.by):
-		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.by, terminal.Advice(f.by, attributions))}
+		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.by, strictyaml.Advice(f.by, attributions))}
 	case f.byPeriod() && (f.last > 0 || f.top > 0):
 		return since, until, &usageError{fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.by)}
 	case f.top > 0 && f.by == "":

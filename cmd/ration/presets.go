@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
 func (a *app) presetsCommand() *cobra.Command {
@@ -35,7 +35,7 @@ as it is written, with its sources and what they leave open.
 				}
 				names = append(names, presets[i].Name)
 			}
-			return &usageError{fmt.Errorf("no preset %q; %s", args[0], terminal.Advice(args[0], names))}
+			return &usageError{fmt.Errorf("no preset %q; %s", args[0], strictyaml.Advice(args[0], names))}
 		},
 	}
 }

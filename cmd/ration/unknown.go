@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
 // regionAdvice is advice for a region code, of which only few are near.
@@ -18,7 +18,7 @@ func regionAdvice(name string, known []string) string {
 	if strings.EqualFold(name, "UK") && slices.Contains(known, "GB") {
 		return "write GB"
 	}
-	return terminal.Advice(name, known)
+	return strictyaml.Advice(name, known)
 }
 
 // unknownCommand is the error for a word that is none of cmd's commands.
@@ -30,7 +30,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		}
 	}
 	what := fmt.Sprintf("see %s --help", cmd.CommandPath())
-	if meant := terminal.Nearest(word, names); meant != "" {
+	if meant := strictyaml.Meant(word, names); meant != "" {
 		what = fmt.Sprintf("write %s %s, or %s", cmd.CommandPath(), meant, what)
 	}
 	return &usageError{fmt.Errorf("no command %q; %s", word, what)}
@@ -54,7 +54,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			flags.VisitAll(func(f *pflag.Flag) { names[f.Name] = true })
 		}
 		what := fmt.Sprintf("see %s --help", cmd.CommandPath())
-		if meant := terminal.Nearest(name, slices.Sorted(maps.Keys(names))); meant != "" {
+		if meant := strictyaml.Meant(name, slices.Sorted(maps.Keys(names))); meant != "" {
 			what = "write --" + meant
 		}
 		return &usageError{fmt.Errorf("unknown flag --%s; %s", name, what)}

@@ -1,15 +1,11 @@
-package terminal
+package strictyaml
 
-import (
-	"strings"
-
-	"github.com/ration-dev/ration/costs/strictyaml"
-)
+import "strings"
 
 // Advice says what to write instead of an unknown name: the known one that was
 // probably meant, or else a list of those that are known.
 func Advice(name string, known []string) string {
-	if meant := Nearest(name, known); meant != "" {
+	if meant := Meant(name, known); meant != "" {
 		return "write " + meant
 	}
 	switch len(known) {
@@ -21,13 +17,13 @@ func Advice(name string, known []string) string {
 	return "write one of " + strings.Join(known, ", ")
 }
 
-// Nearest returns the known name that was probably meant, or "" if there is none:
+// Meant returns the known name that was probably meant, or "" if there is none:
 // one that differs in a few letters, or the only one with name as a prefix.
-func Nearest(name string, known []string) string {
+func Meant(name string, known []string) string {
 	if len(name) < 3 { // nearly every short word is near
 		return ""
 	}
-	if near := strictyaml.Nearest(name, known); near != "" {
+	if near := Nearest(name, known); near != "" {
 		return near
 	}
 	meant := ""
