@@ -10,7 +10,6 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -30,13 +29,7 @@ func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error
 	if err != nil || config == nil {
 		return nil, err
 	}
-	at, state, err := plan.ReadOutline(ctx, c.Guard())
-	if err != nil || at.IsZero() {
-		return nil, err
-	}
-	return plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: config.Regions, Budgets: table.Budgets(),
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  openSimulated})
+	return plan.ForecastFrom(ctx, c.Guard(), table, config.Regions)
 }
 
 // addSchedule adds what the schedule says: who has the current passes, and when its

@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/metrics"
@@ -49,7 +50,7 @@ func (a *app) metrics(out string) error {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadowCollector{client: c})
+		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadow.Collector{Client: c})
 	})
 	if !errors.Is(err, errNoLedger) {
 		return err
@@ -115,7 +116,7 @@ func (e *exposition) add(c *client.Client, timed *metrics.Ledger) {
 	o := metricsOptions(c.Table(), c)
 	o.Ledger = timed
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(c.Guard(), o), &shadowCollector{client: c}, e.passes)
+	registry.MustRegister(metrics.New(c.Guard(), o), &shadow.Collector{Client: c}, e.passes)
 	e.pages.Store(c, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 }
 

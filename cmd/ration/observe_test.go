@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -52,7 +53,7 @@ func metricNames(t *testing.T) (names []string) {
 	described := make(chan *prometheus.Desc, 100)
 	metrics.New(guard, &metrics.Options{Ledger: ledger, Journal: journal.New(ledger, t.TempDir(), nil)}).Describe(described)
 	metrics.NewPasses().Describe(described)
-	(&shadowCollector{}).Describe(described)
+	(&shadow.Collector{}).Describe(described)
 	close(described)
 	for desc := range described {
 		names = append(names, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(desc.String())[1])

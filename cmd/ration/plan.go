@@ -143,8 +143,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 
 func newPlanning(f *planFlags, from, now time.Time, table *costs.Table, config *jobs.Config) *planning {
 	return &planning{at: now.UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) },
-		Open:  openSimulated}}
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) }}}
 }
 
 // play plays the plan from what the ledger holds.

@@ -17,14 +17,8 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
-
-// openSimulated opens the ledger of a simulation.
-func openSimulated(now func() time.Time) quota.Ledger {
-	return memledger.Open(&memledger.Options{Now: now})
-}
 
 func (a *app) replayCommand() *cobra.Command {
 	var since, until string
@@ -187,7 +181,7 @@ func (r *replaying) playOnce(ctx context.Context, c *client.Client, budgets []qu
 	if !r.since.IsZero() {
 		source.Since = r.since.Add(-horizon)
 	}
-	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Open: openSimulated, Since: r.since, Price: r.now.Reprice(r.other)}, source.Lines(ctx, false))
+	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Since: r.since, Price: r.now.Reprice(r.other)}, source.Lines(ctx, false))
 }
 
 // replayDocument is a replay for JSON.

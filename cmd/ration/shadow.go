@@ -4,17 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota/usage"
 )
-
-// shadowInput is what a replay for shadows needs.
-func shadowInput(table *costs.Table) plan.ReplayInput {
-	return plan.ReplayInput{Budgets: table.Budgets(), Open: openSimulated, Price: table.Reprice(table)}
-}
 
 // tryShadows sets what budgets that are shadows would have refused.
 func (a *app) tryShadows(ctx context.Context, c *client.Client, r *statusReport) error {
@@ -22,14 +16,11 @@ func (a *app) tryShadows(ctx context.Context, c *client.Client, r *statusReport)
 		if !b.Shadow {
 			continue
 		}
-		replayed, err := plan.ReplayShadow(ctx, c.Ledger(), shadowInput(c.Table()), i, r.At)
+		replayed, err := shadow.Replay(ctx, c, i, r.At)
 		if err != nil {
 			return err
 		}
-		b.WouldRefuse, b.WouldRefuseUnits = &replayed.Refused, &replayed.RefusedUnits
-		if replayed.Refused > 0 {
-			b.WouldRefuseAt = new(human.JSONTime(replayed.Last))
-		}
+		shadow.Add(b, &replayed)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 					t.Fatal(err)
 				}
 				calls := spendOnShadow(t, guard, clock)
-				got, err := plan.ReplayShadow(t.Context(), l, plan.ReplayInput{Budgets: budgets, Open: openSimulated}, 1, *clock)
+				got, err := plan.ReplayShadow(t.Context(), l, plan.ReplayInput{Budgets: budgets}, 1, *clock)
 				if err != nil {
 					t.Fatal(err)
 				}

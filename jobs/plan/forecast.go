@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -27,6 +29,20 @@ func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
 		times[i] = report.Budgets[i].First
 	}
 	return times, nil
+}
+
+// ForecastFrom is Forecast for the budgets of a table, from what the ledger of
+// guard holds now. Without regions or budgets it returns nil.
+func ForecastFrom(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []jobs.Region) ([]time.Time, error) {
+	if len(regions) == 0 {
+		return nil, nil
+	}
+	at, state, err := ReadOutline(ctx, guard)
+	if err != nil || at.IsZero() {
+		return nil, err
+	}
+	return Forecast(ctx, &Input{From: at, State: state, Regions: regions, Budgets: table.Budgets(),
+		Price: func(method string) (quota.Call, error) { return table.Call("", method) }})
 }
 
 // An outline of a log with more than outlineEntries entries has its sums over a

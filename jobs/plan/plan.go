@@ -29,13 +29,14 @@ const MaxCalls = 1_000_000
 // ErrTooLong means that a plan has more than MaxCalls calls.
 var ErrTooLong = errors.New("plan: too long")
 
-// Input describes a plan. All fields but State and Jitter are required.
+// Input describes a plan. All fields but Open, State and Jitter are required.
 type Input struct {
 	Regions []jobs.Region
 	Price   func(method string) (quota.Call, error) // prices a step's method, such as costs.Table.Call
 	Budgets []quota.Budget                          // of all accounts
 
-	// Open returns an empty ledger that uses now as its clock. Play closes it.
+	// Open returns an empty ledger that uses now as its clock. Play closes it. nil
+	// opens one of package memledger.
 	Open func(now func() time.Time) quota.Ledger
 	// State is the content of the ledger at From.
 	State State

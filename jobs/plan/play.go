@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // player simulates a demand.
@@ -22,7 +23,7 @@ type player struct {
 }
 
 func (p *player) play(ctx context.Context) error {
-	ledger := p.in.Open(func() time.Time { return fromMicros(p.now) })
+	ledger := open(p.in.Open, func() time.Time { return fromMicros(p.now) })
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger, p.in.Budgets, nil)
 	if err != nil {
@@ -216,4 +217,12 @@ func (p *player) setUnused() {
 		mean := quota.Units(p.used[i]/float64(p.to-p.from) + 0.5)
 		b.UnusedMean = max(0, b.Budget.Limit-mean)
 	}
+}
+
+// open opens the ledger of a simulation.
+func open(opener func(now func() time.Time) quota.Ledger, now func() time.Time) quota.Ledger {
+	if opener != nil {
+		return opener(now)
+	}
+	return memledger.Open(&memledger.Options{Now: now})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// ReplayInput describes a replay. Budgets, Open and Since are required.
+// ReplayInput describes a replay. Budgets and Since are required.
 type ReplayInput struct {
 	Budgets []quota.Budget // of all accounts
-	// Open returns an empty ledger that uses now as its clock. Replay closes it.
+	// Open is as in Input; Replay closes the ledger.
 	Open func(now func() time.Time) quota.Ledger
 	// Since is when budgets begin to refuse: what is older was spent, whatever
 	// they say.
@@ -74,7 +74,7 @@ type ReplayedHour struct {
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*Replayed, error) {
 	p := &replayer{in: in, report: &Replayed{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
 	p.refused.lasts = longestHorizon(in.Budgets)
-	p.ledger = in.Open(func() time.Time { return p.now })
+	p.ledger = open(in.Open, func() time.Time { return p.now })
 	defer p.ledger.Close()
 	var err error
 	if p.guard, err = quota.NewGuard(p.ledger, in.Budgets, nil); err != nil {

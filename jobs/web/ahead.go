@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -59,19 +59,14 @@ type simulated struct {
 	shadow *plan.ReplayedBudget // what a shadow would have refused; nil if it is none
 }
 
-func openSimulated(now func() time.Time) quota.Ledger {
-	return memledger.Open(&memledger.Options{Now: now})
-}
-
 // simulate returns what simulations say of the budgets, by account and name. What
 // cannot be simulated is left out.
 func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 	table, at := r.client.Table(), time.Now()
 	budgets := table.Budgets()
-	shadows := plan.ReplayInput{Budgets: budgets, Open: openSimulated, Price: table.Reprice(table)}
 	outs := make([]time.Time, len(budgets))
 	if r.options.Regions != nil {
-		if times, err := r.readPlanOut(ctx, budgets); err == nil && times != nil {
+		if times, err := r.readPlanOut(ctx); err == nil && times != nil {
 			outs = times
 		}
 	}
@@ -82,7 +77,7 @@ func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 			one.out = human.JSONTime(outs[i])
 		}
 		if b.Shadow {
-			if replayed, err := plan.ReplayShadow(ctx, r.client.Ledger(), shadows, i, at); err == nil {
+			if replayed, err := shadow.Replay(ctx, r.client, i, at); err == nil {
 				one.shadow = &replayed
 			}
 		}
@@ -93,18 +88,13 @@ func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 
 // readPlanOut returns when the schedule's first call is refused, of each budget in
 // which that happens soon.
-func (r *reader) readPlanOut(ctx context.Context, budgets []quota.Budget) ([]time.Time, error) {
+func (r *reader) readPlanOut(ctx context.Context) ([]time.Time, error) {
 	table := r.client.Table()
 	regions, err := r.options.Regions(table)
-	if err != nil || len(regions) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	at, state, err := plan.ReadOutline(ctx, r.client.Guard())
-	if err != nil || at.IsZero() {
-		return nil, err
-	}
-	return plan.Forecast(ctx, &plan.Input{From: at, State: state, Regions: regions, Budgets: budgets, Open: openSimulated,
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) }})
+	return plan.ForecastFrom(ctx, r.client.Guard(), table, regions)
 }
 
 // add adds to a budget what simulations say of it.
@@ -113,9 +103,6 @@ func (s *simulated) add(b *usage.BudgetReport) {
 		b.PlanOutAt = &s.out
 	}
 	if s.shadow != nil {
-		b.WouldRefuse, b.WouldRefuseUnits = &s.shadow.Refused, &s.shadow.RefusedUnits
-		if s.shadow.Refused > 0 {
-			b.WouldRefuseAt = human.Instant(s.shadow.Last)
-		}
+		shadow.Add(b, s.shadow)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package shadow
 
 import (
 	"context"
@@ -17,11 +17,11 @@ var (
 	wouldRefuseUnits = prometheus.NewDesc("ration_budget_would_refuse_units", "Units of the calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
 )
 
-// shadowCollector shows what shadows would have refused. It replays the log, at
+// Collector shows what the shadows of a client would have refused. It replays the log, at
 // most a hundredth of the time: until it may again, it shows what it found last.
 // It is safe for concurrent use.
-type shadowCollector struct {
-	client *client.Client
+type Collector struct {
+	Client *client.Client
 
 	mu      sync.Mutex
 	reading chan struct{} // is closed when the reading that runs has ended; nil if none runs
@@ -29,23 +29,23 @@ type shadowCollector struct {
 	found   []plan.ReplayedBudget
 }
 
-// shadowsTimeout is the longest that a reading may take.
-const shadowsTimeout = 30 * time.Second
+// timeout is the longest that a reading may take.
+const timeout = 30 * time.Second
 
 // Describe implements prometheus.Collector.
-func (s *shadowCollector) Describe(ch chan<- *prometheus.Desc) {
+func (s *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- wouldRefuseCalls
 	ch <- wouldRefuseUnits
 }
 
 // Collect implements prometheus.Collector. It waits for the ledger as long as
 // the other metrics do.
-func (s *shadowCollector) Collect(ch chan<- prometheus.Metric) {
-	timeout := time.NewTimer(metrics.DefaultTimeout)
-	defer timeout.Stop()
+func (s *Collector) Collect(ch chan<- prometheus.Metric) {
+	late := time.NewTimer(metrics.DefaultTimeout)
+	defer late.Stop()
 	select {
 	case <-s.read():
-	case <-timeout.C:
+	case <-late.C:
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *shadowCollector) Collect(ch chan<- prometheus.Metric) {
 
 // read begins to read the log, unless that runs or is too soon, and returns what
 // is closed at its end.
-func (s *shadowCollector) read() <-chan struct{} {
+func (s *Collector) read() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reading != nil {
@@ -84,19 +84,19 @@ func (s *shadowCollector) read() <-chan struct{} {
 
 // replay returns what the shadows would have refused, and nothing of those about
 // which the ledger does not answer.
-func (s *shadowCollector) replay() (found []plan.ReplayedBudget) {
-	ctx, cancel := context.WithTimeout(context.Background(), shadowsTimeout)
+func (s *Collector) replay() (found []plan.ReplayedBudget) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	budgets := s.client.Table().Budgets()
+	budgets := s.Client.Table().Budgets()
 	for i := range budgets {
 		if !budgets[i].Shadow {
 			continue
 		}
-		balances, err := s.client.Guard().AccountBalances(ctx, budgets[i].Account)
+		balances, err := s.Client.Guard().AccountBalances(ctx, budgets[i].Account)
 		if err != nil || len(balances) == 0 {
 			continue
 		}
-		replayed, err := plan.ReplayShadow(ctx, s.client.Ledger(), shadowInput(s.client.Table()), i, balances[0].At)
+		replayed, err := Replay(ctx, s.Client, i, balances[0].At)
 		if err == nil {
 			found = append(found, replayed)
 		}
