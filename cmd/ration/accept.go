@@ -40,7 +40,7 @@ limits of costs.yaml hold from then on, until another one asks again.
 }
 
 func (a *app) accept(ctx context.Context, account string) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}

@@ -3,43 +3,14 @@ package main
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/alert"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/quota"
 )
 
 // alertTime is how long a run may take for its alerts when it is done.
 const alertTime = 30 * time.Second
-
-// newWatch returns what sends the alerts of the client that was opened last.
-func (a *app) newWatch(c *client.Client, failed func(error)) *alert.Watch {
-	environ, err := a.programEnvironment()
-	if err != nil {
-		environ = nil // of this process
-	}
-	stderr := a.stderr // knows the secrets read so far
-	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: func(text string) string { return redact.Text(stderr, text) },
-		Planned: func(ctx context.Context) ([]time.Time, error) { return a.planned(ctx, c) }})
-	a.reported.watch.Store(w)
-	return w
-}
-
-// reportRelay passes what a client reports on, and to its watch if it has one.
-type reportRelay struct {
-	report func(quota.Call, error)
-	watch  atomic.Pointer[alert.Watch]
-}
-
-func (r *reportRelay) pass(call quota.Call, err error) {
-	if w := r.watch.Load(); w != nil {
-		w.Reported(call, err)
-	}
-	r.report(call, err)
-}
 
 // checkAlerts sends the alerts that are due when a run is done, and none when it was
 // interrupted.
@@ -58,7 +29,7 @@ type watches struct {
 // startWatch begins to send the alerts of a client.
 func (s *service) startWatch(c *client.Client) {
 	log := s.log
-	w := s.newWatch(c, func(err error) { log.Warn("alert not sent", "reason", err.Error()) })
+	w := s.setup().NewWatch(c, func(err error) { log.Warn("alert not sent", "reason", err.Error()) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx) })

@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -44,7 +45,7 @@ ledger.
 }
 
 func (a *app) cooldownList(ctx context.Context) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -53,11 +54,11 @@ func (a *app) cooldownList(ctx context.Context) error {
 		at, found, err = cooldown.List(ctx, c.Guard(), table.Accounts())
 		return err
 	})
-	if err != nil && !errors.Is(err, errNoLedger) {
+	if err != nil && !errors.Is(err, setup.ErrNoLedger) {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(map[string]any{"at": at, "ledger": a.ledgerName(), "cooldowns": found})
+		return a.writeJSON(map[string]any{"at": at, "ledger": a.setup().LedgerName(), "cooldowns": found})
 	}
 	if len(found) == 0 {
 		fmt.Fprintln(a.stdout, "no cooldown holds")
@@ -103,7 +104,7 @@ that no process uses the other ledger.
 }
 
 func (a *app) cooldownClear(ctx context.Context, args []string, account string, reopen bool) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -122,12 +123,12 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 		at, out, err = cooldown.Clear(ctx, c.Guard(), account, budget)
 		return err
 	})
-	if err != nil && !errors.Is(err, errNoLedger) {
+	if err != nil && !errors.Is(err, setup.ErrNoLedger) {
 		return err
 	}
 	name := human.Scope(account, budget)
 	if reopen && !a.json {
-		fmt.Fprintf(a.stdout, "open: %s grants calls in %s\n", name, a.ledgerName())
+		fmt.Fprintf(a.stdout, "open: %s grants calls in %s\n", name, a.setup().LedgerName())
 		return nil
 	}
 	if a.json {
@@ -198,7 +199,7 @@ upstream's next reset, which resets: in costs.yaml defines.
 const untilReset = "reset"
 
 func (a *app) cooldownSet(ctx context.Context, args []string, account string, until time.Time, length time.Duration, reason string) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}

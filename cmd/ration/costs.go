@@ -26,7 +26,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 		Example: "  ration costs\n  ration costs GET 'https://www.googleapis.com/youtube/v3/search?q=music'\n  ration costs presets",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			table, err := a.prices()
+			table, err := a.setup().Prices()
 			if err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/changes"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/metrics"
@@ -29,7 +30,7 @@ type service struct {
 	*app
 	log     *slog.Logger // says nothing of any secret read so far
 	systemd systemdNotifier
-	door    *door // nil: no gateway
+	door    *setup.Door // nil: no gateway
 	hup     chan os.Signal
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
 	closing sync.WaitGroup   // of clients that were replaced
@@ -54,7 +55,7 @@ type configuration struct {
 }
 
 func (a *app) newConfiguration(table *costs.Table, config *jobs.Config, key string) *configuration {
-	return &configuration{client.LedgerName(table, a.clientOptions()), changes.Describe(table, config, key)}
+	return &configuration{client.LedgerName(table, a.setup().Options()), changes.Describe(table, config, key)}
 }
 
 // movedError says that a reload would move to another ledger.
@@ -67,7 +68,7 @@ func (e *movedError) Error() string {
 // checkMove refuses another ledger than the one in force.
 func (s *service) checkMove(later *configuration) error {
 	if s.inForce != nil && s.inForce.ledger != later.ledger {
-		return &configError{&movedError{s.inForce.ledger, later.ledger}}
+		return &client.ConfigError{Err: &movedError{s.inForce.ledger, later.ledger}}
 	}
 	return nil
 }
@@ -95,12 +96,12 @@ func (s *service) load(open func() (*client.Client, *configuration, error)) erro
 	s.retry = nil
 	first := s.log == nil
 	report := &reportLog{service: s}
-	s.reportTo = report.report
+	s.setup().Report = report.report
 	c, later, err := open()
 	s.log = s.logger()
 	report.log, report.client = s.log, c
 	if err == nil {
-		s.metrics.add(c, s.timer.ledger)
+		s.metrics.add(c, s.setup().Timer)
 		s.startWatch(c)
 		if s.door != nil {
 			s.door.Use(c)
@@ -148,12 +149,12 @@ func (s *service) listen(grace time.Duration) {
 	if s.door == nil {
 		return
 	}
-	s.door.serve(grace)
+	s.door.Serve(grace)
 	if s.json {
-		s.log.Info("listening", "url", s.door.url)
+		s.log.Info("listening", "url", s.door.URL)
 		return
 	}
-	fmt.Fprintln(s.stderr, "ration: listening on", s.door.url)
+	fmt.Fprintln(s.stderr, "ration: listening on", s.door.URL)
 }
 
 // wait calls reload when it is asked for, until ctx ends. alive reports

@@ -154,7 +154,7 @@ func (a *app) stage(dir, prefix, address string) (*app, error) {
 		}
 	}
 	stage := *a
-	stage.configDir, stage.stateDir, stage.endpoint, stage.ledgerURL = dir, dir, address, ""
+	stage.place, stage.configDir, stage.stateDir, stage.endpoint, stage.ledgerURL = nil, dir, dir, address, ""
 	stage.json, stage.quiet = false, false
 	stage.getenv = func(name string) string {
 		if strings.HasPrefix(name, "RATION_") {
@@ -167,16 +167,16 @@ func (a *app) stage(dir, prefix, address string) (*app, error) {
 
 // act runs all regions and prints what came of it.
 func (a *app) act(ctx context.Context) error {
-	table, config, err := a.pricesAndRegions()
+	table, config, err := a.setup().PricesAndRegions()
 	if err != nil {
 		return err
 	}
-	f, err := a.openFetching(ctx, table, config, "demo-key")
+	f, err := a.setup().OpenFetching(ctx, table, config, "demo-key")
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	f.runner.Parallel = len(config.Regions)
+	f.Runner.Parallel = len(config.Regions)
 	report, err := a.fetch(ctx, f, config.Regions)
 	if err != nil {
 		return err
@@ -186,11 +186,11 @@ func (a *app) act(ctx context.Context) error {
 
 // held returns what the ledger holds of the first budget.
 func (a *app) held(ctx context.Context) (quota.Units, error) {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return 0, err
 	}
-	c, err := a.openClient(table, false)
+	c, err := a.setup().Open(table, false)
 	if err != nil {
 		return 0, err
 	}

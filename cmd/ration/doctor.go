@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/costs/doctor"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func (a *app) doctor(ctx context.Context, keyFile string) error {
 
 // examine looks at one thing after the other, as far as each leads to the next.
 func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		c.Fail(err)
 		return
@@ -79,20 +80,20 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	c.CheckAllowances(table)
 	a.examineCredentials(c, table)
 	fetches := a.examineRegions(c, table)
-	if endpoint := a.env(a.endpoint, "RATION_ENDPOINT"); endpoint != "" && fetches {
+	if endpoint := a.setup().UpstreamEndpoint(); endpoint != "" && fetches {
 		c.Add(doctor.Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
 	}
 	a.examineKey(c, keyFile, fetches)
-	if dir, err := a.state(); err != nil {
+	if dir, err := a.setup().StateFolder(); err != nil {
 		c.Fail(err)
 	} else {
 		c.CheckState(dir)
 		a.examineFailures(ctx, c)
 	}
-	c.CheckLedgerFiles(client.LedgerName(table, a.clientOptions()))
-	opened, err := a.openClient(table, false)
-	if errors.Is(err, errNoLedger) {
-		c.CheckMissingLedger(a.ledgerName())
+	c.CheckLedgerFiles(client.LedgerName(table, a.setup().Options()))
+	opened, err := a.setup().Open(table, false)
+	if errors.Is(err, setup.ErrNoLedger) {
+		c.CheckMissingLedger(a.setup().LedgerName())
 		return
 	}
 	if err != nil {
@@ -101,14 +102,14 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	}
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
-	repairs, err := a.repairs()
+	repairs, err := a.setup().Repairs()
 	c.Fail(err)
 	for i := range repairs {
 		if repairs[i].Lost {
 			c.Add(doctor.Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", describeRepair(&repairs[i], a.now()))
 		}
 	}
-	if units, err := a.unrecorded(); err != nil {
+	if units, err := a.setup().Unrecorded(); err != nil {
 		c.Fail(err)
 	} else if units > 0 {
 		c.Add(doctor.Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
@@ -117,7 +118,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 
 // examineCredentials looks at the files that the gateway reads.
 func (a *app) examineCredentials(c *doctor.Checkup, table *costs.Table) {
-	c.Fail(a.checkStrayCredentials(table))
+	c.Fail(a.setup().CheckStrayCredentials(table))
 	c.CheckCredentials(table)
 }
 
@@ -143,7 +144,7 @@ func endpointHost(endpoint string) string {
 
 // wholePath returns which file a configuration file that was read is.
 func (a *app) wholePath(name string) string {
-	path, err := a.configFile(name)
+	path, err := a.setup().File(name)
 	if err != nil {
 		return name
 	}
@@ -157,7 +158,7 @@ func (a *app) wholePath(name string) string {
 // Without the file, ration only spends.
 func (a *app) examineRegions(c *doctor.Checkup, table *costs.Table) bool {
 	var regions []string
-	config, err := a.regions(table)
+	config, err := a.setup().Regions(table, jobs.Lane)
 	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
 		c.Add(doctor.Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
 		c.CheckCoverage(table.Budgets(), table.Regions()) // there is nothing to compare the regions with
@@ -203,11 +204,11 @@ func (a *app) examineKey(c *doctor.Checkup, file string, fetches bool) {
 	if file == "" && !fetches {
 		return
 	}
-	key, err := a.key(file)
+	key, err := a.setup().Key(file)
 	switch {
 	case err != nil:
 		c.Fail(err)
-	case key == "" && a.env(a.endpoint, "RATION_ENDPOINT") != "": // which run gives no key
+	case key == "" && a.setup().UpstreamEndpoint() != "": // which run gives no key
 	case key == "":
 		c.Add(doctor.Warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
 	case file != "":

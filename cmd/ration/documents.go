@@ -15,7 +15,9 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -23,7 +25,7 @@ import (
 // prints with --json. There is a plan if there is a regions.yaml.
 func (a *app) documents() map[string]gateway.Document {
 	all := map[string]gateway.Document{"status": a.statusDocument, "log": a.logDocument, "plan": a.planDocument}
-	if _, err := a.configFile("regions.yaml"); as[*client.MissingFileError](err) {
+	if !a.setup().HasRegions() {
 		delete(all, "plan")
 	}
 	return all
@@ -69,7 +71,7 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, queryError(err)
 	}
-	f.filter.Region = spellRegion(f.filter.Region, c.Table())
+	f.filter.Region = setup.SpellRegion(f.filter.Region, c.Table())
 	accounts, err := chosenAccounts(c.Table(), f.account)
 	if err != nil {
 		return nil, queryError(err)
@@ -109,7 +111,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 	if err != nil {
 		return nil, queryError(err)
 	}
-	config, err := a.regions(c.Table())
+	config, err := a.setup().Regions(c.Table(), jobs.Lane)
 	if err != nil {
 		return nil, err
 	}

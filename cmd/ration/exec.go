@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -74,31 +72,31 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	if err != nil {
 		return err
 	}
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	if caller, err = callerOf(table, caller); err != nil {
 		return err
 	}
-	if err := a.checkCredentials(table); err != nil {
+	if err := a.setup().CheckCredentials(table); err != nil {
 		return err
 	}
-	c, err := a.openClient(table, true)
+	c, err := a.setup().Open(table, true)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	d, err := a.openPrivateDoor()
+	d, err := a.setup().OpenPrivateDoor()
 	if err != nil {
 		return err
 	}
 	defer d.Release(c)
-	defer d.close()
+	defer d.Close()
 	d.Use(c)
 	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
 	a.conceal(session.Token)
-	told, err := a.runProgram(ctx, path, args, d.environment(session))
+	told, err := a.runProgram(ctx, path, args, d.Environment(session))
 	return describeExit(ctx, args[0], err, told, session)
 }
 
@@ -126,7 +124,7 @@ func (a *app) runProgram(ctx context.Context, path string, args, gateway []strin
 	if ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
-	cmd := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: withoutProxy(append(a.environ(), gateway...))}
+	cmd := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: command.WithoutProxy(append(a.environ(), gateway...))}
 	defer command.EndWithCaller(cmd)()
 	if err := cmd.Start(); err != nil {
 		return false, &programError{126, fmt.Errorf("exec: %w", err)}
@@ -144,22 +142,6 @@ func (a *app) runProgram(ctx context.Context, path string, args, gateway []strin
 			return told, err
 		}
 	}
-}
-
-// withoutProxy returns an environment in which HTTP clients reach the gateway
-// directly although they use a proxy, which would get the token.
-func withoutProxy(env []string) []string {
-	if !slices.ContainsFunc(env, func(v string) bool { return strings.Contains(strings.ToLower(v), "_proxy=") }) {
-		return env
-	}
-	except := "127.0.0.1"
-	for _, variable := range env {
-		name, value, _ := strings.Cut(variable, "=")
-		if strings.EqualFold(name, "NO_PROXY") && value != "" {
-			except = value + ",127.0.0.1"
-		}
-	}
-	return append(env, "NO_PROXY="+except, "no_proxy="+except)
 }
 
 // describeExit returns the error of a program that ended with err. If the program

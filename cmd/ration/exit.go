@@ -61,12 +61,6 @@ type usageError struct{ err error }
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// configError is a mistake in configuration that no package has a type for.
-type configError struct{ err error }
-
-func (e *configError) Error() string { return e.err.Error() }
-func (e *configError) Unwrap() error { return e.err }
-
 // reported is an error that the command has told already; only its exit code
 // is left.
 type reported struct{ err error }
@@ -102,7 +96,7 @@ func code(err error) (exit int, kind string) {
 		return exitStopped, "busy"
 	case is(catalog.ErrDisk):
 		return exitFailed, "failed"
-	case as[*configError](err), as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
+	case as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
 	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
@@ -122,7 +116,9 @@ func as[E error](err error) bool {
 
 // exit tells an error, if it was not told yet, and returns its exit code.
 func (a *app) exit(err error) int {
-	a.keepRefusal(err)
+	if c := a.setup().Client; c != nil {
+		c.RepeatRefusal(err) // for why
+	}
 	exit, kind := code(err)
 	if err == nil || as[*reported](err) || a.quiet && exit == exitStopped {
 		return exit

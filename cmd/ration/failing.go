@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,11 +31,7 @@ func (s *waitingStep) String() string {
 // waitingSteps returns the steps that wait. Without a catalogue there are none.
 func (a *app) waitingSteps(ctx context.Context) ([]waitingStep, error) {
 	waiting := []waitingStep{}
-	dir, err := a.state()
-	if err != nil {
-		return waiting, err
-	}
-	store, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
+	store, err := a.setup().FindCatalog()
 	if errors.Is(err, catalog.ErrNoCatalog) || errors.Is(err, catalog.ErrOlder) {
 		return waiting, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -92,7 +93,7 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	upstream.Fail(faults...)
 	listener, err := net.Listen("tcp", f.address)
 	if err != nil {
-		return &configError{fmt.Errorf("%w; give another address with --listen", err)}
+		return &client.ConfigError{Err: fmt.Errorf("%w; give another address with --listen", err)}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", upstream)

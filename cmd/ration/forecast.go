@@ -5,44 +5,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// scheduled returns regions.yaml, or nil if there is none.
-func (a *app) scheduled(table *costs.Table) (*jobs.Config, error) {
-	if _, err := a.configFile("regions.yaml"); as[*client.MissingFileError](err) {
-		return nil, nil
-	}
-	return a.regions(table)
-}
-
-// planned returns when the schedule's calls will first be refused by each of the
-// table's budgets. Without a regions.yaml, or without a log, it returns nil.
-func (a *app) planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
-	table := c.Table()
-	config, err := a.scheduled(table)
-	if err != nil || config == nil {
-		return nil, err
-	}
-	return plan.ForecastFrom(ctx, c.Guard(), table, config.Regions)
-}
-
 // addSchedule adds what the schedule says: who has the current passes, and when its
 // first calls are refused.
 func (a *app) addSchedule(ctx context.Context, c *client.Client, r *statusReport) error {
-	config, err := a.scheduled(c.Table())
-	if err != nil || config == nil {
+	regions, err := a.setup().Schedule(c.Table())
+	if err != nil || regions == nil {
 		return err
 	}
-	if r.Passes, err = a.readPasses(ctx, c, config.Regions); err != nil {
+	if r.Passes, err = a.readPasses(ctx, c, regions); err != nil {
 		return err
 	}
-	times, err := a.planned(ctx, c)
+	times, err := plan.ForecastFrom(ctx, c.Guard(), c.Table(), regions)
 	for i := range times {
 		if !times[i].IsZero() {
 			r.Budgets[i].PlanOutAt = new(human.JSONTime(times[i]))

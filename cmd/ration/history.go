@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -21,11 +20,7 @@ func (a *app) fillHistory(ctx context.Context, c *client.Client) error {
 	if a.elsewhen {
 		return nil
 	}
-	dir, err := a.makeState()
-	if err != nil {
-		return err
-	}
-	store, err := catalog.Open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
+	store, err := a.setup().OpenCatalog()
 	if err != nil {
 		return err
 	}

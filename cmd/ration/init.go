@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/starter"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -64,12 +65,12 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 }
 
 func (a *app) init(o *starter.Options) error {
-	given := a.env(a.configDir, "RATION_CONFIG")
+	given := cmp.Or(a.configDir, a.getenv("RATION_CONFIG"))
 	dir := cmp.Or(given, ".")
 	costsPath, regionsPath := filepath.Join(dir, "costs.yaml"), filepath.Join(dir, "regions.yaml")
 	for _, path := range []string{costsPath, regionsPath} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return &configError{cmp.Or(err, fmt.Errorf("%s is there already; move it, or name another folder with --config", path))}
+			return &client.ConfigError{Err: cmp.Or(err, fmt.Errorf("%s is there already; move it, or name another folder with --config", path))}
 		}
 	}
 	if o.API == "" {
@@ -95,7 +96,7 @@ func (a *app) init(o *starter.Options) error {
 		err = writeNew(regionsPath, files.Regions)
 	}
 	if err != nil {
-		return &configError{err}
+		return &client.ConfigError{Err: err}
 	}
 	next := "ration plan"
 	if given != "" {

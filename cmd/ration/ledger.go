@@ -12,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -57,7 +58,7 @@ type ledgerReport struct {
 }
 
 func (a *app) ledgerInfo(ctx context.Context) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -66,14 +67,14 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 		report.Exists = true
 		return report.read(ctx, c)
 	})
-	if errors.Is(err, errNoLedger) {
+	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
 	}
 	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = a.ledgerName()
-	units, failed := a.unrecorded()
+	report.Ledger = a.setup().LedgerName()
+	units, failed := a.setup().Unrecorded()
 	if report.Unrecorded = units; failed != nil && err == nil {
 		return failed
 	}
@@ -123,7 +124,7 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintln(a.stdout)
-	if down := a.ledgerState().String(); down != "" {
+	if down := a.setup().LedgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "outage  %s\n", down)
 	}
 	if r.Size != nil {

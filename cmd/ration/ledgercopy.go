@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
@@ -75,22 +74,21 @@ type copyReport struct {
 }
 
 func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	redis.SetLogger(silent{})
-	old, err := a.openNamed(table, from, false, a.getenv)
+	old, err := a.setup().OpenNamed(table, from, false, a.getenv)
 	if errors.Is(err, sqliteledger.ErrNoLedger) {
-		return &configError{fmt.Errorf("there is no ledger at %s, so there is nothing to copy; correct the first address", a.nameOf(table, from))}
+		return &client.ConfigError{Err: fmt.Errorf("there is no ledger at %s, so there is nothing to copy; correct the first address", a.setup().NameOf(table, from))}
 	}
 	if err != nil {
 		return err
 	}
 	defer old.Close()
-	c := &ledgercopy.Copy{From: old.Ledger(), FromName: old.LedgerName(), ToName: a.nameOf(table, to), Budgets: table.Budgets(), Progress: a.copyProgress()}
+	c := &ledgercopy.Copy{From: old.Ledger(), FromName: old.LedgerName(), ToName: a.setup().NameOf(table, to), Budgets: table.Budgets(), Progress: a.copyProgress()}
 	getenv := func(name string) string { return a.passwordOfTo(name) }
-	target, err := a.openNamed(table, to, false, getenv)
+	target, err := a.setup().OpenNamed(table, to, false, getenv)
 	switch {
 	case err == nil:
 		defer target.Close()
@@ -116,7 +114,7 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 		return a.printCopy(report, table)
 	}
 	if c.To == nil {
-		if target, err = a.openNamed(table, to, true, getenv); err != nil {
+		if target, err = a.setup().OpenNamed(table, to, true, getenv); err != nil {
 			return err
 		}
 		defer target.Close()
@@ -168,17 +166,6 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved [
 	}
 }
 
-// openNamed opens the ledger at an address.
-func (a *app) openNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
-	o := a.clientOptions()
-	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
-	return client.New(table, o)
-}
-
-func (a *app) nameOf(table *costs.Table, address string) string {
-	return client.LedgerName(table, &client.Options{Ledger: address, State: a.stateDir, Getenv: a.getenv})
-}
-
 // passwordOfTo returns an environment variable for the new ledger, whose passwords
 // may have variables of their own.
 func (a *app) passwordOfTo(name string) string {
@@ -210,7 +197,7 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy,
 		}
 	}
 	if empty { // else what callers of the right ledger have spent would be missing in the new one
-		return nil, nil, &configError{fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
+		return nil, nil, &client.ConfigError{Err: fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
 	}
 	if account == "" {
 		return names, reserved, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -132,7 +133,7 @@ func parseMoment(flag, text string, now time.Time) (at time.Time, err error) {
 }
 
 func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -140,19 +141,19 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	if err != nil {
 		return err
 	}
-	f.filter.Region = spellRegion(f.filter.Region, table)
+	f.filter.Region = setup.SpellRegion(f.filter.Region, table)
 	source := &usage.Source{Accounts: chosen, Since: since, Until: until, Filter: f.filter}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		source.Ledger = c.Ledger()
 		return (&logReport{app: a, flags: f, source: source}).print(ctx, c)
 	})
-	if errors.Is(err, errNoLedger) {
+	if errors.Is(err, setup.ErrNoLedger) {
 		if f.by == "day" && f.filter.Run == "" {
 			if days, err := a.logDays(ctx, nil, f, source); err == nil && len(days) > 0 {
 				return (&logReport{app: a, flags: f, source: source}).printPeriods(ctx, days)
 			}
 		}
-		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", a.ledgerName())
+		fmt.Fprintf(a.stderr, "no ledger at %s yet: nothing was spent\n", a.setup().LedgerName())
 		return nil
 	}
 	return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -28,15 +27,15 @@ func (f *logFlags) byPeriod() bool { return slices.Contains(periods, f.by) }
 // logDays returns the days that log --by day asks for, from the history. c is nil
 // if there is no ledger. A ledger that is down is an error beside the days.
 func (a *app) logDays(ctx context.Context, c *client.Client, f *logFlags, source *usage.Source) ([]usage.Period, error) {
-	dir, err := a.makeState()
+	dir, err := a.setup().MakeState()
 	if err != nil {
 		return nil, err
 	}
-	open := catalog.Open
+	open := a.setup().OpenCatalog
 	if c == nil {
-		open = catalog.OpenExisting
+		open = a.setup().FindCatalog
 	}
-	store, err := open(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
+	store, err := open()
 	if err != nil {
 		return nil, err
 	}

@@ -18,9 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
-	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
 func main() { os.Exit(newApp().main(os.Args[1:])) }
@@ -50,11 +48,7 @@ type app struct {
 	fixed    bool // now is not the system's clock, as with --at
 	elsewhen bool // now is not the present, but what --at says
 
-	opened   *costs.Table            // what was opened last; nil until then
-	client   *client.Client          // of table; nil if its ledger does not exist
-	timer    timer                   // of client's ledger
-	reported *reportRelay            // of client
-	reportTo func(quota.Call, error) // gets what clients report; nil is report
+	place *setup.Setup // nil until it is used
 }
 
 func newApp() *app {
@@ -191,12 +185,4 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return &usageError{fmt.Errorf("write %s; see %s --help", usage, cmd.CommandPath())}
 	}
-}
-
-// env returns the flag's value if it was given, else the environment's.
-func (a *app) env(flag, variable string) string {
-	if flag != "" {
-		return flag
-	}
-	return a.getenv(variable)
 }

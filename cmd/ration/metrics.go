@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
@@ -45,19 +46,19 @@ at /metrics. While the ledger is down, metrics prints what it knows and exits
 }
 
 func (a *app) metrics(out string) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
 		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadow.Collector{Client: c})
 	})
-	if !errors.Is(err, errNoLedger) {
+	if !errors.Is(err, setup.ErrNoLedger) {
 		return err
 	}
 	unspent, err := quota.NewGuard(memledger.Open(nil), table.Budgets(), nil)
 	if err != nil {
-		return &configError{err}
+		return &client.ConfigError{Err: err}
 	}
 	return a.writeMetrics(out, metrics.New(unspent, metricsOptions(table, nil)))
 }
@@ -101,14 +102,6 @@ func metricsOptions(table *costs.Table, c *client.Client) *metrics.Options {
 type exposition struct {
 	passes *metrics.Passes
 	pages  sync.Map // of http.Handler, by *client.Client
-}
-
-// timer times the ledger of one client.
-type timer struct{ ledger *metrics.Ledger }
-
-func (t *timer) layer(inner quota.Ledger) quota.Ledger {
-	t.ledger = metrics.NewLedger(inner)
-	return t.ledger
 }
 
 // add makes a client show its metrics.

@@ -10,37 +10,9 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// ledgerState returns what is known of the ledger, asked or not.
-func (a *app) ledgerState() (s client.LedgerState) {
-	s = client.NewLedgerState(a.lastOutage())
-	if a.opened != nil {
-		if units, err := a.unrecorded(); err == nil {
-			s.Unrecorded = &units
-		}
-	}
-	return s
-}
-
-// lastOutage returns the last outage that this process has met or, before it
-// has asked a ledger, that another process has found.
-func (a *app) lastOutage() *client.OutageError {
-	if a.client != nil {
-		return a.client.Outage()
-	}
-	dir, err := a.state()
-	if err != nil {
-		return nil
-	}
-	outage := client.LastOutage(dir)
-	if outage != nil && a.opened != nil && a.ledgerName() != outage.Ledger {
-		return nil
-	}
-	return outage
-}
-
 // writeJSON prints a document, with the state of the ledger as its last key.
 func (a *app) writeJSON(document any) error {
-	text, err := withLedgerState(document, a.ledgerState())
+	text, err := withLedgerState(document, a.setup().LedgerState())
 	if err != nil {
 		return err
 	}
@@ -73,7 +45,7 @@ func withLedgerState(document any, s client.LedgerState) (json.RawMessage, error
 // the command.
 func (a *app) reportOutage(err error) {
 	if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
-		a.warn("ledger", outageText(a.client, outage))
+		a.warn("ledger", outageText(a.setup().Client, outage))
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -43,11 +42,9 @@ func (a *app) readPasses(ctx context.Context, c *client.Client, regions []jobs.R
 // Without a catalogue none is.
 func (a *app) donePasses(ctx context.Context) func(region string, tick time.Time) bool {
 	all := map[string]catalog.Region{}
-	if dir, err := a.state(); err == nil {
-		if store, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now}); err == nil {
-			defer store.Close()
-			all, _ = store.Regions(ctx)
-		}
+	if store, err := a.setup().FindCatalog(); err == nil {
+		defer store.Close()
+		all, _ = store.Regions(ctx)
 	}
 	return func(region string, tick time.Time) bool {
 		r := all[region]

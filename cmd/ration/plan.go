@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -119,7 +120,7 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if !now.IsZero() {
 		a.now, a.fixed = func() time.Time { return now }, true
 	}
-	table, config, err := a.pricesAndRegions()
+	table, config, err := a.setup().PricesAndRegions()
 	if err != nil {
 		return err
 	}
@@ -174,9 +175,9 @@ func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) er
 		return nil
 	}
 	err := a.withClient(table, false, func(c *client.Client) error { return p.readState(ctx, c) })
-	if err == nil || errors.Is(err, errNoLedger) {
-		p.ledger = a.ledgerName()
-		p.unrecorded, err = a.unrecorded()
+	if err == nil || errors.Is(err, setup.ErrNoLedger) {
+		p.ledger = a.setup().LedgerName()
+		p.unrecorded, err = a.setup().Unrecorded()
 	}
 	return err
 }

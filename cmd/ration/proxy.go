@@ -49,7 +49,7 @@ Once started, it exits only with 0.`,
 func (a *app) proxy(ctx context.Context, f *listenFlags) error {
 	s, stop := a.newService()
 	defer stop()
-	door, err := a.openDoor(f)
+	door, err := a.setup().OpenDoor(&f.DoorOptions)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (a *app) proxy(ctx context.Context, f *listenFlags) error {
 			s.release(used, func() { used.Close() })
 		}
 	}()
-	defer door.close()
+	defer door.Close()
 	if _, err := load(); isFatal(err) {
 		return err
 	}
@@ -89,21 +89,21 @@ func (a *app) proxy(ctx context.Context, f *listenFlags) error {
 
 // openCosts reads costs.yaml and opens what it names.
 func (s *service) openCosts(ctx context.Context) (*client.Client, *configuration, error) {
-	table, err := s.prices()
+	table, err := s.setup().Prices()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.checkCredentials(table); err != nil {
+	if err := s.setup().CheckCredentials(table); err != nil {
 		return nil, nil, err
 	}
 	later := s.newConfiguration(table, &jobs.Config{}, "")
 	if err := s.checkMove(later); err != nil {
 		return nil, nil, err
 	}
-	if _, err := s.makeState(); err != nil {
+	if _, err := s.setup().MakeState(); err != nil {
 		return nil, nil, err
 	}
-	c, err := s.openClient(table, true)
+	c, err := s.setup().Open(table, true)
 	if err == nil {
 		s.warnOfMove(ctx, c)
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -110,7 +111,7 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 // for, and fails if it was.
 func TestTwoServesOnOneHost(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	taken, err := net.Listen("tcp", defaultAddress)
+	taken, err := net.Listen("tcp", setup.DefaultAddress)
 	if err == nil { // else another program has it, which does as well
 		defer taken.Close()
 	}
@@ -118,7 +119,7 @@ func TestTwoServesOnOneHost(t *testing.T) {
 	d.says(`level=WARN msg="no gateway" reason="listen on 127.0.0.1:8377: `)
 	d.says(`msg=pass region=US .* outcome=complete`)
 	d.ends(syscall.SIGTERM)
-	if code, _, text := s.run(t, nil, "serve", "--listen", defaultAddress); code != exitConfig || !strings.Contains(text, "address already in use; give another address with --listen") {
+	if code, _, text := s.run(t, nil, "serve", "--listen", setup.DefaultAddress); code != exitConfig || !strings.Contains(text, "address already in use; give another address with --listen") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 }

@@ -102,7 +102,7 @@ func accountOf(table *costs.Table, readings []reconcile.Reading, flag string) (a
 }
 
 func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, account string, force bool) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func TestRefusalIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.openClient(table, true)
+	s, err := a.setup().Open(table, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +32,10 @@ func TestRefusalIsKept(t *testing.T) {
 		RetryAt: at.Add(time.Hour), RetryAfter: time.Hour, Needed: 100, Units: 100, Caller: quota.Caller{Region: "IN", Job: "search:\x1b", Lane: "cron"}}
 	var wg sync.WaitGroup
 	for range 8 {
-		wg.Go(func() { a.keepRefusal(&reported{fmt.Errorf("wrapped: %w", refused)}) })
+		wg.Go(func() { a.exit(&reported{fmt.Errorf("wrapped: %w", refused)}) })
 	}
 	wg.Wait()
-	kept, err := a.readRefusal()
+	kept, err := a.setup().LastRefusal()
 	if err != nil || kept == nil {
 		t.Fatalf("%v, %v; want the refusal", kept, err)
 	}
@@ -45,8 +45,8 @@ func TestRefusalIsKept(t *testing.T) {
 	if told := *kept.Detail + kept.Message; strings.Contains(told, "SECRET") || strings.Contains(told, "another") {
 		t.Errorf("a secret is kept: %s", told)
 	}
-	a.keepRefusal(&quota.NeverFitsError{}) // is no refusal
-	if again, err := a.readRefusal(); err != nil || !again.At.Equal(at) {
+	a.exit(&quota.NeverFitsError{}) // is no refusal
+	if again, err := a.setup().LastRefusal(); err != nil || !again.At.Equal(at) {
 		t.Errorf("%v, %v; want the refusal still", again, err)
 	}
 }

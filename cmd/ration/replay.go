@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -76,18 +77,18 @@ type replaying struct {
 
 func (r *replaying) run(ctx context.Context) error {
 	var err error
-	if r.now, err = r.prices(); err != nil {
+	if r.now, err = r.setup().Prices(); err != nil {
 		return err
 	}
 	if r.other, err = costs.Load(r.path); err != nil {
-		return &configError{err}
+		return &client.ConfigError{Err: err}
 	}
 	if err := r.checkAccounts(); err != nil {
 		return err
 	}
 	document := &replayDocument{At: r.app.now().UTC(), LedgerExists: true}
 	err = r.withClient(r.now, false, func(c *client.Client) error { return r.play(ctx, c) })
-	if errors.Is(err, errNoLedger) {
+	if errors.Is(err, setup.ErrNoLedger) {
 		document.LedgerExists, r.report = false, &plan.Replayed{}
 		err = nil
 	}
@@ -121,7 +122,7 @@ func (r *replaying) checkAccounts() error {
 	switch names := strings.Join(missing, ", "); {
 	case len(missing) == 0:
 	case len(missing) == len(r.now.Accounts()):
-		return &configError{fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
+		return &client.ConfigError{Err: fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
 	default:
 		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
 	}
@@ -224,7 +225,7 @@ func (d *replayDocument) fill(r *replaying) {
 		return new(human.JSONTime(t))
 	}
 	p := r.report
-	d.Fits, d.Ledger, d.Costs = p.Refused == 0, r.ledgerName(), r.path
+	d.Fits, d.Ledger, d.Costs = p.Refused == 0, r.setup().LedgerName(), r.path
 	d.Since, d.Until, d.From, d.To = instant(r.since), instant(r.until), instant(p.From), instant(p.To)
 	d.Calls, d.Units, d.Refused, d.RefusedUnits = p.Calls, p.Units, p.Refused, p.RefusedUnits
 	d.Budgets, d.Refusals = []replayedBudget{}, append([]plan.ReplayedHour{}, p.Hours...)

@@ -108,7 +108,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 	if err != nil {
 		return err
 	}
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}

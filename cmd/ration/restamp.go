@@ -44,7 +44,7 @@ type restamped struct {
 }
 
 func (a *app) restamp(ctx context.Context, account string) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +16,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/costs/levels"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -78,14 +77,14 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err := checkParallel(flags.parallel); err != nil {
 		return err
 	}
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	if err := checkLane(table, flags.lane); err != nil {
 		return err
 	}
-	config, err := a.regionsIn(table, flags.lane)
+	config, err := a.setup().Regions(table, flags.lane)
 	if err != nil {
 		return err
 	}
@@ -96,11 +95,11 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err := jobs.CheckPrograms(regions); err != nil {
 		return err
 	}
-	key, err := a.fetchKey(flags.keyFile, regions)
+	key, err := a.setup().FetchKey(flags.keyFile, regions)
 	if err != nil {
 		return err
 	}
-	f, err := a.openFetching(ctx, table, config, key)
+	f, err := a.setup().OpenFetching(ctx, table, config, key)
 	if err != nil {
 		return err
 	}
@@ -111,8 +110,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}
-	f.runner.Parallel, f.runner.Again, f.runner.Lane = flags.parallel, flags.again, flags.lane
-	watch := a.newWatch(f.Client, func(err error) { a.warn("alert", err.Error()) })
+	f.Runner.Parallel, f.Runner.Again, f.Runner.Lane = flags.parallel, flags.again, flags.lane
+	watch := a.setup().NewWatch(f.Client, func(err error) { a.warn("alert", err.Error()) })
 	report, err := a.fetch(ctx, f, regions)
 	if err != nil {
 		return err
@@ -128,7 +127,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 // printLevels prints on stderr which levels budgets have crossed. It prints nothing
 // if the ledger or the state folder cannot be read.
 func (a *app) printLevels(ctx context.Context, c *client.Client) {
-	marks, err := a.levelMarks()
+	marks, err := a.setup().LevelMarks()
 	if err != nil {
 		return
 	}
@@ -141,12 +140,6 @@ func (a *app) printLevels(ctx context.Context, c *client.Client) {
 	}
 }
 
-// levelMarks returns where the levels that were reported are remembered.
-func (a *app) levelMarks() (levels.Marks, error) {
-	dir, err := a.state()
-	return levels.Marks{Dir: filepath.Join(dir, "levels")}, err
-}
-
 func checkParallel(n int) error {
 	if n < 1 || n > 64 {
 		return &usageError{fmt.Errorf("--parallel %d: give 1 to 64", n)}
@@ -154,33 +147,24 @@ func checkParallel(n int) error {
 	return nil
 }
 
-// checkLane is knownLane for --lane.
+// checkLane is setup.CheckLane for --lane.
 func checkLane(table *costs.Table, lane string) error {
-	if err := knownLane(table, lane); err != nil {
+	if err := setup.CheckLane(table, lane); err != nil {
 		return &usageError{fmt.Errorf("--%w", err)}
 	}
 	return nil
 }
 
-// fetchKey is key for regions that may not do without one.
-func (a *app) fetchKey(file string, regions []jobs.Region) (string, error) {
-	key, err := a.key(file)
-	if err == nil && key == "" && jobs.FetchesYouTube(regions) && a.env(a.endpoint, "RATION_ENDPOINT") == "" {
-		err = &configError{errors.New("no API key; put it into YOUTUBE_API_KEY, or name a file with --key-file")}
-	}
-	return key, err
-}
-
 // fetch runs with progress bars where people watch, and forgets what is older
 // than the retention.
-func (a *app) fetch(ctx context.Context, f *fetching, regions []jobs.Region) (*jobs.Report, error) {
+func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Region) (*jobs.Report, error) {
 	shown := &bars.Bars{}
 	if a.terminal && !a.quiet && !a.json && a.getenv("TERM") != "dumb" {
 		shown = bars.Start(os.Stderr, regions, a.getenv("NO_COLOR") == "")
 	}
-	f.runner.Progress = shown.Update
-	f.runner.Output = a.outputTo(shown)
-	report, err := f.runner.Run(ctx, regions)
+	f.Runner.Progress = shown.Update
+	f.Runner.Output = a.outputTo(shown)
+	report, err := f.Runner.Run(ctx, regions)
 	shown.Stop()
 	if err != nil {
 		return nil, err
@@ -301,7 +285,7 @@ func (a *app) reportTable(report *jobs.Report) {
 		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
 	}
 	t.Print()
-	if down := a.ledgerState().String(); down != "" {
+	if down := a.setup().LedgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "\nledger  %s\n", down)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -83,11 +82,7 @@ type searchReport struct {
 
 // searchCatalogue searches the catalogue in the state folder.
 func (a *app) searchCatalogue(ctx context.Context, q catalog.Query) (*searchReport, error) {
-	dir, err := a.state()
-	if err != nil {
-		return nil, err
-	}
-	c, err := catalog.OpenExisting(filepath.Join(dir, "catalog.db"), &catalog.Options{Now: a.now})
+	c, err := a.setup().FindCatalog()
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +99,7 @@ func (a *app) search(ctx context.Context, q catalog.Query) error {
 	if a.json {
 		return a.writeJSON(found)
 	}
-	if down := a.ledgerState().String(); down != "" {
+	if down := a.setup().LedgerState().String(); down != "" {
 		fmt.Fprintln(a.stderr, "ration: the ledger is", down)
 	}
 	t := a.table("id", "title", "channel", "views", "published", "charts")

@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/scheduler"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
 // serveFlags are what serve may be told.
@@ -88,7 +89,7 @@ func (a *app) serve(ctx context.Context, cmd *cobra.Command, flags *serveFlags) 
 		return err
 	}
 	defer s.closing.Wait()
-	defer func() { s.door.close() }()
+	defer func() { s.door.Close() }()
 	work, err := s.load(ctx)
 	if isFatal(err) {
 		return err
@@ -114,7 +115,7 @@ func (a *app) serve(ctx context.Context, cmd *cobra.Command, flags *serveFlags) 
 	s.systemd.notify("STOPPING=1", "STATUS=waiting for the pages in flight")
 	s.log.Info("stopping: the pages in flight may arrive", "reason", whyStopped(ctx), "grace", flags.listen.grace)
 	<-served
-	s.door.close() // after the passes, which may use it
+	s.door.Close() // after the passes, which may use it
 	s.closing.Wait()
 	s.log.Info("stopped")
 	return nil
@@ -131,11 +132,11 @@ type scheduled struct {
 // openDoor opens the gateway. Without one at its usual address, which another
 // serve or proxy may have, serve does the rest of its work.
 func (s *scheduled) openDoor() error {
-	if s.flags.listen.address == noAddress {
+	if s.flags.listen.Address == noAddress {
 		return nil
 	}
-	s.flags.listen.page = !s.flags.noPage
-	door, err := s.app.openDoor(&s.flags.listen)
+	s.flags.listen.Page = !s.flags.noPage
+	door, err := s.setup().OpenDoor(&s.flags.listen.DoorOptions)
 	if err != nil && !s.flags.listen.asked && errors.Is(err, syscall.EADDRINUSE) {
 		s.logger().Warn("no gateway", "reason", message(err))
 		return nil
@@ -155,7 +156,7 @@ func status(work *scheduler.Work) string {
 // load reads the files and the key and opens all that passes need. While the
 // ledger cannot even be opened, there is nothing to do.
 func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
-	var f *fetching
+	var f *setup.Fetching
 	var config *jobs.Config
 	err := s.service.load(func() (*client.Client, *configuration, error) {
 		var later *configuration
@@ -170,7 +171,7 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 		return &scheduler.Work{Log: log}, err
 	}
 	log.Info("serving", "regions", len(config.Regions), "ledger", f.Client.LedgerName(), "jitter", s.flags.jitter)
-	p := &passes{scheduled: s, fetching: f, log: log}
+	p := &passes{scheduled: s, Fetching: f, log: log}
 	stop := p.keepHistory()
 	return &scheduler.Work{Regions: config.Regions, Run: p.runCounted, Order: f.Catalog.LongestUnfetched, Log: log,
 		Close: func() { stop(); s.release(f.Client, f.Close) }}, nil
@@ -178,8 +179,8 @@ func (s *scheduled) load(ctx context.Context) (*scheduler.Work, error) {
 
 // openAll reads the files and opens what they name. It does not move to another
 // ledger than the one in force.
-func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *fetching, *configuration, error) {
-	table, config, err := s.pricesAndRegions()
+func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *setup.Fetching, *configuration, error) {
+	table, config, err := s.setup().PricesAndRegions()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -187,11 +188,11 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *fetching, *conf
 		return nil, nil, nil, err
 	}
 	if s.door != nil {
-		if err := s.checkCredentials(table); err != nil {
+		if err := s.setup().CheckCredentials(table); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	key, err := s.fetchKey(s.flags.keyFile, config.Regions)
+	key, err := s.setup().FetchKey(s.flags.keyFile, config.Regions)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -199,7 +200,7 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *fetching, *conf
 	if err := s.checkMove(later); err != nil {
 		return nil, nil, nil, err
 	}
-	f, err := s.openFetching(ctx, table, config, key)
+	f, err := s.setup().OpenFetching(ctx, table, config, key)
 	if err == nil {
 		s.warnOfMove(ctx, f.Client)
 	}
@@ -209,7 +210,7 @@ func (s *scheduled) openAll(ctx context.Context) (*jobs.Config, *fetching, *conf
 // passes takes the passes of one configuration.
 type passes struct {
 	*scheduled
-	*fetching
+	*setup.Fetching
 	log *slog.Logger
 }
 
@@ -236,8 +237,8 @@ func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport 
 // after does what a run does after its passes.
 func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	p.mu.Lock()
-	p.keepRefusal(report.Err)
-	marks, err := p.levelMarks()
+	p.Client.RepeatRefusal(report.Err) // for why
+	marks, err := p.setup().LevelMarks()
 	prune := p.now().Sub(p.pruned).Abs() > time.Hour
 	fill := p.now().Sub(p.filled).Abs() > time.Minute
 	if fill {

@@ -68,7 +68,7 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 }
 
 func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if call.ID, err = gateway.CallID(f.key, call, units, f.calls); err != nil {
 		return &usageError{fmt.Errorf("--idempotency-key: %w", err)}
 	}
-	c, err := a.openClient(table, true)
+	c, err := a.setup().Open(table, true)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/usage"
@@ -82,7 +83,7 @@ type statusReport struct {
 }
 
 func (a *app) status(ctx context.Context) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
@@ -100,19 +101,19 @@ func (a *app) status(ctx context.Context) error {
 		a.warnUnfilled(a.fillHistory(ctx, c))
 		return nil
 	})
-	if errors.Is(err, errNoLedger) {
+	if errors.Is(err, setup.ErrNoLedger) {
 		report.LedgerExists, err = false, nil
 		report.addUnspent(table)
 	}
 	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = a.ledgerName()
-	units, failed := a.unrecorded()
+	report.Ledger = a.setup().LedgerName()
+	units, failed := a.setup().Unrecorded()
 	if report.UnrecordedUnits = units; failed != nil && err == nil {
 		return failed
 	}
-	if report.Repairs, failed = a.repairs(); failed != nil && err == nil {
+	if report.Repairs, failed = a.setup().Repairs(); failed != nil && err == nil {
 		return failed
 	}
 	if report.Waiting, failed = a.waitingSteps(ctx); failed != nil {
@@ -138,7 +139,7 @@ func (r *statusReport) addUnspent(table *costs.Table) {
 
 // unrecordedNote says what was sent while the ledger could not be asked.
 func (a *app) unrecordedNote() string {
-	if units := a.ledgerState().Unrecorded; units != nil && *units > 0 {
+	if units := a.setup().LedgerState().Unrecorded; units != nil && *units > 0 {
 		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"), human.Was(*units))
 	}
 	return ""
@@ -168,7 +169,7 @@ func (a *app) statusTable(r *statusReport) {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
-	if down := a.ledgerState().String(); down != "" {
+	if down := a.setup().LedgerState().String(); down != "" {
 		fmt.Fprintf(a.stdout, "outage  %s\n", down)
 	}
 	if len(r.Budgets) > 0 {

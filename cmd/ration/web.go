@@ -4,53 +4,30 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/web"
+	"github.com/ration-dev/ration/jobs/setup"
 )
-
-// addPage adds the page to a gateway that is not served yet.
-func (a *app) addPage(d *door, token string) {
-	o := &web.Options{Client: d.Acquire, Token: token, Redact: redact.URLs}
-	if _, err := a.configFile("regions.yaml"); !as[*client.MissingFileError](err) {
-		o.Regions = func(table *costs.Table) ([]jobs.Region, error) {
-			config, err := a.regions(table)
-			if err != nil {
-				return nil, err
-			}
-			return config.Regions, nil
-		}
-	}
-	if dir, err := a.state(); err == nil {
-		o.Catalog = filepath.Join(dir, "catalog.db")
-	}
-	d.page = web.New(o)
-	d.HandlePage(d.page)
-}
 
 // statusPage serves the page until ctx ends.
 func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	return a.withClient(table, false, func(c *client.Client) error {
-		d, err := a.openDoor(&listenFlags{address: "127.0.0.1:0", page: true})
+		d, err := a.setup().OpenDoor(&setup.DoorOptions{Address: "127.0.0.1:0", Page: true})
 		if err != nil {
 			return err
 		}
 		a.warnUnfilled(a.fillHistory(ctx, c))
-		defer func() { d.close(); d.Release(c) }()
+		defer func() { d.Close(); d.Release(c) }()
 		d.Use(c)
-		d.serve(privateGrace)
-		fmt.Fprintf(a.stderr, "ration: the page is at %s/ until you press Ctrl-C\n", d.url)
+		d.Serve(setup.PrivateGrace)
+		fmt.Fprintf(a.stderr, "ration: the page is at %s/ until you press Ctrl-C\n", d.URL)
 		if openBrowser {
-			browse(d.url + "/")
+			browse(d.URL + "/")
 		}
 		<-ctx.Done()
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/why"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -29,7 +30,7 @@ now. Ledgers do not record refusals; the state folder keeps the last one.
 }
 
 func (a *app) why(ctx context.Context) error {
-	kept, err := a.readRefusal()
+	kept, err := a.setup().LastRefusal()
 	if err != nil {
 		return err
 	}
@@ -53,13 +54,13 @@ func (a *app) why(ctx context.Context) error {
 // askWhy adds what the ledger says. If there is none or it is down, the
 // explanation says that.
 func (a *app) askWhy(ctx context.Context, e *why.Explanation) error {
-	table, err := a.prices()
+	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error { return e.Ask(ctx, c) })
-	if errors.Is(err, errNoLedger) {
-		e.Now.Reason, err = new("there is no ledger at "+a.ledgerName()), nil
+	if errors.Is(err, setup.ErrNoLedger) {
+		e.Now.Reason, err = new("there is no ledger at "+a.setup().LedgerName()), nil
 	}
 	if exit, _ := code(err); exit == exitLedger {
 		e.Now.Reason, err = new(err.Error()), nil

@@ -1,0 +1,58 @@
+package setup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/quota"
+)
+
+// CheckCaller returns a caller as the budgets of a table write it. It refuses an
+// unknown lane and an unknown country, probably typos: the call would pass by the
+// budgets and floors that were meant. Other names of regions are free.
+func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
+	if caller.Lane != "" {
+		if err := CheckLane(table, caller.Lane); err != nil {
+			return caller, err
+		}
+	}
+	caller.Region = SpellRegion(caller.Region, table)
+	var err error
+	switch {
+	case caller.Region == "", slices.Contains(table.Regions(), caller.Region):
+	case len(caller.Region) == 2 && !table.HasFreeRegions():
+		err = jobs.CheckRegionCode(caller.Region)
+	default:
+		err = costs.CheckRegionName(caller.Region)
+	}
+	if err != nil {
+		return caller, fmt.Errorf("region: %w", err)
+	}
+	return caller, nil
+}
+
+// SpellRegion returns a region as costs.yaml writes it, or a country code in
+// capitals.
+func SpellRegion(name string, table *costs.Table) string {
+	known := table.Regions()
+	if i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) }); i >= 0 {
+		return known[i]
+	}
+	if len(name) == 2 && !table.HasFreeRegions() {
+		return strings.ToUpper(name)
+	}
+	return name
+}
+
+// CheckLane refuses an unknown lane, probably a typo: its calls would be charged
+// to no budget of any lane.
+func CheckLane(table *costs.Table, lane string) error {
+	if known := table.Lanes(); !slices.Contains(known, lane) {
+		return fmt.Errorf("lane %q: %s", lane, strictyaml.Advice(lane, known))
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/alert"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/metrics"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// Options returns the options by which package client finds the ledger.
+func (s *Setup) Options() *client.Options {
+	o := &client.Options{Ledger: s.Ledger, State: s.State, Report: s.Report, Conceal: s.Conceal, Redact: s.Redactor(), Getenv: s.Getenv}
+	o.Layer = func(inner quota.Ledger) quota.Ledger {
+		s.Timer = metrics.NewLedger(inner)
+		return s.Timer
+	}
+	if s.Fixed {
+		o.Now = s.Now
+	}
+	return o
+}
+
+// Open opens what table names. Without create, a ledger that does not exist is
+// ErrNoLedger; LedgerName and Unrecorded can be called all the same.
+func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
+	redis.SetLogger(silent{}) // errors say what it would write to stderr
+	o := s.Options()
+	o.MustExist = !create
+	s.relay = &relay{report: o.Report}
+	o.Report = s.relay.pass
+	c, err := client.New(table, o)
+	missing := errors.Is(err, sqliteledger.ErrNoLedger)
+	if err != nil && !missing {
+		return nil, err
+	}
+	s.Opened, s.Client = table, c
+	if missing {
+		return nil, ErrNoLedger
+	}
+	return c, nil
+}
+
+// silent is a logger that says nothing.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// OpenNamed opens the ledger at an address for the budgets of a table, with
+// passwords from getenv. Without create, it returns sqliteledger.ErrNoLedger for
+// one that does not exist. The client is not that of s.
+func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
+	redis.SetLogger(silent{})
+	o := s.Options()
+	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
+	return client.New(table, o)
+}
+
+// NameOf returns an address as LedgerName does.
+func (s *Setup) NameOf(table *costs.Table, address string) string {
+	return client.LedgerName(table, &client.Options{Ledger: address, State: s.State, Getenv: s.Getenv})
+}
+
+// LedgerName returns the address of the ledger that was opened last, or that
+// does not exist.
+func (s *Setup) LedgerName() string {
+	if s.Client != nil {
+		return s.Client.LedgerName()
+	}
+	return client.LedgerName(s.Opened, s.Options())
+}
+
+// Unrecorded returns what this host sent within the allowance; see
+// client.Client.Unrecorded.
+func (s *Setup) Unrecorded() (quota.Units, error) {
+	if s.Client != nil {
+		return s.Client.Unrecorded()
+	}
+	return client.Unrecorded(s.Opened, s.Options())
+}
+
+// Repairs returns how the ledger was restored from this host's journal; see
+// client.Client.Repairs.
+func (s *Setup) Repairs() ([]journal.Repair, error) {
+	if s.Client != nil {
+		return s.Client.Repairs()
+	}
+	return client.Repairs(s.Opened, s.Options())
+}
+
+// LedgerState returns what is known of the ledger, asked or not.
+func (s *Setup) LedgerState() client.LedgerState {
+	state := client.NewLedgerState(s.lastOutage())
+	if s.Opened != nil {
+		if units, err := s.Unrecorded(); err == nil {
+			state.Unrecorded = &units
+		}
+	}
+	return state
+}
+
+// lastOutage returns the last outage that this process has met or, before it
+// has asked a ledger, that another process has found.
+func (s *Setup) lastOutage() *client.OutageError {
+	if s.Client != nil {
+		return s.Client.Outage()
+	}
+	dir, err := s.StateFolder()
+	if err != nil {
+		return nil
+	}
+	outage := client.LastOutage(dir)
+	if outage != nil && s.Opened != nil && s.LedgerName() != outage.Ledger {
+		return nil
+	}
+	return outage
+}
+
+// relay passes what a client reports on, and to its watch if it has one.
+type relay struct {
+	report func(quota.Call, error)
+	watch  atomic.Pointer[alert.Watch]
+}
+
+func (r *relay) pass(call quota.Call, err error) {
+	if w := r.watch.Load(); w != nil {
+		w.Reported(call, err)
+	}
+	r.report(call, err)
+}
+
+// NewWatch returns what sends the alerts of the client that was opened last. It
+// calls failed with each alert that cannot be sent.
+func (s *Setup) NewWatch(c *client.Client, failed func(error)) *alert.Watch {
+	environ, err := s.Environment()
+	if err != nil {
+		environ = nil // of this process
+	}
+	w := alert.New(c, &alert.Options{Environ: environ, Report: failed, Redact: s.Redactor(),
+		Planned: func(ctx context.Context) ([]time.Time, error) { return s.Planned(ctx, c) }})
+	s.relay.watch.Store(w)
+	return w
+}

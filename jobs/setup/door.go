@@ -1,0 +1,196 @@
+package setup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/jobs/web"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/privatefile"
+)
+
+// DefaultAddress is the usual address of a gateway.
+const DefaultAddress = "127.0.0.1:8377"
+
+// DoorOptions describe a gateway for other programs.
+type DoorOptions struct {
+	Address   string // as gateway.Listen takes it
+	TokenFile string // holds the token; "" is RATION_TOKEN, if it is set
+	Hosts     []string
+	MaxWait   time.Duration
+	Page      bool // show the page there
+}
+
+// Door is a gateway that listens. It accepts requests once Serve is called.
+type Door struct {
+	*gateway.Gateway
+	URL      string    // of the gateway, for programs of this host
+	page     *web.Page // nil: none
+	listener net.Listener
+	stop     context.CancelFunc
+	done     chan struct{} // closed when it serves no more; nil before it begins
+}
+
+// shortestToken is the length of the shortest token that may guard a gateway.
+const shortestToken = 16
+
+// token returns the token of a gateway, or "" if none is given. It is concealed in
+// all that is printed.
+func (s *Setup) token(file string) (string, error) {
+	token, where := s.Getenv("RATION_TOKEN"), "RATION_TOKEN"
+	if file != "" {
+		data, err := privatefile.ReadSecret(file)
+		if err != nil {
+			return "", &client.ConfigError{Err: fmt.Errorf("token file: %w; name one that holds the token", err)}
+		}
+		token, where = string(data), "token file "+file
+	}
+	token = strings.TrimSpace(token)
+	s.Conceal(token)
+	if file == "" && token == "" {
+		return "", nil
+	}
+	if len(token) < shortestToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", &client.ConfigError{Err: fmt.Errorf("%s: it must hold a token of %d characters or more on one line; openssl rand -hex 32 makes one", where, shortestToken)}
+	}
+	return token, nil
+}
+
+// gatewayOptions returns the options of every gateway.
+func (s *Setup) gatewayOptions(token string) *gateway.Options {
+	s.ConcealProxies()
+	o := &gateway.Options{Token: token, Caller: CheckCaller, Endpoint: s.UpstreamEndpoint()}
+	if s.Documents != nil {
+		o.Documents = s.Documents()
+	}
+	return o
+}
+
+// OpenDoor opens a gateway for other programs.
+func (s *Setup) OpenDoor(o *DoorOptions) (*Door, error) {
+	token, err := s.token(o.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	listener, url, err := gateway.Listen(o.Address)
+	if err != nil {
+		return nil, &client.ConfigError{Err: err}
+	}
+	if token == "" && gateway.NeedsToken(listener) {
+		listener.Close()
+		return nil, &client.ConfigError{Err: fmt.Errorf("listen on %s: programs of other hosts could spend; require a token (--token-file, or RATION_TOKEN), or listen on %s", o.Address, DefaultAddress)}
+	}
+	options := s.gatewayOptions(token)
+	options.Hosts, options.MaxWait = o.Hosts, o.MaxWait
+	d := &Door{Gateway: gateway.New(options), URL: url, listener: listener}
+	if o.Page {
+		s.addPage(d, token)
+	}
+	return d, nil
+}
+
+// addPage adds the page to a gateway that is not served yet.
+func (s *Setup) addPage(d *Door, token string) {
+	o := &web.Options{Client: d.Acquire, Token: token, Redact: s.CutURLs}
+	if s.HasRegions() {
+		o.Regions = s.Schedule
+	}
+	if dir, err := s.StateFolder(); err == nil {
+		o.Catalog = catalogIn(dir)
+	}
+	d.page = web.New(o)
+	d.HandlePage(d.page)
+}
+
+// OpenPrivateDoor opens and serves a gateway for programs that this process starts.
+// Only its sessions may use it.
+func (s *Setup) OpenPrivateDoor() (*Door, error) {
+	listener, url, err := gateway.Listen("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{Gateway: gateway.New(s.gatewayOptions(rand.Text())), URL: url, listener: listener}
+	d.Serve(PrivateGrace)
+	return d, nil
+}
+
+// PrivateGrace is how long requests of a program that has ended may take.
+const PrivateGrace = 2 * time.Second
+
+// Serve makes the gateway accept requests, in the background. Those in flight have
+// grace to end when it is closed.
+func (d *Door) Serve(grace time.Duration) {
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop, d.done = stop, make(chan struct{})
+	go func() {
+		defer close(d.done)
+		_ = gateway.Serve(ctx, d.listener, d, grace)
+	}()
+}
+
+// Close ends the gateway, when the requests in flight are answered or the grace is
+// over. d may be nil.
+func (d *Door) Close() {
+	switch {
+	case d == nil:
+	case d.done == nil:
+		d.listener.Close()
+	default:
+		if d.page != nil {
+			d.page.Close()
+		}
+		d.stop()
+		<-d.done
+	}
+}
+
+// Open implements command.Gateway.
+func (d *Door) Open(_ context.Context, caller quota.Caller) (env []string, end func() error, err error) {
+	s := d.NewSession(caller, quota.Caller{})
+	return d.Environment(s), func() error { s.End(); return nil }, nil
+}
+
+// Environment returns the variables in which a program finds its gateway.
+func (d *Door) Environment(s *gateway.Session) []string {
+	return []string{"RATION_URL=" + d.URL, "RATION_TOKEN=" + s.Token}
+}
+
+// CheckCredentials checks the credentials of a table before a gateway uses them,
+// and keeps them out of what is printed.
+func (s *Setup) CheckCredentials(table *costs.Table) error {
+	if err := s.CheckStrayCredentials(table); err != nil {
+		return err
+	}
+	var failed []error
+	for _, u := range table.Upstreams() {
+		secret, err := gateway.ReadCredential(u.Credential)
+		s.Conceal(secret)
+		failed = append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return &client.ConfigError{Err: err}
+	}
+	return nil
+}
+
+// CheckStrayCredentials refuses a costs.yaml that only happens to be in the
+// working folder and names a file elsewhere: its author would choose the file, and
+// the host that gets it.
+func (s *Setup) CheckStrayCredentials(table *costs.Table) error {
+	path, err := s.File("costs.yaml")
+	if err != nil || s.env(s.Folder, "RATION_CONFIG") != "" || path != "costs.yaml" {
+		return err
+	}
+	if err := table.CheckCredentials("."); err != nil {
+		return &client.ConfigError{Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package setup
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ration-dev/ration/jobs/command"
+)
+
+// Environment returns the environment of the programs in regions.yaml: that of
+// ration, in which ration spend finds the same files and ledger although they run
+// in another folder.
+func (s *Setup) Environment() ([]string, error) {
+	config, err := s.File("costs.yaml")
+	if err != nil {
+		return nil, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	whole := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(here, path)
+	}
+	ledger := s.env(s.Ledger, "RATION_LEDGER")
+	if file, ok := strings.CutPrefix(ledger, "sqlite:"); ok {
+		ledger = "sqlite:" + whole(file)
+	}
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool { // what systemd tells serve alone
+		return strings.HasPrefix(variable, "NOTIFY_SOCKET=") || strings.HasPrefix(variable, "WATCHDOG_")
+	})
+	for _, variable := range [][2]string{
+		{"RATION_CONFIG", whole(filepath.Dir(config))},
+		{"RATION_STATE", whole(s.env(s.State, "RATION_STATE"))},
+		{"RATION_JOURNAL", whole(s.Getenv("RATION_JOURNAL"))},
+		{"RATION_LEDGER", ledger},
+		{"RATION_ENDPOINT", s.UpstreamEndpoint()},
+	} {
+		if name, value := variable[0], variable[1]; value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return command.WithoutProxy(env), nil
+}
