@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/jobs/status"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -106,7 +107,7 @@ func (a *app) examine(ctx context.Context, c *doctor.Checkup, keyFile string) {
 	c.Fail(err)
 	for i := range repairs {
 		if repairs[i].Lost {
-			c.Add(doctor.Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", describeRepair(&repairs[i], a.now()))
+			c.Add(doctor.Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], a.now()))
 		}
 	}
 	if units, err := a.setup().Unrecorded(); err != nil {
@@ -124,7 +125,7 @@ func (a *app) examineCredentials(c *doctor.Checkup, table *costs.Table) {
 
 // examineFailures lists the steps that wait because they keep failing.
 func (a *app) examineFailures(ctx context.Context, c *doctor.Checkup) {
-	waiting, err := a.waitingSteps(ctx)
+	waiting, err := status.WaitingSteps(ctx, a.setup())
 	if err != nil {
 		c.Fail(err)
 	}

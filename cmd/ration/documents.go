@@ -18,6 +18,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
@@ -35,24 +36,15 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if _, err := readQuery(query, func(*pflag.FlagSet) {}); err != nil {
 		return nil, err
 	}
-	report := newStatusReport(a.now())
-	err := report.read(ctx, c.Guard(), c.Table().Accounts())
+	report := status.New(a.now())
+	err := report.Read(ctx, a.setup(), c)
 	if !isLedgerError(err) && err != nil {
 		return nil, err
 	}
-	if err == nil {
-		_ = a.addSchedule(ctx, c, report) // status says why there is none
-		err = a.tryShadows(ctx, c, report)
-	}
-	units, failed := c.Unrecorded()
-	if failed != nil && err == nil {
+	if failed := report.AddHost(c); failed != nil && err == nil {
 		return nil, failed
 	}
-	if report.Repairs, failed = c.Repairs(); failed != nil && err == nil {
-		return nil, failed
-	}
-	report.Ledger, report.UnrecordedUnits = c.LedgerName(), units
-	if waiting, failed := a.waitingSteps(ctx); failed == nil {
+	if waiting, failed := status.WaitingSteps(ctx, a.setup()); failed == nil {
 		report.Waiting = waiting
 	}
 	document, failed := withLedgerState(report, ledgerStateOf(c))

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -153,9 +154,9 @@ func TestKilledHostsPassStays(t *testing.T) {
 }
 
 // pass returns what status says of the only pass.
-func (c *cluster) pass(t *testing.T, h *host) passReport {
+func (c *cluster) pass(t *testing.T, h *host) status.Pass {
 	t.Helper()
-	var report struct{ Passes []passReport }
+	var report struct{ Passes []status.Pass }
 	if err := json.Unmarshal([]byte(h.must(t, "status", "--json")), &report); err != nil || len(report.Passes) != 1 {
 		t.Fatalf("%v, %+v; want one pass", err, report.Passes)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 )
@@ -59,11 +60,11 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 		}
 	}
 	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
-	r := &statusReport{}
-	if err := r.read(t.Context(), guard, table.Accounts()); err != nil {
+	r := &status.Report{}
+	if err := r.ReadBudgets(t.Context(), guard, table.Accounts()); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Keyed) != fullestKeys || len(r.MoreKeys) != 1 {
+	if len(r.Keyed) != status.FullestKeys || len(r.MoreKeys) != 1 {
 		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
 	}
 	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
@@ -73,7 +74,7 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	var out bytes.Buffer
 	(&app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}).keyedTable(r)
 	r.Keyed[1].Ahead = 3600
-	(&app{stdout: &out, now: time.Now, getenv: func(string) string { return "" }}).statusRemarks(r)
+	fmt.Fprintf(&out, "\n%s\n", r.Remarks()[0][0])
 	if want := "\nthe newest entry of key shop-00011 is stamped 1h ahead"; !bytes.Contains(out.Bytes(), []byte(want)) {
 		t.Errorf("it shows\n%s\nwant %q", out.String(), want)
 	}

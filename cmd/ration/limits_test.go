@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ration-dev/ration/jobs/status"
 )
 
 // TestTwoConfigurationsOnOneLedger: processes with the limits 5 and 50 for one
@@ -50,7 +52,7 @@ func twoConfigurations(t *testing.T, ledger string) {
 		t.Fatalf("the upstream counted %d units; want 2, beside the 3 spent by hand", total)
 	}
 	code, out, _ := s.run(t, useLoose, "status", "--json")
-	var status statusReport
+	var status status.Report
 	if err := json.Unmarshal([]byte(out), &status); err != nil || code != exitDone {
 		t.Fatal(code, err, out)
 	}

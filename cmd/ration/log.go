@@ -296,7 +296,7 @@ func (r *logReport) lineWriter() lineWriter {
 	}
 	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
 	return lineWriter{func(e *usage.LineReport) error {
-		t.Row(dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark)
+		t.Row(human.Dated(e.At.UTC(), r.now(), "01-02 15:04:05.000Z"), e.Run, human.Name(e.Method), e.Units, human.Name(e.Lane), human.Name(e.Job), human.Name(e.Region), e.Remark)
 		return nil
 	}, func() error { t.Print(); return nil }}
 }

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
+	"github.com/ration-dev/ration/costs/human"
 )
 
 // width returns how many columns a line on stdout may have: COLUMNS if it is
@@ -35,22 +35,7 @@ func (a *app) paragraph(label, format string, args ...any) {
 
 // clock writes a time in a table: 11-20 12:00:00Z, with its year unless that is
 // this year.
-func (a *app) clock(t time.Time) string { return dated(t.UTC(), a.now(), tableTime) }
-
-// tableTime is the layout of times in tables; see dated.
-const tableTime = "01-02 15:04:05Z"
-
-// dated formats a time by a layout that has month and day, with the year before
-// them unless it is this year; the zero time is a dash.
-func dated(t, now time.Time, layout string) string {
-	if t.IsZero() {
-		return "-"
-	}
-	if t.Year() != now.In(t.Location()).Year() {
-		layout = strings.Replace(layout, "01-02", "2006-01-02", 1)
-	}
-	return t.Format(layout)
-}
+func (a *app) clock(t time.Time) string { return human.Dated(t.UTC(), a.now(), human.TableTime) }
 
 // dash is how tables and JSON show what is not attributed.
 func dash(s string) string { return cmp.Or(s, "-") }

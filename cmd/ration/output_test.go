@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ration-dev/ration/costs/human"
 )
 
 // TestTimesOfAnotherYearShowNoYear checks what tables print around New Year's
@@ -26,7 +28,7 @@ func TestTimesOfAnotherYearShowNoYear(t *testing.T) {
 			}
 		}
 		local := time.Date(2000, 1, 15, 20, 0, 0, 0, pacific) // the bubble's own year there is still 1999
-		if got := dated(local, time.Now(), "Mon 01-02 15:04 MST"); got != "Sat 2000-01-15 20:00 PST" {
+		if got := human.Dated(local, time.Now(), "Mon 01-02 15:04 MST"); got != "Sat 2000-01-15 20:00 PST" {
 			t.Errorf("a local time is shown as %s", got)
 		}
 	})

@@ -37,7 +37,7 @@ func (a *app) planTables(p *planning) error {
 	for _, region := range r.Regions {
 		at, local := "-", "-"
 		if f := region.First; f != nil {
-			at, local = a.clock(f.At), dated(f.Local, a.now(), "Mon 01-02 15:04 MST")
+			at, local = a.clock(f.At), human.Dated(f.Local, a.now(), "Mon 01-02 15:04 MST")
 		}
 		t.Row(region.Region, region.Ticks, region.Planned, region.Units, region.Refused, at, local)
 	}

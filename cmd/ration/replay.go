@@ -264,7 +264,7 @@ func (r *replaying) tables(d *replayDocument) {
 		fmt.Fprintln(r.stdout)
 		t := r.table("hour", "budget", "region", "refused", "units")
 		for _, hour := range d.Refusals[:min(len(d.Refusals), maxReplayRows)] {
-			t.Row(dated(hour.Hour, r.app.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
+			t.Row(human.Dated(hour.Hour, r.app.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
 		}
 		t.Print()
 		if more := len(d.Refusals) - maxReplayRows; more > 0 {

@@ -104,13 +104,13 @@ func (a *app) serve(ctx context.Context, cmd *cobra.Command, flags *serveFlags) 
 		clock.Serve(ctx, work)
 	}()
 	s.listen(flags.listen.grace)
-	s.systemd.notify("READY=1", status(work))
+	s.systemd.notify("READY=1", serving(work))
 	s.wait(ctx, func() (string, error) {
 		work, err := s.load(ctx)
 		if err == nil {
 			clock.Replace(work)
 		}
-		return status(work), err
+		return serving(work), err
 	}, func() bool { return clock.Alive(ctx) })
 	s.systemd.notify("STOPPING=1", "STATUS=waiting for the pages in flight")
 	s.log.Info("stopping: the pages in flight may arrive", "reason", whyStopped(ctx), "grace", flags.listen.grace)
@@ -149,7 +149,7 @@ func (s *scheduled) openDoor() error {
 	return s.openSearch()
 }
 
-func status(work *scheduler.Work) string {
+func serving(work *scheduler.Work) string {
 	return "STATUS=serving " + human.Count(len(work.Regions), "region")
 }
 

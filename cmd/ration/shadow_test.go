@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
@@ -111,7 +112,7 @@ func TestAShadowRefusesByTheSchedule(t *testing.T) {
 		}
 		for shadow, want := range map[bool]string{true: " would refuse its first call at ", false: " refuses its first call at "} {
 			b.Shadow = shadow
-			if text := forecastText(b, now); !strings.Contains(text, want) {
+			if text := status.Forecast(b, now); !strings.Contains(text, want) {
 				t.Errorf("%q; want %q", text, want)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
@@ -142,7 +143,7 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 					for _, at := range []time.Time{r.At, printed} {
 						*clock = at
 						if back := start.Used - balance().Used; back < promised {
-							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, returnText(a, start.At))
+							t.Errorf("%s: %d units are back; %d were promised (%s)", at, back, promised, status.ReturnText(a, start.At))
 						}
 					}
 				}
@@ -155,6 +156,6 @@ func TestReturnsPrintedBeforeTheyAreBack(t *testing.T) {
 func clock0(at, now time.Time) string {
 	s := &usage.BudgetReport{NextFree: []usage.Return{{At: at, Units: 1}}}
 	var when, rest string
-	fmt.Sscanf(returnText(s, now), "+1 %s %s", &when, &rest)
+	fmt.Sscanf(status.ReturnText(s, now), "+1 %s %s", &when, &rest)
 	return when + " " + rest
 }

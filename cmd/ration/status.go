@@ -1,24 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
-	"github.com/ration-dev/ration/quota/usage"
+	"github.com/ration-dev/ration/jobs/status"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -68,55 +60,35 @@ ration serve has the same page.
 	return cmd
 }
 
-type statusReport struct {
-	At              time.Time             `json:"at"`
-	Ledger          string                `json:"ledger"`
-	LedgerExists    bool                  `json:"ledger_exists"`
-	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
-	Budgets         []*usage.BudgetReport `json:"budgets"`
-
-	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
-	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
-	Waiting  []waitingStep     `json:"waiting"`   // steps that keep failing
-	Passes   []passReport      `json:"passes"`    // current passes that a host has or has done
-	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
-}
-
 func (a *app) status(ctx context.Context) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	report := newStatusReport(a.now())
+	report := status.New(a.now())
 	err = a.withClient(table, false, func(c *client.Client) error {
-		if err := report.read(ctx, c.Guard(), table.Accounts()); err != nil {
-			return err
+		err := report.Read(ctx, a.setup(), c)
+		if report.Unplanned != nil && !isLedgerError(report.Unplanned) {
+			a.warn("forecast", "status does not forecast by the schedule: "+report.Unplanned.Error())
 		}
-		if err := a.addSchedule(ctx, c, report); err != nil && !isLedgerError(err) {
-			a.warn("forecast", "status does not forecast by the schedule: "+err.Error())
-		}
-		if err := a.tryShadows(ctx, c, report); err != nil {
+		if err != nil {
 			return err
 		}
 		a.warnUnfilled(a.fillHistory(ctx, c))
 		return nil
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		report.LedgerExists, err = false, nil
-		report.addUnspent(table)
+		err = nil
+		report.AddUnspent(table)
 	}
 	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = a.setup().LedgerName()
-	units, failed := a.setup().Unrecorded()
-	if report.UnrecordedUnits = units; failed != nil && err == nil {
+	if failed := report.AddHost(a.setup()); failed != nil && err == nil {
 		return failed
 	}
-	if report.Repairs, failed = a.setup().Repairs(); failed != nil && err == nil {
-		return failed
-	}
-	if report.Waiting, failed = a.waitingSteps(ctx); failed != nil {
+	var failed error
+	if report.Waiting, failed = status.WaitingSteps(ctx, a.setup()); failed != nil {
 		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+failed.Error())
 	}
 	if a.json {
@@ -126,190 +98,10 @@ func (a *app) status(ctx context.Context) error {
 	return err
 }
 
-func newStatusReport(at time.Time) *statusReport {
-	return &statusReport{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []waitingStep{}, Passes: []passReport{}, Repairs: []journal.Repair{}}
-}
-
-// addUnspent adds the budgets of a ledger that does not exist yet.
-func (r *statusReport) addUnspent(table *costs.Table) {
-	for _, b := range table.Budgets() {
-		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.BudgetStatus{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
-	}
-}
-
 // unrecordedNote says what was sent while the ledger could not be asked.
 func (a *app) unrecordedNote() string {
 	if units := a.setup().LedgerState().Unrecorded; units != nil && *units > 0 {
 		return fmt.Sprintf("; meanwhile %s %s sent within the allowance", human.Count(*units, "unit"), human.Was(*units))
 	}
 	return ""
-}
-
-// read reads the budgets and the keys. After an error the report has none.
-func (r *statusReport) read(ctx context.Context, guard *quota.Guard, accounts []string) error {
-	standings, err := usage.Status(ctx, guard)
-	if err != nil {
-		return err
-	}
-	keyed, more, err := usage.FullestKeys(ctx, guard, accounts, fullestKeys)
-	if err != nil {
-		return err
-	}
-	for i := range standings {
-		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&standings[i])), standings[i].At
-	}
-	r.Keyed, r.MoreKeys = keyed, more
-	return nil
-}
-
-// statusTable is status for people.
-func (a *app) statusTable(r *statusReport) {
-	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
-	if !r.LedgerExists {
-		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
-	}
-	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
-	if down := a.setup().LedgerState().String(); down != "" {
-		fmt.Fprintf(a.stdout, "outage  %s\n", down)
-	}
-	if len(r.Budgets) > 0 {
-		fmt.Fprintln(a.stdout)
-		a.budgetTable(r)
-		a.keyedTable(r)
-	}
-	a.statusRemarks(r)
-	a.passTable(r)
-	a.spenderTable(r)
-}
-
-// budgetTable shows what the budgets hold.
-func (a *app) budgetTable(r *statusReport) {
-	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
-	for _, b := range r.Budgets {
-		window := b.Window
-		if b.Estimate {
-			window += " (estimate)"
-		}
-		if b.Over > 0 {
-			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
-		}
-		if b.Shadow {
-			window += " (shadow)"
-		}
-		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, returnText(b, r.At))
-	}
-	t.Print()
-}
-
-// statusRemarks says what holds beside the budgets.
-func (a *app) statusRemarks(r *statusReport) {
-	last := ""
-	for _, b := range r.Budgets {
-		text := cooldownRemark(b, r.At)
-		if text != "" && text != last { // that an account has moved is said once
-			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s", text)
-		}
-		last = text
-	}
-	for _, b := range r.Budgets {
-		if b.Shadow {
-			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s", a.shadowText(b))
-		}
-		if text := forecastText(b, r.At); text != "" {
-			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s", text)
-		}
-	}
-	for _, b := range r.Budgets {
-		if b.LimitUntil != nil {
-			fmt.Fprintln(a.stdout)
-			a.paragraph("", "%s", stricterLimit(b.Name, b.Limit, b.OwnLimit, *b.LimitUntil))
-		}
-	}
-	for _, step := range r.Waiting {
-		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s", step.String())
-	}
-	said := map[string]bool{}
-	sayAhead := func(account, log string, seconds int64) {
-		if seconds > 0 && !said[account] {
-			said[account] = true
-			fmt.Fprintln(a.stdout)
-			a.paragraph("", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
-				log, human.Duration(time.Duration(seconds)*time.Second))
-		}
-	}
-	for _, b := range r.Budgets {
-		sayAhead(b.Account, human.Name(b.Account), b.Ahead)
-	}
-	for _, k := range r.Keyed {
-		sayAhead(k.Account, "key "+human.Name(k.Key), k.Ahead)
-	}
-	if drift := r.drift(); drift != "" {
-		fmt.Fprintln(a.stdout)
-		a.paragraph("", "found missing, and entered: %s", drift)
-	}
-	for i := range r.Repairs {
-		if i == 0 {
-			fmt.Fprintln(a.stdout)
-		}
-		a.paragraph("", "%s", describeRepair(&r.Repairs[i], r.At))
-	}
-	if r.UnrecordedUnits > 0 {
-		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
-	}
-}
-
-// spenderTable shows who spent the budgets.
-func (a *app) spenderTable(r *statusReport) {
-	if !slices.ContainsFunc(r.Budgets, func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
-		return
-	}
-	fmt.Fprintln(a.stdout)
-	t := a.table("budget", "by", "who spent it")
-	for _, b := range r.Budgets {
-		name := b.Name
-		eachDimension(&b.Attribution, 8, func(by, who string) {
-			t.Row(name, by, who)
-			name = ""
-		})
-		if len(b.Floors) > 0 {
-			t.Row(name, "floor", floorText(b))
-		}
-	}
-	t.Print()
-}
-
-// drift says what of the budgets was missing once, and how that was found.
-func (r *statusReport) drift() string {
-	var parts []string
-	for _, b := range r.Budgets {
-		if found := (usage.Drift{Corrected: b.Reconciled, Reported: b.Reported}).Text(b.Measure); found != "" {
-			parts = append(parts, b.Name+" "+found)
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
-// ranked lists who spent most first: search.list 800, videos.list 32.
-func ranked(sums map[string]quota.Units, most int) string {
-	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
-		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
-	})
-	var parts []string
-	rest := quota.Units(0)
-	for i, name := range names {
-		if i < most {
-			parts = append(parts, fmt.Sprintf("%s %d", human.Name(name), sums[name]))
-		} else {
-			rest += sums[name]
-		}
-	}
-	if rest > 0 {
-		parts = append(parts, fmt.Sprintf("%s %d", human.Count(len(names)-most, "other"), rest))
-	}
-	return strings.Join(parts, ", ")
 }

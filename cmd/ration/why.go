@@ -11,6 +11,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/why"
 	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/jobs/status"
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -85,7 +86,7 @@ func (a *app) whyText(e *why.Explanation) {
 		fmt.Fprintln(a.stdout)
 		a.paragraph("", "%s, its window of %s then: %s%s, by", human.Name(*r.Budget), *e.Window, human.Amount(e.Held, r.Measure), part)
 		t := a.table("", "who had spent it")
-		eachDimension(&e.Attribution, 5, func(by, who string) { t.Row(by, who) })
+		status.EachDimension(&e.Attribution, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()
 	}
 	fmt.Fprintln(a.stdout, "\nwhat would have helped")

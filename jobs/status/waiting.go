@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/setup"
 )
 
-// waitingStep is a step that is not tried for a while because it keeps failing,
+// WaitingStep is a step that is not tried for a while because it keeps failing,
 // for JSON.
-type waitingStep struct {
+type WaitingStep struct {
 	Region   string    `json:"region"` // "" for a method, in all regions
 	Step     string    `json:"step"`
 	Failures int       `json:"failures"` // in a row
@@ -23,15 +23,15 @@ type waitingStep struct {
 }
 
 // String says that the step waits, until when and why.
-func (s *waitingStep) String() string {
+func (s *WaitingStep) String() string {
 	return fmt.Sprintf("%s failed %s in a row, and is not tried before %s; last: %s",
 		strings.TrimSpace(s.Region+" "+s.Step), human.Count(s.Failures, "time"), human.Time(s.Until), s.Reason)
 }
 
-// waitingSteps returns the steps that wait. Without a catalogue there are none.
-func (a *app) waitingSteps(ctx context.Context) ([]waitingStep, error) {
-	waiting := []waitingStep{}
-	store, err := a.setup().FindCatalog()
+// WaitingSteps returns the steps that wait. Without a catalogue there are none.
+func WaitingSteps(ctx context.Context, s *setup.Setup) ([]WaitingStep, error) {
+	waiting := []WaitingStep{}
+	store, err := s.FindCatalog()
 	if errors.Is(err, catalog.ErrNoCatalog) || errors.Is(err, catalog.ErrOlder) {
 		return waiting, nil
 	}
@@ -41,8 +41,8 @@ func (a *app) waitingSteps(ctx context.Context) ([]waitingStep, error) {
 	defer store.Close()
 	failures, err := store.Failures(ctx)
 	for _, f := range failures {
-		if f.Until.After(a.now()) {
-			waiting = append(waiting, waitingStep{f.Region, f.Name, f.Count, human.JSONTime(f.Until), redact.URLs(f.Reason)})
+		if f.Until.After(s.Now()) {
+			waiting = append(waiting, WaitingStep{f.Region, f.Name, f.Count, human.JSONTime(f.Until), s.CutURLs(f.Reason)})
 		}
 	}
 	return waiting, err

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// statusTable is status for people.
+func (a *app) statusTable(r *status.Report) {
+	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
+	if !r.LedgerExists {
+		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
+	}
+	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
+	if down := a.setup().LedgerState().String(); down != "" {
+		fmt.Fprintf(a.stdout, "outage  %s\n", down)
+	}
+	if len(r.Budgets) > 0 {
+		fmt.Fprintln(a.stdout)
+		a.budgetTable(r)
+		a.keyedTable(r)
+	}
+	for _, group := range r.Remarks() {
+		fmt.Fprintln(a.stdout)
+		for _, remark := range group {
+			a.paragraph("", "%s", remark)
+		}
+	}
+	a.passTable(r)
+	a.spenderTable(r)
+}
+
+// budgetTable shows what the budgets hold.
+func (a *app) budgetTable(r *status.Report) {
+	t := a.table("budget", "used", "limit", "left", "", "window", "next to return")
+	for _, b := range r.Budgets {
+		window := b.Window
+		if b.Estimate {
+			window += " (estimate)"
+		}
+		if b.Over > 0 {
+			window = fmt.Sprintf("%s (estimate, up to %d more)", b.Window, b.Over)
+		}
+		if b.Shadow {
+			window += " (shadow)"
+		}
+		t.Row(b.Name, b.Used, b.Limit, b.Remaining, b.Measure, window, status.ReturnText(b, r.At))
+	}
+	t.Print()
+}
+
+// spenderTable shows who spent the budgets.
+func (a *app) spenderTable(r *status.Report) {
+	if !slices.ContainsFunc(r.Budgets, func(b *usage.BudgetReport) bool { return len(b.ByMethod) > 0 || len(b.Floors) > 0 }) {
+		return
+	}
+	fmt.Fprintln(a.stdout)
+	t := a.table("budget", "by", "who spent it")
+	for _, b := range r.Budgets {
+		name := b.Name
+		status.EachDimension(&b.Attribution, 8, func(by, who string) {
+			t.Row(name, by, who)
+			name = ""
+		})
+		if len(b.Floors) > 0 {
+			t.Row(name, "floor", status.FloorText(b))
+		}
+	}
+	t.Print()
+}
+
+// keyedTable shows the fullest keyed logs.
+func (a *app) keyedTable(r *status.Report) {
+	if len(r.Keyed) == 0 {
+		return
+	}
+	fmt.Fprintln(a.stdout)
+	t := a.table("key", "budget", "used", "limit", "left", "", "next to return")
+	for _, k := range r.Keyed {
+		next := "-"
+		if k.NextFreeAt != nil {
+			next = fmt.Sprintf("%s (in %s)", a.clock(human.RoundUp(*k.NextFreeAt)), human.Duration(k.NextFreeAt.Sub(r.At)))
+		}
+		t.Row(human.Name(k.Key), human.Name(k.Budget), k.Used, k.Limit, k.Remaining, k.Measure, next)
+	}
+	t.Print()
+	for _, account := range r.MoreKeys {
+		fmt.Fprintf(a.stdout, "account %s has more than %d keys; these are the fullest of the first\n", human.Name(account), quota.MaxKeys)
+	}
+}
+
+// passTable shows the passes that a host has, and those that another one has done.
+func (a *app) passTable(r *status.Report) {
+	t, shown := a.table("region", "pass", "host", "pid", "since", "until"), false
+	for _, p := range r.Passes {
+		switch {
+		case p.Until != nil:
+			t.Row(human.Name(p.Region), a.clock(p.Tick), human.Name(p.Host), p.PID, a.clock(p.Since), a.clock(*p.Until))
+		case !p.Here:
+			t.Row(human.Name(p.Region), a.clock(p.Tick), human.Name(p.Host), p.PID, a.clock(p.Since), "done "+a.clock(*p.DoneAt))
+		default:
+			continue
+		}
+		shown = true
+	}
+	if shown {
+		fmt.Fprintln(a.stdout)
+		t.Print()
+	}
+}

@@ -1,0 +1,153 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// Remarks says what holds beside the budgets, in groups of paragraphs.
+func (r *Report) Remarks() (groups [][]string) {
+	add := func(format string, args ...any) { groups = append(groups, []string{fmt.Sprintf(format, args...)}) }
+	last := ""
+	for _, b := range r.Budgets {
+		text := cooldownRemark(b, r.At)
+		if text != "" && text != last { // that an account has moved is said once
+			add("%s", text)
+		}
+		last = text
+	}
+	for _, b := range r.Budgets {
+		if b.Shadow {
+			add("%s", shadowText(b))
+		}
+		if text := Forecast(b, r.At); text != "" {
+			add("%s", text)
+		}
+	}
+	for _, b := range r.Budgets {
+		if b.LimitUntil != nil {
+			add("%s", stricterLimit(b.Name, b.Limit, b.OwnLimit, *b.LimitUntil))
+		}
+	}
+	for i := range r.Waiting {
+		add("%s", r.Waiting[i].String())
+	}
+	said := map[string]bool{}
+	sayAhead := func(account, log string, seconds int64) {
+		if seconds > 0 && !said[account] {
+			said[account] = true
+			add("the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late: correct the clock, then run ration ledger restamp",
+				log, human.Duration(time.Duration(seconds)*time.Second))
+		}
+	}
+	for _, b := range r.Budgets {
+		sayAhead(b.Account, human.Name(b.Account), b.Ahead)
+	}
+	for _, k := range r.Keyed {
+		sayAhead(k.Account, "key "+human.Name(k.Key), k.Ahead)
+	}
+	if drift := r.drift(); drift != "" {
+		add("found missing, and entered: %s", drift)
+	}
+	if len(r.Repairs) > 0 {
+		var repairs []string
+		for i := range r.Repairs {
+			repairs = append(repairs, DescribeRepair(&r.Repairs[i], r.At))
+		}
+		groups = append(groups, repairs)
+	}
+	if r.UnrecordedUnits > 0 {
+		add("%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(r.UnrecordedUnits, "unit"), human.Was(r.UnrecordedUnits))
+	}
+	return groups
+}
+
+// drift says what of the budgets was missing once, and how that was found.
+func (r *Report) drift() string {
+	var parts []string
+	for _, b := range r.Budgets {
+		if found := (usage.Drift{Corrected: b.Reconciled, Reported: b.Reported}).Text(b.Measure); found != "" {
+			parts = append(parts, b.Name+" "+found)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// cooldownRemark says that a budget is in cooldown, or that its account is closed
+// because it moves to another ledger. It returns "" if neither is so.
+func cooldownRemark(b *usage.BudgetReport, now time.Time) string {
+	if b.CooldownUntil == nil {
+		return ""
+	}
+	move, ok := (&quota.Cooldown{Account: b.Account, Until: *b.CooldownUntil, Reason: *b.CooldownReason}).Move()
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s is in cooldown until %s (in %s): %q", b.Name, human.Time(*b.CooldownUntil), human.Duration(b.CooldownUntil.Sub(now)), *b.CooldownReason)
+	case move.Arriving:
+		return fmt.Sprintf("account %s is being copied to this ledger from %s: calls are refused until the copy is complete; if it was interrupted, run the same ration ledger copy again", human.Name(b.Account), human.Name(move.Ledger))
+	}
+	return (&quota.MovedError{Account: b.Account, Ledger: move.Ledger}).Error()
+}
+
+// stricterLimit says that a limit of another configuration holds.
+func stricterLimit(budget string, limit, own quota.Units, until time.Time) string {
+	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; if that configuration is no longer in use, run ration ledger accept",
+		human.Name(budget), own, limit, human.Time(until))
+}
+
+// Forecast says when a budget runs out, or "".
+func Forecast(b *usage.BudgetReport, now time.Time) string {
+	when := func(t time.Time) string {
+		return fmt.Sprintf("%s (in %s)", tableTime(t, now), human.Duration(t.Sub(now)))
+	}
+	text := ""
+	if b.RunsOutAt != nil && b.RunsOutAt.After(now) {
+		text = fmt.Sprintf("%s runs out at %s at the pace of the last %s, %.0f %s an hour", human.Name(b.Name), when(*b.RunsOutAt),
+			human.Duration(time.Duration(*b.PaceOver)*time.Second), *b.PaceHour, b.Measure)
+	}
+	refuses := "refuses"
+	if b.Shadow {
+		refuses = "would refuse"
+	}
+	switch {
+	case b.PlanOutAt == nil:
+	case text == "":
+		text = fmt.Sprintf("by the schedule, %s %s its first call at %s", human.Name(b.Name), refuses, when(*b.PlanOutAt))
+	default:
+		text += fmt.Sprintf("; by the schedule it %s its first call at %s", refuses, when(*b.PlanOutAt))
+	}
+	return text
+}
+
+// shadowText says what a shadow would have refused.
+func shadowText(b *usage.BudgetReport) string {
+	text := human.Name(b.Name) + " is a shadow and refuses nothing"
+	switch {
+	case b.WouldRefuse == nil:
+	case *b.WouldRefuse == 0:
+		text += "; it would have refused no call in its window"
+	default:
+		text += fmt.Sprintf("; in its window it would have refused %s of %s, the last at %s", human.Count(*b.WouldRefuse, "call"),
+			human.Count(*b.WouldRefuseUnits, "unit"), human.Time(*b.WouldRefuseAt))
+	}
+	return text
+}
+
+// DescribeRepair says what a restoration of the ledger changed.
+func DescribeRepair(r *journal.Repair, now time.Time) string {
+	why := "the ledger was down"
+	if r.Lost {
+		why = "the ledger had lost entries"
+	}
+	text := fmt.Sprintf("%s ago %s of %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), why, human.Name(r.Account), human.Count(r.Entries, "call"), human.Count(r.Units, "unit"))
+	if r.Noted > 0 {
+		text += fmt.Sprintf(", and noted %s that others had spent", human.Count(r.Noted, "unit"))
+	}
+	return text
+}

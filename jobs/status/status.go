@@ -1,0 +1,127 @@
+// Package status reports what is left of the budgets, who spent the rest and when
+// it returns, for the status command and for the gateway.
+package status
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/plan"
+	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/jobs/shadow"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// Report is what is left of the budgets, who spent the rest, and what holds beside
+// them, for JSON.
+type Report struct {
+	At              time.Time             `json:"at"`
+	Ledger          string                `json:"ledger"`
+	LedgerExists    bool                  `json:"ledger_exists"`
+	UnrecordedUnits quota.Units           `json:"unrecorded_units"`
+	Budgets         []*usage.BudgetReport `json:"budgets"`
+
+	Keyed    []usage.KeyReport `json:"keyed"`     // the fullest keyed logs of each account
+	MoreKeys []string          `json:"more_keys"` // accounts that have more keys than were looked at
+	Waiting  []WaitingStep     `json:"waiting"`   // steps that keep failing
+	Passes   []Pass            `json:"passes"`    // current passes that a host has or has done
+	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
+
+	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
+}
+
+// New returns a Report of a ledger that exists, without budgets.
+func New(at time.Time) *Report {
+	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}}
+}
+
+// AddUnspent adds the budgets of a ledger that does not exist yet.
+func (r *Report) AddUnspent(table *costs.Table) {
+	r.LedgerExists = false
+	for _, b := range table.Budgets() {
+		r.Budgets = append(r.Budgets, usage.NewBudgetReport(&usage.BudgetStatus{Balance: quota.Balance{Budget: b, At: r.At, Remaining: b.Limit}}))
+	}
+}
+
+// Read reads the budgets, the keys, what the schedule says of them, and what shadows
+// would have refused. It returns the ledger's error; after one of the budgets the
+// report has none.
+func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) error {
+	if err := r.ReadBudgets(ctx, c.Guard(), c.Table().Accounts()); err != nil {
+		return err
+	}
+	r.Unplanned = r.addSchedule(ctx, s, c)
+	for i, b := range r.Budgets {
+		if !b.Shadow {
+			continue
+		}
+		replayed, err := shadow.Replay(ctx, c, i, r.At)
+		if err != nil {
+			return err
+		}
+		shadow.Add(b, &replayed)
+	}
+	return nil
+}
+
+// FullestKeys is how many keyed logs of an account a Report has.
+const FullestKeys = 10
+
+// ReadBudgets reads the budgets and the keys. After an error the report has none.
+func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts []string) error {
+	standings, err := usage.Status(ctx, guard)
+	if err != nil {
+		return err
+	}
+	keyed, more, err := usage.FullestKeys(ctx, guard, accounts, FullestKeys)
+	if err != nil {
+		return err
+	}
+	for i := range standings {
+		r.Budgets, r.At = append(r.Budgets, usage.NewBudgetReport(&standings[i])), standings[i].At
+	}
+	r.Keyed, r.MoreKeys = keyed, more
+	return nil
+}
+
+// addSchedule adds what the schedule says: who has the current passes, and when its
+// first calls are refused.
+func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Client) error {
+	regions, err := s.Schedule(c.Table())
+	if err != nil || regions == nil {
+		return err
+	}
+	if r.Passes, err = readPasses(ctx, s, c, regions); err != nil {
+		return err
+	}
+	times, err := plan.ForecastFrom(ctx, c.Guard(), c.Table(), regions)
+	for i := range times {
+		if !times[i].IsZero() {
+			r.Budgets[i].PlanOutAt = new(human.JSONTime(times[i]))
+		}
+	}
+	return err
+}
+
+// Host is what a host knows of the ledger, asked or not: a *client.Client or a
+// *setup.Setup.
+type Host interface {
+	LedgerName() string
+	Unrecorded() (quota.Units, error)
+	Repairs() ([]journal.Repair, error)
+}
+
+// AddHost adds what a host knows of the ledger.
+func (r *Report) AddHost(h Host) error {
+	r.Ledger = h.LedgerName()
+	var errs [2]error
+	r.UnrecordedUnits, errs[0] = h.Unrecorded()
+	r.Repairs, errs[1] = h.Repairs()
+	return errors.Join(errs[:]...)
+}

@@ -1,0 +1,81 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// FloorText says what is kept for each region: IN 120 of 500 (380 kept).
+func FloorText(b *usage.BudgetReport) string {
+	var parts []string
+	for _, region := range slices.Sorted(maps.Keys(b.Floors)) {
+		f := b.Floors[region]
+		parts = append(parts, fmt.Sprintf("%s %d of %d (%d kept)", human.Name(region), f.Used, f.Floor, f.Kept))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ReturnText says when the next units return.
+func ReturnText(b *usage.BudgetReport, now time.Time) string {
+	if len(b.NextFree) == 0 {
+		if b.NextFreeAt == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%s (in %s)", tableTime(*b.NextFreeAt, now), human.Duration(b.NextFreeAt.Sub(now)))
+	}
+	var parts []string
+	for i, r := range b.NextFree {
+		part := fmt.Sprintf("+%d %s", r.Units, tableTime(r.At, now))
+		if i == 0 {
+			part += fmt.Sprintf(" (in %s)", human.Duration(r.At.Sub(now)))
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tableTime writes when units return.
+func tableTime(at, now time.Time) string {
+	return human.Dated(human.RoundUp(at).UTC(), now, human.TableTime)
+}
+
+// EachDimension calls row with each dimension in which something was spent, and
+// the most names that spent most in it.
+func EachDimension(s *usage.Attribution, most int, row func(by, who string)) {
+	for _, by := range []struct {
+		what string
+		sums map[string]quota.Units
+	}{{"method", s.ByMethod}, {"region", s.ByRegion}, {"lane", s.ByLane}, {"job", s.ByJob}} {
+		if len(by.sums) > 0 {
+			row(by.what, ranked(by.sums, most))
+		}
+	}
+}
+
+// ranked lists who spent most first: search.list 800, videos.list 32.
+func ranked(sums map[string]quota.Units, most int) string {
+	names := slices.SortedFunc(maps.Keys(sums), func(x, y string) int {
+		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
+	})
+	var parts []string
+	rest := quota.Units(0)
+	for i, name := range names {
+		if i < most {
+			parts = append(parts, fmt.Sprintf("%s %d", human.Name(name), sums[name]))
+		} else {
+			rest += sums[name]
+		}
+	}
+	if rest > 0 {
+		parts = append(parts, fmt.Sprintf("%s %d", human.Count(len(names)-most, "other"), rest))
+	}
+	return strings.Join(parts, ", ")
+}
