@@ -64,13 +64,9 @@ func (a *app) report(call quota.Call, err error) {
 		a.warn("ledger", err.Error())
 	case as[*journal.UnwrittenError](err):
 		a.warn("journal", err.Error())
-	case disagrees(err):
+	case setup.Disagrees(err):
 		a.warn("drift", err.Error())
 	case a.verbose:
 		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
 	}
 }
-
-// disagrees reports whether an answer gives another limit or cost than
-// costs.yaml.
-func disagrees(err error) bool { return as[*quota.LimitError](err) || as[*quota.CostError](err) }

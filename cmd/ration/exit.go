@@ -99,7 +99,7 @@ func code(err error) (exit int, kind string) {
 	case as[*client.ConfigError](err), as[*strictyaml.Error](err), as[*catalog.FileError](err),
 		is(privatefile.ErrUnsafe, quota.ErrNeverFits, quota.ErrLedgerConfig, quota.ErrBadCall, costs.ErrNoRoute, costs.ErrNoCost, costs.ErrManyUpstreams, jobs.ErrNoQuota, jobs.ErrKey):
 		return exitConfig, "config"
-	case is(quota.ErrLedgerDown, quota.ErrInDoubt, quota.ErrLedgerLost):
+	case client.IsDown(err):
 		return exitLedger, "ledger"
 	case is(quota.ErrRefused, quota.ErrCorrecting), as[*jobs.StoppedError](err), as[*reconcile.BoundaryError](err):
 		return exitStopped, "refused"

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/daemon"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/shadow"
 	"github.com/ration-dev/ration/quota"
@@ -51,7 +45,7 @@ func (a *app) metrics(out string) error {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return a.writeMetrics(out, metrics.New(c.Guard(), metricsOptions(table, c)), &shadow.Collector{Client: c})
+		return a.writeMetrics(out, metrics.New(c.Guard(), daemon.MetricsOptions(table, c)), &shadow.Collector{Client: c})
 	})
 	if !errors.Is(err, setup.ErrNoLedger) {
 		return err
@@ -60,7 +54,7 @@ func (a *app) metrics(out string) error {
 	if err != nil {
 		return &client.ConfigError{Err: err}
 	}
-	return a.writeMetrics(out, metrics.New(unspent, metricsOptions(table, nil)))
+	return a.writeMetrics(out, metrics.New(unspent, daemon.MetricsOptions(table, nil)))
 }
 
 // writeMetrics writes what collectors show to a file, or to stdout. It returns
@@ -81,48 +75,4 @@ func (a *app) writeMetrics(out string, c *metrics.Collector, more ...prometheus.
 		}
 	}
 	return errors.Join(err, c.Err())
-}
-
-// metricsOptions returns the labels of a table's metrics. c may be nil.
-func metricsOptions(table *costs.Table, c *client.Client) *metrics.Options {
-	o := &metrics.Options{Accounts: table.Accounts(), Methods: []string{}}
-	for _, u := range table.Upstreams() {
-		for _, cost := range u.Costs {
-			o.Methods = append(o.Methods, cost.Method)
-		}
-	}
-	if c != nil {
-		o.Journal = c.Journal()
-	}
-	return o
-}
-
-// exposition is what a daemon shows at /metrics: the guard of the client in use,
-// and its passes. It is safe for concurrent use.
-type exposition struct {
-	passes *metrics.Passes
-	pages  sync.Map // of http.Handler, by *client.Client
-}
-
-// add makes a client show its metrics.
-func (e *exposition) add(c *client.Client, timed *metrics.Ledger) {
-	o := metricsOptions(c.Table(), c)
-	o.Ledger = timed
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.New(c.Guard(), o), &shadow.Collector{Client: c}, e.passes)
-	e.pages.Store(c, promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-}
-
-func (e *exposition) show(w http.ResponseWriter, r *http.Request, c *client.Client) {
-	if page, ok := e.pages.Load(c); ok {
-		page.(http.Handler).ServeHTTP(w, r)
-	}
-}
-
-// runTimed runs a region's pass and counts it.
-func (e *exposition) runTimed(ctx context.Context, region jobs.Region, run func(context.Context, jobs.Region) jobs.RegionReport) jobs.RegionReport {
-	began := time.Now()
-	report := run(ctx, region)
-	e.passes.Ended(region.Name, string(report.Outcome), report.Units, time.Since(began))
-	return report
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
 )
 
 // writeJSON prints a document, with the state of the ledger as its last key.
@@ -45,16 +44,8 @@ func withLedgerState(document any, s client.LedgerState) (json.RawMessage, error
 // the command.
 func (a *app) reportOutage(err error) {
 	if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
-		a.warn("ledger", outageText(a.setup().Client, outage))
+		a.warn("ledger", a.setup().Client.DescribeOutage(outage))
 	}
-}
-
-// outageText is an outage with what all processes of this host have sent.
-func outageText(c *client.Client, outage *client.OutageError) string {
-	if all, err := c.Unrecorded(); err == nil && all > 0 && outage.Down {
-		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
-	}
-	return outage.Error()
 }
 
 // warn prints a warning to stderr, whatever -q says. kind is for programs:

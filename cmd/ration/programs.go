@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/bars"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/daemon"
 )
 
 // outputTo returns what gets the output of programs in run: lines on stderr,
@@ -18,7 +18,7 @@ func (a *app) outputTo(shown *bars.Bars) func(jobs.Line) {
 	case a.quiet:
 		return nil
 	case a.json:
-		return logOutput(a.logger())
+		return daemon.LogOutput(a.logger())
 	case shown.Shown():
 		return func(l jobs.Line) { shown.Log(redact.Text(a.stderr, outputText(l))) }
 	}
@@ -41,9 +41,4 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Write(p)
-}
-
-// logOutput returns a function that logs the output of programs.
-func logOutput(log *slog.Logger) func(jobs.Line) {
-	return func(l jobs.Line) { log.Info("output", "region", l.Region, "job", l.Job, "line", l.Text) }
 }

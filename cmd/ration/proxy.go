@@ -6,8 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/daemon"
 )
 
 func (a *app) proxyCommand() *cobra.Command {
@@ -47,65 +46,7 @@ Once started, it exits only with 0.`,
 }
 
 func (a *app) proxy(ctx context.Context, f *listenFlags) error {
-	s, stop := a.newService()
+	o, stop := a.daemonOptions(f.grace)
 	defer stop()
-	door, err := a.setup().OpenDoor(&f.DoorOptions)
-	if err != nil {
-		return err
-	}
-	s.door = door
-	door.HandleClient("GET /metrics", s.metrics.show)
-	var used *client.Client
-	load := func() (status string, err error) {
-		before := used
-		err = s.load(func() (*client.Client, *configuration, error) {
-			c, later, err := s.openCosts(ctx)
-			if err == nil {
-				used = c
-			}
-			return c, later, err
-		})
-		if err == nil && before != nil {
-			s.release(before, func() { before.Close() })
-		}
-		return "STATUS=serving", err
-	}
-	defer s.closing.Wait()
-	defer func() {
-		if used != nil {
-			s.release(used, func() { used.Close() })
-		}
-	}()
-	defer door.Close()
-	if _, err := load(); isFatal(err) {
-		return err
-	}
-	s.listen(f.grace)
-	s.systemd.notify("READY=1", "STATUS=serving")
-	s.wait(ctx, load, func() bool { return true })
-	s.systemd.notify("STOPPING=1", "STATUS=waiting for the requests in flight")
-	return nil
-}
-
-// openCosts reads costs.yaml and opens what it names.
-func (s *service) openCosts(ctx context.Context) (*client.Client, *configuration, error) {
-	table, err := s.setup().Prices()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.setup().CheckCredentials(table); err != nil {
-		return nil, nil, err
-	}
-	later := s.newConfiguration(table, &jobs.Config{}, "")
-	if err := s.checkMove(later); err != nil {
-		return nil, nil, err
-	}
-	if _, err := s.setup().MakeState(); err != nil {
-		return nil, nil, err
-	}
-	c, err := s.setup().Open(table, true)
-	if err == nil {
-		s.warnOfMove(ctx, c)
-	}
-	return c, later, err
+	return daemon.Proxy(ctx, o, &f.DoorOptions)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
 )
@@ -120,7 +121,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
 		defer a.printLevels(ctx, f.Client)
 	}
-	a.warnUnfilled(a.fillStore(context.WithoutCancel(ctx), f.Catalog, f.Client))
+	a.warnUnfilled(history.Update(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
 	return a.tell(report)
 }
 

@@ -14,23 +14,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
-	"github.com/ration-dev/ration/quota/inbound"
-	"github.com/ration-dev/ration/quota/memledger"
 )
-
-// searchesAMinute is how often one client may search through a gateway.
-const searchesAMinute = 60
-
-// openSearch makes the gateway answer searches, at most searchesAMinute for each
-// client. Other hosts' gateways count by themselves.
-func (s *scheduled) openSearch() error {
-	limiter, err := inbound.New(memledger.Open(nil), []inbound.Limit{{Calls: searchesAMinute, Per: time.Minute}}, &inbound.Options{Name: "search"})
-	if err != nil {
-		return err
-	}
-	s.door.Handle("GET /search", limiter.Handler(s.door.DocumentHandler(s.searchDocument)))
-	return nil
-}
 
 func (a *app) searchCommand() *cobra.Command {
 	var q catalog.Query

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,4 +61,24 @@ func (e *OutageError) Error() string {
 	}
 	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, and are recorded now",
 		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
+}
+
+// IsDown reports whether err says that the ledger is down: it cannot be reached,
+// or it was lost, or an answer stays in doubt. A ledger that is busy or
+// misconfigured is not down.
+func IsDown(err error) bool {
+	is := func(target error) bool { return errors.Is(err, target) }
+	if is(quota.ErrLedgerBusy) || is(quota.ErrLedgerConfig) {
+		return false
+	}
+	return is(quota.ErrLedgerDown) || is(quota.ErrInDoubt) || is(quota.ErrLedgerLost)
+}
+
+// DescribeOutage returns the text of an outage with what all processes of this host
+// have sent meanwhile.
+func (c *Client) DescribeOutage(outage *OutageError) string {
+	if all, err := c.Unrecorded(); err == nil && all > 0 && outage.Down {
+		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
+	}
+	return outage.Error()
 }

@@ -150,3 +150,11 @@ func (s *Setup) NewWatch(c *client.Client, failed func(error)) *alert.Watch {
 	s.relay.watch.Store(w)
 	return w
 }
+
+// Disagrees reports whether an error that was reported says that an upstream's
+// answer gives another limit or cost than costs.yaml.
+func Disagrees(err error) bool {
+	_, limit := errors.AsType[*quota.LimitError](err)
+	_, cost := errors.AsType[*quota.CostError](err)
+	return limit || cost
+}

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/history"
+	"github.com/ration-dev/ration/jobs/setup"
+)
+
+// passes takes the passes of one configuration.
+type passes struct {
+	*scheduled
+	*setup.Fetching
+	log *slog.Logger
+}
+
+func (p *passes) runCounted(ctx context.Context, region jobs.Region) jobs.RegionReport {
+	return p.metrics.runTimed(ctx, region, p.run)
+}
+
+// run takes a region's current pass as far as it goes. What may be waited and
+// retried counts anew for each, as it does for each ration run.
+func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport {
+	runner, err := p.NewRunner(ctx)
+	if err != nil {
+		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
+	}
+	runner.Grace, runner.Output = p.Grace, LogOutput(p.log)
+	report, err := runner.Run(ctx, []jobs.Region{region})
+	if err != nil {
+		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
+	}
+	p.after(context.WithoutCancel(ctx), report)
+	return report.Regions[0]
+}
+
+// after does what a run does after its passes.
+func (p *passes) after(ctx context.Context, report *jobs.Report) {
+	p.mu.Lock()
+	p.Client.RepeatRefusal(report.Err) // for why
+	marks, err := p.setup.LevelMarks()
+	prune := p.setup.Now().Sub(p.pruned).Abs() > time.Hour
+	fillDue := p.setup.Now().Sub(p.filled).Abs() > time.Minute
+	if fillDue {
+		p.filled = p.setup.Now()
+	}
+	if prune {
+		p.pruned = p.setup.Now()
+	}
+	p.mu.Unlock()
+	if report.Outcome != jobs.Failed && err == nil { // others may have spent, too
+		if balances, err := p.Client.Guard().Balances(ctx); err == nil {
+			for _, line := range marks.Crossed(balances) {
+				p.log.Warn("budget crosses a level", "reason", line)
+			}
+		}
+	}
+	if fillDue {
+		p.fill(ctx)
+	}
+	if !prune {
+		return
+	}
+	if _, err := p.Catalog.Prune(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		p.log.Error("old rows stay", "reason", err.Error())
+	}
+}
+
+// fillPause is how often serve fills the history when no pass does: others may
+// spend through the gateway, and the shortest log keeps its entries for minutes.
+const fillPause = time.Minute
+
+// keepHistory fills the history now and then, until stop is called.
+func (p *passes) keepHistory() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(fillPause)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				p.fill(ctx)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// fill brings the history up to date, and logs why it cannot.
+func (p *passes) fill(ctx context.Context) {
+	if err := history.Update(ctx, p.Catalog, p.Client, p.setup.Now()); err != nil && ctx.Err() == nil {
+		p.log.Warn("the history is not up to date", "reason", err.Error())
+	}
+}
+
+// LogOutput returns a function that logs the output of programs.
+func LogOutput(log *slog.Logger) func(jobs.Line) {
+	return func(l jobs.Line) { log.Info("output", "region", l.Region, "job", l.Job, "line", l.Text) }
+}
