@@ -41,7 +41,6 @@ var boundaries = map[string][]string{
 	"costs/duration":                   {},
 	"costs/human":                      {"quota"},
 	"costs/cooldown":                   {"quota", "costs", "costs/human"},
-	"costs/doctor":                     {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml"},
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
@@ -53,6 +52,7 @@ var boundaries = map[string][]string{
 	"jobs/starter":                     {"quota", "costs", "jobs"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
 	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
+	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/setup":                       {"quota", "quota/journal", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},
@@ -66,7 +66,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/doctor", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/doctor", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

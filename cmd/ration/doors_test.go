@@ -32,7 +32,7 @@ var openElsewhere = map[string]string{
 	"jobs/youtube/youtubetest/load.go os.Open":             "a test server reads public charts, and keeps to the standard library",
 	"quota/internal/redistest/redistest.go os.ReadFile":    "tests read the log of the server that they started",
 	"quota/internal/redistest/topology.go os.WriteFile":    "tests write the configuration of a sentinel",
-	"costs/doctor/state.go os.OpenFile":                    "doctor tries whether a file can be written, and neither reads nor writes it",
+	"jobs/doctor/state.go os.OpenFile":                     "doctor tries whether a file can be written, and neither reads nor writes it",
 	"jobs/catalog/catalog.go database/sql.Open":            "SQLite opens by path what statFile has checked",
 	"quota/sqliteledger/conn.go modernc.org/sqlite.Driver": "SQLite opens by path what checkFiles has checked",
 	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/costs/doctor"
+	"github.com/ration-dev/ration/jobs/doctor"
 )
 
 // TestDoctorMissesWhatRunFinds: a ledger that this user can only read, and a

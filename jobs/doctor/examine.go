@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path/filepath"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/jobs/status"
+)
+
+// Examine looks at one thing after the other, as far as each leads to the next.
+// keyFile holds the API key; "" is that of the environment.
+func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
+	table, err := s.Prices()
+	if err != nil {
+		c.Fail(err)
+		return
+	}
+	priced := 0
+	for _, u := range table.Upstreams() {
+		priced += len(u.Costs)
+	}
+	c.Add(OK, "", "costs.yaml: %s: %s, %s priced", wholePath(s, "costs.yaml"), human.Count(len(table.Budgets()), "budget"), human.Count(priced, "method"))
+	c.CheckPresets(table)
+	c.CheckAllowances(table)
+	c.Fail(s.CheckStrayCredentials(table))
+	c.CheckCredentials(table)
+	fetches := c.examineRegions(s, table)
+	if endpoint := s.UpstreamEndpoint(); endpoint != "" && fetches {
+		c.Add(Note, "", "run and serve send the upstream's calls to %s (--endpoint or RATION_ENDPOINT)", human.Name(endpointHost(endpoint)))
+	}
+	c.examineKey(s, keyFile, fetches)
+	if dir, err := s.StateFolder(); err != nil {
+		c.Fail(err)
+	} else {
+		c.CheckState(dir)
+		c.examineFailures(ctx, s)
+	}
+	c.CheckLedgerFiles(client.LedgerName(table, s.Options()))
+	opened, err := s.Open(table, false)
+	if errors.Is(err, setup.ErrNoLedger) {
+		c.CheckMissingLedger(s.LedgerName())
+		return
+	}
+	if err != nil {
+		c.Fail(err)
+		return
+	}
+	defer opened.Close()
+	c.CheckLedger(ctx, opened)
+	repairs, err := s.Repairs()
+	c.Fail(err)
+	for i := range repairs {
+		if repairs[i].Lost {
+			c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%s", status.DescribeRepair(&repairs[i], c.Now()))
+		}
+	}
+	if units, err := s.Unrecorded(); err != nil {
+		c.Fail(err)
+	} else if units > 0 {
+		c.Add(Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+	}
+}
+
+// examineFailures lists the steps that wait because they keep failing.
+func (c *Checkup) examineFailures(ctx context.Context, s *setup.Setup) {
+	waiting, err := status.WaitingSteps(ctx, s)
+	if err != nil {
+		c.Fail(err)
+	}
+	for _, step := range waiting {
+		c.Add(Warning, "fix the cause, then run again with --again", "%s", step.String())
+	}
+}
+
+// endpointHost returns what may be shown of an endpoint: no credentials.
+func endpointHost(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "another server"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// wholePath returns which file a configuration file that was read is.
+func wholePath(s *setup.Setup, name string) string {
+	path, err := s.File(name)
+	if err != nil {
+		return name
+	}
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	return human.Name(path)
+}
+
+// examineRegions reports whether regions.yaml has YouTube steps, or cannot be read.
+// Without the file, ration only spends.
+func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
+	var regions []string
+	config, err := s.Regions(table, jobs.Lane)
+	if missing, ok := errors.AsType[*client.MissingFileError](err); ok {
+		c.Add(Note, "", "no %s in %s: run, serve and plan need one", missing.Name, missing.Where())
+		c.CheckCoverage(table.Budgets(), table.Regions()) // there is nothing to compare the regions with
+		return false
+	}
+	if err != nil {
+		c.Fail(err)
+		return true
+	}
+	for _, region := range config.Regions {
+		regions = append(regions, region.Name)
+	}
+	c.Add(OK, "", "regions.yaml: %s: %s", wholePath(s, "regions.yaml"), human.Count(len(config.Regions), "region"))
+	c.CheckCoverage(table.Budgets(), regions)
+	c.examinePrograms(config.Regions)
+	return jobs.FetchesYouTube(config.Regions)
+}
+
+// examinePrograms looks for the programs of the regions.
+func (c *Checkup) examinePrograms(regions []jobs.Region) {
+	programs, uncounted := map[string]bool{}, map[string]bool{}
+	for _, region := range regions {
+		for _, step := range region.Steps {
+			if step.Program == nil {
+				continue
+			}
+			programs[step.Name()] = true
+			if len(step.Calls()) == 0 && !uncounted[step.Name()] {
+				uncounted[step.Name()] = true
+				c.Add(Note, "", "%s: %s names no calls: it is started whatever the budgets hold, and ration plan counts nothing for it", step.Program.Place, human.Name(step.Name()))
+			}
+		}
+	}
+	if err := jobs.CheckPrograms(regions); err != nil {
+		c.Fail(err)
+	} else if len(programs) > 0 {
+		c.Add(OK, "", "%s found", human.Count(len(programs), "program"))
+	}
+}
+
+// examineKey looks at the key of who fetches, and at a key file that was named.
+func (c *Checkup) examineKey(s *setup.Setup, file string, fetches bool) {
+	if file == "" && !fetches {
+		return
+	}
+	key, err := s.Key(file)
+	switch {
+	case err != nil:
+		c.Fail(err)
+	case key == "" && s.UpstreamEndpoint() != "": // which run gives no key
+	case key == "":
+		c.Add(Warning, "put it into YOUTUBE_API_KEY, or give --key-file to run", "no API key in the environment")
+	case file != "":
+		c.Add(OK, "", "key file %s", human.Name(file))
+	}
+}
