@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -54,21 +52,13 @@ when to try again (-q: it does not).
 	return cmd
 }
 
-// programError is a program's exit code, or that of a shell which cannot run it.
-type programError struct {
-	code int
-	err  error // nil if the program has said what is wrong
-}
+// programError is a program's exit code. The program has said what is wrong.
+type programError struct{ code int }
 
-func (e *programError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.code)
-	}
-	return e.err.Error()
-}
+func (e *programError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
 
 func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) error {
-	path, err := findProgram(args[0])
+	path, err := command.Find(args[0])
 	if err != nil {
 		return err
 	}
@@ -96,52 +86,16 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	d.Use(c)
 	session := d.NewSession(caller, quota.Caller{Lane: quota.LaneManual, Job: filepath.Base(args[0])})
 	a.conceal(session.Token)
-	told, err := a.runProgram(ctx, path, args, d.Environment(session))
-	return describeExit(ctx, args[0], err, told, session)
-}
-
-// findProgram returns the path of a program as execvp finds it.
-func findProgram(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrDot) {
-		err = nil // the shell would run it too, since PATH names the folder
-	}
-	switch {
-	case err == nil:
-		return path, nil
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &programError{127, fmt.Errorf("exec: no program %s; write its path, or name one in PATH", human.Name(name))}
-	}
-	return "", &programError{126, fmt.Errorf("exec: %s cannot be run: %w", human.Name(name), errors.Unwrap(err))}
-}
-
-// runProgram runs a program until it ends, and forwards the signals that this
-// process receives. It returns whether one of them asked the program to end.
-func (a *app) runProgram(ctx context.Context, path string, args, gateway []string) (told bool, err error) {
 	signals := make(chan os.Signal, 10)
-	signal.Notify(signals, passedOn...)
+	signal.Notify(signals, command.PassedOn()...)
 	defer signal.Stop(signals)
 	if ctx.Err() != nil {
-		return true, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	cmd := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1], Env: command.WithoutProxy(append(a.environ(), gateway...))}
-	defer command.EndWithCaller(cmd)()
-	if err := cmd.Start(); err != nil {
-		return false, &programError{126, fmt.Errorf("exec: %w", err)}
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	for {
-		select {
-		case s := <-signals:
-			told = told || s == syscall.SIGINT || s == syscall.SIGTERM
-			if !isFromTerminal(s) {
-				_ = cmd.Process.Signal(s) // it may have ended
-			}
-		case err := <-ended:
-			return told, err
-		}
-	}
+	program := &exec.Cmd{Path: path, Args: args, Stdin: a.stdin, Stdout: a.plain[0], Stderr: a.plain[1],
+		Env: command.WithoutProxy(append(a.environ(), d.Environment(session)...))}
+	told, err := command.Foreground(program, signals)
+	return describeExit(ctx, args[0], err, told, session)
 }
 
 // describeExit returns the error of a program that ended with err. If the program
@@ -151,11 +105,11 @@ func describeExit(ctx context.Context, name string, err error, told bool, sessio
 	if !ok {
 		return err
 	}
-	if code := signalCode(exit.ProcessState); code > 0 {
-		return &reported{&programError{code: code}}
+	if code := command.SignalCode(exit.ProcessState); code > 0 {
+		return &reported{&programError{code}}
 	}
 	if refused := session.Refused(context.WithoutCancel(ctx)); refused != nil && !told {
 		return fmt.Errorf("%s failed (exit %d) after a call was refused: %w", human.Name(filepath.Base(name)), exit.ExitCode(), refused)
 	}
-	return &reported{&programError{code: exit.ExitCode()}}
+	return &reported{&programError{exit.ExitCode()}}
 }

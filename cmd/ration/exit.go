@@ -15,6 +15,7 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/command"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/reconcile"
@@ -88,6 +89,9 @@ func code(err error) (exit int, kind string) {
 	case as[*programError](err):
 		program, _ := errors.AsType[*programError](err)
 		return program.code, "program"
+	case as[*command.StartError](err):
+		start, _ := errors.AsType[*command.StartError](err)
+		return start.Code, "program"
 	case as[misfitError](err):
 		return exitMisfit, "misfit"
 	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):

@@ -19,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -248,7 +249,7 @@ func (r *logReport) printNone(ctx context.Context) error {
 	}
 	hint := ""
 	if by, asked, unknown := r.flags.filter.Unknown(names); unknown {
-		hint = fmt.Sprintf("; --%s %q: %s", by, asked, regionAdvice(asked, names[by]))
+		hint = fmt.Sprintf("; --%s %q: %s", by, asked, jobs.RegionAdvice(asked, names[by]))
 	}
 	fmt.Fprintf(r.stderr, "no entry matches%s\n", hint)
 	return nil

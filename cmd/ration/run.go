@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ else changes.`,
 				return err
 			}
 			a.exit(err) // prints it
-			return &reported{&programError{code: f.stopped}}
+			return &reported{&programError{f.stopped}}
 		},
 	}
 	flags := cmd.Flags()
@@ -89,9 +88,9 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
-	regions, err := choose(config.Regions, names)
+	regions, err := jobs.Choose(config.Regions, names)
 	if err != nil {
-		return err
+		return &usageError{err}
 	}
 	if err := jobs.CheckPrograms(regions); err != nil {
 		return err
@@ -176,28 +175,6 @@ func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Regio
 	return report, nil
 }
 
-// choose returns the regions of that name, all without a name.
-func choose(regions []jobs.Region, names []string) ([]jobs.Region, error) {
-	if len(names) == 0 {
-		return regions, nil
-	}
-	var chosen []jobs.Region
-	var known []string
-	for _, region := range regions {
-		known = append(known, region.Name)
-	}
-	for _, name := range names {
-		i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) })
-		if i < 0 {
-			return nil, &usageError{fmt.Errorf("no region %q in regions.yaml; %s", name, regionAdvice(name, known))}
-		}
-		if !slices.ContainsFunc(chosen, func(r jobs.Region) bool { return r.Name == known[i] }) {
-			chosen = append(chosen, regions[i])
-		}
-	}
-	return chosen, nil
-}
-
 // tell prints what a run did, and returns its error, told.
 func (a *app) tell(report *jobs.Report) error {
 	err := worst(report)
@@ -213,7 +190,7 @@ func (a *app) tell(report *jobs.Report) error {
 		return nil
 	}
 	exit, _ := code(err)
-	if !a.json && !(a.quiet && exit == exitStopped && !hasWaiting(report)) {
+	if !a.json && !(a.quiet && exit == exitStopped && !report.HasWaiting()) {
 		fmt.Fprintln(a.stderr, "ration:", runLine(report, err, a.now()))
 	}
 	return &reported{err}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	if as[*signalError](err) {
 		return fmt.Sprintf("%s; %s; the next run resumes there", message(err), progress)
 	}
-	causes := describeCauses(causesOf(report))
+	causes := describeCauses(report.Causes(rank))
 	if exit, _ := code(err); exit != exitStopped {
 		return fmt.Sprintf("failed: %s; %s", causes, progress)
 	}
@@ -40,69 +39,18 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	return fmt.Sprintf("stopped: %s; %s%s", causes, progress, when)
 }
 
-// hasWaiting reports whether a step waits because it keeps failing.
-func hasWaiting(report *jobs.Report) bool {
-	return slices.ContainsFunc(report.Regions, func(r jobs.RegionReport) bool { return len(r.Waiting) > 0 })
-}
-
-// cause is why some regions are not done.
-type cause struct {
-	err     error // of the first region
-	regions []string
-}
-
-// causesOf returns why regions are not done, the worst cause first.
-func causesOf(report *jobs.Report) []cause {
-	var causes []cause
-	places := map[string]int{}
-	for _, region := range report.Regions {
-		if region.Err == nil || region.Outcome == jobs.Skipped {
-			continue
-		}
-		errs := region.Waiting
-		if !as[*jobs.BackoffError](region.Err) {
-			errs = append([]error{region.Err}, errs...)
-		}
-		for _, err := range errs {
-			if region.Outcome == jobs.Stopped && !errors.Is(err, quota.ErrRefused) {
-				err = &jobs.StoppedError{Err: err}
-			}
-			name := causeName(err)
-			place, known := places[name]
-			if !known {
-				place = len(causes)
-				places[name], causes = place, append(causes, cause{err: err})
-			}
-			causes[place].regions = append(causes[place].regions, region.Region)
-		}
-	}
-	slices.SortStableFunc(causes, func(a, b cause) int { return rank(a.err) - rank(b.err) })
-	return causes
-}
-
-// causeName returns what errors with the same cause have in common.
-func causeName(err error) string {
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		return fmt.Sprintf("%q", []string{refused.Account, refused.Budget, string(refused.Reason)})
-	}
-	if waits, ok := errors.AsType[*jobs.BackoffError](err); ok {
-		return fmt.Sprintf("%q", []string{waits.Name, waits.Reason})
-	}
-	return err.Error()
-}
-
 // maxCauses is how many causes a line has.
 const maxCauses = 5
 
 // describeCauses joins the causes in one line. If there are several, it names their
 // regions.
-func describeCauses(causes []cause) string {
+func describeCauses(causes []jobs.Cause) string {
 	if len(causes) == 1 {
-		return describeCause(causes[0].err)
+		return describeCause(causes[0].Err)
 	}
 	var texts []string
 	for _, c := range causes[:min(len(causes), maxCauses)] {
-		texts = append(texts, strings.Join(c.regions, " ")+": "+describeCause(c.err))
+		texts = append(texts, strings.Join(c.Regions, " ")+": "+describeCause(c.Err))
 	}
 	if more := len(causes) - maxCauses; more > 0 {
 		texts = append(texts, human.Count(more, "other cause"))

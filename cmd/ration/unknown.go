@@ -5,21 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
-
-// regionAdvice is advice for a region code, of which only few are near.
-func regionAdvice(name string, known []string) string {
-	if strings.EqualFold(name, "UK") && slices.Contains(known, "GB") {
-		return "write GB"
-	}
-	return strictyaml.Advice(name, known)
-}
 
 // unknownCommand is the error for a word that is none of cmd's commands.
 func unknownCommand(cmd *cobra.Command, word string) error {

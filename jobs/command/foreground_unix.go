@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package command
 
 import (
 	"os"
@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn are the signals that exec passes on to its program.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+// PassedOn returns the signals to pass on to a program in the foreground.
+func PassedOn() []os.Signal {
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+}
 
 // isFromTerminal reports whether a signal probably comes from the terminal of this
 // process, which sends it to every process in the foreground: the program has it
@@ -30,10 +32,10 @@ func isFromTerminal(s os.Signal) bool {
 	return err == nil && foreground == syscall.Getpgrp()
 }
 
-// signalCode returns 128 and the number of the signal that ended a program, or 0.
-func signalCode(state *os.ProcessState) int {
+// SignalCode returns 128 and the number of the signal that ended a program, or 0.
+func SignalCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return exitSignal + int(status.Signal())
+		return 128 + int(status.Signal())
 	}
 	return 0
 }
