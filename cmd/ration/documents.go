@@ -107,20 +107,20 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 	if err != nil {
 		return nil, err
 	}
-	p := newPlanning(&f, from, a.now(), c.Table(), config)
+	p := f.newPlanning(from, a.now(), c.Table(), config)
 	if !f.fresh {
-		if err := p.readState(ctx, c); err != nil {
+		if err := p.ReadState(ctx, c.Guard()); err != nil {
 			return nil, err
 		}
-		p.ledger = c.LedgerName()
-		if p.unrecorded, err = c.Unrecorded(); err != nil {
+		p.Ledger = c.LedgerName()
+		if p.Unrecorded, err = c.Unrecorded(); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.play(ctx, &f); err != nil {
+	if err := f.play(ctx, p); err != nil {
 		return nil, queryError(err)
 	}
-	return withLedgerState(p.document(a.verbose), ledgerStateOf(c))
+	return withLedgerState(p.Document(a.verbose), ledgerStateOf(c))
 }
 
 // searchDocument answers a search of the catalogue, whose words are in q.

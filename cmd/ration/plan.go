@@ -16,7 +16,6 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/plan"
 	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/quota"
 )
 
 // planFlags are what plan may be told.
@@ -99,19 +98,6 @@ func (f *planFlags) span() (from, now time.Time, err error) {
 	return from.Truncate(time.Microsecond), now, err
 }
 
-// planning is a plan on its way.
-type planning struct {
-	in     plan.Input
-	report *plan.Report
-	at     time.Time
-
-	ledger     string
-	exists     bool
-	fresh      bool
-	unrecorded quota.Units
-	suggestion *plan.Suggestion // nil: not asked for, or it fits as it is
-}
-
 func (a *app) plan(ctx context.Context, f *planFlags) error {
 	from, now, err := f.span()
 	if err != nil {
@@ -124,38 +110,33 @@ func (a *app) plan(ctx context.Context, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	p := newPlanning(f, from, a.now(), table, config)
+	p := f.newPlanning(from, a.now(), table, config)
 	if err := a.planState(ctx, p, table); err != nil {
 		return err
 	}
-	if err := p.play(ctx, f); err != nil {
+	if err := f.play(ctx, p); err != nil {
 		return err
 	}
 	if a.json {
-		err = a.writeJSON(p.document(a.verbose))
+		err = a.writeJSON(p.Document(a.verbose))
 	} else {
 		err = a.planTables(p)
 	}
-	if err == nil && !p.report.Fits {
+	if err == nil && !p.Report.Fits {
 		return &reported{misfitError{}}
 	}
 	return err
 }
 
-func newPlanning(f *planFlags, from, now time.Time, table *costs.Table, config *jobs.Config) *planning {
-	return &planning{at: now.UTC(), fresh: f.fresh, in: plan.Input{From: from, Regions: config.Regions, Budgets: table.Budgets(), Jitter: f.jitter,
-		Price: func(method string) (quota.Call, error) { return table.Call("", method) }}}
+func (f *planFlags) newPlanning(from, now time.Time, table *costs.Table, config *jobs.Config) *plan.Planning {
+	p := plan.NewPlanning(table, config.Regions, from, now)
+	p.Jitter, p.Fresh = f.jitter, f.fresh
+	return p
 }
 
 // play plays the plan from what the ledger holds.
-func (p *planning) play(ctx context.Context, f *planFlags) (err error) {
-	if p.in.From.IsZero() {
-		p.in.From = p.at.Truncate(time.Microsecond)
-	}
-	p.in.To = p.in.From.AddDate(0, 0, f.days)
-	if p.report, err = plan.Play(ctx, &p.in); err == nil && f.suggest && !p.report.Fits {
-		p.suggestion, err = plan.Suggest(ctx, &p.in, p.report)
-	}
+func (f *planFlags) play(ctx context.Context, p *plan.Planning) error {
+	err := p.Play(ctx, f.days, f.suggest)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // which says by what signal
 	}
@@ -170,31 +151,14 @@ func (p *planning) play(ctx context.Context, f *planFlags) (err error) {
 }
 
 // planState reads what the ledger holds at the start.
-func (a *app) planState(ctx context.Context, p *planning, table *costs.Table) error {
-	if p.fresh {
+func (a *app) planState(ctx context.Context, p *plan.Planning, table *costs.Table) error {
+	if p.Fresh {
 		return nil
 	}
-	err := a.withClient(table, false, func(c *client.Client) error { return p.readState(ctx, c) })
+	err := a.withClient(table, false, func(c *client.Client) error { return p.ReadState(ctx, c.Guard()) })
 	if err == nil || errors.Is(err, setup.ErrNoLedger) {
-		p.ledger = a.setup().LedgerName()
-		p.unrecorded, err = a.setup().Unrecorded()
+		p.Ledger = a.setup().LedgerName()
+		p.Unrecorded, err = a.setup().Unrecorded()
 	}
 	return err
-}
-
-// readState reads what a client's ledger holds at the start.
-func (p *planning) readState(ctx context.Context, c *client.Client) error {
-	p.exists = true
-	at, state, err := plan.ReadState(ctx, c.Guard(), p.in.From)
-	if err != nil {
-		return err
-	}
-	p.in.State = state
-	if !at.IsZero() { // the ledger's clock is the authority
-		p.at = at
-		if p.in.From.IsZero() {
-			p.in.From = at
-		}
-	}
-	return nil
 }

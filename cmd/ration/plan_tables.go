@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,15 +11,15 @@ import (
 )
 
 // planTables prints a plan as tables and pictures.
-func (a *app) planTables(p *planning) error {
-	r := p.report
+func (a *app) planTables(p *plan.Planning) error {
+	r := p.Report
 	switch {
-	case p.fresh:
+	case p.Fresh:
 		fmt.Fprint(a.stdout, "ledger  none asked: planned from an empty one (--fresh)")
-	case !p.exists:
-		fmt.Fprintf(a.stdout, "ledger  %s  (none there yet: planned from an empty one)", p.ledger)
+	case !p.Exists:
+		fmt.Fprintf(a.stdout, "ledger  %s  (none there yet: planned from an empty one)", p.Ledger)
 	default:
-		fmt.Fprintf(a.stdout, "ledger  %s", p.ledger)
+		fmt.Fprintf(a.stdout, "ledger  %s", p.Ledger)
 	}
 	fmt.Fprintf(a.stdout, "\nfrom    %s\nto      %s\n\n", human.Time(r.From), human.Time(r.To))
 	t := a.table("budget", "limit", "peak", "at", "late", "refused", "unused", "")
@@ -54,7 +53,10 @@ func (a *app) planTables(p *planning) error {
 	if err := r.Draw(a.stdout, &picture); err != nil {
 		return err
 	}
-	a.planNotes(p)
+	for _, note := range p.Notes() {
+		a.paragraph("", "%s", note)
+	}
+	a.planSuggestion(p.Suggestion)
 	return nil
 }
 
@@ -66,50 +68,16 @@ func (a *app) red(line string) string {
 	return text.FgRed.Sprint(line)
 }
 
-func joinNames(names []string) string {
-	shown := make([]string, len(names))
-	for i, name := range names {
-		shown[i] = human.Name(name)
-	}
-	return strings.Join(shown, ", ")
-}
-
-// planNotes says what the tables mean.
-func (a *app) planNotes(p *planning) {
-	r := p.report
-	say := func(format string, args ...any) { a.paragraph("", format, args...) }
-	if len(r.AtWorst) > 0 {
-		say("planned at their worst, all pages: %s; %s, and at least %d", joinNames(r.AtWorst), human.Count(r.Units, "unit"), r.Least)
-	}
-	if len(r.Uncounted) > 0 {
-		say("not planned, since regions.yaml does not say what they call: %s; write calls for them, such as calls: {METHOD: 40}", joinNames(r.Uncounted))
-	}
-	for _, region := range r.Regions {
-		if region.Ticks == 0 {
-			say("%s has no tick in this time", region.Region)
-		}
-	}
-	for _, c := range p.in.State.Cooldowns {
-		say("%s is in cooldown until %s", human.Name(cmp.Or(c.Budget, c.Account)), human.Time(c.Until))
-	}
-	if p.unrecorded > 0 {
-		say("not counted: %s sent within the allowance while the ledger was down", human.Count(p.unrecorded, "unit"))
-	}
-	for _, b := range r.Budgets {
-		if b.Budget.Shadow && b.Refused > 0 {
-			say("%s is a shadow; it would refuse %s, the first at %s", human.Name(b.Budget.Name), human.Count(b.Refused, "call"), human.Time(b.First))
-		}
-	}
-	say("%s", p.report.Verdict(p.in.Jitter))
-	s := p.suggestion
+// planSuggestion shows a schedule that fits, unless none was asked for.
+func (a *app) planSuggestion(s *plan.Suggestion) {
 	if s == nil {
 		return
 	}
 	if s.Report == nil {
-		say("no schedule to suggest: %s", s.Reason)
+		a.paragraph("", "no schedule to suggest: %s", s.Reason)
 		return
 	}
 	fmt.Fprintln(a.stdout)
-	say("This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
+	a.paragraph("", "This fits, checked by playing it; put it into regions.yaml in place of schedule, fetch and regions:")
 	fmt.Fprintf(a.stdout, "\n%s\n", strings.TrimSuffix(s.YAML(), "\n"))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,13 +48,13 @@ costs.yaml; the other file need not name one.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := &replaying{app: a, path: args[0]}
 			var err error
-			if r.since, err = parseMoment("--since", since, a.now()); err != nil {
+			if r.Since, err = parseMoment("--since", since, a.now()); err != nil {
 				return err
 			}
-			if r.until, err = parseMoment("--until", until, a.now()); err != nil {
+			if r.Until, err = parseMoment("--until", until, a.now()); err != nil {
 				return err
 			}
-			if !r.until.IsZero() && !r.since.Before(r.until) {
+			if !r.Until.IsZero() && !r.Since.Before(r.Until) {
 				return &usageError{errors.New("--until is not after --since")}
 			}
 			return r.run(cmd.Context())
@@ -69,28 +68,30 @@ costs.yaml; the other file need not name one.
 // replaying is a replay on its way.
 type replaying struct {
 	*app
-	path         string
-	since, until time.Time
-	now, other   *costs.Table // in force, and to be tried
-	report       *plan.Replayed
+	plan.LogReplay
+	path string // of Other
 }
 
 func (r *replaying) run(ctx context.Context) error {
 	var err error
-	if r.now, err = r.setup().Prices(); err != nil {
+	if r.InForce, err = r.setup().Prices(); err != nil {
 		return err
 	}
-	if r.other, err = costs.Load(r.path); err != nil {
+	if r.Other, err = costs.Load(r.path); err != nil {
 		return &client.ConfigError{Err: err}
 	}
 	if err := r.checkAccounts(); err != nil {
 		return err
 	}
-	document := &replayDocument{At: r.app.now().UTC(), LedgerExists: true}
-	err = r.withClient(r.now, false, func(c *client.Client) error { return r.play(ctx, c) })
+	report, exists := r.Unspent(), true
+	err = r.withClient(r.InForce, false, func(c *client.Client) error {
+		if report, err = r.Play(ctx, c.Ledger()); err != nil {
+			return err
+		}
+		return r.note(ctx, c)
+	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		document.LedgerExists, r.report = false, &plan.Replayed{}
-		err = nil
+		exists, err = false, nil
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -98,11 +99,12 @@ func (r *replaying) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	document.fill(r)
+	document := r.Document(r.now(), report)
+	document.Ledger, document.LedgerExists, document.Costs = r.setup().LedgerName(), exists, r.path
 	if r.json {
 		err = r.writeJSON(document)
 	} else {
-		r.tables(document)
+		r.tables(document, report)
 	}
 	if err == nil && !document.Fits {
 		return &reported{misfitError{}}
@@ -114,14 +116,14 @@ func (r *replaying) run(ctx context.Context) error {
 // log would be empty, and warns of those that it lacks.
 func (r *replaying) checkAccounts() error {
 	var missing []string
-	for _, account := range r.now.Accounts() {
-		if !slices.Contains(r.other.Accounts(), account) {
+	for _, account := range r.InForce.Accounts() {
+		if !slices.Contains(r.Other.Accounts(), account) {
 			missing = append(missing, human.Name(account))
 		}
 	}
 	switch names := strings.Join(missing, ", "); {
 	case len(missing) == 0:
-	case len(missing) == len(r.now.Accounts()):
+	case len(missing) == len(r.InForce.Accounts()):
 		return &client.ConfigError{Err: fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
 	default:
 		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
@@ -129,40 +131,22 @@ func (r *replaying) checkAccounts() error {
 	return nil
 }
 
-// play replays the ledger's log: once against the budgets, and once more for each
-// of them that is a shadow.
-func (r *replaying) play(ctx context.Context, c *client.Client) error {
-	budgets := r.other.Budgets()
-	var err error
-	if r.report, err = r.playOnce(ctx, c, budgets); err != nil {
-		return err
-	}
-	for i := range budgets {
-		if !budgets[i].Shadow {
-			continue
-		}
-		tried := slices.Clone(budgets)
-		tried[i].Shadow = false
-		shadow, err := r.playOnce(ctx, c, tried)
-		if err != nil {
-			return err
-		}
-		r.report.Budgets[i] = shadow.Budgets[i]
-		r.report.Budgets[i].Budget.Shadow = true
-	}
+// note says what the replay does not show: calls that a cooldown refused, and those
+// that the ledger has dropped.
+func (r *replaying) note(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
 	}
-	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.other.Accounts(), Since: r.since}
+	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.Other.Accounts(), Since: r.Since}
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
 }
 
 // noteCooldowns says which cooldowns are in force, if the range reaches until now.
 func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error {
-	if !r.until.IsZero() && !r.until.After(r.app.now()) {
+	if !r.Until.IsZero() && !r.Until.After(r.now()) {
 		return nil
 	}
-	_, held, err := cooldown.List(ctx, guard, r.now.Accounts())
+	_, held, err := cooldown.List(ctx, guard, r.InForce.Accounts())
 	for _, c := range held {
 		name := human.Name(c.Account)
 		if c.Budget != nil {
@@ -173,86 +157,18 @@ func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error
 	return err
 }
 
-func (r *replaying) playOnce(ctx context.Context, c *client.Client, budgets []quota.Budget) (*plan.Replayed, error) {
-	source := &usage.Source{Ledger: c.Ledger(), Accounts: r.other.Accounts(), Until: r.until}
-	horizon := time.Duration(0)
-	for i := range budgets {
-		horizon = max(horizon, budgets[i].Window.Horizon())
-	}
-	if !r.since.IsZero() {
-		source.Since = r.since.Add(-horizon)
-	}
-	return plan.Replay(ctx, &plan.ReplayInput{Budgets: budgets, Since: r.since, Price: r.now.Reprice(r.other)}, source.Lines(ctx, false))
-}
-
-// replayDocument is a replay for JSON.
-type replayDocument struct {
-	Fits         bool                `json:"fits"`
-	At           time.Time           `json:"at"`
-	Since        *time.Time          `json:"since"`
-	Until        *time.Time          `json:"until"`
-	From         *time.Time          `json:"from"` // the first call that was replayed
-	To           *time.Time          `json:"to"`
-	Ledger       string              `json:"ledger"`
-	LedgerExists bool                `json:"ledger_exists"`
-	Costs        string              `json:"costs"`
-	Calls        int                 `json:"calls"`
-	Units        quota.Units         `json:"units"`
-	Refused      int                 `json:"refused"`
-	RefusedUnits quota.Units         `json:"refused_units"`
-	Budgets      []replayedBudget    `json:"budgets"`
-	Refusals     []plan.ReplayedHour `json:"refusals"` // not of shadows
-}
-
-type replayedBudget struct {
-	Account        string      `json:"account"`
-	Name           string      `json:"name"`
-	Window         string      `json:"window"`
-	Measure        string      `json:"measure"`
-	Limit          quota.Units `json:"limit"`
-	Shadow         bool        `json:"shadow"`
-	Refused        int         `json:"refused"`
-	RefusedUnits   quota.Units `json:"refused_units"`
-	FirstRefusedAt *time.Time  `json:"first_refused_at"`
-	LastRefusedAt  *time.Time  `json:"last_refused_at"`
-}
-
-func (d *replayDocument) fill(r *replaying) {
-	instant := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		return new(human.JSONTime(t))
-	}
-	p := r.report
-	d.Fits, d.Ledger, d.Costs = p.Refused == 0, r.setup().LedgerName(), r.path
-	d.Since, d.Until, d.From, d.To = instant(r.since), instant(r.until), instant(p.From), instant(p.To)
-	d.Calls, d.Units, d.Refused, d.RefusedUnits = p.Calls, p.Units, p.Refused, p.RefusedUnits
-	d.Budgets, d.Refusals = []replayedBudget{}, append([]plan.ReplayedHour{}, p.Hours...)
-	if p.Budgets == nil { // there is no ledger
-		for _, b := range r.other.Budgets() {
-			p.Budgets = append(p.Budgets, plan.ReplayedBudget{Budget: b})
-		}
-	}
-	for i := range p.Budgets {
-		b := &p.Budgets[i]
-		d.Budgets = append(d.Budgets, replayedBudget{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
-			b.Refused, b.RefusedUnits, instant(b.First), instant(b.Last)})
-	}
-}
-
 // maxReplayRows is the most hours that the table shows; JSON has all.
 const maxReplayRows = 50
 
-func (r *replaying) tables(d *replayDocument) {
+func (r *replaying) tables(d *plan.ReplayDocument, report *plan.Replayed) {
 	fmt.Fprintf(r.stdout, "ledger  %s", d.Ledger)
 	if !d.LedgerExists {
 		fmt.Fprint(r.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintf(r.stdout, "\ncosts   %s\n\n", human.Name(d.Costs))
 	t := r.table("budget", "limit", "", "window", "refused", "units", "first", "last")
-	for i := range r.report.Budgets {
-		b := &r.report.Budgets[i]
+	for i := range report.Budgets {
+		b := &report.Budgets[i]
 		window := b.Budget.Window.String()
 		if b.Budget.Shadow {
 			window += " (shadow)"
@@ -264,7 +180,7 @@ func (r *replaying) tables(d *replayDocument) {
 		fmt.Fprintln(r.stdout)
 		t := r.table("hour", "budget", "region", "refused", "units")
 		for _, hour := range d.Refusals[:min(len(d.Refusals), maxReplayRows)] {
-			t.Row(human.Dated(hour.Hour, r.app.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
+			t.Row(human.Dated(hour.Hour, r.now(), "01-02 15:04Z"), human.Name(cmp.Or(hour.Budget, hour.Account)), human.Name(hour.Region), hour.Refused, hour.Units)
 		}
 		t.Print()
 		if more := len(d.Refusals) - maxReplayRows; more > 0 {
