@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/manual"
 )
 
 // TestManualPages: each command that help lists has a page, which man formats
@@ -18,7 +20,7 @@ func TestManualPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
-	if err != nil || len(pages) < len(manualChildren(root)) {
+	if err != nil || len(pages) < len(manual.Children(root)) {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	text := mustRead(t, filepath.Join(dir, "ration-run.1"))
@@ -36,7 +38,7 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("%s: %v: %s", filepath.Base(page), err, out)
 		}
 	}
-	if err := writeManual(root, filepath.Join(dir, "none")); !os.IsNotExist(err) {
+	if err := manual.Write(root, filepath.Join(dir, "none")); !os.IsNotExist(err) {
 		t.Errorf("into a missing folder: %v", err)
 	}
 }

@@ -3,10 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/build"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -20,41 +20,8 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// build says how this program was built.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision"`
-	Date     string `json:"date"`     // of the revision
-	Modified bool   `json:"modified"` // built from files that the revision does not have
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-// readBuild returns what the linker recorded; "-" stands for what is unknown.
-func readBuild() build {
-	out := build{"devel", "-", "-", false, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return out
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		out.Version = v
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			out.Revision = s.Value
-		case "vcs.time":
-			out.Date = s.Value
-		case "vcs.modified":
-			out.Modified = s.Value == "true"
-		}
-	}
-	return out
-}
-
 func (a *app) version() error {
-	out := readBuild()
+	out := build.Read()
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(out)
 	}
