@@ -52,6 +52,7 @@ var boundaries = map[string][]string{
 	"jobs/starter":                     {"quota", "costs", "jobs"},
 	"jobs/command":                     {"quota", "costs/human", "costs/strictyaml"},
 	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
+	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
 	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
 	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "jobs", "jobs/command"},
@@ -68,7 +69,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/doctor", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any
