@@ -15,7 +15,6 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgercopy"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -87,7 +86,7 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 	}
 	defer old.Close()
 	c := &ledgercopy.Copy{From: old.Ledger(), FromName: old.LedgerName(), ToName: a.setup().NameOf(table, to), Budgets: table.Budgets(), Progress: a.copyProgress()}
-	getenv := func(name string) string { return a.passwordOfTo(name) }
+	getenv := a.setup().GetenvOfTarget
 	target, err := a.setup().OpenNamed(table, to, false, getenv)
 	switch {
 	case err == nil:
@@ -130,77 +129,28 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 // moveAll moves accounts, and reports those that have moved.
 func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved []string, grace time.Duration, report *copyReport) error {
 	report.Accounts = report.Accounts[:0]
-	var moving []*ledgercopy.Moving
-	for _, name := range reserved { // before a ledger opens in which passes could be claimed
-		m, err := c.CopyReserved(ctx, name)
-		if err != nil {
-			return err
-		}
-		moving = append(moving, m)
-	}
-	for _, name := range names {
-		m, err := c.Move(ctx, name)
-		if err != nil {
-			return err
-		}
-		a.copySays("%s: moved to %s, and open there", human.Name(name), c.ToName)
-		moving, report.Accounts = append(moving, m), append(report.Accounts, m.Report())
+	all, err := c.MoveAll(ctx, names, reserved, func(moved *ledgercopy.Report) {
+		a.copySays("%s: moved to %s, and open there", human.Name(moved.Account), c.ToName)
+		report.Accounts = append(report.Accounts, moved)
+	})
+	if err != nil {
+		return err
 	}
 	if grace > 0 {
 		a.copySays("copying what calls in flight still cost, for %s", human.Duration(grace))
 	}
-	for left := grace; ; left -= time.Second {
-		for _, m := range moving {
-			if err := m.Follow(ctx); err != nil {
-				return err
-			}
-		}
-		if left <= 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(min(left, time.Second)):
-		}
-	}
+	return ledgercopy.FollowAll(ctx, all, grace)
 }
 
-// passwordOfTo returns an environment variable for the new ledger, whose passwords
-// may have variables of their own.
-func (a *app) passwordOfTo(name string) string {
-	variable, isFile := strings.CutSuffix(name, "_FILE")
-	rest, ok := strings.CutPrefix(variable, "RATION_REDIS_")
-	if own := "RATION_TO_REDIS_" + rest; ok && (a.getenv(own) != "" || a.getenv(own+"_FILE") != "") {
-		if isFile {
-			own += "_FILE"
-		}
-		return a.getenv(own)
-	}
-	return a.getenv(name)
-}
-
-// accountsToCopy returns the accounts to move, and those that a guard keeps for
-// itself.
+// accountsToCopy returns the accounts to move, all or the one that is named, and
+// those that a guard keeps for itself.
 func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy, account string) (names, reserved []string, err error) {
-	names = table.Accounts()
-	empty := true
-	for name, err := range c.From.Accounts(ctx) {
-		empty = false
-		switch {
-		case err != nil:
-			return nil, nil, fmt.Errorf("ledger %s: %w", c.FromName, err)
-		case quota.IsReserved(name):
-			reserved = append(reserved, name)
-		case !slices.Contains(names, name):
-			names = append(names, name)
-		}
-	}
-	if empty { // else what callers of the right ledger have spent would be missing in the new one
+	names, reserved, err = c.Accounts(ctx, table.Accounts())
+	if errors.Is(err, ledgercopy.ErrEmpty) {
 		return nil, nil, &client.ConfigError{Err: fmt.Errorf("the ledger %s holds nothing, so there is nothing to copy; correct the first address", c.FromName)}
 	}
-	if account == "" {
-		return names, reserved, nil
+	if err != nil || account == "" {
+		return names, reserved, err
 	}
 	if !slices.Contains(names, account) {
 		return nil, nil, &usageError{fmt.Errorf("no account %q in %s; %s", account, c.FromName, strictyaml.Advice(account, names))}

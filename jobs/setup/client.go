@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,21 @@ func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, geten
 	o := s.Options()
 	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
 	return client.New(table, o)
+}
+
+// GetenvOfTarget returns an environment variable for the ledger that another one is
+// copied to, whose passwords may have variables of their own: RATION_TO_REDIS_… for
+// RATION_REDIS_….
+func (s *Setup) GetenvOfTarget(name string) string {
+	variable, isFile := strings.CutSuffix(name, "_FILE")
+	rest, ok := strings.CutPrefix(variable, "RATION_REDIS_")
+	if own := "RATION_TO_REDIS_" + rest; ok && (s.Getenv(own) != "" || s.Getenv(own+"_FILE") != "") {
+		if isFile {
+			own += "_FILE"
+		}
+		return s.Getenv(own)
+	}
+	return s.Getenv(name)
 }
 
 // NameOf returns an address as LedgerName does.
