@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/textproto"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
@@ -165,20 +163,16 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 		answer.Units = new(quota.Units(f.units))
 	}
 	for _, text := range f.headers {
-		lines := []string{text}
+		add := answer.AddHeader
 		if name, isFile := strings.CutPrefix(text, "@"); isFile {
 			dump, err := a.readAnswer(name)
 			if err != nil {
 				return nil, &usageError{fmt.Errorf("--header %w", err)}
 			}
-			lines = lastHeader(dump)
+			text, add = dump, answer.AddDump
 		}
-		for _, line := range lines {
-			name, value, err := parseHeader(line)
-			if err != nil {
-				return nil, &usageError{fmt.Errorf("--header %w", err)}
-			}
-			answer.Headers[name] = append(answer.Headers[name], value)
+		if err := add(text); err != nil {
+			return nil, &usageError{fmt.Errorf("--header %w", err)}
 		}
 	}
 	if f.body != "" {
@@ -209,36 +203,12 @@ func (a *app) readAnswer(name string) (string, error) {
 	return string(text), err
 }
 
-// lastHeader returns the lines of the last header in what curl --dump-header
-// writes: each answer begins with its status line.
-func lastHeader(dump string) (lines []string) {
-	for line := range strings.Lines(dump) {
-		line = strings.TrimRight(line, "\r\n")
-		if strings.HasPrefix(line, "HTTP/") {
-			lines = nil
-		} else if line != "" {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// parseHeader reads Name: value.
-func parseHeader(text string) (name, value string, err error) {
-	name, value, found := strings.Cut(text, ":")
-	value = strings.Trim(value, " \t")
-	if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-		return "", "", fmt.Errorf("%q: write 'Name: value', such as 'Retry-After: 120'", text)
-	}
-	return textproto.CanonicalMIMEHeaderKey(name), value, nil
-}
-
 // tellApplied prints what an answer did, and returns an error if calls must stop.
 func (a *app) tellApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
 	var stopped error
 	c := applied.Cooldown
 	if c != nil && time.Duration(c.For)*time.Second > maxWait {
-		stop := &jobs.UpstreamError{Err: fmt.Errorf("the upstream says to stop: %s", a.describeCooldown(c))}
+		stop := &jobs.UpstreamError{Err: fmt.Errorf("the upstream says to stop: %v", c)}
 		if c.Until != nil {
 			stop.RetryAt = *c.Until
 		}
@@ -251,39 +221,7 @@ func (a *app) tellApplied(call quota.Call, applied *gateway.Applied, maxWait tim
 		}
 		return &reported{stopped}
 	case stopped == nil && (a.terminal || a.verbose):
-		fmt.Fprintln(a.stderr, "applied:", a.describeApplied(call, applied))
+		fmt.Fprintln(a.stderr, "applied:", applied.Describe(call.Method))
 	}
 	return stopped
-}
-
-func (a *app) describeApplied(call quota.Call, applied *gateway.Applied) string {
-	var parts []string
-	if applied.Units != nil {
-		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(call.Method), *applied.Units))
-	}
-	if applied.Left != nil {
-		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", applied.Left.Units, human.Name(applied.Left.Budget)))
-	}
-	if applied.Cooldown != nil {
-		parts = append(parts, a.describeCooldown(applied.Cooldown))
-	}
-	if applied.Retry {
-		parts = append(parts, "the call may be tried again")
-	}
-	if len(parts) == 0 {
-		return "the answer says nothing about the quota"
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (a *app) describeCooldown(c *gateway.Cooldown) string {
-	budget, length := "", time.Duration(c.For)*time.Second
-	if c.Budget != nil {
-		budget = *c.Budget
-	}
-	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget), human.Name(c.Reason))
-	if c.Until == nil {
-		return fmt.Sprintf("%s; try again in %s", text, human.Duration(length))
-	}
-	return fmt.Sprintf("%s; try again at %s (in %s)", text, human.Time(*c.Until), human.Duration(length))
 }

@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/ration-dev/ration/costs/human"
+)
+
+// AddHeader adds a header in the form Name: value.
+func (a *Answer) AddHeader(text string) error {
+	name, value, err := parseHeader(text)
+	if err != nil {
+		return err
+	}
+	if a.Headers == nil {
+		a.Headers = map[string]HeaderValues{}
+	}
+	a.Headers[name] = append(a.Headers[name], value)
+	return nil
+}
+
+// AddDump adds the last header in what curl --dump-header writes.
+func (a *Answer) AddDump(dump string) error {
+	for _, line := range lastHeader(dump) {
+		if err := a.AddHeader(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastHeader returns the lines of the last header in what curl --dump-header
+// writes: each answer begins with its status line.
+func lastHeader(dump string) (lines []string) {
+	for line := range strings.Lines(dump) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "HTTP/") {
+			lines = nil
+		} else if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// parseHeader reads Name: value.
+func parseHeader(text string) (name, value string, err error) {
+	name, value, found := strings.Cut(text, ":")
+	value = strings.Trim(value, " \t")
+	if !found || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+		return "", "", fmt.Errorf("%q: write 'Name: value', such as 'Retry-After: 120'", text)
+	}
+	return textproto.CanonicalMIMEHeaderKey(name), value, nil
+}
+
+// Describe says what a report did to a call of a method.
+func (a *Applied) Describe(method string) string {
+	var parts []string
+	if a.Units != nil {
+		parts = append(parts, fmt.Sprintf("%s is charged %d", human.Name(method), *a.Units))
+	}
+	if a.Left != nil {
+		parts = append(parts, fmt.Sprintf("the upstream has %d left of %s", a.Left.Units, human.Name(a.Left.Budget)))
+	}
+	if a.Cooldown != nil {
+		parts = append(parts, a.Cooldown.String())
+	}
+	if a.Retry {
+		parts = append(parts, "the call may be tried again")
+	}
+	if len(parts) == 0 {
+		return "the answer says nothing about the quota"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String says what is in cooldown, why, and when to try again.
+func (c *Cooldown) String() string {
+	budget, length := "", time.Duration(c.For)*time.Second
+	if c.Budget != nil {
+		budget = *c.Budget
+	}
+	text := fmt.Sprintf("%s is in cooldown (%s)", human.Scope(c.Account, budget), human.Name(c.Reason))
+	if c.Until == nil {
+		return fmt.Sprintf("%s; try again in %s", text, human.Duration(length))
+	}
+	return fmt.Sprintf("%s; try again at %s (in %s)", text, human.Time(*c.Until), human.Duration(length))
+}
