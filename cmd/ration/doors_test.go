@@ -38,7 +38,7 @@ var openElsewhere = map[string]string{
 	"quota/readahead/spool.go os.CreateTemp":               "a new file of this user's, which loses its name at once",
 	"costs/read.go os.ReadFile":                            "the id of this machine, which only tells configurations apart",
 	"jobs/command/foreground_unix.go os.Open":              "the terminal of this process",
-	"cmd/ration/init.go os.OpenFile":                       "files that others may read, created in a folder of the user's choice and never through a link",
+	"jobs/starter/write.go os.OpenFile":                    "files that others may read, created in a folder of the user's choice and never through a link",
 	"cmd/ration/internal/manual/manual.go os.WriteFile":    "manual pages, which everybody reads, in a folder that the packager names",
 	"cmd/ration/report.go os.Open":                         "an upstream's answer, which the command line names, may be a pipe or another user's",
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",

@@ -1,24 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/starter"
-	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -41,8 +34,8 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
   ration init --host api.example.com --limit 5000`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) (err error) {
-			if o.Command, err = commandWords(command); err != nil {
-				return err
+			if o.Command, err = starter.CommandWords(command); err != nil {
+				return &usageError{err}
 			}
 			o.Host = host
 			if o.API == "" {
@@ -67,15 +60,12 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 func (a *app) init(o *starter.Options) error {
 	given := cmp.Or(a.configDir, a.getenv("RATION_CONFIG"))
 	dir := cmp.Or(given, ".")
-	costsPath, regionsPath := filepath.Join(dir, "costs.yaml"), filepath.Join(dir, "regions.yaml")
-	for _, path := range []string{costsPath, regionsPath} {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return &client.ConfigError{Err: cmp.Or(err, fmt.Errorf("%s is there already; move it, or name another folder with --config", path))}
-		}
+	if err := starter.CheckFree(dir); err != nil {
+		return &client.ConfigError{Err: err}
 	}
 	if o.API == "" {
-		if err := a.ask(o); err != nil {
-			return err
+		if err := o.Ask(a.stdin, a.stderr); err != nil {
+			return &usageError{err}
 		}
 	}
 	if o.Limit < 0 {
@@ -83,18 +73,9 @@ func (a *app) init(o *starter.Options) error {
 	}
 	files, err := starter.Make(*o)
 	if err != nil {
-		return &usageError{initAdvice(o, err)}
+		return &usageError{o.Advise(err)}
 	}
-	err = os.MkdirAll(dir, 0o755)
-	if err == nil {
-		err = privatefile.CheckFolder(dir) // as the next command will
-	}
-	if err == nil {
-		err = writeNew(costsPath, files.Costs)
-	}
-	if err == nil {
-		err = writeNew(regionsPath, files.Regions)
-	}
+	costsPath, regionsPath, err := files.Write(dir)
 	if err != nil {
 		return &client.ConfigError{Err: err}
 	}
@@ -111,77 +92,6 @@ func (a *app) init(o *starter.Options) error {
 	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil
-}
-
-// commandWords splits a command at its spaces.
-func commandWords(command string) ([]string, error) {
-	if strings.ContainsAny(command, `'"`) {
-		return nil, &usageError{fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space into regions.yaml afterwards", command)}
-	}
-	return strings.Fields(command), nil
-}
-
-// initAdvice adds to an error of a preset that asks for figures how to give them.
-func initAdvice(o *starter.Options, err error) error {
-	if _, asks := errors.AsType[*starter.AskError](err); !asks {
-		return err
-	}
-	var variants []string
-	for _, p := range costs.Presets() {
-		if p.Name == o.API {
-			for _, v := range p.Variants {
-				variants = append(variants, v.Name)
-			}
-		}
-	}
-	advice := "give them with --host, --zone or --limit"
-	if len(variants) > 0 {
-		advice = "give --variant " + strings.Join(variants, ", or ") + ", and --host or --zone where it asks"
-	}
-	return fmt.Errorf("%w\n%s", err, advice)
-}
-
-// ask asks what the flags do not say.
-func (a *app) ask(o *starter.Options) error {
-	var names []string
-	for _, p := range costs.Presets() {
-		names = append(names, p.Name)
-	}
-	in := bufio.NewReader(a.stdin)
-	question := func(format string, args ...any) string {
-		fmt.Fprintf(a.stderr, format+" ", args...)
-		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			fmt.Fprintln(a.stderr)
-		}
-		return strings.TrimSpace(line)
-	}
-	o.API = question("Which API: a preset (%s), or your upstream's host?", strings.Join(names, ", "))
-	if o.API == "" {
-		return &usageError{errors.New("name the upstream: --preset youtube, or --host api.example.com")}
-	}
-	if o.Account == "" {
-		o.Account = question("Whose quota is it, the upstream's project or account? [my-project]")
-	}
-	var err error
-	switch {
-	case len(o.Command) > 0:
-	case !strings.HasPrefix(o.API, "youtube"):
-		o.Command, err = commandWords(question("Which program fetches, with its arguments? [./fetch.sh {region}]"))
-	case len(o.Regions) == 0:
-		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(question("Which regions, by country code? [US]"), ",", " ")))
-	}
-	return err
-}
-
-// writeNew writes a file that must not exist.
-func writeNew(path, content string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(file, content)
-	return errors.Join(err, file.Close())
 }
 
 // shellWord quotes a word for a shell, if necessary.

@@ -1,0 +1,73 @@
+package starter
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ration-dev/ration/costs"
+)
+
+// Ask asks for what is missing. It writes questions to out and reads an answer a line
+// from in.
+func (o *Options) Ask(in io.Reader, out io.Writer) error {
+	var names []string
+	for _, p := range costs.Presets() {
+		names = append(names, p.Name)
+	}
+	lines := bufio.NewReader(in)
+	question := func(format string, args ...any) string {
+		fmt.Fprintf(out, format+" ", args...)
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			fmt.Fprintln(out)
+		}
+		return strings.TrimSpace(line)
+	}
+	o.API = question("Which API: a preset (%s), or your upstream's host?", strings.Join(names, ", "))
+	if o.API == "" {
+		return errors.New("name the upstream: --preset youtube, or --host api.example.com")
+	}
+	if o.Account == "" {
+		o.Account = question("Whose quota is it, the upstream's project or account? [my-project]")
+	}
+	var err error
+	switch {
+	case len(o.Command) > 0:
+	case !strings.HasPrefix(o.API, "youtube"):
+		o.Command, err = CommandWords(question("Which program fetches, with its arguments? [./fetch.sh {region}]"))
+	case len(o.Regions) == 0:
+		o.Regions = strings.Fields(strings.ToUpper(strings.ReplaceAll(question("Which regions, by country code? [US]"), ",", " ")))
+	}
+	return err
+}
+
+// CommandWords splits a command at its spaces.
+func CommandWords(command string) ([]string, error) {
+	if strings.ContainsAny(command, `'"`) {
+		return nil, fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space into regions.yaml afterwards", command)
+	}
+	return strings.Fields(command), nil
+}
+
+// Advise adds to an error of Make how to give the figures that a preset asks for.
+func (o *Options) Advise(err error) error {
+	if _, asks := errors.AsType[*AskError](err); !asks {
+		return err
+	}
+	var variants []string
+	for _, p := range costs.Presets() {
+		if p.Name == o.API {
+			for _, v := range p.Variants {
+				variants = append(variants, v.Name)
+			}
+		}
+	}
+	advice := "give them with --host, --zone or --limit"
+	if len(variants) > 0 {
+		advice = "give --variant " + strings.Join(variants, ", or ") + ", and --host or --zone where it asks"
+	}
+	return fmt.Errorf("%w\n%s", err, advice)
+}
