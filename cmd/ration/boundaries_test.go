@@ -54,7 +54,8 @@ var boundaries = map[string][]string{
 	"jobs/daemon":                      {"quota", "quota/inbound", "quota/journal", "quota/memledger", "quota/metrics", "costs", "costs/client", "costs/gateway", "costs/human", "jobs", "jobs/changes", "jobs/history", "jobs/scheduler", "jobs/setup", "jobs/shadow"},
 	"jobs/demo":                        {"quota", "quota/privatefile", "costs/human", "jobs", "jobs/youtube/youtubetest"},
 	"jobs/doctor":                      {"quota", "quota/privatefile", "quota/redisledger", "costs", "costs/client", "costs/gateway", "costs/human", "costs/strictyaml", "jobs", "jobs/setup", "jobs/status"},
-	"jobs/history":                     {"quota", "costs/client", "jobs/catalog"},
+	"jobs/entries":                     {"quota/usage", "costs/client", "jobs/history", "jobs/setup"},
+	"jobs/history":                     {"quota", "quota/usage", "costs/client", "jobs/catalog"},
 	"jobs/plan":                        {"quota", "quota/memledger", "quota/usage", "costs", "costs/human", "costs/duration", "jobs", "jobs/command"},
 	"jobs/setup":                       {"quota", "quota/journal", "quota/metrics", "quota/privatefile", "quota/sqliteledger", "costs", "costs/alert", "costs/client", "costs/gateway", "costs/human", "costs/levels", "costs/strictyaml", "jobs", "jobs/catalog", "jobs/command", "jobs/plan", "jobs/web"},
 	"jobs/status":                      {"quota", "quota/journal", "quota/usage", "costs", "costs/client", "costs/human", "jobs", "jobs/catalog", "jobs/plan", "jobs/setup", "jobs/shadow"},
@@ -69,7 +70,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without any

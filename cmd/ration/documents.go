@@ -56,8 +56,8 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if _, err := readQuery(query, f.define); err != nil {
 		return nil, err
 	}
-	if f.by != "" && !query.Has("last") {
-		f.last = 0
+	if f.By != "" && !query.Has("last") {
+		f.Last = 0
 	}
 	since, until, err := f.check(a.now())
 	if err != nil {
@@ -68,25 +68,25 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, queryError(err)
 	}
-	found, err := a.readLog(ctx, c, &f, &usage.Source{Ledger: c.Ledger(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
+	found, err := f.Select(ctx, a.setup(), c, &usage.Source{Ledger: c.Ledger(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
 	if err != nil {
 		return nil, err
 	}
 	return gateway.Lines(func(yield func(any, error) bool) {
-		for _, period := range found.periods {
+		for _, period := range found.Periods {
 			if !yield(period, nil) {
 				return
 			}
 		}
-		for _, total := range f.largest(found.totals) {
+		for _, total := range f.Largest(found.Totals) {
 			if !yield(total, nil) {
 				return
 			}
 		}
-		if found.lines == nil {
+		if found.Lines == nil {
 			return
 		}
-		for line, err := range found.lines {
+		for line, err := range found.Lines {
 			if !yield(usage.NewLineReport(&line), err) || err != nil {
 				return
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota/usage"
 )
@@ -28,9 +29,8 @@ import (
 type logFlags struct {
 	since, until, account string
 	filter                usage.Filter
-	last, top             int
-	by                    string
-	csv                   bool
+	entries.Query
+	csv bool
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -55,8 +55,8 @@ asks the ledger only.
 		Example: "  ration log --since 1h --region IN\n  ration log --by job --since 24h --top 5\n  ration log --by day --since 30d\n  ration log --csv > spent.csv",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (f.by != "" || f.csv) && !cmd.Flags().Changed("last") {
-				f.last = 0
+			if (f.By != "" || f.csv) && !cmd.Flags().Changed("last") {
+				f.Last = 0
 			}
 			if f.csv && a.json {
 				return &usageError{errors.New("--csv and --json: give one of them")}
@@ -76,9 +76,9 @@ asks the ledger only.
 func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.since, "since", "", "only entries of the last `period` (24h, 7d), or since a time (RFC 3339)")
 	flags.StringVar(&f.until, "until", "", "only entries before this time (RFC 3339), or older than a `period`")
-	flags.IntVar(&f.last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
-	flags.StringVar(&f.by, "by", "", "add up by this `attribute`: run, job, region, lane or method, or by day or hour")
-	flags.IntVar(&f.top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
+	flags.IntVar(&f.Last, "last", 50, "only the newest `n` entries; 0 means all, the default with --by and --csv")
+	flags.StringVar(&f.By, "by", "", "add up by this `attribute`: run, job, region, lane or method, or by day or hour")
+	flags.IntVar(&f.Top, "top", 0, "with --by, only the `n` largest totals; 0 means all")
 	flags.StringVar(&f.account, "account", "", "only this account's entries")
 	flags.StringVar(&f.filter.Method, "method", "", "only this method's entries")
 	flags.StringVar(&f.filter.Region, "region", "", "only this region's entries")
@@ -91,14 +91,14 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 // for.
 func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
-	switch attributions := append(usage.Dimensions(), periods...); {
-	case f.last < 0 || f.top < 0:
+	switch attributions := append(usage.Dimensions(), entries.Periods()...); {
+	case f.Last < 0 || f.Top < 0:
 		return since, until, &usageError{errors.New("--last and --top: give 0 or more")}
-	case f.by != "" && !slices.Contains(attributions, f.by):
-		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.by, strictyaml.Advice(f.by, attributions))}
-	case f.byPeriod() && (f.last > 0 || f.top > 0):
-		return since, until, &usageError{fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.by)}
-	case f.top > 0 && f.by == "":
+	case f.By != "" && !slices.Contains(attributions, f.By):
+		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
+	case f.ByPeriod() && (f.Last > 0 || f.Top > 0):
+		return since, until, &usageError{fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
+	case f.Top > 0 && f.By == "":
 		return since, until, &usageError{errors.New("--top is for sums; say of what with --by")}
 	}
 	if since, err = parseMoment("--since", f.since, now); err == nil {
@@ -149,8 +149,8 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 		return (&logReport{app: a, flags: f, source: source}).print(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
-		if f.by == "day" && f.filter.Run == "" {
-			if days, err := a.logDays(ctx, nil, f, source); err == nil && len(days) > 0 {
+		if f.ByHistory(source) {
+			if days, err := entries.Days(ctx, a.setup(), nil, source); err == nil && len(days) > 0 {
 				return (&logReport{app: a, flags: f, source: source}).printPeriods(ctx, days)
 			}
 		}
@@ -167,71 +167,22 @@ type logReport struct {
 	source *usage.Source
 }
 
-// selection is what a log command selects: totals if it adds up, else lines.
-type selection struct {
-	totals  []usage.Total
-	periods []usage.Period
-	lines   iter.Seq2[usage.Line, error]
-	more    bool // there are older entries
-}
-
-// readLog returns what a log command selects. A ledger that is down may be an
-// error beside days.
-func (a *app) readLog(ctx context.Context, c *client.Client, f *logFlags, source *usage.Source) (found selection, err error) {
-	switch {
-	case f.by == "day" && f.filter.Run == "":
-		found.periods, err = a.logDays(ctx, c, f, source)
-		return found, err
-	case f.byPeriod():
-		found.periods, err = source.Periods(ctx, f.by)
-		return found, err
-	case f.last == 0 && f.by != "":
-		found.totals, err = source.Totals(ctx, f.by)
-		return found, err
-	case f.last == 0:
-		found.lines = source.Lines(ctx, false)
-		return found, nil
-	}
-	lines, more, err := source.Last(ctx, f.last)
-	if f.by != "" && err == nil {
-		found.totals = usage.TotalsOf(lines, f.by)
-		return found, nil
-	}
-	found.more = more
-	found.lines = func(yield func(usage.Line, error) bool) {
-		for _, line := range lines {
-			if !yield(line, nil) {
-				return
-			}
-		}
-	}
-	return found, err
-}
-
-// largest returns the totals that --top leaves.
-func (f *logFlags) largest(all []usage.Total) []usage.Total {
-	if f.top > 0 && len(all) > f.top {
-		return all[:f.top]
-	}
-	return all
-}
-
 func (r *logReport) print(ctx context.Context, c *client.Client) error {
-	found, err := r.readLog(ctx, c, r.flags, r.source)
+	found, err := r.flags.Select(ctx, r.setup(), c, r.source)
 	switch {
-	case err != nil && len(found.periods) == 0:
+	case err != nil && len(found.Periods) == 0:
 		return err
-	case r.flags.byPeriod():
-		err = errors.Join(r.printPeriods(ctx, found.periods), err)
-	case r.flags.by != "":
-		err = r.printTotals(ctx, found.totals)
+	case r.flags.ByPeriod():
+		err = errors.Join(r.printPeriods(ctx, found.Periods), err)
+	case r.flags.By != "":
+		err = r.printTotals(ctx, found.Totals)
 	default:
-		err = r.printLines(ctx, found.lines)
+		err = r.printLines(ctx, found.Lines)
 	}
-	if found.more && err == nil {
+	if found.More && err == nil {
 		fmt.Fprintln(r.stderr, "older entries are not shown; --last 0 shows all")
 	}
-	if fromHistory := r.flags.by == "day" && r.flags.filter.Run == ""; !fromHistory && !found.more && err == nil {
+	if !r.flags.ByHistory(r.source) && !found.More && err == nil {
 		err = r.noteMissing(ctx, c.Guard())
 	}
 	return err

@@ -22,7 +22,7 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 			return err
 		}
 	}
-	shown := r.flags.largest(all)
+	shown := r.flags.Largest(all)
 	switch {
 	case r.json:
 		encoder := json.NewEncoder(r.stdout)
@@ -36,7 +36,7 @@ func (r *logReport) printTotals(ctx context.Context, all []usage.Total) error {
 		return r.totalsCSV(shown)
 	}
 	several := slices.ContainsFunc(all, func(s usage.Total) bool { return s.Account != all[0].Account })
-	headings := []string{r.flags.by, "units", "calls", "share", "first", "last"}
+	headings := []string{r.flags.By, "units", "calls", "share", "first", "last"}
 	if several {
 		headings = append(headings, "account")
 	}

@@ -1,0 +1,113 @@
+// Package entries selects what the log command and the gateway's log show: the
+// entries of a ledger, their totals, or the days of the history.
+package entries
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs/history"
+	"github.com/ration-dev/ration/jobs/setup"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// Query says how entries are shown.
+type Query struct {
+	By   string // one of usage.Dimensions or of Periods to add up by; "" does not add up
+	Last int    // only the newest; 0 is all
+	Top  int    // only the largest totals; 0 is all
+}
+
+// Periods returns the values of Query.By that add up by time.
+func Periods() []string { return []string{"day", "hour"} }
+
+// ByPeriod reports whether q adds up by time.
+func (q *Query) ByPeriod() bool { return slices.Contains(Periods(), q.By) }
+
+// ByHistory reports whether q reads the days of the history, which knows no runs.
+func (q *Query) ByHistory(source *usage.Source) bool { return q.By == "day" && source.Filter.Run == "" }
+
+// Selection is what a Query selects: totals or periods if it adds up, else lines.
+type Selection struct {
+	Totals  []usage.Total
+	Periods []usage.Period
+	Lines   iter.Seq2[usage.Line, error]
+	More    bool // there are older entries
+}
+
+// Select returns what a query selects of a source. A ledger that is down may be an
+// error beside days.
+func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) (found Selection, err error) {
+	switch {
+	case q.ByHistory(source):
+		found.Periods, err = Days(ctx, s, c, source)
+		return found, err
+	case q.ByPeriod():
+		found.Periods, err = source.Periods(ctx, q.By)
+		return found, err
+	case q.Last == 0 && q.By != "":
+		found.Totals, err = source.Totals(ctx, q.By)
+		return found, err
+	case q.Last == 0:
+		found.Lines = source.Lines(ctx, false)
+		return found, nil
+	}
+	lines, more, err := source.Last(ctx, q.Last)
+	if q.By != "" && err == nil {
+		found.Totals = usage.TotalsOf(lines, q.By)
+		return found, nil
+	}
+	found.More = more
+	found.Lines = func(yield func(usage.Line, error) bool) {
+		for _, line := range lines {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	}
+	return found, err
+}
+
+// Largest returns the totals that q.Top leaves.
+func (q *Query) Largest(all []usage.Total) []usage.Total {
+	if q.Top > 0 && len(all) > q.Top {
+		return all[:q.Top]
+	}
+	return all
+}
+
+// Days returns the days that source selects from the history, which it brings up to
+// date. c is nil if there is no ledger. A ledger that is down is an error beside the
+// days.
+func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) ([]usage.Period, error) {
+	dir, err := s.MakeState()
+	if err != nil {
+		return nil, err
+	}
+	open := s.OpenCatalog
+	if c == nil {
+		open = s.FindCatalog
+	}
+	store, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	var down error
+	if c != nil {
+		down = history.Fill(ctx, store, c.Guard(), source.Accounts)
+		if down != nil && !client.IsDown(down) {
+			return nil, down
+		}
+		if err := history.AddRefusals(ctx, store, dir, c.Table().Budgets(), s.Now()); err != nil {
+			return nil, err
+		}
+	}
+	days, err := history.Days(ctx, store, source)
+	if err != nil {
+		return nil, err
+	}
+	return days, down
+}
