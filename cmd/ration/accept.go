@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 )
@@ -44,7 +45,7 @@ func (a *app) accept(ctx context.Context, account string) error {
 	if err != nil {
 		return err
 	}
-	names, err := chosenAccounts(table, account)
+	names, err := cmdline.Accounts(table, account)
 	if err != nil {
 		return err
 	}

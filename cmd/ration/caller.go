@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/quota"
@@ -23,7 +24,7 @@ func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane stri
 func callerOf(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
 	known, err := setup.CheckCaller(table, caller)
 	if err != nil {
-		return caller, &usageError{fmt.Errorf("--%w", err)}
+		return caller, &cmdline.Error{Err: fmt.Errorf("--%w", err)}
 	}
 	return known, nil
 }

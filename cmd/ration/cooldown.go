@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
@@ -17,7 +18,7 @@ import (
 )
 
 func (a *app) cooldownCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cmdline.Group(&cobra.Command{
 		Use:   "cooldown",
 		Short: "List, lift or set cooldowns",
 		Long: `A cooldown is an order from the upstream to stop until a given time. It holds
@@ -108,13 +109,13 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 	if err != nil {
 		return err
 	}
-	account, budget, err := chosen(table, args, account)
+	account, budget, err := cmdline.Scope(table, args, account)
 	if err != nil {
 		return err
 	}
 	at, out := a.now(), cooldown.NewCleared(account, budget)
 	if reopen && budget != "" {
-		return &usageError{errors.New("--reopen opens a whole account; name it with --account, and no budget")}
+		return &cmdline.Error{Err: errors.New("--reopen opens a whole account; name it with --account, and no budget")}
 	}
 	err = a.withClient(table, false, func(c *client.Client) (err error) {
 		if reopen {
@@ -178,10 +179,10 @@ upstream's next reset, which resets: in costs.yaml defines.
 			var err error
 			switch {
 			case (length != 0) == (until != ""):
-				return &usageError{errors.New("say how long: --for 10m, --until a time, or --until reset")}
+				return &cmdline.Error{Err: errors.New("say how long: --for 10m, --until a time, or --until reset")}
 			case until != "" && until != untilReset:
-				if at, err = parseTime("--until", until, lastYear); err != nil {
-					return &usageError{fmt.Errorf("%w, or reset", err)}
+				if at, err = cmdline.ParseTime("--until", until, cmdline.LastYear); err != nil {
+					return &cmdline.Error{Err: fmt.Errorf("%w, or reset", err)}
 				}
 			}
 			return a.cooldownSet(cmd.Context(), args, account, at, length, reason)
@@ -203,7 +204,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if err != nil {
 		return err
 	}
-	account, budget, err := chosen(table, args, account)
+	account, budget, err := cmdline.Scope(table, args, account)
 	if err != nil {
 		return err
 	}
@@ -212,7 +213,7 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	err = a.withClient(table, true, func(c *client.Client) (err error) {
 		at, set, err = cooldown.Set(ctx, c.Guard(), table, quota.Cooldown{Account: account, Budget: budget, For: length, Until: until, Reason: reason})
 		if as[*cooldown.UntilError](err) {
-			err = &usageError{fmt.Errorf("--until %w", err)}
+			err = &cmdline.Error{Err: fmt.Errorf("--until %w", err)}
 		}
 		return err
 	})

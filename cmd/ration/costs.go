@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
@@ -35,7 +36,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 				return a.priceList(table)
 			case 1:
 				if !strings.ContainsAny(args[0], "/:.") && strictyaml.Meant(args[0], []string{"presets"}) != "" {
-					return unknownCommand(cmd, args[0])
+					return cmdline.UnknownCommand(cmd, args[0])
 				}
 				if !strings.ContainsAny(args[0], "/:") {
 					call, err := table.Call("", args[0])

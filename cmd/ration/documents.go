@@ -1,20 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
-	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/setup"
@@ -33,7 +29,7 @@ func (a *app) documents() map[string]gateway.Document {
 }
 
 func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
-	if _, err := readQuery(query, func(*pflag.FlagSet) {}); err != nil {
+	if _, err := cmdline.ReadQuery(query, func(*pflag.FlagSet) {}); err != nil {
 		return nil, err
 	}
 	report := status.New(a.now())
@@ -53,7 +49,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 
 func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var f logFlags
-	if _, err := readQuery(query, f.define); err != nil {
+	if _, err := cmdline.ReadQuery(query, f.define); err != nil {
 		return nil, err
 	}
 	if f.By != "" && !query.Has("last") {
@@ -61,12 +57,12 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	}
 	since, until, err := f.check(a.now())
 	if err != nil {
-		return nil, queryError(err)
+		return nil, cmdline.QueryError(err)
 	}
 	f.filter.Region = setup.SpellRegion(f.filter.Region, c.Table())
-	accounts, err := chosenAccounts(c.Table(), f.account)
+	accounts, err := cmdline.Accounts(c.Table(), f.account)
 	if err != nil {
-		return nil, queryError(err)
+		return nil, cmdline.QueryError(err)
 	}
 	found, err := f.Select(ctx, a.setup(), c, &usage.Source{Ledger: c.Ledger(), Accounts: accounts, Since: since, Until: until, Filter: f.filter})
 	if err != nil {
@@ -96,12 +92,12 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 
 func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var f planFlags
-	if _, err := readQuery(query, f.define); err != nil {
+	if _, err := cmdline.ReadQuery(query, f.define); err != nil {
 		return nil, err
 	}
 	from, _, err := f.span()
 	if err != nil {
-		return nil, queryError(err)
+		return nil, cmdline.QueryError(err)
 	}
 	config, err := a.setup().Regions(c.Table(), jobs.Lane)
 	if err != nil {
@@ -118,7 +114,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 		}
 	}
 	if err := f.play(ctx, p); err != nil {
-		return nil, queryError(err)
+		return nil, cmdline.QueryError(err)
 	}
 	return withLedgerState(p.Document(a.verbose), ledgerStateOf(c))
 }
@@ -126,7 +122,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 // searchDocument answers a search of the catalogue, whose words are in q.
 func (a *app) searchDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
 	var q catalog.Query
-	_, err := readQuery(query, func(flags *pflag.FlagSet) {
+	_, err := cmdline.ReadQuery(query, func(flags *pflag.FlagSet) {
 		defineSearch(flags, &q)
 		flags.StringVar(&q.Text, "q", "", "")
 	})
@@ -158,38 +154,4 @@ func ledgerStateOf(c *client.Client) client.LedgerState {
 		s.Unrecorded = &units
 	}
 	return s
-}
-
-// readQuery reads parameters that are named like flags, each at most once. A
-// switch may have no value.
-func readQuery(query url.Values, define func(*pflag.FlagSet)) (*pflag.FlagSet, error) {
-	flags := pflag.NewFlagSet("query", pflag.ContinueOnError)
-	define(flags)
-	var known []string
-	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		flag, values := flags.Lookup(name), query[name]
-		switch {
-		case flag == nil && len(known) == 0:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q; this document has none", name)}
-		case flag == nil:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("unknown parameter %q: %s", name, strictyaml.Advice(name, known))}
-		case len(values) > 1:
-			return nil, &gateway.QueryError{Err: fmt.Errorf("%s is given %d times; give it once", name, len(values))}
-		case values[0] == "" && flag.NoOptDefVal != "":
-			values = []string{flag.NoOptDefVal}
-		}
-		if err := flags.Set(name, values[0]); err != nil {
-			return nil, queryError(cmp.Or(invalidValue(err), err))
-		}
-	}
-	return flags, nil
-}
-
-// queryError makes a usage error of a command one of a query, and leaves others.
-func queryError(err error) error {
-	if !as[*usageError](err) {
-		return err
-	}
-	return &gateway.QueryError{Err: errors.New(strings.ReplaceAll(err.Error(), "--", ""))}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -56,12 +57,6 @@ func exitCodes(others ...int) string {
 	return strings.Join(append(lines, "  64  usage", "  130 SIGINT, 143 SIGTERM", "  1   anything else"), "\n")
 }
 
-// usageError is a malformed command line.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 // reported is an error that the command has told already; only its exit code
 // is left.
 type reported struct{ err error }
@@ -94,7 +89,7 @@ func code(err error) (exit int, kind string) {
 		return start.Code, "program"
 	case as[misfitError](err):
 		return exitMisfit, "misfit"
-	case as[*usageError](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
+	case as[*cmdline.Error](err), as[*reconcile.RejectedError](err), is(catalog.ErrEmptyQuery):
 		return exitUsage, "usage"
 	case is(quota.ErrLedgerBusy, catalog.ErrBusy):
 		return exitStopped, "busy"

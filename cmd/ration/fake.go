@@ -10,13 +10,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
 func (a *app) fakeCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cmdline.Group(&cobra.Command{
 		Use:   "fake",
 		Short: "Serve an upstream that meters like the real one, for tests",
 		Long: `Fake serves an upstream on this host that charges and refuses calls as the real
@@ -74,17 +75,17 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	model, ok := models[f.model]
 	switch {
 	case !ok:
-		return &usageError{fmt.Errorf("--model %q: write legacy or 2026-06", f.model)}
+		return &cmdline.Error{Err: fmt.Errorf("--model %q: write legacy or 2026-06", f.model)}
 	case f.Limit < 0 || f.SearchLimit < 0 || f.Window < 0 || f.Latency < 0:
-		return &usageError{errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
+		return &cmdline.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:
-		return &usageError{errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
+		return &cmdline.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
 	}
 	var faults []youtubetest.Fault
 	for _, text := range f.faults {
 		fault, err := youtubetest.ParseFault(text)
 		if err != nil {
-			return &usageError{fmt.Errorf("--fault %s: %w", text, err)}
+			return &cmdline.Error{Err: fmt.Errorf("--fault %s: %w", text, err)}
 		}
 		faults = append(faults, fault)
 	}

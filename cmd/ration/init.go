@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/starter"
 )
@@ -35,7 +36,7 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) (err error) {
 			if o.Command, err = starter.CommandWords(command); err != nil {
-				return &usageError{err}
+				return &cmdline.Error{Err: err}
 			}
 			o.Host = host
 			if o.API == "" {
@@ -65,15 +66,15 @@ func (a *app) init(o *starter.Options) error {
 	}
 	if o.API == "" {
 		if err := o.Ask(a.stdin, a.stderr); err != nil {
-			return &usageError{err}
+			return &cmdline.Error{Err: err}
 		}
 	}
 	if o.Limit < 0 {
-		return &usageError{errors.New("--limit is more than 0")}
+		return &cmdline.Error{Err: errors.New("--limit is more than 0")}
 	}
 	files, err := starter.Make(*o)
 	if err != nil {
-		return &usageError{o.Advise(err)}
+		return &cmdline.Error{Err: o.Advise(err)}
 	}
 	costsPath, regionsPath, err := files.Write(dir)
 	if err != nil {

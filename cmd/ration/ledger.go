@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
-	return group(&cobra.Command{
+	return cmdline.Group(&cobra.Command{
 		Use:   "ledger",
 		Short: "Inspect, correct, repair or move the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -153,7 +154,7 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy,
 		return names, reserved, err
 	}
 	if !slices.Contains(names, account) {
-		return nil, nil, &usageError{fmt.Errorf("no account %q in %s; %s", account, c.FromName, strictyaml.Advice(account, names))}
+		return nil, nil, &cmdline.Error{Err: fmt.Errorf("no account %q in %s; %s", account, c.FromName, strictyaml.Advice(account, names))}
 	}
 	return []string{account}, reserved, nil
 }

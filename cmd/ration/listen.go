@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
@@ -35,12 +36,12 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 	f.asked = cmd.Flags().Changed("listen")
 	for i, host := range f.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:@ ") {
-			return &usageError{fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
+			return &cmdline.Error{Err: fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
 		}
 		f.Hosts[i] = strings.ToLower(host)
 	}
 	if f.grace <= 0 || f.grace > 5*time.Minute {
-		return &usageError{fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
+		return &cmdline.Error{Err: fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
 	}
 	return nil
 }

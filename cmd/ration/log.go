@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/duration"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
@@ -59,7 +59,7 @@ asks the ledger only.
 				f.Last = 0
 			}
 			if f.csv && a.json {
-				return &usageError{errors.New("--csv and --json: give one of them")}
+				return &cmdline.Error{Err: errors.New("--csv and --json: give one of them")}
 			}
 			since, until, err := f.check(a.now())
 			if err != nil {
@@ -93,44 +93,21 @@ func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
 	switch attributions := append(usage.Dimensions(), entries.Periods()...); {
 	case f.Last < 0 || f.Top < 0:
-		return since, until, &usageError{errors.New("--last and --top: give 0 or more")}
+		return since, until, &cmdline.Error{Err: errors.New("--last and --top: give 0 or more")}
 	case f.By != "" && !slices.Contains(attributions, f.By):
-		return since, until, &usageError{fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
+		return since, until, &cmdline.Error{Err: fmt.Errorf("--by %q: %s", f.By, strictyaml.Advice(f.By, attributions))}
 	case f.ByPeriod() && (f.Last > 0 || f.Top > 0):
-		return since, until, &usageError{fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
+		return since, until, &cmdline.Error{Err: fmt.Errorf("--last and --top are not for --by %s; give a range with --since and --until", f.By)}
 	case f.Top > 0 && f.By == "":
-		return since, until, &usageError{errors.New("--top is for sums; say of what with --by")}
+		return since, until, &cmdline.Error{Err: errors.New("--top is for sums; say of what with --by")}
 	}
-	if since, err = parseMoment("--since", f.since, now); err == nil {
-		until, err = parseMoment("--until", f.until, now)
+	if since, err = cmdline.ParseMoment("--since", f.since, now); err == nil {
+		until, err = cmdline.ParseMoment("--until", f.until, now)
 	}
 	if err == nil && !until.IsZero() && !since.Before(until) {
-		err = &usageError{fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
+		err = &cmdline.Error{Err: fmt.Errorf("--until %s is not after --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))}
 	}
 	return since, until, err
-}
-
-// parseMoment reads the time that a flag gives: how long ago, a day of UTC or a
-// time. It is zero for "" and 0.
-func parseMoment(flag, text string, now time.Time) (at time.Time, err error) {
-	if text == "" {
-		return at, nil
-	}
-	if length, err := duration.Parse(text); err == nil {
-		if length > 0 {
-			if at = now.Add(-length); at.Unix() < 0 {
-				at = time.Unix(0, 0)
-			}
-		}
-		return at, nil
-	}
-	if day, err := time.Parse(time.DateOnly, text); err == nil {
-		return parseTime(flag, day.Format(time.RFC3339), lastYear)
-	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return at, &usageError{fmt.Errorf("%s %q: write how long, such as 24h or 7d, a day such as 2026-11-20, which begins at midnight UTC, or a time such as 2026-11-20T09:00:00Z", flag, text)}
-	}
-	return parseTime(flag, text, lastYear)
 }
 
 func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) error {
@@ -138,7 +115,7 @@ func (a *app) log(ctx context.Context, f *logFlags, since, until time.Time) erro
 	if err != nil {
 		return err
 	}
-	chosen, err := chosenAccounts(table, f.account)
+	chosen, err := cmdline.Accounts(table, f.account)
 	if err != nil {
 		return err
 	}

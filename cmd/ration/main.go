@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -117,7 +118,7 @@ pay for is refused before it is sent. Ration waits out a short wait; a long one
 ends the run cleanly, and the next run resumes.`,
 		Example:       "  ration demo\n  ration run && ration status",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: noWords,
+		Args: cmdline.NoWords,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return a.version()
@@ -134,13 +135,13 @@ ends the run cleanly, and the next run resumes.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print nothing when a budget stops a run")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print more, on a terminal or not")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cmdline.FlagError)
 	root.SetUsageTemplate(a.usageTemplate(root.UsageTemplate()))
 	root.AddCommand(a.demoCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.execCommand(), a.statusCommand(), a.planCommand(), a.replayCommand(), a.spendCommand(), a.reportCommand(), a.searchCommand(), a.logCommand(), a.costsCommand(),
 		a.doctorCommand(), a.versionCommand(), a.cooldownCommand(), a.ledgerCommand(), a.whyCommand(), a.metricsCommand(), a.fakeCommand(), a.initCommand(), a.manCommand())
-	root.SetHelpCommand(helpCommand(root))
+	root.SetHelpCommand(cmdline.Help(root))
 	for _, command := range root.Commands() {
-		command.Args = usageArgs(command.Args)
+		command.Args = cmdline.Args(command.Args)
 	}
 	return root
 }
@@ -152,37 +153,4 @@ func (a *app) usageTemplate(template string) string {
 		width = 100
 	}
 	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
-}
-
-// helpCommand is cobra's, except that an unknown command is a usage error
-// instead of a page of help.
-func helpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [command]",
-		Short: "Help about any command",
-		RunE: func(_ *cobra.Command, args []string) error {
-			found, _, err := root.Find(args)
-			if err != nil || found == root && len(args) > 0 {
-				return unknownCommand(root, args[0])
-			}
-			return found.Help()
-		},
-	}
-}
-
-// usageArgs makes a wrong number of arguments a usageError.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if check(cmd, args) == nil {
-			return nil
-		}
-		usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
-		if !strings.Contains(cmd.Use, " ") {
-			return &usageError{fmt.Errorf("%s takes no argument, and got %q; see %[1]s --help", cmd.CommandPath(), args[0])}
-		}
-		return &usageError{fmt.Errorf("write %s; see %s --help", usage, cmd.CommandPath())}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -79,18 +80,18 @@ const (
 // span returns when the plan begins, and what is now; the zero time is the clock's.
 func (f *planFlags) span() (from, now time.Time, err error) {
 	if f.days < 1 || f.days > maxPlanDays {
-		return from, now, &usageError{fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
+		return from, now, &cmdline.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}
 	}
 	if f.jitter < 0 || f.jitter > maxPlanJitter || f.jitter%time.Microsecond != 0 {
-		return from, now, &usageError{fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
+		return from, now, &cmdline.Error{Err: fmt.Errorf("--jitter %s: give 0 to %s, in whole microseconds", f.jitter, human.Duration(maxPlanJitter))}
 	}
 	read := func(flag, text string) time.Time {
 		if text == "" || err != nil {
 			return time.Time{}
 		}
 		var at time.Time
-		if at, err = parseTime(flag, text, lastNowYear); err == nil && at.Year() < 1971 {
-			err = &usageError{fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
+		if at, err = cmdline.ParseTime(flag, text, cmdline.LastNowYear); err == nil && at.Year() < 1971 {
+			err = &cmdline.Error{Err: fmt.Errorf("%s %q: write a time such as 2026-11-20T09:00:00Z", flag, text)}
 		}
 		return at
 	}
@@ -145,7 +146,7 @@ func (f *planFlags) play(ctx context.Context, p *plan.Planning) error {
 		if f.days == 1 {
 			advice = "plan a regions.yaml with fewer regions or pages"
 		}
-		return &usageError{fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
+		return &cmdline.Error{Err: fmt.Errorf("--days %d: more than %d calls; %s", f.days, plan.MaxCalls, advice)}
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
@@ -48,14 +49,14 @@ costs.yaml; the other file need not name one.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r := &replaying{app: a, path: args[0]}
 			var err error
-			if r.Since, err = parseMoment("--since", since, a.now()); err != nil {
+			if r.Since, err = cmdline.ParseMoment("--since", since, a.now()); err != nil {
 				return err
 			}
-			if r.Until, err = parseMoment("--until", until, a.now()); err != nil {
+			if r.Until, err = cmdline.ParseMoment("--until", until, a.now()); err != nil {
 				return err
 			}
 			if !r.Until.IsZero() && !r.Since.Before(r.Until) {
-				return &usageError{errors.New("--until is not after --since")}
+				return &cmdline.Error{Err: errors.New("--until is not after --since")}
 			}
 			return r.run(cmd.Context())
 		},

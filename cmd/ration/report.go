@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -57,14 +58,14 @@ and says when to try again, so that a script can end with "|| exit".
 			if !cmd.Flags().Changed("units") {
 				f.units = -1
 			} else if f.units < 0 {
-				return &usageError{fmt.Errorf("--units %d: give 0 or more", f.units)}
+				return &cmdline.Error{Err: fmt.Errorf("--units %d: give 0 or more", f.units)}
 			}
 			method := ""
 			if len(args) > 0 {
 				method = args[0]
 			}
 			if err := f.check(method, cmd.Flags().Changed); err != nil {
-				return &usageError{err}
+				return &cmdline.Error{Err: err}
 			}
 			return a.reportAnswer(cmd.Context(), method, &f)
 		},
@@ -126,7 +127,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		if f.grant != "" {
 			var err error
 			if grant, err = redeem(c, table, f.grant, method); err != nil {
-				return &usageError{fmt.Errorf("--grant: %w", err)}
+				return &cmdline.Error{Err: fmt.Errorf("--grant: %w", err)}
 			}
 			call = grant.Call()
 		}
@@ -167,18 +168,18 @@ func (a *app) answer(f *reportFlags) (*gateway.Answer, error) {
 		if name, isFile := strings.CutPrefix(text, "@"); isFile {
 			dump, err := a.readAnswer(name)
 			if err != nil {
-				return nil, &usageError{fmt.Errorf("--header %w", err)}
+				return nil, &cmdline.Error{Err: fmt.Errorf("--header %w", err)}
 			}
 			text, add = dump, answer.AddDump
 		}
 		if err := add(text); err != nil {
-			return nil, &usageError{fmt.Errorf("--header %w", err)}
+			return nil, &cmdline.Error{Err: fmt.Errorf("--header %w", err)}
 		}
 	}
 	if f.body != "" {
 		body, err := a.readAnswer(f.body)
 		if err != nil {
-			return nil, &usageError{fmt.Errorf("--body %w", err)}
+			return nil, &cmdline.Error{Err: fmt.Errorf("--body %w", err)}
 		}
 		answer.Body = body
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/bars"
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -54,7 +55,7 @@ else changes.`,
 		Example: "  ration run\n  ration run IN BR --json\n  ration run IN --again --lane backfill",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if f.stopped < 0 || f.stopped > 255 {
-				return &usageError{fmt.Errorf("--stopped-exit %d: give 0 to 255", f.stopped)}
+				return &cmdline.Error{Err: fmt.Errorf("--stopped-exit %d: give 0 to 255", f.stopped)}
 			}
 			err := a.run(cmd.Context(), names, f)
 			if exit, _ := code(err); exit != exitStopped {
@@ -90,7 +91,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	}
 	regions, err := jobs.Choose(config.Regions, names)
 	if err != nil {
-		return &usageError{err}
+		return &cmdline.Error{Err: err}
 	}
 	if err := jobs.CheckPrograms(regions); err != nil {
 		return err
@@ -142,7 +143,7 @@ func (a *app) printLevels(ctx context.Context, c *client.Client) {
 
 func checkParallel(n int) error {
 	if n < 1 || n > 64 {
-		return &usageError{fmt.Errorf("--parallel %d: give 1 to 64", n)}
+		return &cmdline.Error{Err: fmt.Errorf("--parallel %d: give 1 to 64", n)}
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func checkParallel(n int) error {
 // checkLane is setup.CheckLane for --lane.
 func checkLane(table *costs.Table, lane string) error {
 	if err := setup.CheckLane(table, lane); err != nil {
-		return &usageError{fmt.Errorf("--%w", err)}
+		return &cmdline.Error{Err: fmt.Errorf("--%w", err)}
 	}
 	return nil
 }

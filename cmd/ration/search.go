@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs"
@@ -30,7 +31,7 @@ in the local catalogue, best match first. It makes no call and costs no units.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			if err := checkSearch(&q); err != nil {
-				return &usageError{fmt.Errorf("--%w", err)}
+				return &cmdline.Error{Err: fmt.Errorf("--%w", err)}
 			}
 			return a.search(cmd.Context(), q)
 		},

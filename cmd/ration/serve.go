@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
@@ -63,7 +64,7 @@ Once started, it exits only with 0.`,
 
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	if f.Jitter < 0 || f.Jitter > time.Hour {
-		return &usageError{fmt.Errorf("--jitter %s: give 0 to 1h", human.Exactly(f.Jitter))}
+		return &cmdline.Error{Err: fmt.Errorf("--jitter %s: give 0 to 1h", human.Exactly(f.Jitter))}
 	}
 	if err := f.listen.check(cmd); err != nil {
 		return err

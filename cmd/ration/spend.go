@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
@@ -46,13 +47,13 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.units = max(f.units, 0)
 			if cmd.Flags().Changed("units") && f.units < 1 {
-				return &usageError{errors.New("--units: give at least 1")}
+				return &cmdline.Error{Err: errors.New("--units: give at least 1")}
 			}
 			if f.calls < 1 || f.calls > quota.MaxTogether {
-				return &usageError{fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
+				return &cmdline.Error{Err: fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
 			}
 			if f.key == "" && cmd.Flags().Changed("idempotency-key") {
-				return &usageError{errors.New("--idempotency-key: it is empty, and every repeat would be charged; give a key, or leave it out")}
+				return &cmdline.Error{Err: errors.New("--idempotency-key: it is empty, and every repeat would be charged; give a key, or leave it out")}
 			}
 			return a.spend(cmd.Context(), args[0], f)
 		},
@@ -87,7 +88,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	}
 	call.Caller = caller
 	if call.ID, err = gateway.CallID(f.key, call, units, f.calls); err != nil {
-		return &usageError{fmt.Errorf("--idempotency-key: %w", err)}
+		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	c, err := a.setup().Open(table, true)
 	if err != nil {
@@ -96,7 +97,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	defer c.Close()
 	grants, err := c.SpendTogether(ctx, call, f.calls, f.maxWait)
 	if errors.Is(err, quota.ErrReused) {
-		return &usageError{fmt.Errorf("--idempotency-key: %w", err)}
+		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		return fmt.Errorf("%w (ledger %s)", err, c.LedgerName())

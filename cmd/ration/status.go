@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
@@ -42,9 +43,9 @@ ration serve has the same page.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case web && (at != "" || a.json):
-				return &usageError{errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
+				return &cmdline.Error{Err: errors.New("--web: leave out --at and --json; the page shows the present, and has links to JSON")}
 			case noOpen && !web:
-				return &usageError{errors.New("--no-open is for --web")}
+				return &cmdline.Error{Err: errors.New("--no-open is for --web")}
 			case web:
 				return a.statusPage(cmd.Context(), !noOpen)
 			}

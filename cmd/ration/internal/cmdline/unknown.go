@@ -1,4 +1,4 @@
-package main
+package cmdline
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// unknownCommand is the error for a word that is none of cmd's commands.
-func unknownCommand(cmd *cobra.Command, word string) error {
+// UnknownCommand is the error for a word that is none of cmd's commands.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() || sub.Name() == "help" {
@@ -24,20 +24,20 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if meant := strictyaml.Meant(word, names); meant != "" {
 		what = fmt.Sprintf("write %s %s, or %s", cmd.CommandPath(), meant, what)
 	}
-	return &usageError{fmt.Errorf("no command %q; %s", word, what)}
+	return &Error{fmt.Errorf("no command %q; %s", word, what)}
 }
 
-// noWords refuses any argument as an unknown command.
-func noWords(cmd *cobra.Command, args []string) error {
+// NoWords refuses any argument as an unknown command.
+func NoWords(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return unknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	}
 	return nil
 }
 
-// flagError words what pflag says of a command line, and suggests the flag that
+// FlagError words what pflag says of a command line, and suggests the flag that
 // was probably meant.
-func flagError(cmd *cobra.Command, err error) error {
+func FlagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		name := unknown.GetSpecifiedName()
 		names := map[string]bool{}
@@ -48,12 +48,12 @@ func flagError(cmd *cobra.Command, err error) error {
 		if meant := strictyaml.Meant(name, slices.Sorted(maps.Keys(names))); meant != "" {
 			what = "write --" + meant
 		}
-		return &usageError{fmt.Errorf("unknown flag --%s; %s", name, what)}
+		return &Error{fmt.Errorf("unknown flag --%s; %s", name, what)}
 	}
 	if invalid := invalidValue(err); invalid != nil {
 		return invalid
 	}
-	return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	return &Error{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
 // invalidValue words an error of pflag about the value of a flag; it returns nil
@@ -66,11 +66,11 @@ func invalidValue(err error) error {
 	flag := invalid.GetFlag()
 	switch flag.Value.Type() {
 	case "int", "int64":
-		return &usageError{fmt.Errorf("--%s %q: write a whole number", flag.Name, invalid.GetValue())}
+		return &Error{fmt.Errorf("--%s %q: write a whole number", flag.Name, invalid.GetValue())}
 	case "bool":
-		return &usageError{fmt.Errorf("--%s %q: write true or false", flag.Name, invalid.GetValue())}
+		return &Error{fmt.Errorf("--%s %q: write true or false", flag.Name, invalid.GetValue())}
 	case "duration":
-		return &usageError{fmt.Errorf("--%s: %w", flag.Name, errors.Unwrap(invalid))}
+		return &Error{fmt.Errorf("--%s: %w", flag.Name, errors.Unwrap(invalid))}
 	}
 	return nil
 }

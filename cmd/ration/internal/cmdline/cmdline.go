@@ -1,0 +1,69 @@
+// Package cmdline reads what is written on a command line beside cobra: commands
+// that have only commands, times, accounts and budgets. It says what is wrong with
+// a command line, and what was probably meant.
+package cmdline
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Error is a malformed command line.
+type Error struct{ Err error }
+
+// Error returns the text of Err.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Group is a command that has only commands. A word that is none of them is an
+// Error, and not a page of help.
+func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return UnknownCommand(cmd, args[0])
+		}
+		return cmd.Help()
+	}
+	for _, command := range commands {
+		command.Args = Args(command.Args)
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// Help is cobra's help command, except that an unknown command is an Error instead
+// of a page of help.
+func Help(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			found, _, err := root.Find(args)
+			if err != nil || found == root && len(args) > 0 {
+				return UnknownCommand(root, args[0])
+			}
+			return found.Help()
+		},
+	}
+}
+
+// Args makes a wrong number of arguments an Error.
+func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if check(cmd, args) == nil {
+			return nil
+		}
+		usage := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+		if !strings.Contains(cmd.Use, " ") {
+			return &Error{fmt.Errorf("%s takes no argument, and got %q; see %[1]s --help", cmd.CommandPath(), args[0])}
+		}
+		return &Error{fmt.Errorf("write %s; see %s --help", usage, cmd.CommandPath())}
+	}
+}
