@@ -75,7 +75,7 @@ func (e *ClockError) Unwrap() error { return ErrLedgerConfig }
 // the ledger's time, which supports its clock for MaxClockLead, as the calls that
 // follow do. The clock of the host must still be corrected.
 func (g *Guard) AcceptClock(ctx context.Context, account string) error {
-	call := Call{Account: account, Method: "ledger.accept", Caller: Caller{Lane: "manual"}}
+	call := Call{Account: account, Method: "ledger.accept", Caller: Caller{Lane: LaneManual}}
 	mode := entryMode{force: true, kind: EntryNote, anyClock: true}
 	if _, err := g.spend(ctx, &call, g.chargesFor(&call), mode); err != nil {
 		return err
