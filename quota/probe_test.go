@@ -45,6 +45,19 @@ func TestProbeAnswersAsSpendWould(t *testing.T) {
 	})
 }
 
+// TestProbeRefusesTheFirstCall: on an empty log, Probe refused a call that Spend grants.
+func TestProbeRefusesTheFirstCall(t *testing.T) {
+	narrow := budget("narrow", 3, time.Minute)
+	narrow.Methods, narrow.Measure = []string{"search"}, quota.Calls
+	guard := newGuard(t, nil, budget("wide", 100, time.Hour), narrow)
+	if err := guard.Probe(t.Context(), call("search", 1)); err != nil {
+		t.Errorf("probe: %v", err)
+	}
+	if _, err := guard.Spend(t.Context(), call("search", 1)); err != nil {
+		t.Errorf("spend: %v", err)
+	}
+}
+
 // TestCooldownsAreListedOnce: the account's first, then those of its budgets
 // that outlast it.
 func TestCooldownsAreListedOnce(t *testing.T) {
