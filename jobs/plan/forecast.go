@@ -48,12 +48,12 @@ func ForecastFrom(ctx context.Context, guard *quota.Guard, table *costs.Table, r
 // An outline of a log with more than outlineEntries entries has its sums over a
 // horizon in outlineSlices slices.
 const (
-	outlineEntries = 20_000
-	outlineSlices  = 96
+	outlineEntries = 10_000
+	outlineSlices  = 24
 )
 
 // ReadOutline is like ReadState with a zero from, but of a long log it reads sums,
-// which is much faster. Units may return late by a 96th of the longest window.
+// which is much faster. Units may return late by a 24th of the longest window.
 func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state State, err error) {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
@@ -65,36 +65,22 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 	}
 	state.Entries = map[string][]quota.Entry{}
 	for _, account := range accounts {
-		entries := int64(0)
-		for sum, err := range guard.Ledger().Sums(ctx, quota.Query{Account: account, Since: at.Add(-horizon)}) {
-			if err != nil {
-				return at, state, err
-			}
-			entries += sum.Entries
-		}
-		slice := horizon
-		if entries > outlineEntries {
-			slice /= outlineSlices
-		}
-		if err := state.readOutline(ctx, guard.Ledger(), account, at, horizon, slice); err != nil {
+		if err := state.readOutline(ctx, guard.Ledger(), account, at, horizon); err != nil {
 			return at, state, err
 		}
 	}
 	return at, state, nil
 }
 
-// readOutline adds the entries of an account, or if slice is less than horizon the
-// sums of each slice.
-func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon, slice time.Duration) error {
-	if slice == horizon {
-		for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Since: at.Add(-horizon), Until: at}) {
-			if err != nil {
-				return err
-			}
-			s.Entries[account] = append(s.Entries[account], e)
-		}
-		return nil
+// readOutline adds the entries of an account or, if there are too many, the sums
+// of each slice.
+func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon time.Duration) error {
+	entries, ok, err := firstEntries(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at})
+	if ok || err != nil {
+		s.Entries[account] = entries
+		return err
 	}
+	slice := horizon / outlineSlices
 	for from := at.Add(-horizon); from.Before(at); from = from.Add(slice) {
 		var part []quota.Entry
 		for sum, err := range ledger.Sums(ctx, quota.Query{Account: account, Since: from, Until: earlier(at, from.Add(slice))}) {
@@ -109,6 +95,18 @@ func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account st
 		s.Entries[account] = append(s.Entries[account], part...)
 	}
 	return nil
+}
+
+// firstEntries returns the entries that a query selects, unless there are more
+// than outlineEntries.
+func firstEntries(ctx context.Context, ledger quota.Ledger, query quota.Query) (entries []quota.Entry, ok bool, err error) {
+	for e, err := range ledger.Entries(ctx, query) {
+		if err != nil || len(entries) == outlineEntries {
+			return nil, false, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, true, nil
 }
 
 func earlier(x, y time.Time) time.Time {
