@@ -17,9 +17,6 @@ var (
 	ErrNoCost = errors.New("costs: no cost")
 	// ErrNoBudget matches every *MethodError for a method that no budget covers.
 	ErrNoBudget = errors.New("costs: no budget")
-	// ErrNeverFits matches every *MethodError for a method that costs more than a
-	// whole budget that covers it.
-	ErrNeverFits = errors.New("costs: never fits")
 	// ErrManyUpstreams matches every *MethodError for a method of several upstreams
 	// of which none was named.
 	ErrManyUpstreams = errors.New("costs: several upstreams have the method")
@@ -54,7 +51,7 @@ type MethodError struct {
 	Upstream string // as given; may be empty
 	Method   string
 	Reason   string // what is wrong, and what to do
-	kind     error  // ErrNoCost, ErrNoBudget, ErrNeverFits or ErrManyUpstreams
+	kind     error  // ErrNoCost, ErrNoBudget, quota.ErrNeverFits or ErrManyUpstreams
 }
 
 // Error names the method and the reason.
@@ -62,5 +59,5 @@ func (e *MethodError) Error() string {
 	return strictyaml.Redact(fmt.Sprintf("%q %s", redact(e.Method), e.Reason))
 }
 
-// Unwrap returns ErrNoCost, ErrNoBudget, ErrNeverFits or ErrManyUpstreams.
+// Unwrap returns ErrNoCost, ErrNoBudget, quota.ErrNeverFits or ErrManyUpstreams.
 func (e *MethodError) Unwrap() error { return e.kind }

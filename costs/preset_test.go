@@ -307,7 +307,7 @@ func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
 	} {
 		for region, fits := range regions {
 			err := table.CheckFetched(method, quota.Caller{Region: region})
-			if fits != (err == nil) || err != nil && !errors.Is(err, costs.ErrNeverFits) {
+			if fits != (err == nil) || err != nil && !errors.Is(err, quota.ErrNeverFits) {
 				t.Errorf("%s for %q: %v", method, region, err)
 			}
 		}

@@ -231,7 +231,7 @@ func (t *Table) names() []string {
 // CheckFetched returns an error if calls of method by caller cannot be guarded. It
 // is a *MethodError that matches ErrNoCost if the method has no cost,
 // ErrManyUpstreams if it has several, ErrNoBudget if no budget covers it, and
-// ErrNeverFits if it exceeds the limit of a budget less the floors of other
+// quota.ErrNeverFits if it exceeds the limit of a budget less the floors of other
 // regions.
 func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	call, err := t.Call("", method)
@@ -245,7 +245,7 @@ func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	}
 	for i := range budgets {
 		if reason := whyNeverFits(&budgets[i], call); reason != "" {
-			return &MethodError{Method: method, Reason: reason, kind: ErrNeverFits}
+			return &MethodError{Method: method, Reason: reason, kind: quota.ErrNeverFits}
 		}
 	}
 	return nil

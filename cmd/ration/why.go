@@ -54,7 +54,7 @@ func (a *app) why(ctx context.Context) error {
 
 // askWhy adds what the ledger says. If there is none or it is down, the
 // explanation says that.
-func (a *app) askWhy(ctx context.Context, e *why.Explanation) error {
+func (a *app) askWhy(ctx context.Context, e *why.Document) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *app) askWhy(ctx context.Context, e *why.Explanation) error {
 }
 
 // whyText is why for people.
-func (a *app) whyText(e *why.Explanation) {
+func (a *app) whyText(e *why.Document) {
 	r := e.Refusal
 	a.paragraph("refused  ", "%s, %s, at %s (%s ago)", human.Name(r.Method), human.Count(r.Units, "unit"), human.Time(r.At), human.Duration(e.At.Sub(r.At)))
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))

@@ -49,7 +49,7 @@ type snapshot struct {
 	State    client.LedgerState
 	Err      error // why the ledger could not be read
 	Accounts []*accountState
-	Refusals []*why.Explanation
+	Refusals []*why.Document
 	Passes   []catalog.PassSummary
 	Failures []catalog.Failures
 	Claims   []jobs.PassClaim // of all hosts, on the current passes
@@ -74,7 +74,7 @@ type whole struct {
 	keyed      []usage.KeyReport
 	moreKeys   []string
 	activities map[string]*activity
-	refusals   map[refusalKey]*why.Explanation
+	refusals   map[refusalKey]*why.Document
 	planned    map[string]hours // by account
 	planErr    error
 	simulated  map[[2]string]simulated // by account and name; of the reading before until it is known
@@ -269,7 +269,7 @@ func (r *reader) readWhole(release func(), last *whole, good map[string]*activit
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(r.life, wholeTimeout)
 	defer cancel()
-	w := &whole{activities: good, refusals: map[refusalKey]*why.Explanation{}, budgets: map[[2]string]*usage.BudgetReport{}}
+	w := &whole{activities: good, refusals: map[refusalKey]*why.Document{}, budgets: map[[2]string]*usage.BudgetReport{}}
 	w.err = r.redact(r.fill(ctx, w, last))
 	w.planErr = r.redact(w.planErr)
 	if last != nil {
