@@ -120,6 +120,18 @@ func ExampleGuard_Wait() {
 	// export refused
 }
 
+// Probe checks whether a call would be granted now, and charges nothing.
+func ExampleGuard_Probe() {
+	guard, ctx := oneBudget(), context.Background()
+	for _, units := range []quota.Units{400, 2000} {
+		err := guard.Probe(ctx, quota.Call{Account: "my-project", Method: "report", Units: units})
+		fmt.Println(units, "units fit:", err == nil, "- ever:", !errors.Is(err, quota.ErrNeverFits))
+	}
+	// Output:
+	// 400 units fit: true - ever: true
+	// 2000 units fit: false - ever: false
+}
+
 // A refusal names the budget, the units missing and the retry time.
 func ExampleRefusedError() {
 	guard, ctx := oneBudget(), context.Background()
