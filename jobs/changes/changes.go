@@ -137,10 +137,10 @@ func (c *Config) addBudget(b *quota.Budget, in string) {
 
 // Changes says what is different in later, one line for each change.
 func (c *Config) Changes(later *Config) (lines []string) {
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	printf := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, subject := range c.subjects {
 		if later.properties[subject] == nil {
-			say("%s: removed", subject)
+			printf("%s: removed", subject)
 		}
 	}
 	for _, subject := range later.subjects {
@@ -150,7 +150,7 @@ func (c *Config) Changes(later *Config) (lines []string) {
 			for _, p := range after {
 				parts = append(parts, p.name+" "+p.value)
 			}
-			say("%s: added, %s", subject, strings.Join(parts, ", "))
+			printf("%s: added, %s", subject, strings.Join(parts, ", "))
 			continue
 		}
 		names := map[string][2]string{}
@@ -167,12 +167,12 @@ func (c *Config) Changes(later *Config) (lines []string) {
 		}
 		for _, name := range order {
 			if values := names[name]; values[0] != values[1] {
-				say("%s: %s %s -> %s", subject, name, cmp.Or(values[0], "none"), cmp.Or(values[1], "none"))
+				printf("%s: %s %s -> %s", subject, name, cmp.Or(values[0], "none"), cmp.Or(values[1], "none"))
 			}
 		}
 	}
 	if c.key != later.key {
-		say("key: changed")
+		printf("key: changed")
 	}
 	return lines
 }

@@ -95,9 +95,9 @@ func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
 		c.Class = SlowDown
 	case e.has("quotaExceeded", "dailyLimitExceeded"):
 		c.Class = Exhausted
-	case e.says("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
+	case e.limitMentions("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
 		c.Class = Exhausted
-	case e.says("per minute"):
+	case e.limitMentions("per minute"):
 		c.Class = SlowDown
 	case found.named, isRateLimit, e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
 		c.Class = SlowDown

@@ -67,9 +67,10 @@ func (e *apiError) has(reasons ...string) bool {
 	return slices.ContainsFunc(e.reasons, func(r string) bool { return slices.Contains(reasons, r) })
 }
 
-// says reports whether a message about a quota or a limit contains one of these
-// words. It is false for an error about permissions, which may mention limits.
-func (e *apiError) says(words ...string) bool {
+// limitMentions reports whether a message about a quota or a limit contains one
+// of these words. It is false for an error about permissions, which may mention
+// limits.
+func (e *apiError) limitMentions(words ...string) bool {
 	permission := e.has("forbidden", "insufficientPermissions")
 	if !e.is(http.StatusTooManyRequests) && (permission || !e.is(http.StatusForbidden)) {
 		return false

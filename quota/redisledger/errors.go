@@ -83,7 +83,7 @@ func classifyAnswer(text string) errorClass {
 		return busy
 	}
 	for code, found := range codes {
-		if says(text, code) {
+		if hasCode(text, code) {
 			return found
 		}
 	}
@@ -190,16 +190,16 @@ func repair(err error) string {
 		}
 	}
 	for code, step := range repairs {
-		if says(text, code) {
+		if hasCode(text, code) {
 			return step
 		}
 	}
 	return "see that it is up and can be reached"
 }
 
-// says reports whether the text of an error has a code: first, or within the text
+// hasCode reports whether the text of an error has a code: first, or within the text
 // that Redis before 7 puts around the errors of a script's commands.
-func says(text, code string) bool {
+func hasCode(text, code string) bool {
 	if first, rest, _ := strings.Cut(text, " "); first != "ERR" || !strings.Contains(rest, "@user_script") {
 		return first == code
 	}
@@ -216,7 +216,7 @@ func (l *Ledger) advice(err error) string {
 		return "the sentinels know no master of this name; check it"
 	case errors.Is(err, redis.Nil):
 		return "malformed answer; look for a proxy before the server, or another program that writes these keys"
-	case says(text, "WRONGTYPE"):
+	case hasCode(text, "WRONGTYPE"):
 		return "another program writes these keys; choose another prefix, or remove what it wrote"
 	case strings.HasPrefix(text, "MOVED "), strings.HasPrefix(text, "ASK "):
 		return "this server is one of a cluster, write redis+cluster:// instead of redis://"
