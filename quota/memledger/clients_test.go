@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // TestLastBatchesOfManyClients: a log keeps the grants of 4,096 clients, the
@@ -20,12 +21,12 @@ func TestLastBatchesOfManyClients(t *testing.T) {
 		return answers[0].Receipt
 	}
 	g := l.log(logName{account: "my-project"}, 0)
-	for client := range uint64(maxClients + 100) {
+	for client := range uint64(decide.MaxClients + 100) {
 		first := spend(client + 1)
 		if again := spend(client + 1); again != first {
 			t.Fatalf("client %d sends its batch again: %+v; want the first answer, %+v", client, again, first)
 		}
-		if want := min(int(client)+1, maxClients); len(g.clients) != want {
+		if want := min(int(client)+1, decide.MaxClients); len(g.clients) != want {
 			t.Fatalf("%d clients are kept after %d; want %d", len(g.clients), client+1, want)
 		}
 	}

@@ -283,15 +283,11 @@ func (g *log) grantsOf(batch *quota.Batch) (map[uint64]int64, error) {
 	return nil, nil
 }
 
-// maxClients is how many clients' last batches are kept; beyond it, random ones
-// are dropped.
-const maxClients = 4096
-
 func (g *log) recordGrant(batch *quota.Batch, seq uint64, stamp int64) {
 	last := g.clients[batch.Client]
 	if last == nil || last.seq != batch.Seq {
-		for client := range g.clients {
-			if len(g.clients) < maxClients {
+		for client := range g.clients { // in random order
+			if len(g.clients) < decide.MaxClients {
 				break
 			}
 			delete(g.clients, client)

@@ -14,10 +14,6 @@ import (
 )
 
 const (
-	// lookEvery is how often a log is searched for the entry that a batch knows.
-	// The other checks, of every batch, cost nothing.
-	lookEvery = int64(time.Minute / time.Microsecond)
-
 	restorePatience  = 30 * time.Second       // of a Restore without a deadline
 	patiencePerEntry = 100 * time.Microsecond // more
 	restoreAtOnce    = 1000                   // records in one command
@@ -67,7 +63,7 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 	a.mu.Lock()
 	last, keeps := a.looked, a.scopes[ownLog].keeps
 	a.mu.Unlock()
-	if since := now.at - last.at; !keeps || last.dials == now.dials && last.head == head && since >= 0 && since < lookEvery && last.at != 0 {
+	if since := now.at - last.at; !keeps || last.dials == now.dials && last.head == head && since >= 0 && since < decide.CheckEvery && last.at != 0 {
 		return nil
 	}
 	for _, r := range []quota.Receipt{known, last.known} {

@@ -18,8 +18,7 @@ type labelRow struct{ id, used int64 }
 
 const (
 	hour       = int64(time.Hour / time.Microsecond)
-	sweepEvery = 256  // new labels, or clients, until old ones are deleted
-	maxClients = 4096 // whose last batch is kept in each log
+	sweepEvery = 256 // new labels, or clients, until old ones are deleted
 )
 
 // labelID returns the id of a label, and inserts the label if necessary.

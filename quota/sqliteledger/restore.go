@@ -6,15 +6,10 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
-
-// lookEvery is how often a log is searched for the entry that a batch knows. The
-// other checks, of every batch, cost nothing.
-const lookEvery = int64(time.Minute / time.Microsecond)
 
 // checkKnown returns a *quota.ForgottenError if the log no longer holds the entry
 // that the batch knows.
@@ -24,7 +19,7 @@ func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
 		return err
 	}
 	last, looked := t.ledger.looked[g.name]
-	if since := t.now - last; looked && since >= 0 && since < lookEvery {
+	if since := t.now - last; looked && since >= 0 && since < decide.CheckEvery {
 		return nil
 	}
 	stamp := known.At.UnixMicro()

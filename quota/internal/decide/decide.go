@@ -27,6 +27,14 @@ type List interface {
 	Reach(total int64) int64
 }
 
+// CheckEvery is how often, in microseconds, a log is searched for the entry that a
+// batch knows. The other checks, of every batch, cost nothing.
+const CheckEvery = int64(time.Minute / time.Microsecond)
+
+// MaxClients is of how many clients a log keeps the last batch, so that a batch
+// that is sent again is not charged twice.
+const MaxClients = 4096
+
 // Amount returns how much units and calls count for under a coverage.
 func Amount(c *quota.Coverage, units, calls int64) int64 {
 	if c.Measure == quota.Calls {
