@@ -43,7 +43,7 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if waiting, failed := status.WaitingSteps(ctx, a.setup()); failed == nil {
 		report.Waiting = waiting
 	}
-	document, failed := withLedgerState(report, ledgerStateOf(c))
+	document, failed := c.LedgerState().AddTo(report)
 	return document, errors.Join(err, failed)
 }
 
@@ -116,7 +116,7 @@ func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Valu
 	if err := f.play(ctx, p); err != nil {
 		return nil, cmdline.QueryError(err)
 	}
-	return withLedgerState(p.Document(a.verbose), ledgerStateOf(c))
+	return c.LedgerState().AddTo(p.Document(a.verbose))
 }
 
 // searchDocument answers a search of the catalogue, whose words are in q.
@@ -139,19 +139,10 @@ func (a *app) searchDocument(ctx context.Context, c *client.Client, query url.Va
 	if err != nil {
 		return nil, err
 	}
-	return withLedgerState(found, ledgerStateOf(c))
+	return c.LedgerState().AddTo(found)
 }
 
 func isLedgerError(err error) bool {
 	exit, _ := code(err)
 	return exit == exitLedger
-}
-
-// ledgerStateOf returns what a client knows of its ledger.
-func ledgerStateOf(c *client.Client) client.LedgerState {
-	s := client.NewLedgerState(c.Outage())
-	if units, err := c.Unrecorded(); err == nil {
-		s.Unrecorded = &units
-	}
-	return s
 }

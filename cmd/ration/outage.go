@@ -4,39 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
 )
 
 // writeJSON prints a document, with the state of the ledger as its last key.
 func (a *app) writeJSON(document any) error {
-	text, err := withLedgerState(document, a.setup().LedgerState())
+	text, err := a.setup().LedgerState().AddTo(document)
 	if err != nil {
 		return err
 	}
 	_, err = a.stdout.Write(append(text, '\n'))
 	return err
-}
-
-// withLedgerState returns a document as JSON, with the state of the ledger as its
-// last key.
-func withLedgerState(document any, s client.LedgerState) (json.RawMessage, error) {
-	text, err := json.Marshal(document)
-	if err != nil {
-		return nil, err
-	}
-	state, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	if body, ok := strings.CutSuffix(string(text), "}"); ok {
-		if body != "{" {
-			body += ","
-		}
-		text = fmt.Appendf(nil, `%s"ledger_state":%s}`, body, state)
-	}
-	return text, nil
 }
 
 // reportOutage tells of an outage once a call was granted without the ledger,

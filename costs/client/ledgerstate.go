@@ -1,7 +1,9 @@
 package client
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/human"
@@ -42,4 +44,32 @@ func (s LedgerState) String() string {
 		text += fmt.Sprintf("; %s went out without it, to be recorded when it is back", human.Count(s.Granted, "unit"))
 	}
 	return text
+}
+
+// LedgerState returns what the client knows of its ledger.
+func (c *Client) LedgerState() LedgerState {
+	s := NewLedgerState(c.Outage())
+	if units, err := c.Unrecorded(); err == nil {
+		s.Unrecorded = &units
+	}
+	return s
+}
+
+// AddTo returns a document as JSON, with the state of the ledger as its last key.
+func (s LedgerState) AddTo(document any) (json.RawMessage, error) {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	state, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	if body, ok := strings.CutSuffix(string(text), "}"); ok {
+		if body != "{" {
+			body += ","
+		}
+		text = fmt.Appendf(nil, `%s"ledger_state":%s}`, body, state)
+	}
+	return text, nil
 }

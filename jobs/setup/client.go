@@ -115,6 +115,9 @@ func (s *Setup) Repairs() ([]journal.Repair, error) {
 
 // LedgerState returns what is known of the ledger, asked or not.
 func (s *Setup) LedgerState() client.LedgerState {
+	if s.Client != nil {
+		return s.Client.LedgerState()
+	}
 	state := client.NewLedgerState(s.lastOutage())
 	if s.Opened != nil {
 		if units, err := s.Unrecorded(); err == nil {
@@ -124,12 +127,8 @@ func (s *Setup) LedgerState() client.LedgerState {
 	return state
 }
 
-// lastOutage returns the last outage that this process has met or, before it
-// has asked a ledger, that another process has found.
+// lastOutage returns the last outage that another process has found.
 func (s *Setup) lastOutage() *client.OutageError {
-	if s.Client != nil {
-		return s.Client.Outage()
-	}
 	dir, err := s.StateFolder()
 	if err != nil {
 		return nil

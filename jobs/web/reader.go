@@ -101,10 +101,7 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 	if s.Err != nil && r.snapshot != nil && r.snapshot.Accounts != nil {
 		s.Accounts, s.At = r.snapshot.Accounts, r.snapshot.At
 	}
-	s.State = client.NewLedgerState(r.client.Outage())
-	if units, err := r.client.Unrecorded(); err == nil {
-		s.State.Unrecorded = &units
-	}
+	s.State = r.client.LedgerState()
 	s.Err = r.redact(s.Err)
 	r.readRefusals(s, known)
 	r.readPasses(ctx, s)
