@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -13,15 +15,15 @@ func (r *Report) HasWaiting() bool {
 	return slices.ContainsFunc(r.Regions, func(region RegionReport) bool { return len(region.Waiting) > 0 })
 }
 
-// Cause is why some regions are not done.
-type Cause struct {
-	Err     error // of the first region
-	Regions []string
+// cause is why some regions are not done.
+type cause struct {
+	err     error // of the first region
+	regions []string
 }
 
-// Causes returns why regions are not done, the one with the lowest rank first.
-func (r *Report) Causes(rank func(error) int) []Cause {
-	var causes []Cause
+// causes returns why regions are not done, the one with the lowest rank first.
+func (r *Report) causes(rank func(error) int) []cause {
+	var causes []cause
 	places := map[string]int{}
 	for _, region := range r.Regions {
 		if region.Err == nil || region.Outcome == Skipped {
@@ -39,12 +41,12 @@ func (r *Report) Causes(rank func(error) int) []Cause {
 			place, known := places[name]
 			if !known {
 				place = len(causes)
-				places[name], causes = place, append(causes, Cause{Err: err})
+				places[name], causes = place, append(causes, cause{err: err})
 			}
-			causes[place].Regions = append(causes[place].Regions, region.Region)
+			causes[place].regions = append(causes[place].regions, region.Region)
 		}
 	}
-	slices.SortStableFunc(causes, func(a, b Cause) int { return rank(a.Err) - rank(b.Err) })
+	slices.SortStableFunc(causes, func(a, b cause) int { return rank(a.err) - rank(b.err) })
 	return causes
 }
 
@@ -57,4 +59,24 @@ func causeName(err error) string {
 		return fmt.Sprintf("%q", []string{waits.Name, waits.Reason})
 	}
 	return err.Error()
+}
+
+// maxCauses is how many causes a line has.
+const maxCauses = 5
+
+// DescribeCauses joins the causes in one line, each as describe describes it, the one
+// with the lowest rank first. If there are several, it names their regions.
+func (r *Report) DescribeCauses(rank func(error) int, describe func(error) string) string {
+	causes := r.causes(rank)
+	if len(causes) == 1 {
+		return describe(causes[0].err)
+	}
+	var texts []string
+	for _, c := range causes[:min(len(causes), maxCauses)] {
+		texts = append(texts, strings.Join(c.regions, " ")+": "+describe(c.err))
+	}
+	if more := len(causes) - maxCauses; more > 0 {
+		texts = append(texts, human.Count(more, "other cause"))
+	}
+	return strings.Join(texts, "; ")
 }

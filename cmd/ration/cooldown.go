@@ -136,28 +136,12 @@ func (a *app) cooldownClear(ctx context.Context, args []string, account string, 
 		return a.writeJSON(out)
 	}
 	if out.Lifted {
-		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldownText(*out.Until, at, *out.Reason))
+		fmt.Fprintf(a.stdout, "lifted: %s was in cooldown %s\n", name, cooldown.Text(*out.Until, at, *out.Reason))
 	} else {
 		fmt.Fprintf(a.stdout, "nothing to lift: %s has no cooldown of its own\n", name)
 	}
-	a.printStill(out.Still, at)
+	cooldown.WriteStill(a.stdout, out.Still, at)
 	return nil
-}
-
-// printStill says which cooldowns hold all the same, and how to lift each.
-func (a *app) printStill(still []cooldown.Report, at time.Time) {
-	for _, c := range still {
-		name, command := human.Scope(c.Account, ""), "--account "+c.Account
-		if c.Budget != nil {
-			name, command = human.Name(*c.Budget), *c.Budget
-		}
-		fmt.Fprintf(a.stdout, "still in cooldown: %s %s; ration cooldown clear %s lifts that\n", name, cooldownText(c.Until, at, c.Reason), command)
-	}
-}
-
-// cooldownText says when a cooldown ends, and why it was set.
-func cooldownText(until, at time.Time, reason string) string {
-	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)), human.Name(dash(reason)))
 }
 
 func (a *app) cooldownSetCommand() *cobra.Command {
@@ -227,6 +211,6 @@ func (a *app) cooldownSet(ctx context.Context, args []string, account string, un
 	if a.json {
 		return a.writeJSON(set)
 	}
-	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", name, cooldownText(set.Until, at, set.Reason))
+	fmt.Fprintf(a.stdout, "%s is in cooldown %s\n", name, cooldown.Text(set.Until, at, set.Reason))
 	return nil
 }

@@ -50,22 +50,12 @@ func whyStopped(ctx context.Context) string {
 
 // logger writes to stderr as it is now: without the secrets known by now.
 func (a *app) logger() *slog.Logger {
-	o := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
-		if attr.Key == slog.TimeKey {
-			attr.Value = slog.StringValue(attr.Value.Time().UTC().Format("2006-01-02T15:04:05.000Z"))
-		} else if attr.Value.Kind() == slog.KindString {
-			attr.Value = slog.StringValue(redact.URLs(attr.Value.String()))
-		}
-		return attr
-	}}
+	level := slog.LevelInfo
 	switch {
 	case a.quiet:
-		o.Level = slog.LevelWarn
+		level = slog.LevelWarn
 	case a.verbose:
-		o.Level = slog.LevelDebug
+		level = slog.LevelDebug
 	}
-	if a.json {
-		return slog.New(slog.NewJSONHandler(a.stderr, o))
-	}
-	return slog.New(slog.NewTextHandler(a.stderr, o))
+	return redact.NewLogger(a.stderr, level, a.json)
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -82,7 +80,7 @@ func (a *app) init(o *starter.Options) error {
 	}
 	next := "ration plan"
 	if given != "" {
-		next = "ration --config " + shellWord(given) + " plan"
+		next = "ration --config " + cmdline.Quote(given) + " plan"
 	}
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})
@@ -93,16 +91,4 @@ func (a *app) init(o *starter.Options) error {
 	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil
-}
-
-// shellWord quotes a word for a shell, if necessary.
-func shellWord(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
-	switch {
-	case strings.Trim(word, plain) == "":
-		return word
-	case runtime.GOOS == "windows": // cmd knows no other quotes
-		return `"` + word + `"`
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

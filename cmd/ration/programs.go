@@ -2,11 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"sync"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/bars"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/daemon"
 )
@@ -22,23 +21,10 @@ func (a *app) outputTo(shown *bars.Bars) func(jobs.Line) {
 	case shown.Shown():
 		return func(l jobs.Line) { shown.Log(redact.Text(a.stderr, outputText(l))) }
 	}
-	out := &lockedWriter{out: a.stderr}
+	out := terminal.NewLocked(a.stderr)
 	return func(l jobs.Line) { fmt.Fprintln(out, outputText(l)) }
 }
 
 func outputText(l jobs.Line) string {
 	return l.Region + " " + l.Job + ": " + redact.URLs(l.Text)
-}
-
-// lockedWriter lets one goroutine write at a time.
-type lockedWriter struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-// Write implements io.Writer.
-func (w *lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Write(p)
 }

@@ -79,6 +79,6 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	for _, d := range done {
 		fmt.Fprintf(a.stdout, "%s: %s restamped\n", human.Name(d.Account), human.Count(d.Entries, "entry"))
 	}
-	a.printStill(still, at)
+	cooldown.WriteStill(a.stdout, still, at)
 	return nil
 }

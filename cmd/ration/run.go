@@ -117,7 +117,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err != nil {
 		return err
 	}
-	defer a.checkAlerts(ctx, watch)
+	defer watch.Finish(ctx)
 	if !a.json && !a.quiet && (a.terminal || a.verbose) {
 		defer a.printLevels(ctx, f.Client)
 	}

@@ -28,7 +28,7 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	if as[*signalError](err) {
 		return fmt.Sprintf("%s; %s; the next run resumes there", message(err), progress)
 	}
-	causes := describeCauses(report.Causes(rank))
+	causes := report.DescribeCauses(rank, describeCause)
 	if exit, _ := code(err); exit != exitStopped {
 		return fmt.Sprintf("failed: %s; %s", causes, progress)
 	}
@@ -37,25 +37,6 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 		when = fmt.Sprintf("; try again at %s (in %s)", human.Time(at), human.Duration(at.Sub(now)))
 	}
 	return fmt.Sprintf("stopped: %s; %s%s", causes, progress, when)
-}
-
-// maxCauses is how many causes a line has.
-const maxCauses = 5
-
-// describeCauses joins the causes in one line. If there are several, it names their
-// regions.
-func describeCauses(causes []jobs.Cause) string {
-	if len(causes) == 1 {
-		return describeCause(causes[0].Err)
-	}
-	var texts []string
-	for _, c := range causes[:min(len(causes), maxCauses)] {
-		texts = append(texts, strings.Join(c.Regions, " ")+": "+describeCause(c.Err))
-	}
-	if more := len(causes) - maxCauses; more > 0 {
-		texts = append(texts, human.Count(more, "other cause"))
-	}
-	return strings.Join(texts, "; ")
 }
 
 // describeCause is why a region is not done. When to come back to a refused one is

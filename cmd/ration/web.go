@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"os/exec"
-	"runtime"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -27,22 +26,9 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		d.Serve(setup.PrivateGrace)
 		fmt.Fprintf(a.stderr, "ration: the page is at %s/ until you press Ctrl-C\n", d.URL)
 		if openBrowser {
-			browse(d.URL + "/")
+			terminal.Browse(d.URL + "/")
 		}
 		<-ctx.Done()
 		return nil
 	})
-}
-
-// browse opens a URL in the user's browser, if there is one.
-func browse(url string) {
-	opener := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
-	if opener == "" {
-		opener = "xdg-open"
-	}
-	cmd := exec.Command(opener, url)
-	if err := cmd.Start(); err != nil {
-		return // the URL was printed
-	}
-	go func() { _ = cmd.Wait() }()
 }

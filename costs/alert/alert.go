@@ -287,3 +287,14 @@ func host() string {
 	}
 	return name
 }
+
+// finishTime is the longest time that Finish takes.
+const finishTime = 30 * time.Second
+
+// Finish is Check for a program that ends: it takes at most half a minute. It sends
+// nothing if ctx is cancelled.
+func (w *Watch) Finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	w.Check(ctx)
+}

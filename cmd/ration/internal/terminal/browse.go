@@ -1,0 +1,19 @@
+package terminal
+
+import (
+	"os/exec"
+	"runtime"
+)
+
+// Browse opens a URL in the user's browser, if there is one.
+func Browse(url string) {
+	opener := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
+	if opener == "" {
+		opener = "xdg-open"
+	}
+	cmd := exec.Command(opener, url)
+	if err := cmd.Start(); err != nil {
+		return // the URL was printed
+	}
+	go func() { _ = cmd.Wait() }()
+}

@@ -1,0 +1,26 @@
+package cooldown
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+)
+
+// WriteStill says which cooldowns hold all the same, and how to lift each.
+func WriteStill(out io.Writer, still []Report, at time.Time) {
+	for _, c := range still {
+		name, command := human.Scope(c.Account, ""), "--account "+c.Account
+		if c.Budget != nil {
+			name, command = human.Name(*c.Budget), *c.Budget
+		}
+		fmt.Fprintf(out, "still in cooldown: %s %s; ration cooldown clear %s lifts that\n", name, Text(c.Until, at, c.Reason), command)
+	}
+}
+
+// Text says when a cooldown ends, and why it was set.
+func Text(until, at time.Time, reason string) string {
+	return fmt.Sprintf("until %s (in %s): %s", human.Time(until), human.Duration(until.Sub(at)), human.Name(cmp.Or(reason, "-")))
+}
