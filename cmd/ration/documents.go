@@ -13,6 +13,7 @@ import (
 	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/entries"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota/usage"
@@ -68,26 +69,7 @@ func (a *app) logDocument(ctx context.Context, c *client.Client, query url.Value
 	if err != nil {
 		return nil, err
 	}
-	return gateway.Lines(func(yield func(any, error) bool) {
-		for _, period := range found.Periods {
-			if !yield(period, nil) {
-				return
-			}
-		}
-		for _, total := range f.Largest(found.Totals) {
-			if !yield(total, nil) {
-				return
-			}
-		}
-		if found.Lines == nil {
-			return
-		}
-		for line, err := range found.Lines {
-			if !yield(usage.NewLineReport(&line), err) || err != nil {
-				return
-			}
-		}
-	}), nil
+	return gateway.Lines(f.Documents(&found)), nil
 }
 
 func (a *app) planDocument(ctx context.Context, c *client.Client, query url.Values) (any, error) {
@@ -129,10 +111,10 @@ func (a *app) searchDocument(ctx context.Context, c *client.Client, query url.Va
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSearch(&q); err != nil {
+	if err := entries.CheckSearch(&q); err != nil {
 		return nil, &gateway.QueryError{Err: err}
 	}
-	found, err := a.searchCatalogue(ctx, q)
+	found, err := entries.Search(ctx, a.setup(), q)
 	if errors.Is(err, catalog.ErrEmptyQuery) {
 		return nil, &gateway.QueryError{Err: fmt.Errorf("q: %w", err)}
 	}

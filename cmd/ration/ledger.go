@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -14,8 +13,7 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/usage"
+	"github.com/ration-dev/ration/jobs/status"
 )
 
 func (a *app) ledgerCommand() *cobra.Command {
@@ -48,25 +46,14 @@ from the allowance while the ledger was down. Info never creates a ledger.
 	}
 }
 
-// ledgerReport is what info says.
-type ledgerReport struct {
-	At         time.Time          `json:"at"`
-	Ledger     string             `json:"ledger"`
-	Exists     bool               `json:"ledger_exists"`
-	Size       *int64             `json:"size_bytes"` // of a file; null elsewhere
-	Unrecorded quota.Units        `json:"unrecorded_units"`
-	Accounts   []*usage.LogReport `json:"accounts"`
-}
-
 func (a *app) ledgerInfo(ctx context.Context) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	report := &ledgerReport{At: a.now().UTC(), Accounts: []*usage.LogReport{}}
+	report := status.NewLedger(a.now())
 	err = a.withClient(table, false, func(c *client.Client) error {
-		report.Exists = true
-		return report.read(ctx, c)
+		return report.Read(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
@@ -74,7 +61,7 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if !a.isShowable(err) {
 		return err
 	}
-	report.Ledger = a.setup().LedgerName()
+	report.Address = a.setup().LedgerName()
 	units, failed := a.setup().Unrecorded()
 	if report.Unrecorded = units; failed != nil && err == nil {
 		return failed
@@ -86,41 +73,8 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	return err
 }
 
-func (r *ledgerReport) read(ctx context.Context, c *client.Client) error {
-	for _, account := range c.Table().Accounts() {
-		at, _, err := c.Guard().Now(ctx, account)
-		if err != nil {
-			return err
-		}
-		r.At = at
-		log, err := usage.Log(ctx, c.Guard(), account)
-		if err != nil {
-			return err
-		}
-		r.Accounts = append(r.Accounts, log)
-	}
-	r.Size = fileSize(c.LedgerName())
-	return nil
-}
-
-// fileSize returns the size of a ledger that is a file, with its write-ahead log,
-// or nil for one that is a server.
-func fileSize(ledger string) *int64 {
-	path, ok := strings.CutPrefix(ledger, "sqlite:")
-	if !ok {
-		return nil
-	}
-	var sum int64
-	for _, name := range []string{path, path + "-wal"} {
-		if info, err := os.Stat(name); err == nil {
-			sum += info.Size()
-		}
-	}
-	return &sum
-}
-
-func (a *app) ledgerTable(r *ledgerReport) {
-	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
+func (a *app) ledgerTable(r *status.Ledger) {
+	fmt.Fprintf(a.stdout, "ledger  %s", r.Address)
 	if !r.Exists {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
@@ -139,23 +93,7 @@ func (a *app) ledgerTable(r *ledgerReport) {
 		}
 		t.Print()
 	}
-	var drift []string
-	for _, l := range r.Accounts {
-		units := usage.Drift{Corrected: l.ReconciledUnits, Reported: l.ReportedUnits}.Text("units")
-		calls := usage.Drift{Corrected: l.ReconciledCalls, Reported: l.ReportedCalls}.Text("calls")
-		for _, found := range []string{units, calls} {
-			if found != "" {
-				drift = append(drift, fmt.Sprintf("%s: found missing, and entered: %s", human.Name(l.Account), found))
-			}
-		}
-	}
-	if r.Unrecorded > 0 {
-		drift = append(drift, fmt.Sprintf("%s %s sent within the allowance while the ledger was down", human.Count(r.Unrecorded, "unit"), human.Was(r.Unrecorded)))
-	}
-	if len(drift) == 0 {
-		drift = []string{"none known"}
-	}
-	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(drift, "\n        "))
+	fmt.Fprintf(a.stdout, "\ndrift   %s\n", strings.Join(r.Drift(), "\n        "))
 }
 
 func keepsText(s int64) string {

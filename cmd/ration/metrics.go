@@ -2,10 +2,7 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -45,7 +42,7 @@ func (a *app) metrics(out string) error {
 		return err
 	}
 	err = a.withClient(table, false, func(c *client.Client) error {
-		return a.writeMetrics(out, metrics.New(c.Guard(), daemon.MetricsOptions(table, c)), &shadow.Collector{Client: c})
+		return metrics.New(c.Guard(), daemon.MetricsOptions(table, c)).Write(a.stdout, out, &shadow.Collector{Client: c})
 	})
 	if !errors.Is(err, setup.ErrNoLedger) {
 		return err
@@ -54,25 +51,5 @@ func (a *app) metrics(out string) error {
 	if err != nil {
 		return &client.ConfigError{Err: err}
 	}
-	return a.writeMetrics(out, metrics.New(unspent, daemon.MetricsOptions(table, nil)))
-}
-
-// writeMetrics writes what collectors show to a file, or to stdout. It returns
-// the ledger's error too.
-func (a *app) writeMetrics(out string, c *metrics.Collector, more ...prometheus.Collector) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(more, c)...)
-	if out != "" {
-		if err := prometheus.WriteToTextfile(out, registry); err != nil { // a new file, renamed: it follows no link
-			return fmt.Errorf("--out: %w", err)
-		}
-		return c.Err()
-	}
-	families, err := registry.Gather()
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(a.stdout, family); err != nil {
-			return err
-		}
-	}
-	return errors.Join(err, c.Err())
+	return metrics.New(unspent, daemon.MetricsOptions(table, nil)).Write(a.stdout, out)
 }

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
@@ -47,7 +44,7 @@ counts calls it takes off whole calls, with their units.
 		Example: "  ration ledger reconcile youtube-day --used 8700\n  ration ledger reconcile youtube=8700 youtube-day=8700 youtube-search=800",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			readings, err := parseReadings(args, used, cmd.Flags().Changed("used"))
+			readings, err := cmdline.Readings(args, used, cmd.Flags().Changed("used"))
 			if err != nil {
 				return err
 			}
@@ -61,53 +58,12 @@ counts calls it takes off whole calls, with their units.
 	return cmd
 }
 
-// parseReadings reads BUDGET with --used, or BUDGET=N once or more.
-func parseReadings(args []string, used int64, given bool) ([]reconcile.Reading, error) {
-	if given {
-		if len(args) != 1 || used < 0 || quota.Units(used) > quota.MaxLimit {
-			return nil, &cmdline.Error{Err: fmt.Errorf("--used: give one budget, and what the upstream's console says was used, 0 to %d", quota.MaxLimit)}
-		}
-		return []reconcile.Reading{{Budget: args[0], Used: quota.Units(used)}}, nil
-	}
-	var readings []reconcile.Reading
-	for _, arg := range args {
-		cut := strings.LastIndexByte(arg, '=')
-		if cut < 0 {
-			return nil, &cmdline.Error{Err: fmt.Errorf("%s: give --used: what the upstream's console says was used, or write %s=N for each of several budgets", human.Name(arg), human.Name(arg))}
-		}
-		n, err := strconv.ParseInt(arg[cut+1:], 10, 64)
-		if err != nil || n < 0 || quota.Units(n) > quota.MaxLimit {
-			return nil, &cmdline.Error{Err: fmt.Errorf("%s: write BUDGET=N, with N from 0 to %d", human.Name(arg), quota.MaxLimit)}
-		}
-		if slices.ContainsFunc(readings, func(r reconcile.Reading) bool { return r.Budget == arg[:cut] }) {
-			return nil, &cmdline.Error{Err: fmt.Errorf("%s is given twice; give each budget once", human.Name(arg[:cut]))}
-		}
-		readings = append(readings, reconcile.Reading{Budget: arg[:cut], Used: quota.Units(n)})
-	}
-	return readings, nil
-}
-
-// accountOf returns the account of the budgets that are read, which must be one.
-func accountOf(table *costs.Table, readings []reconcile.Reading, flag string) (account string, err error) {
-	for i, r := range readings {
-		budget, err := cmdline.Budget(table, r.Budget, flag)
-		if err != nil {
-			return "", err
-		}
-		if i > 0 && budget.Account != account {
-			return "", &cmdline.Error{Err: fmt.Errorf("%s and %s are of different accounts; reconcile one account at a time", human.Name(readings[0].Budget), human.Name(r.Budget))}
-		}
-		account = budget.Account
-	}
-	return account, nil
-}
-
 func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, account string, force bool) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
 	}
-	if account, err = accountOf(table, readings, account); err != nil {
+	if account, err = cmdline.AccountOf(table, readings, account); err != nil {
 		return err
 	}
 	var results []reconcile.Result

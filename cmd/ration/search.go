@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/cmd/ration/internal/terminal"
-	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/entries"
 )
 
 func (a *app) searchCommand() *cobra.Command {
@@ -30,7 +29,7 @@ in the local catalogue, best match first. It makes no call and costs no units.
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
-			if err := checkSearch(&q); err != nil {
+			if err := entries.CheckSearch(&q); err != nil {
 				return &cmdline.Error{Err: fmt.Errorf("--%w", err)}
 			}
 			return a.search(cmd.Context(), q)
@@ -46,38 +45,8 @@ func defineSearch(flags *pflag.FlagSet, q *catalog.Query) {
 	flags.IntVar(&q.Limit, "limit", 20, "return at most this many hits")
 }
 
-// checkSearch checks what flags say, and writes the region as the catalogue does.
-func checkSearch(q *catalog.Query) error {
-	if q.Limit < 1 {
-		return errors.New("limit: give 1 or more")
-	}
-	q.Region = strings.ToUpper(q.Region)
-	if len(q.Region) == 2 {
-		if err := jobs.CheckRegionCode(q.Region); err != nil {
-			return fmt.Errorf("region: %w", err)
-		}
-	}
-	return nil
-}
-
-// searchReport is the answer to a search, for JSON.
-type searchReport struct {
-	Hits []catalog.Hit `json:"hits"`
-}
-
-// searchCatalogue searches the catalogue in the state folder.
-func (a *app) searchCatalogue(ctx context.Context, q catalog.Query) (*searchReport, error) {
-	c, err := a.setup().FindCatalog()
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	hits, err := c.Search(ctx, q)
-	return &searchReport{append([]catalog.Hit{}, hits...)}, err
-}
-
 func (a *app) search(ctx context.Context, q catalog.Query) error {
-	found, err := a.searchCatalogue(ctx, q)
+	found, err := entries.Search(ctx, a.setup(), q)
 	if err != nil {
 		return err
 	}

@@ -111,3 +111,27 @@ func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.S
 	}
 	return days, down
 }
+
+// Documents returns what was selected for JSON, one after the other.
+func (q *Query) Documents(found *Selection) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		for _, period := range found.Periods {
+			if !yield(period, nil) {
+				return
+			}
+		}
+		for _, total := range q.Largest(found.Totals) {
+			if !yield(total, nil) {
+				return
+			}
+		}
+		if found.Lines == nil {
+			return
+		}
+		for line, err := range found.Lines {
+			if !yield(usage.NewLineReport(&line), err) || err != nil {
+				return
+			}
+		}
+	}
+}
