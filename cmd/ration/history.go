@@ -4,23 +4,8 @@ import (
 	"context"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/jobs/history"
+	"github.com/ration-dev/ration/jobs/entries"
 )
-
-// fillHistory brings the history up to date. The catalogue is made if there is
-// none: the history is kept there, even without a regions.yaml. While the ledger
-// is down nothing can be filled, which is not an error.
-func (a *app) fillHistory(ctx context.Context, c *client.Client) error {
-	if a.elsewhen {
-		return nil
-	}
-	store, err := a.setup().OpenCatalog()
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	return history.Update(ctx, store, c, a.now())
-}
 
 // warnUnfilled says that the history is not up to date.
 func (a *app) warnUnfilled(err error) {
@@ -28,4 +13,11 @@ func (a *app) warnUnfilled(err error) {
 		return
 	}
 	a.warn("history", "the history is not up to date: "+err.Error())
+}
+
+// fillHistory brings the history up to date, unless another time than now is shown.
+func (a *app) fillHistory(ctx context.Context, c *client.Client) {
+	if !a.elsewhen {
+		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
+	}
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,11 +13,9 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/jobs/setup"
-	"github.com/ration-dev/ration/quota"
 )
 
 // runFlags are what run may be told.
@@ -181,7 +177,7 @@ func (a *app) tell(report *jobs.Report) error {
 	err := worst(report)
 	switch {
 	case a.json:
-		if err := a.tellJSON(report, err); err != nil {
+		if err := a.writeJSON(report.Document(err, reason)); err != nil {
 			return err
 		}
 	case a.terminal || a.verbose:
@@ -212,30 +208,6 @@ func rank(err error) int {
 	return slices.Index([]int{exitConfig, exitLedger, exitFailed, exitStopped}, exit)
 }
 
-func (a *app) tellJSON(report *jobs.Report, err error) error {
-	type region struct {
-		Region  string      `json:"region"`
-		Tick    *time.Time  `json:"tick"`
-		Outcome string      `json:"outcome"`
-		Calls   int         `json:"calls"`
-		Units   quota.Units `json:"units"`
-		Videos  int         `json:"videos"`
-		Reason  *string     `json:"reason"`
-	}
-	out := struct {
-		Outcome string      `json:"outcome"`
-		Units   quota.Units `json:"units"`
-		RetryAt *time.Time  `json:"retry_at"`
-		Reason  *string     `json:"reason"`
-		Regions []region    `json:"regions"`
-	}{Outcome: string(report.Outcome), Units: report.Units, RetryAt: human.Instant(report.RetryAt), Reason: reason(err), Regions: []region{}}
-	for _, r := range report.Regions {
-		out.Regions = append(out.Regions, region{Region: r.Region, Tick: human.Instant(r.Tick), Outcome: string(r.Outcome),
-			Calls: r.Calls, Units: r.Units, Videos: r.Videos, Reason: reason(r.Err)})
-	}
-	return a.writeJSON(out)
-}
-
 func reason(err error) *string {
 	if err == nil {
 		return nil
@@ -243,25 +215,11 @@ func reason(err error) *string {
 	return new(redact.URLs(err.Error()))
 }
 
-// note is a reason, short enough for a table; a refusal is told whole below the table.
-func note(err error) string {
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonSpent {
-		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
-	}
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Reason == quota.ReasonCooldown {
-		return "cooldown until " + human.Time(refused.RetryAt)
-	}
-	if err == nil {
-		return ""
-	}
-	return redact.URLs(err.Error())
-}
-
 // reportTable is a run for people.
 func (a *app) reportTable(report *jobs.Report) {
 	t := a.table("region", "tick", "outcome", "calls", "units", "videos", "")
 	for _, r := range report.Regions {
-		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, note(r.Err))
+		t.Row(r.Region, a.clock(r.Tick), r.Outcome, r.Calls, r.Units, r.Videos, redact.URLs(r.Note()))
 	}
 	t.Print()
 	if down := a.setup().LedgerState().String(); down != "" {

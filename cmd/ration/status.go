@@ -75,7 +75,7 @@ func (a *app) status(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.warnUnfilled(a.fillHistory(ctx, c))
+		a.fillHistory(ctx, c)
 		return nil
 	})
 	if errors.Is(err, setup.ErrNoLedger) {

@@ -20,7 +20,7 @@ func (a *app) statusPage(ctx context.Context, openBrowser bool) error {
 		if err != nil {
 			return err
 		}
-		a.warnUnfilled(a.fillHistory(ctx, c))
+		a.fillHistory(ctx, c)
 		defer func() { d.Close(); d.Release(c) }()
 		d.Use(c)
 		d.Serve(setup.PrivateGrace)

@@ -1,0 +1,51 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota"
+)
+
+// Document returns the report for JSON. err is the error of the run, and reason
+// returns the text of an error, without secrets, or nil for nil.
+func (r *Report) Document(err error, reason func(error) *string) any {
+	type region struct {
+		Region  string      `json:"region"`
+		Tick    *time.Time  `json:"tick"`
+		Outcome string      `json:"outcome"`
+		Calls   int         `json:"calls"`
+		Units   quota.Units `json:"units"`
+		Videos  int         `json:"videos"`
+		Reason  *string     `json:"reason"`
+	}
+	out := struct {
+		Outcome string      `json:"outcome"`
+		Units   quota.Units `json:"units"`
+		RetryAt *time.Time  `json:"retry_at"`
+		Reason  *string     `json:"reason"`
+		Regions []region    `json:"regions"`
+	}{Outcome: string(r.Outcome), Units: r.Units, RetryAt: human.Instant(r.RetryAt), Reason: reason(err), Regions: []region{}}
+	for _, of := range r.Regions {
+		out.Regions = append(out.Regions, region{Region: of.Region, Tick: human.Instant(of.Tick), Outcome: string(of.Outcome),
+			Calls: of.Calls, Units: of.Units, Videos: of.Videos, Reason: reason(of.Err)})
+	}
+	return out
+}
+
+// Note returns why a region is not done, short enough for a table: DescribeCauses
+// says all of it.
+func (r *RegionReport) Note() string {
+	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonSpent {
+		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)
+	}
+	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonCooldown {
+		return "cooldown until " + human.Time(refused.RetryAt)
+	}
+	if r.Err == nil {
+		return ""
+	}
+	return r.Err.Error()
+}
