@@ -13,6 +13,7 @@ import (
 // TestCrowdOpensTheAllowance: sixty processes that wait for each other on a healthy
 // SQLite ledger spend exactly the limit, and nothing of the allowance.
 func TestCrowdOpensTheAllowance(t *testing.T) {
+	t.Parallel()
 	url, hits := counter(t)
 	root := t.TempDir()
 	var crowd sync.WaitGroup

@@ -97,6 +97,7 @@ func sentinelURL(group *redistest.Sentinels) string {
 // TestFailoverToAReplicaThatWasCutOff: the 300 calls that no replica has are in the
 // new master before it grants anything.
 func TestFailoverToAReplicaThatWasCutOff(t *testing.T) {
+	t.Parallel()
 	group := redistest.StartSentinels(t)
 	f := startFailover(t, sentinelURL(group))
 	old := group.Present(t)
@@ -112,6 +113,7 @@ func TestFailoverToAReplicaThatWasCutOff(t *testing.T) {
 
 // TestClusterOwnerThatWasCutOffDies is the same in a cluster.
 func TestClusterOwnerThatWasCutOffDies(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	f := startFailover(t, "redis+cluster://"+cluster.Addrs())
 	owner, _ := cluster.Owner(t, "{"+account+"}")
@@ -136,6 +138,7 @@ func TestClusterOwnerThatWasCutOffDies(t *testing.T) {
 // TestPlannedFailoverGrantsTwice: what the old master grants until the clients
 // leave it is restored.
 func TestPlannedFailoverGrantsTwice(t *testing.T) {
+	t.Parallel()
 	group := redistest.StartSentinels(t)
 	f := startFailover(t, sentinelURL(group))
 	old := group.Present(t)
@@ -160,6 +163,7 @@ func TestPlannedFailoverGrantsTwice(t *testing.T) {
 // is not closed. When the old one has become a replica, the new one holds the calls
 // of both, and grants no more.
 func TestClientsOnBothMasters(t *testing.T) {
+	t.Parallel()
 	old := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", old.Host()+" "+old.Port(), "--repl-diskless-sync-delay", "0")
 	redistest.Await(t, "the replica to follow", func() bool { return strings.Contains(replica.Info(t), "master_link_status:up") })
@@ -183,6 +187,7 @@ func TestClientsOnBothMasters(t *testing.T) {
 // TestWaitingForReplicasLosesCalls: grants that wait for both replicas survive a
 // planned failover without any journal. Those of the old master are in doubt.
 func TestWaitingForReplicasLosesCalls(t *testing.T) {
+	t.Parallel()
 	group := redistest.StartSentinels(t)
 	u := startUpstream(t)
 	l, err := redisledger.Open(sentinelURL(group)+"?wait_replicas=2", nil)
@@ -225,6 +230,7 @@ func TestWaitingForReplicasLosesCalls(t *testing.T) {
 // TestMinReplicasLoseCalls: with min-replicas-to-write 1 a master that is cut off
 // grants nothing, and the new one has all calls, without any journal.
 func TestMinReplicasLoseCalls(t *testing.T) {
+	t.Parallel()
 	group := redistest.StartSentinels(t, "--min-replicas-to-write", "1")
 	u := startUpstream(t)
 	l, err := redisledger.Open(sentinelURL(group), nil)

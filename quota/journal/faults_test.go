@@ -108,6 +108,7 @@ func TestFlushedRedisGrantsTwice(t *testing.T) {
 // TestCallsOfAnOutageAreNeverRecorded: what went out while the ledger was down is
 // in it before the first grant afterwards.
 func TestCallsOfAnOutageAreNeverRecorded(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	open := func() quota.Ledger {
 		l, err := redisledger.Open(server.URL(), nil)

@@ -242,6 +242,7 @@ func (f *forgetting) noticed(t *testing.T, h *host) {
 // limit and not one call more: with one host of three that comes back, since it
 // had heard of all calls, and with all of them.
 func TestForgetfulRedisGrantsTwice(t *testing.T) {
+	t.Parallel()
 	for name, fault := range forgetfuls {
 		for _, restarted := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {

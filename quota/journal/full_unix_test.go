@@ -45,6 +45,7 @@ func spendOnFullDisk(dir string) {
 // TestAFullDiskLosesNoCalls: a call that cannot be written is refused, and what was
 // written before stays, however much of the record fits on the disk.
 func TestAFullDiskLosesNoCalls(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	grant(t, journal.New(failing(errDown), dir, allow(3)), 3)
 	whole := read(t, file(t, dir))

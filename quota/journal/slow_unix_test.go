@@ -54,6 +54,7 @@ func redisHost(t *testing.T, server *redistest.Server) *host {
 // TestSlowRedisOpensTheAllowance: a second in which Redis does not answer, or
 // answers that it cannot, opens no allowance.
 func TestSlowRedisOpensTheAllowance(t *testing.T) {
+	t.Parallel()
 	for name, fault := range troubles {
 		t.Run(name, func(t *testing.T) {
 			server, u := redistest.Start(t), startUpstream(t)
@@ -89,6 +90,7 @@ func TestSlowRedisOpensTheAllowance(t *testing.T) {
 // TestDeadRedisOpensNoAllowance: when the trouble lasts, the allowance is granted,
 // and is charged before the first grant afterwards.
 func TestDeadRedisOpensNoAllowance(t *testing.T) {
+	t.Parallel()
 	for name, fault := range troubles {
 		t.Run(name, func(t *testing.T) {
 			server, u := redistest.Start(t), startUpstream(t)
@@ -121,6 +123,7 @@ func TestDeadRedisOpensNoAllowance(t *testing.T) {
 // one heard of in a refusal, holds while the ledger is down, also for a new process
 // of the host. One that a grant has shown to be cleared does not.
 func TestCooldownIsForgottenWhileDown(t *testing.T) {
+	t.Parallel()
 	for _, cleared := range []bool{false, true} {
 		server, u := redistest.Start(t), startUpstream(t)
 		ours, theirs := redisHost(t, server), redisHost(t, server)
@@ -161,6 +164,7 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 // ledger may not hear that it is there, and uses its allowance when the ledger is
 // down. One that has left is not sent to while its old ledger is down.
 func TestArrivalIsRememberedWhileDown(t *testing.T) {
+	t.Parallel()
 	for _, arriving := range []bool{false, true} {
 		server, u := redistest.Start(t), startUpstream(t)
 		ours, theirs := redisHost(t, server), redisHost(t, server)
