@@ -284,6 +284,7 @@ func (c *cutter) serve(client net.Conn) {
 // of the node only from the cluster. A call of 100 units is charged once, 50 times
 // of 50. The client given to New has go-redis' own retries.
 func TestAnswerLostInACluster(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	cut := startCutter(t, server.Addr)
 	server.Do(t, "config", "set", "cluster-announce-port", cut.listener.Addr().(*net.TCPAddr).Port)

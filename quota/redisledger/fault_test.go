@@ -148,6 +148,7 @@ func (p *proxy) serve(client net.Conn) {
 // TestAnswerLost: the script ran, but its answer never arrives. The call is granted
 // and charged once. Clients given to New have go-redis' own retries.
 func TestAnswerLost(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	p := startProxy(t, server.Addr)
 	url := "redis://" + p.Addr().String()

@@ -24,6 +24,7 @@ func replicated(t testing.TB) (master, replica *redistest.Server) {
 // TestGrantThatNoReplicaHas: with wait_replicas=1 a call is only granted when a
 // replica has it; otherwise it is in doubt, and charged.
 func TestGrantThatNoReplicaHas(t *testing.T) {
+	t.Parallel()
 	master, replica := replicated(t)
 	l := fresh(t, master.URL()+"?wait_replicas=1", nil)
 	for range 20 {
@@ -49,6 +50,7 @@ func TestGrantThatNoReplicaHas(t *testing.T) {
 
 // TestGrantInAClusterThatNoReplicaHas is the same on a cluster.
 func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l := fresh(t, "redis+cluster://"+cluster.Addrs()+"?wait_replicas=1", nil)
 	for range 20 {
