@@ -35,6 +35,7 @@ func one(units quota.Units, charges ...*quota.Charge) *quota.Batch {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		return open(t, fresh(t), &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal})
 	})
@@ -43,6 +44,7 @@ func TestContract(t *testing.T) {
 // TestContractBySeveralHandles runs the contract on a file that two handles use in turn;
 // one is reopened at times. No handle may use a stale cache.
 func TestContractBySeveralHandles(t *testing.T) {
+	t.Parallel()
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		o := &sqliteledger.Options{Now: now, Sync: sqliteledger.Normal}
 		path := fresh(t)
