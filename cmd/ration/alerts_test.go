@@ -49,6 +49,7 @@ func (s *stand) alertTo(t *testing.T, url string) {
 // TestEightProcessesAlertEightTimes: of eight runs that all find the budget spent,
 // one sends the alert.
 func TestEightProcessesAlertEightTimes(t *testing.T) {
+	t.Parallel()
 	s, r := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...), newAlertReceiver(t)
 	s.alertTo(t, r.URL)
 	var wg sync.WaitGroup
@@ -71,6 +72,7 @@ func TestEightProcessesAlertEightTimes(t *testing.T) {
 // TestServeDoesNotAlert: serve sends what is due when it starts, and another one
 // does not.
 func TestServeDoesNotAlert(t *testing.T) {
+	t.Parallel()
 	s, r := newStand(t, nil, "{name: all, limit: 100, window: 24h}", "[trending]", "US"), newAlertReceiver(t)
 	s.alertTo(t, r.URL)
 	if code, _, text := s.run(t, nil, "spend", "search.list"); code != exitDone {

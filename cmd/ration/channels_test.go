@@ -48,6 +48,7 @@ func chartChannels(data *youtubetest.Data, regions ...string) int {
 // TestProcessesPayForAChannelOnce runs a process a region beside a daemon of
 // all regions: charts share channels, and each is asked for once.
 func TestProcessesPayForAChannelOnce(t *testing.T) {
+	t.Parallel()
 	data, regions := youtubetest.DefaultData(), []string{"US", "GB", "AU", "CA"}
 	s := newStand(t, &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]", regions...)
 	daemon := s.command("serve", "--jitter", "0s", "--parallel", "4")
@@ -77,6 +78,7 @@ func TestProcessesPayForAChannelOnce(t *testing.T) {
 // other region goes on without these, and the next run of the killed region
 // gets them at once.
 func TestAKilledRunLosesNoChannel(t *testing.T) {
+	t.Parallel()
 	data := youtubetest.DefaultData()
 	s := newStand(t, &youtubetest.Options{Data: data}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]", "US", "GB")
 	s.upstream.Fail(youtubetest.Fault{Method: "channels.list", Delay: -1, Times: 1})

@@ -100,6 +100,7 @@ func (c *cluster) freeze() {
 // TestTwoHostsPayTwice: two hosts that share a ledger and a regions.yaml run at the
 // same time, and again. Each pass is paid once.
 func TestTwoHostsPayTwice(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, nil, hostFetch, eight...)
 	hosts := []*host{c.newHost(t, ""), c.newHost(t, "")}
 	for range 2 {
@@ -127,6 +128,7 @@ func TestTwoHostsPayTwice(t *testing.T) {
 // TestKilledHostsPassStays: a host is killed in the middle of a page. Another one goes
 // on with the pass when the claim has lapsed, and pays for that page again.
 func TestKilledHostsPassStays(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
 	first, second := c.newHost(t, ""), c.newHost(t, "")
@@ -165,6 +167,7 @@ func (c *cluster) pass(t *testing.T, h *host) status.Pass {
 
 // TestKilledRunWaitsForItsOwnClaim: after a kill, the same host goes on at once.
 func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
 	h := c.newHost(t, "")
@@ -184,6 +187,7 @@ func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
 // TestStoppedHostsPassStays: a host is told to stop. It saves the page in flight, and
 // another one goes on at once. Nothing is paid for twice.
 func TestStoppedHostsPassStays(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, &youtubetest.Options{Latency: 100 * time.Millisecond}, hostFetch, "US")
 	first, second := c.newHost(t, ""), c.newHost(t, "")
 	d := first.start(t, first.env, "serve", "--jitter", "0s", "--listen", "none")
@@ -251,6 +255,7 @@ func (p *cable) setCut(cut bool) {
 // before its claim lapses, another one goes on, and when the first one is back it finds
 // the pass done.
 func TestHostThatIsCutOffGoesOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
 	line := newCable(t, c.redis)
@@ -275,6 +280,7 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 // TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and another one
 // finishes that. When the first one wakes up, it stops, or saves the page in flight.
 func TestSuspendedHostGoesOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, &youtubetest.Options{Latency: 100 * time.Millisecond}, hostFetch, "US")
 	first, second := c.newHost(t, ""), c.newHost(t, "")
 	suspended := first.start(t, append(first.env, claimTimeEnv+"=2s"), "run")

@@ -149,6 +149,7 @@ func (u *countingUpstream) exhausted(jobs int) bool {
 // copy is killed at several points and run again. The upstream counts exactly the
 // limit, and the settlements of calls in flight arrive.
 func TestMoveGrantsTwice(t *testing.T) {
+	t.Parallel()
 	const limit = 2000
 	redis := startedRedis(t)
 	for _, c := range []struct{ name, from, to string }{

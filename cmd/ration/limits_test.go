@@ -15,6 +15,7 @@ import (
 // budget sent 50 together. The stricter limit holds for all of them, and each
 // place where an operator looks says so.
 func TestTwoConfigurationsOnOneLedger(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { twoConfigurations(t, "sqlite:"+filepath.Join(t.TempDir(), "shared.db")) })
 	t.Run("redis", func(t *testing.T) { twoConfigurations(t, startedRedis(t)) })
 }

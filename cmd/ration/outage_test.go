@@ -18,6 +18,7 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits ten seconds for a ledger that is down")
 	}
+	t.Parallel()
 	for _, command := range []string{"run", "serve"} {
 		t.Run(command, func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", eight...)

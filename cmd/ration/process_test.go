@@ -101,6 +101,7 @@ var eight = []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}
 // TestEightProcessesShareOneBudget starts a process a region, as cron does:
 // together they spend the budget to the unit, and the next ones go on.
 func TestEightProcessesShareOneBudget(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...)
 	runAll := func() (stopped int) {
 		var wg sync.WaitGroup
@@ -146,6 +147,7 @@ func TestSignals(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals to send")
 	}
+	t.Parallel()
 	for _, c := range []struct {
 		signal syscall.Signal
 		code   int
@@ -190,6 +192,7 @@ func TestSignals(t *testing.T) {
 // TestStatusEqualsTheUpstream is the main job on real charts of 2020, where
 // they are: what ration status says is what the upstream counted.
 func TestStatusEqualsTheUpstream(t *testing.T) {
+	t.Parallel()
 	options := &youtubetest.Options{}
 	data, err := youtubetest.LoadFile(filepath.Join("..", "..", "..", "shared", "data", "trending_sample.ndjson.gz"))
 	if err != nil {

@@ -64,6 +64,7 @@ func (s *stand) checkEnded(t *testing.T) {
 // TestKilledRationLeftItsProgramRunning: if a process is killed that runs a program,
 // by exec or as a step, the program ends too.
 func TestKilledRationLeftItsProgramRunning(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a program that its parent was killed")
 	}
@@ -92,6 +93,7 @@ func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 // TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is ended, and
 // the next serve starts it again.
 func TestServeLeftProgramsRunning(t *testing.T) {
+	t.Parallel()
 	s := newProgramStand(t, stubborn)
 	d := s.serve(t, []string{"YOUTUBE_API_KEY="}, "--grace", "1s")
 	d.says("msg=output region=emea job=market line=begun")
@@ -107,6 +109,7 @@ func TestServeLeftProgramsRunning(t *testing.T) {
 
 // TestRunLeftProgramsRunning: the same for run, which says why it ended.
 func TestRunLeftProgramsRunning(t *testing.T) {
+	t.Parallel()
 	s := newProgramStand(t, stubborn)
 	d := s.start(t, []string{"YOUTUBE_API_KEY="}, "run")
 	d.says("^emea market: begun")

@@ -48,6 +48,7 @@ const video = "/to/youtube.googleapis.com/youtube/v3/videos?part=id&id=a&key=k"
 // TestProxyEndsWithItsRequests: the request in flight is answered, the prices are
 // read again on SIGHUP, an invalid file and another ledger are not.
 func TestProxyEndsWithItsRequests(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[trending]", "US")
 	os.Remove(filepath.Join(s.dir, "regions.yaml"))
 	d := s.start(t, []string{"YOUTUBE_API_KEY="}, "proxy", "--listen", "127.0.0.1:0")
@@ -92,6 +93,7 @@ func TestProxyEndsWithItsRequests(t *testing.T) {
 
 // TestProxyStartsWithoutItsLedger: it answers 503 until the ledger does.
 func TestProxyStartsWithoutItsLedger(t *testing.T) {
+	t.Parallel()
 	address, restart := redisProcess(t)
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	restart(func() {
@@ -110,6 +112,7 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 // TestTwoServesOnOneHost: the second does without the gateway that it was not asked
 // for, and fails if it was.
 func TestTwoServesOnOneHost(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	taken, err := net.Listen("tcp", setup.DefaultAddress)
 	if err == nil { // else another program has it, which does as well

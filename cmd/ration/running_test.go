@@ -27,6 +27,7 @@ func blocks(t *testing.T, language string) []string {
 // folder, with LOGNAME, SHELL, HOME and what the crontab itself sets (crontab(5)).
 // Only the folders are the test's, and the test's upstream.
 func TestCrontabLine(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	s.write(t, "key", "the-key\n")
 	bin := t.TempDir()

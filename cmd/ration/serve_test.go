@@ -150,6 +150,7 @@ const plentyOfUnits = "{name: all, limit: 9500, window: 24h}"
 // TestServeEndsWithItsPages stops serve while a page is in flight. The page is
 // paid for, so it is kept; the next serve fetches what is missing, no page twice.
 func TestServeEndsWithItsPages(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
@@ -177,6 +178,7 @@ func TestServeEndsWithItsPages(t *testing.T) {
 
 // TestServeGivesUpOnAPageThatHangs: the grace is a deadline.
 func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: time.Minute}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	d := s.serve(t, nil, "--grace", "100ms")
 	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; runtime.Gosched() {
@@ -194,6 +196,7 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 // TestServeReloads: SIGHUP brings a new region in; a broken file is told with
 // its lines and changes nothing; systemd hears of both.
 func TestServeReloads(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	regions := filepath.Join(s.dir, "regions.yaml")
 	good := mustRead(t, regions)
@@ -236,6 +239,7 @@ func TestServeReloads(t *testing.T) {
 // TestServeWaitsForTheBudget: a budget pays two pages at a time. Serve says when it goes on,
 // and does, within the same tick.
 func TestServeWaitsForTheBudget(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 2, window: 2s, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	s.write(t, "regions.yaml", "max_wait: 0s\n"+mustRead(t, filepath.Join(s.dir, "regions.yaml")))
 	d := s.serve(t, nil, "-v")
@@ -252,6 +256,7 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 
 // TestServeTellsLevels: a level that a budget crosses is told once, whoever has spent.
 func TestServeTellsLevels(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	for _, want := range []string{"80 % of 5 units (4)", "95 % of 5 units (5)", ""} {
 		d := s.serve(t, nil, "--json", "-v")
@@ -268,6 +273,7 @@ func TestServeTellsLevels(t *testing.T) {
 // TestServeInACooldown: what the upstream said to another process holds here:
 // no call is made, and the log says until when.
 func TestServeInACooldown(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded", Times: 1})
 	if code, out, text := s.run(t, nil, "run"); code != exitStopped {
@@ -285,6 +291,7 @@ func TestServeInACooldown(t *testing.T) {
 // TestServeOutlivesItsLedger: with no ledger at all it says so, does not end, and
 // calls nobody.
 func TestServeOutlivesItsLedger(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	d := s.serve(t, []string{"RATION_LEDGER=redis://127.0.0.1:1/0"})
 	d.says(`level=ERROR msg=pass region=US .* outcome=failed calls=0 .* retry_at=20`)
@@ -296,6 +303,7 @@ func TestServeOutlivesItsLedger(t *testing.T) {
 
 // TestTwoServes on one state folder: each region is fetched by one of them.
 func TestTwoServes(t *testing.T) {
+	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	first := s.serve(t, nil)
 	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; runtime.Gosched() {
