@@ -58,7 +58,6 @@ func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 }
 
 func TestContract(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger { return fresh(t, server.URL(), now) })
 }
@@ -66,7 +65,6 @@ func TestContract(t *testing.T) {
 // TestContractInACluster runs on a cluster of one node, which refuses keys that
 // do not share a hash slot, through a client with its default retries.
 func TestContractInACluster(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	node := raw(t, server)
 	slots := []any{"cluster", "addslots"}

@@ -38,7 +38,6 @@ func TestSameAsInMemory(t *testing.T) {
 // TestClockWrongSameAsInMemory plays with a clock that is wrong at times, by less
 // than the slack of any window, and with logs that are restamped.
 func TestClockWrongSameAsInMemory(t *testing.T) {
-	t.Parallel()
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +47,6 @@ func TestClockWrongSameAsInMemory(t *testing.T) {
 
 // TestCountersSameAsInMemory plays with estimates only, in logs without entries.
 func TestCountersSameAsInMemory(t *testing.T) {
-	t.Parallel()
 	clockWrong(t, 20*time.Hour, quota.Counter(time.Second), quota.Counter(7*time.Minute), quota.Counter(9*time.Hour))
 }
 
@@ -72,7 +70,6 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 // shortest path through the script: runs of identical calls meet small limits
 // exactly while the windows move over the log.
 func TestPlainSameAsInMemory(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 4))
@@ -104,7 +101,6 @@ func TestPlainSameAsInMemory(t *testing.T) {
 // TestFloorsSameAsInMemory plays with one sliding budget with floors for eight
 // regions, and hundreds of calls, so that the search for the retry time is long.
 func TestFloorsSameAsInMemory(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))
