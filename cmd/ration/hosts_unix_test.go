@@ -9,7 +9,6 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -65,7 +64,7 @@ func (h *host) must(t *testing.T, args ...string) string {
 // waitFor waits until the upstream has had a number of requests.
 func (c *cluster) waitFor(t *testing.T, requests int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); len(c.upstream.Arrivals()) < requests; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); len(c.upstream.Arrivals()) < requests; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the upstream has had %d requests after half a minute; want %d", len(c.upstream.Arrivals()), requests)
 		}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +171,7 @@ func TestMoveGrantsTwice(t *testing.T) {
 			}
 			await := func(what string, done func() bool) {
 				t.Helper()
-				for end := time.Now().Add(time.Minute); !done(); runtime.Gosched() {
+				for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("waited a minute for %s; the upstream counted %d", what, u.count())
 					}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +30,7 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 			d := s.start(t, nil, args...)
 			await := func(pages int64) {
 				t.Helper()
-				for end := time.Now().Add(time.Minute); s.upstream.Total() < pages; runtime.Gosched() {
+				for end := time.Now().Add(time.Minute); s.upstream.Total() < pages; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("%d pages within a minute:\n%s", s.upstream.Total(), d.text())
 					}

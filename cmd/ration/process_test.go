@@ -165,7 +165,7 @@ func TestSignals(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 2; runtime.Gosched() {
+			for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 2; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatal("no second page within half a minute")
 				}

@@ -155,7 +155,7 @@ func TestServeEndsWithItsPages(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 			d := s.serve(t, nil)
-			for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 2; runtime.Gosched() {
+			for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 2; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("no second page within half a minute:\n%s", d.text())
 				}
@@ -181,7 +181,7 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: time.Minute}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	d := s.serve(t, nil, "--grace", "100ms")
-	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no page within half a minute:\n%s", d.text())
 		}
@@ -306,7 +306,7 @@ func TestTwoServes(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	first := s.serve(t, nil)
-	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; runtime.Gosched() {
+	for end := time.Now().Add(30 * time.Second); s.upstream.Total() < 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no page within half a minute:\n%s", first.text())
 		}

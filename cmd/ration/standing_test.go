@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -72,7 +71,7 @@ func redisProcess(t *testing.T, args ...string) (url string, restart func(meanwh
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 				conn.Close()
 				return
