@@ -34,7 +34,7 @@ func (a *app) demo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := (&demo.Demo{Dir: dir, Say: a.say, NewStage: a.newStage}).Play(ctx); err != nil {
+	if err := (&demo.Demo{Dir: dir, Say: a.printf, NewStage: a.newStage}).Play(ctx); err != nil {
 		return err
 	}
 	a.next(dir)
@@ -47,13 +47,13 @@ func (a *app) next(dir string) {
 	if strings.Contains(os.Args[0], "go-build") { // go run
 		program = "go run ./cmd/ration"
 	}
-	a.say("\nTry next:")
+	a.printf("\nTry next:")
 	for _, command := range []string{"status", "log --last 10", "search music --region IN"} {
 		fmt.Fprintf(a.stdout, "  %s --config %s --state %s %s\n", program, dir, dir, command)
 	}
 }
 
-func (a *app) say(format string, args ...any) { a.paragraph("", format, args...) }
+func (a *app) printf(format string, args ...any) { a.paragraph("", format, args...) }
 
 // stage is an app that works in one folder of the demo, whatever the environment
 // says.
@@ -115,10 +115,10 @@ func (a *stage) Held(ctx context.Context) (quota.Units, error) {
 // review prints a run's table and, when it broke, its line.
 func (a *app) review(report *jobs.Report) error {
 	a.reportTable(report)
-	a.say("")
+	a.printf("")
 	err := worst(report)
 	if err != nil {
-		a.say("ration: %s", runLine(report, err, a.now()))
+		a.printf("ration: %s", runLine(report, err, a.now()))
 	}
 	return err
 }

@@ -85,9 +85,9 @@ func (a *app) init(o *starter.Options) error {
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})
 	}
-	a.say("wrote %s and %s", costsPath, regionsPath)
+	a.printf("wrote %s and %s", costsPath, regionsPath)
 	if files.Program != "" {
-		a.say("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
+		a.printf("regions.yaml starts %s, which is yours to write: docs/programs.md", files.Program)
 	}
 	fmt.Fprintf(a.stdout, "next: %s\n", next)
 	return nil

@@ -131,14 +131,14 @@ func (a *app) ledgerCopy(ctx context.Context, from, to string, f *copyFlags) err
 func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved []string, grace time.Duration, report *copyReport) error {
 	report.Accounts = report.Accounts[:0]
 	all, err := c.MoveAll(ctx, names, reserved, func(moved *ledgercopy.Report) {
-		a.copySays("%s: moved to %s, and open there", human.Name(moved.Account), c.ToName)
+		a.printCopyProgress("%s: moved to %s, and open there", human.Name(moved.Account), c.ToName)
 		report.Accounts = append(report.Accounts, moved)
 	})
 	if err != nil {
 		return err
 	}
 	if grace > 0 {
-		a.copySays("copying what calls in flight still cost, for %s", human.Duration(grace))
+		a.printCopyProgress("copying what calls in flight still cost, for %s", human.Duration(grace))
 	}
 	return ledgercopy.FollowAll(ctx, all, grace)
 }
@@ -159,8 +159,8 @@ func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy,
 	return []string{account}, reserved, nil
 }
 
-// copySays says on a terminal, or with -v, how far a copy is.
-func (a *app) copySays(format string, args ...any) {
+// printCopyProgress prints on a terminal, or with -v, how far a copy is.
+func (a *app) printCopyProgress(format string, args ...any) {
 	if a.terminal && !a.json || a.verbose {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
 	}
@@ -171,7 +171,7 @@ func (a *app) copyProgress() func(string, int) {
 	const step = 100_000
 	return func(account string, entries int) {
 		if entries%step == 0 {
-			a.copySays("%s: %d entries read", human.Name(account), entries)
+			a.printCopyProgress("%s: %d entries read", human.Name(account), entries)
 		}
 	}
 }

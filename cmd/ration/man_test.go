@@ -42,3 +42,17 @@ func TestManualPages(t *testing.T) {
 		t.Errorf("into a missing folder: %v", err)
 	}
 }
+
+// tool returns the path of a program of one of Debian's packages. It skips the test
+// without one, or fails it if RATION_REQUIRE_TOOLS=1.
+func tool(t *testing.T, name, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil && os.Getenv("RATION_REQUIRE_TOOLS") == "1" {
+		t.Fatalf("no %s on this machine, and RATION_REQUIRE_TOOLS=1; install %s", name, pkg)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED, no %s on this machine; install %s to run this test", name, pkg)
+	}
+	return path
+}

@@ -138,7 +138,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 	if err != nil {
 		return err
 	}
-	return a.tellApplied(call, applied, f.maxWait)
+	return a.printApplied(call, applied, f.maxWait)
 }
 
 // redeem returns the grant that a text stands for, of the method if one is given.
@@ -204,8 +204,8 @@ func (a *app) readAnswer(name string) (string, error) {
 	return string(text), err
 }
 
-// tellApplied prints what an answer did, and returns an error if calls must stop.
-func (a *app) tellApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
+// printApplied prints what an answer did, and returns an error if calls must stop.
+func (a *app) printApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
 	var stopped error
 	c := applied.Cooldown
 	if c != nil && time.Duration(c.For)*time.Second > maxWait {

@@ -118,7 +118,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		defer a.printLevels(ctx, f.Client)
 	}
 	a.warnUnfilled(history.Update(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
-	return a.tell(report)
+	return a.printRun(report)
 }
 
 // printLevels prints on stderr which levels budgets have crossed. It prints nothing
@@ -172,8 +172,8 @@ func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Regio
 	return report, nil
 }
 
-// tell prints what a run did, and returns its error, told.
-func (a *app) tell(report *jobs.Report) error {
+// printRun prints what a run did, and returns its error as one that was printed.
+func (a *app) printRun(report *jobs.Report) error {
 	err := worst(report)
 	switch {
 	case a.json:

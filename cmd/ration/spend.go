@@ -103,12 +103,12 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
 	}
 	c.RecordRefusal(err)
-	return a.tellSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
+	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
 }
 
-// tellSpend prints a grant or a refusal. A grant is silent off a terminal: its
+// printSpend prints a grant or a refusal. A grant is silent off a terminal: its
 // exit code says it.
-func (a *app) tellSpend(c *client.Client, call quota.Call, answer *gateway.Spend, refusal error) error {
+func (a *app) printSpend(c *client.Client, call quota.Call, answer *gateway.Spend, refusal error) error {
 	if a.json {
 		if err := a.writeJSON(answer); err != nil {
 			return err
