@@ -185,14 +185,3 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 		}
 	}
 }
-
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err == nil {
-		return
-	} else if os.Getenv("RATION_REQUIRE_REDIS") != "" {
-		t.Fatalf("%v, and RATION_REQUIRE_REDIS is set: make deps installs it", err)
-	} else {
-		t.Skipf("SKIPPED, %v: make deps installs it", err)
-	}
-}

@@ -158,3 +158,14 @@ func clock0(at, now time.Time) string {
 	fmt.Sscanf(status.ReturnText(s, now), "+1 %s %s", &when, &rest)
 	return when + " " + rest
 }
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		return
+	} else if os.Getenv("RATION_REQUIRE_REDIS") != "" {
+		t.Fatalf("%v, and RATION_REQUIRE_REDIS is set: make deps installs it", err)
+	} else {
+		t.Skipf("SKIPPED, %v: make deps installs it", err)
+	}
+}
