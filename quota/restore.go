@@ -20,6 +20,10 @@ type Restoration struct {
 	// older copy has taken its place, and it gets a new epoch: what clients hear of
 	// it from now on does not count what is still missing.
 	Lost bool
+
+	// Known, if it is not zero, is as in Batch. If the log does not hold it, entries
+	// have been lost, whatever Lost says.
+	Known Receipt
 }
 
 // Heard says how much the window of a budget held at one time.
@@ -68,6 +72,8 @@ type Restored struct {
 	Entries int     // entries of the restoration that were missing
 	Units   Units   // the units of these
 	Noted   Units   // the units of the notes about other clients' calls
+
+	Forgotten *ForgottenError // if the log did not hold Restoration.Known
 }
 
 // Check returns an ErrBadCall if the restoration is malformed.

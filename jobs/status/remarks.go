@@ -141,11 +141,11 @@ func shadowText(b *usage.BudgetReport) string {
 
 // DescribeRepair says what a restoration of the ledger changed.
 func DescribeRepair(r *journal.Repair, now time.Time) string {
-	why := "the ledger was down"
+	why := "was back"
 	if r.Lost {
-		why = "the ledger had lost entries"
+		why = "had lost entries"
 	}
-	text := fmt.Sprintf("%s ago %s of %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), why, human.Name(r.Account), human.Count(r.Entries, "call"), human.Count(r.Units, "unit"))
+	text := fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), human.Name(r.Account), why, human.Count(r.Entries, "call"), human.Count(r.Units, "unit"))
 	if r.Noted > 0 {
 		text += fmt.Sprintf(", and noted %s that others had spent", human.Count(r.Noted, "unit"))
 	}

@@ -29,6 +29,17 @@ func newHost(t *testing.T, open func() quota.Ledger) *host {
 	return &host{T: t, dir: filepath.Join(t.TempDir(), "journal"), open: open}
 }
 
+// redisHost returns a host whose ledger is on a server.
+func redisHost(t *testing.T, server *redistest.Server) *host {
+	return newHost(t, func() quota.Ledger {
+		l, err := redisledger.Open(server.URL(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	})
+}
+
 // process returns a guard as a new process of the host has it.
 func (h *host) process() *quota.Guard {
 	h.Helper()
@@ -106,34 +117,35 @@ func TestFlushedRedisGrantsTwice(t *testing.T) {
 }
 
 // TestCallsOfAnOutageAreNeverRecorded: what went out while the ledger was down is
-// in it before the first grant afterwards.
+// in it before the first grant afterwards. If the ledger has forgotten too, that is
+// reported.
 func TestCallsOfAnOutageAreNeverRecorded(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	open := func() quota.Ledger {
-		l, err := redisledger.Open(server.URL(), nil)
-		if err != nil {
-			t.Fatal(err)
+	for _, keeps := range []string{"yes", "no"} {
+		server := redistest.Start(t, "--appendonly", keeps, "--appendfsync", "always")
+		h := redisHost(t, server)
+		if n, err := calls(h.process(), 100); n != 100 {
+			t.Fatal(n, err)
 		}
-		return l
+		server.Stop()
+		n, err := calls(h.process(), 100)
+		if n != 50 || !errors.Is(err, quota.ErrLedgerDown) {
+			t.Fatalf("%d calls, then %v; want the allowance of 50", n, err)
+		}
+		if n, err := calls(h.process(), 100); n != 0 || !errors.Is(err, quota.ErrLedgerDown) {
+			t.Fatalf("%d calls, then %v; want none", n, err)
+		}
+		server.Restart(t)
+		g := h.process()
+		if n, err := calls(g, 1000); n != 350 || !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("%d calls, then %v; want the 350 that were left", n, err)
+		}
+		if balances, err := g.Balances(t.Context()); err != nil || balances[0].Used != 500 {
+			t.Errorf("%v, %v; want 500 used", balances, err)
+		}
+		restored, ok := errors.AsType[*journal.RestoredError](errors.Join(h.seen...))
+		if !ok || restored.Owed != 50 || errors.Is(restored, quota.ErrLedgerLost) != (keeps == "no") {
+			t.Errorf("appendonly %s: %v; want the 50 units of the outage, and the loss", keeps, h.seen)
+		}
 	}
-	h := newHost(t, open)
-	g := h.process()
-	if n, err := calls(g, 100); n != 100 {
-		t.Fatal(n, err)
-	}
-	server.Stop()
-	n, err := calls(g, 100)
-	if n != 50 || !errors.Is(err, quota.ErrLedgerDown) {
-		t.Fatalf("%d calls, then %v; want the allowance of 50", n, err)
-	}
-	other := h.process()
-	if n, err := calls(other, 100); n != 0 || !errors.Is(err, quota.ErrLedgerDown) {
-		t.Fatalf("%d calls, then %v; want none", n, err)
-	}
-	server.Restart(t)
-	n, err = calls(h.process(), 1000)
-	t.Log(n, err, h.seen)
-	balances, err := g.Balances(t.Context())
-	t.Log(balances, err)
 }

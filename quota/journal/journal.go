@@ -98,6 +98,7 @@ type account struct {
 	state   *state               // nil until it is needed
 	failed  bool                 // the files could not be read or written
 	cooling map[string]time.Time // ends of cooldowns that refusals told of, by budget
+	refused map[string]hearing   // what the last refusal that was written said, by budget
 }
 
 // New returns inner with a journal in dir, a folder on a local disk. It creates dir
@@ -212,6 +213,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 			l.write(a, host, batch, answers)
 		}
 		l.noteCooldowns(a, batch, answers)
+		l.noteRefusals(a, &own, answers)
 		return answers, nil
 	}
 }

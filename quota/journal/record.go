@@ -13,6 +13,7 @@ type kind byte
 
 const (
 	granted  kind = 'g' // by the ledger
+	refused  kind = 'n' // by the ledger, for what a budget held
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
@@ -24,7 +25,7 @@ const (
 // clock.
 type record struct {
 	kind         kind
-	at           int64 // of a grant its timestamp, of a cooldown its end
+	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard
 	skew         int64 // how far the host's clock was ahead of the ledger's
 	epoch        uint64
 	id           quota.ID
@@ -35,7 +36,7 @@ type record struct {
 	heard        []use
 }
 
-// use is how much the window of a budget held right after a grant.
+// use is how much the window of a budget held right after a grant, or at a refusal.
 type use struct {
 	budget string
 	used   quota.Units
@@ -83,7 +84,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, owed, settled, restored, cooled, warmed:
+	case granted, refused, owed, settled, restored, cooled, warmed:
 		return true
 	}
 	return false

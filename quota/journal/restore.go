@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ const restorePatience = 30 * time.Second
 type RestoredError struct {
 	Account string
 	Owed    quota.Units           // what this host had spent within the allowance
-	Lost    *quota.ForgottenError // how the loss was noticed; nil if the ledger was down
+	Lost    *quota.ForgottenError // how the loss was noticed; nil if the ledger was only down
 
 	quota.Restored
 }
@@ -28,8 +29,12 @@ func (e *RestoredError) Error() string {
 	if e.Lost == nil {
 		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, e.Owed)
 	}
-	return fmt.Sprintf("%v; restored from this host's journal: calls: %d, units: %d, noted of others' units: %d; other hosts restore their own when they return",
-		e.Lost, e.Entries, e.Units, e.Noted)
+	outage := ""
+	if e.Owed > 0 {
+		outage = fmt.Sprintf(" (%d of them spent while the ledger was down)", e.Owed)
+	}
+	return fmt.Sprintf("%v; restored from this host's journal: calls: %d, units: %d%s, noted of others' units: %d; other hosts restore their own when they return",
+		e.Lost, e.Entries, e.Units, outage, e.Noted)
 }
 
 // The figures of a restoration, in the place of what a grant heard of budgets.
@@ -136,6 +141,9 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 			return err
 		}
 		r := &quota.Restoration{Account: a.name, Lost: lost != nil, History: l.keep[a.name], Clock: l.clock()}
+		if r.Known, err = l.newest(a); err != nil {
+			return err
+		}
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
@@ -148,13 +156,8 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err != nil {
 			return err
 		}
-		if report.Restored, err = l.Ledger.Restore(ctx, r); err != nil {
+		if err := l.restoreLogs(ctx, r, keyed, report); err != nil {
 			return err
-		}
-		for _, r := range keyed {
-			if _, err := l.Ledger.Restore(ctx, r); err != nil {
-				return err
-			}
 		}
 		done := report.record(l.now())
 		a.mu.Lock()
@@ -172,6 +175,20 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	}
 	if report.Entries > 0 || report.Noted > 0 {
 		l.restored(a, report)
+	}
+	return nil
+}
+
+// restoreLogs restores the log of an account and those of its keys.
+func (l *Ledger) restoreLogs(ctx context.Context, r *quota.Restoration, keyed []*quota.Restoration, report *RestoredError) (err error) {
+	if report.Restored, err = l.Ledger.Restore(ctx, r); err != nil {
+		return err
+	}
+	report.Lost = cmp.Or(report.Lost, report.Forgotten)
+	for _, r := range keyed {
+		if _, err := l.Ledger.Restore(ctx, r); err != nil {
+			return err
+		}
 	}
 	return nil
 }

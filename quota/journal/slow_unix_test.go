@@ -13,7 +13,6 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/journal"
-	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // trouble keeps a server from answering until it is ended.
@@ -39,16 +38,6 @@ var troubles = map[string]trouble{
 		},
 		func(t *testing.T, s *redistest.Server) { s.Do(t, "script", "kill") },
 	},
-}
-
-func redisHost(t *testing.T, server *redistest.Server) *host {
-	return newHost(t, func() quota.Ledger {
-		l, err := redisledger.Open(server.URL(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	})
 }
 
 // TestSlowRedisOpensTheAllowance: a second in which Redis does not answer, or

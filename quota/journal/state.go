@@ -13,7 +13,7 @@ import (
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
 	grants    map[quota.ID]*grant
-	heard     map[subject]hearing // what the newest grants said
+	heard     map[subject]hearing // what the newest grants and refusals said
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	repairs   []record            // restorations, in the order of the files
 	newest    int64               // the newest timestamp of a grant
@@ -92,11 +92,9 @@ func (s *state) see(r *record) {
 		if r.kind == granted {
 			s.skew = r.skew
 		}
-		for _, u := range r.heard {
-			if of := (subject{u.budget, r.epoch}); r.at >= s.heard[of].at {
-				s.heard[of] = hearing{at: r.at, used: u.used}
-			}
-		}
+		s.hear(r)
+	case refused:
+		s.hear(r)
 	case settled:
 		if have := s.grants[r.id]; have != nil {
 			s.settle(have, r)
@@ -112,6 +110,15 @@ func (s *state) see(r *record) {
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
+	}
+}
+
+// hear keeps what the newest answer said of each budget.
+func (s *state) hear(r *record) {
+	for _, u := range r.heard {
+		if of := (subject{u.budget, r.epoch}); r.at >= s.heard[of].at {
+			s.heard[of] = hearing{at: r.at, used: u.used}
+		}
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// renew begins a new life of the log if an older copy has taken its place. What the
-// copy holds has been there in both lives. It returns the first time at which a grant
-// can be stamped.
-func (o *Restorer) renew(r *quota.Restoration) (present time.Time) {
+// renew begins a new life of a log that has lost entries, if an older copy has taken
+// its place. What the copy holds has been there in both lives. It returns the first
+// time at which a grant can be stamped.
+func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	present = o.Now
 	for i := range o.Entries {
 		if at := o.Entries[i].At; !at.Before(present) {
@@ -19,7 +19,7 @@ func (o *Restorer) renew(r *quota.Restoration) (present time.Time) {
 		}
 	}
 	isKnown := func(life quota.Life) bool { return life.Epoch == o.Epoch }
-	if !r.Lost || !slices.ContainsFunc(r.Lives, isKnown) {
+	if !lost || !slices.ContainsFunc(r.Lives, isKnown) {
 		return present
 	}
 	ended, before := o.Epoch, o.presence()

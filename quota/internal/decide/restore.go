@@ -28,7 +28,8 @@ type Restorer struct {
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
-	present := o.renew(r)
+	done.Forgotten = o.forgotten(r)
+	present := o.renew(r, r.Lost || done.Forgotten != nil)
 	o.taken = map[int64]bool{}
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
@@ -48,6 +49,23 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 		done.Known.ID, done.Known.At = o.Entries[n-1].ID, o.Entries[n-1].At
 	}
 	return done
+}
+
+// forgotten returns an error if the log does not hold the entry that a restoration
+// knows it has held.
+func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
+	known := &r.Known
+	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
+	lostLife := known.Epoch != 0 && known.Epoch != o.Epoch
+	isMissing := known.ID != (quota.ID{}) && !known.At.Before(o.Oldest) && !slices.ContainsFunc(o.Entries, isKnown)
+	if !lostLife && !isMissing {
+		return nil
+	}
+	lost := &quota.ForgottenError{Account: r.Account, Key: r.Key, Known: *known, Present: quota.Receipt{Account: r.Account, Key: r.Key, Epoch: o.Epoch}}
+	if n := len(o.Entries); n > 0 {
+		lost.Present.At = o.Entries[n-1].At
+	}
+	return lost
 }
 
 // removeNotes removes the notes of earlier restorations.

@@ -58,6 +58,30 @@ func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	}
 }
 
+// TestLossIsTakenForAnOutage: a host that restores calls of an outage does not see
+// that an older copy has taken the place of the log meanwhile.
+func TestLossIsTakenForAnOutage(t *testing.T) {
+	held := call(1, 1, time.Hour, 5)
+	for name, test := range map[string]struct {
+		known quota.Receipt
+		lost  bool
+	}{
+		"older copy":         {quota.Receipt{ID: quota.ID{Client: 1, Seq: 2}, At: noon.Add(-time.Minute), Epoch: 3}, true},
+		"another life":       {quota.Receipt{ID: held.ID, At: held.At, Epoch: 2}, true},
+		"whole":              {quota.Receipt{ID: held.ID, At: held.At, Epoch: 3}, false},
+		"dropped by the log": {quota.Receipt{ID: quota.ID{Client: 1, Seq: 2}, At: noon.Add(-28 * time.Hour), Epoch: 3}, false},
+		"nothing known":      {quota.Receipt{Account: "a"}, false},
+	} {
+		o := restorer(held)
+		owed := call(1, 3, time.Second, 2)
+		lives := []quota.Life{{Client: 1, Epoch: 3, Since: held.At}}
+		done := o.Restore(&quota.Restoration{Account: "a", Known: test.known, Entries: []quota.Entry{owed}, Lives: lives})
+		if isLost, isNew := done.Forgotten != nil, o.Epoch != 3; isLost != test.lost || isNew != test.lost || done.Units != 2 {
+			t.Errorf("%s: %+v, a new epoch %v; want a loss %v", name, done, isNew, test.lost)
+		}
+	}
+}
+
 // TestRefundedCallIsRestored: a call that was refunded in an older copy, and charged
 // after all, counts as a call again. A repeated entry counts once.
 func TestRefundedCallIsRestored(t *testing.T) {

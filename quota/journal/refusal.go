@@ -1,0 +1,66 @@
+package journal
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// refusalEvery is how often a process writes what refusals say, if it is the same.
+const refusalEvery = time.Second
+
+// noteRefusals writes how much the budgets held that refused requests of a batch. A
+// host that others have left nothing must know it when the ledger is down, or has
+// forgotten.
+func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.Answer) {
+	if batch.Key != "" {
+		return
+	}
+	var records []record
+	newest := batch.Known.At.UnixMicro() // of the entries that the ledger is known to have counted
+	for i := range answers {
+		if answers[i].Err == nil {
+			newest = max(newest, answers[i].Receipt.At.UnixMicro())
+			continue
+		}
+		r, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
+		if !ok || r.Used == 0 || r.Ahead != 0 || isEstimate(&batch.Requests[i], r.Budget) {
+			continue
+		}
+		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
+		h := hearing{at: max(now-1, newest), used: r.Used}
+		if a.isNews(r.Budget, h) {
+			records = append(records, record{kind: refused, at: h.at, epoch: batch.Known.Epoch, heard: []use{{r.Budget, h.used}}})
+		}
+	}
+	if len(records) > 0 {
+		l.written(a, a.files.append(false, records...))
+	}
+}
+
+// isNews reports whether a refusal says something that was not written, and notes
+// that it is.
+func (a *account) isNews(budget string, h hearing) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, known := a.refused[budget]
+	if known && last.used == h.used && h.at-last.at < refusalEvery.Microseconds() {
+		return false
+	}
+	if a.refused == nil {
+		a.refused = map[string]hearing{}
+	}
+	a.refused[budget] = h
+	return true
+}
+
+// isEstimate reports whether a budget of a request is an estimate.
+func isEstimate(r *quota.Request, budget string) bool {
+	for _, charge := range r.Charges {
+		if charge.Budget == budget {
+			return charge.Window.Estimate()
+		}
+	}
+	return true // not a budget of the request
+}
