@@ -14,15 +14,17 @@ import (
 // returns alone to a Redis that has forgotten everything.
 func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
 	server, u := redistest.Start(t), startUpstream(t)
-	ours, theirs := redisHost(t, server), redisHost(t, server)
-	g, other := ours.process(), theirs.process()
+	ours, theirs, fresh := redisHost(t, server), redisHost(t, server), redisHost(t, server)
+	g := ours.process()
 	u.spend(t, g, 10)
-	u.spend(t, other, 490)
-	if err := u.send(t, g, 1); !errors.Is(err, quota.ErrRefused) {
-		t.Fatalf("%v; want a refusal", err)
+	u.spend(t, theirs.process(), 490)
+	for _, g := range []*quota.Guard{g, fresh.process()} { // fresh was never granted anything
+		if err := u.send(t, g, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", err)
+		}
 	}
 	server.Stop()
-	for _, g := range []*quota.Guard{g, ours.process()} {
+	for _, g := range []*quota.Guard{g, ours.process(), fresh.process()} {
 		_ = u.send(t, g, 100)
 	}
 	if hits := u.hits.Load(); hits != 500 {
