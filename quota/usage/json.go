@@ -24,7 +24,7 @@ type BudgetReport struct {
 	CooldownReason *string     `json:"cooldown_reason"`
 	Attribution
 	Reconciled quota.Units      `json:"reconciled_units"` // of what is used, in its measure: found missing by an operator
-	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers
+	Reported   quota.Units      `json:"reported_units"`   // likewise, by the upstream's answers, or noted of other hosts when the ledger was restored
 	Floors     map[string]Floor `json:"floors"`           // by region
 	Ahead      int64            `json:"ahead_s"`          // how far the newest entry is stamped ahead of the ledger's clock, 0 unless it is minutes
 
@@ -123,7 +123,7 @@ func remark(e *quota.Entry) string {
 	case e.Kind == quota.EntryCorrection:
 		return "found missing " + byHand
 	}
-	return "found missing " + byUpstream
+	return "found missing " + byOthers
 }
 
 // seconds returns a duration in whole seconds, rounded up.

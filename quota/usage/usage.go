@@ -55,7 +55,7 @@ func (a *Attribution) add(method string, caller quota.Caller, amount quota.Units
 // later, because the log was found to hold too little.
 type Drift struct {
 	Corrected quota.Units // corrections by an operator (quota.EntryCorrection)
-	Reported  quota.Units // usage reported by the upstream (quota.EntryNote)
+	Reported  quota.Units // usage reported by the upstream, or heard of before the ledger lost it (quota.EntryNote)
 }
 
 func (d *Drift) add(kind quota.EntryKind, amount quota.Units) {
@@ -69,19 +69,19 @@ func (d *Drift) add(kind quota.EntryKind, amount quota.Units) {
 
 // How drift was found, in texts.
 const (
-	byHand     = "by ration ledger reconcile"
-	byUpstream = "by the upstream's answers"
+	byHand   = "by ration ledger reconcile"
+	byOthers = "by the upstream's answers or a restoration"
 )
 
 // Text says how much was found missing, and how: 300 units by ration ledger
-// reconcile, 80 units by the upstream's answers. It is "" if nothing was.
+// reconcile, 80 units by the upstream's answers or a restoration. It is "" if nothing was.
 func (d Drift) Text(measure string) string {
 	var parts []string
 	if d.Corrected > 0 {
 		parts = append(parts, fmt.Sprintf("%d %s %s", d.Corrected, measure, byHand))
 	}
 	if d.Reported > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s %s", d.Reported, measure, byUpstream))
+		parts = append(parts, fmt.Sprintf("%d %s %s", d.Reported, measure, byOthers))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -248,8 +248,8 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 		"refunded":                 {Kind: quota.EntryRefunded},
 		"added to an earlier call": {Kind: quota.EntryAddition, Units: 1},
 		"no call, by hand":         {Kind: quota.EntryNote},
-		"found missing by ration ledger reconcile": {Kind: quota.EntryCorrection, Units: 1},
-		"found missing by the upstream's answers":  {Kind: quota.EntryNote, Calls: 1},
+		"found missing by ration ledger reconcile":                 {Kind: quota.EntryCorrection, Units: 1},
+		"found missing by the upstream's answers or a restoration": {Kind: quota.EntryNote, Calls: 1},
 	} {
 		r := usage.NewLineReport(&usage.Line{Entry: e, Account: "p"})
 		if r.Remark != want || r.Region != usage.Unattributed || r.Method != usage.Unattributed {
@@ -260,8 +260,8 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 
 func TestDriftText(t *testing.T) {
 	for want, d := range map[string]usage.Drift{
-		"": {}, "3 units by ration ledger reconcile": {Corrected: 3}, "2 units by the upstream's answers": {Reported: 2},
-		"3 units by ration ledger reconcile, 2 units by the upstream's answers": {Corrected: 3, Reported: 2},
+		"": {}, "3 units by ration ledger reconcile": {Corrected: 3}, "2 units by the upstream's answers or a restoration": {Reported: 2},
+		"3 units by ration ledger reconcile, 2 units by the upstream's answers or a restoration": {Corrected: 3, Reported: 2},
 	} {
 		if got := d.Text("units"); got != want {
 			t.Errorf("%+v: %q; want %q", d, got, want)
