@@ -29,7 +29,7 @@ type record struct {
 	skew         int64 // how far the host's clock was ahead of the ledger's
 	epoch        uint64
 	id           quota.ID
-	units, calls quota.Units
+	units, calls quota.Units // of a refusal, units is the limit
 	key          string
 	method       string
 	caller       quota.Caller

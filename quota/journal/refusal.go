@@ -31,7 +31,7 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
 		if a.isNews(r.Budget, h) {
-			records = append(records, record{kind: refused, at: h.at, epoch: batch.Known.Epoch, heard: []use{{r.Budget, h.used}}})
+			records = append(records, record{kind: refused, at: h.at, epoch: batch.Known.Epoch, units: r.Limit, heard: []use{{r.Budget, h.used}}})
 		}
 	}
 	if len(records) > 0 {

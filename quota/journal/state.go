@@ -113,12 +113,21 @@ func (s *state) see(r *record) {
 	}
 }
 
-// hear keeps what the newest answer said of each budget.
+// hear keeps what the newest answer said of each budget. A window can hold more than
+// its limit by notes of restorations. Heard in a refusal and noted again after each
+// loss, they would multiply, so a refusal adds nothing above its own limit to what
+// grants, perhaps at a higher one, have said.
 func (s *state) hear(r *record) {
 	for _, u := range r.heard {
-		if of := (subject{u.budget, r.epoch}); r.at >= s.heard[of].at {
-			s.heard[of] = hearing{at: r.at, used: u.used}
+		of := subject{u.budget, r.epoch}
+		last := s.heard[of]
+		if r.at < last.at {
+			continue
 		}
+		if r.kind == refused && u.used > r.units {
+			u.used = max(r.units, min(u.used, last.used))
+		}
+		s.heard[of] = hearing{at: r.at, used: u.used}
 	}
 }
 

@@ -37,3 +37,22 @@ func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 		t.Errorf("%v; want %v", got, want)
 	}
 }
+
+// TestNotesMultiply: what the notes of a restoration add to a full window would be
+// heard in a refusal, and noted once more after the next loss. What a grant said at a
+// higher limit stays.
+func TestNotesMultiply(t *testing.T) {
+	for _, c := range []struct{ granted, refused, limit, want quota.Units }{
+		{420, 500, 500, 500},
+		{420, 930, 500, 500},
+		{420, 430, 125, 420},
+		{80, 430, 125, 125},
+	} {
+		s := newState()
+		s.see(&record{kind: granted, at: 100, id: quota.ID{Client: 5, Seq: 1}, epoch: 1, units: 1, calls: 1, heard: []use{{"day", c.granted}}})
+		s.see(&record{kind: refused, at: 200, epoch: 1, units: c.limit, heard: []use{{"day", c.refused}}})
+		if h := s.heard[subject{"day", 1}]; h.used != c.want || h.at != 200 {
+			t.Errorf("granted at %d, refused at %d of %d: heard %d at %d; want %d at 200", c.granted, c.refused, c.limit, h.used, h.at, c.want)
+		}
+	}
+}
