@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -78,25 +77,4 @@ func (a *account) warm(r *quota.Request, at time.Time) (records []record) {
 		delete(a.cooling, budget)
 	}
 	return records
-}
-
-// restoreCooldowns sets the cooldowns again that a ledger that had lost entries may
-// have lost too. A longer one holds.
-func (l *Ledger) restoreCooldowns(ctx context.Context, a *account, report *RestoredError) error {
-	if report.Lost == nil {
-		return nil
-	}
-	var cooldowns []quota.Cooldown
-	err := a.withState(func(s *state) error {
-		for budget, c := range s.cooldowns {
-			if c.until > l.now().UnixMicro()-s.skew {
-				cooldowns = append(cooldowns, quota.Cooldown{Account: a.name, Budget: budget, Until: decide.Time(c.until), Reason: c.reason})
-			}
-		}
-		return nil
-	})
-	for _, c := range cooldowns {
-		err = cmp.Or(err, l.Ledger.SetCooldown(ctx, c))
-	}
-	return err
 }

@@ -3,7 +3,6 @@ package journal_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/redistest"
@@ -35,31 +34,5 @@ func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
 	u.exhaust(t, theirs.process())
 	if hits := u.hits.Load(); hits != 500 {
 		t.Errorf("%d calls reached the upstream once Redis had forgotten; want 500", hits)
-	}
-}
-
-// TestForgetfulRedisForgetsCooldowns: a host that has set a cooldown, or was refused
-// by one, sends nothing more when Redis has forgotten it.
-func TestForgetfulRedisForgetsCooldowns(t *testing.T) {
-	server, u := redistest.Start(t), startUpstream(t)
-	ours, theirs := redisHost(t, server), redisHost(t, server)
-	g, other := ours.process(), theirs.process()
-	u.spend(t, g, 10)
-	u.spend(t, other, 10)
-	for _, budget := range []string{"", "day"} {
-		if err := other.Cool(t.Context(), quota.Cooldown{Account: account, Budget: budget, For: time.Hour, Reason: "quotaExceeded"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, h := range []*host{ours, theirs} {
-		_ = u.send(t, h.process(), 1)
-		server.Do(t, "flushall")
-		err := u.send(t, h.process(), 1)
-		if refused, ok := errors.AsType[*quota.RefusedError](err); !ok || refused.Reason != quota.ReasonCooldown || refused.Detail != "quotaExceeded" {
-			t.Errorf("%v; want the cooldown", err)
-		}
-	}
-	if hits := u.hits.Load(); hits != 20 {
-		t.Errorf("%d calls reached the upstream; want 20", hits)
 	}
 }

@@ -159,9 +159,6 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err := l.restoreLogs(ctx, r, keyed, report); err != nil {
 			return err
 		}
-		if err := l.restoreCooldowns(ctx, a, report); err != nil {
-			return err
-		}
 		done := report.record(l.now())
 		a.mu.Lock()
 		a.newest.see(&done)
