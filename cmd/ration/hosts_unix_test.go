@@ -132,6 +132,7 @@ func TestKilledHostsPassStays(t *testing.T) {
 	c.freeze()
 	first, second := c.newHost(t, ""), c.newHost(t, "")
 	cmd := first.process("run")
+	cmd.Env = append(cmd.Env, claimTimeEnv+"=5s") // the second sees claims of as long only
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestKilledHostsPassStays(t *testing.T) {
 	if p := c.pass(t, second); p.PID != cmd.Process.Pid || p.Until == nil || p.DoneAt != nil {
 		t.Errorf("status says %+v; want that process %d has the pass", p, cmd.Process.Pid)
 	}
-	d := second.start(t, append(second.env, claimTimeEnv+"=2s"), "serve", "--jitter", "0s", "--listen", "none")
+	d := second.start(t, append(second.env, claimTimeEnv+"=5s"), "serve", "--jitter", "0s", "--listen", "none")
 	d.says(fmt.Sprintf(`outcome=skipped .*claimed by .* \(pid %d\)`, cmd.Process.Pid))
 	cmd.Process.Kill()
 	cmd.Wait()

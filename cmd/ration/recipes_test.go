@@ -22,11 +22,11 @@ func TestRecipes(t *testing.T) {
 	if len(recipes) != 3 {
 		t.Errorf("%d recipes; want 3", len(recipes))
 	}
+	tree := filepath.Join(t.TempDir(), "ration") // one path for all, so that what one recipe compiles is there for the next
 	for _, recipe := range recipes {
 		title, text, _ := strings.Cut(recipe, "\n")
 		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			tree := copyTree(t)
+			copyTree(t, tree)
 			commands := 0
 			for _, block := range regexp.MustCompile("(?s)```(\\w+)(?: (\\S+))?\n(.*?)```").FindAllStringSubmatch(text, -1) {
 				language, name, text := block[1], block[2], block[3]
@@ -47,11 +47,13 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// copyTree copies the module without what no recipe needs, and returns the
-// copy's root.
-func copyTree(t *testing.T) string {
+// copyTree replaces a tree by a copy of the module without what no recipe needs.
+func copyTree(t *testing.T, tree string) {
 	t.Helper()
-	root, tree := filepath.Join("..", ".."), t.TempDir()
+	if err := os.RemoveAll(tree); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -70,7 +72,6 @@ func copyTree(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tree
 }
 
 func writeFile(t *testing.T, path, text string) {
@@ -104,13 +105,12 @@ func applyDiff(t *testing.T, path, diff string) {
 }
 
 // runLines runs commands in the tree, each of which must succeed. They build without
-// the race detector, as the page says, and without the path of the tree, so that what
-// one recipe has compiled is there for the next. go vet is part of make check.
+// the race detector, as the page says. go vet is part of make check.
 func runLines(t *testing.T, tree, commands string) {
 	t.Helper()
 	for line := range strings.Lines(commands) {
 		cmd := exec.Command("sh", "-c", line)
-		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOFLAGS=-trimpath -vet=off")
+		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOFLAGS=-vet=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("$ %s%v\n%s", line, err, out)
 		}

@@ -4,10 +4,10 @@
 // Fill reads the log and brings the sums up to date. Any process may call it, at
 // any time and as often as it likes: the sums come out the same. What the
 // log still holds is read anew, so that a call that was settled, refunded or
-// restored late is corrected. What the log has dropped since the last Fill stays
-// as it was read last. If the log drops entries between two Fills, these are
-// missing: a log keeps entries for at least as long as its longest window, so one
-// Fill in that time is enough.
+// restored late is corrected, within an hour if it is older than 48 hours. What
+// the log has dropped since the last Fill stays as it was read last. If the log
+// drops entries between two Fills, these are missing: a log keeps entries for at
+// least as long as its longest window, so one Fill in that time is enough.
 //
 // A day is that of the budget's zone if its window is a calendar window, and of
 // UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys, and
