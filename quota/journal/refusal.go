@@ -25,8 +25,12 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 			continue
 		}
 		r, ok := errors.AsType[*quota.RefusedError](answers[i].Err)
-		if !ok || r.Used == 0 || r.Ahead != 0 || isEstimate(&batch.Requests[i], r.Budget) {
+		if !ok || r.Used == 0 || r.Ahead != 0 {
 			continue
+		}
+		charge := chargeOf(&batch.Requests[i], r.Budget)
+		if charge == nil || charge.Window.Estimate() || r.Used > r.Limit && charge.Config.Name == "" {
+			continue // without a Config others may have a higher limit, and how much is of notes is not known
 		}
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
@@ -55,12 +59,12 @@ func (a *account) isNews(budget string, h hearing) bool {
 	return true
 }
 
-// isEstimate reports whether a budget of a request is an estimate.
-func isEstimate(r *quota.Request, budget string) bool {
+// chargeOf returns the charge of a budget, or nil.
+func chargeOf(r *quota.Request, budget string) *quota.Charge {
 	for _, charge := range r.Charges {
 		if charge.Budget == budget {
-			return charge.Window.Estimate()
+			return charge
 		}
 	}
-	return true // not a budget of the request
+	return nil
 }
