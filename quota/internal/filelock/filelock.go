@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -70,11 +71,33 @@ func (l *Lock) Lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := l.acquire(ctx)
+	acquire := l.acquire
+	if Poll > 0 {
+		acquire = l.poll
+	}
+	err := acquire(ctx)
 	if err != nil {
 		<-l.turn
 	}
 	return err
+}
+
+// Poll, if it is not 0, is how often Lock tries, in place of waiting in the system:
+// for a simulation, whose time would stand still meanwhile.
+var Poll time.Duration
+
+// poll locks the file. The caller has the turn.
+func (l *Lock) poll(ctx context.Context) error {
+	for {
+		if ok, err := tryLock(l.file); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(Poll):
+		}
+	}
 }
 
 // Unlock releases the lock, which must be held.

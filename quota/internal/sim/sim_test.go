@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/cryptotest"
 	"time"
+
+	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
 // worldDays is how long one world lasts.
@@ -57,6 +59,7 @@ func TestThePromiseHoldsThroughFaults(t *testing.T) {
 func runSeed(t *testing.T, seed uint64, verbose bool) (r result) {
 	t.Run("seed="+strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
+		filelock.Poll = 10 * time.Millisecond
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines that wake at once run in one order
 		r = simulate(t, seed, worldDays, verbose)
 	})
