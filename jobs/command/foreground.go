@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// StartError says that a program cannot be started. Code is a shell's exit code for
-// that: 127 if there is no such program, otherwise 126.
+// StartError says that a program cannot be started. Code is what a shell exits with
+// in that case: 127 if it finds no such program, and 126 if it cannot run it.
 type StartError struct {
 	Code int
 	Err  error

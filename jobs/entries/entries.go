@@ -78,9 +78,9 @@ func (q *Query) Largest(all []usage.Total) []usage.Total {
 	return all
 }
 
-// Days returns the days that source selects from the history, which it brings up to
-// date. c is nil if there is no ledger. A ledger that is down is an error beside the
-// days.
+// Days brings the history up to date and returns the days that source selects. Pass a
+// nil client if there is no ledger. If the ledger is down, Days returns both the days
+// that it has and an error.
 func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) ([]usage.Period, error) {
 	dir, err := s.MakeState()
 	if err != nil {
