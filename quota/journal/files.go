@@ -157,30 +157,36 @@ func (f *files) hours() (hours []int64, err error) {
 	return hours, err
 }
 
-// read calls a function with every record from a place in the file of an hour on,
-// and returns the place behind the last.
-func (f *files) read(hour, from int64, see func(*record)) (to int64, err error) {
-	data, err := readFrom(f.path(hour), from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return from, nil
-	}
+// bytesOf returns the size of the file of an hour, or -1 if it cannot be known.
+func (f *files) bytesOf(hour int64) int64 {
+	info, err := os.Lstat(f.path(hour))
 	if err != nil {
-		return from, err
+		return -1
 	}
-	n, err := each(data, see)
-	return from + int64(n), err
+	return info.Size()
 }
 
-func readFrom(path string, from int64) ([]byte, error) {
-	file, err := privatefile.OpenRead(path)
+// readFrom returns what a file holds behind from, or, if that is negative, its last
+// -from bytes; and where that begins.
+func readFrom(folder *privatefile.Reader, path string, from int64) (data []byte, at int64, err error) {
+	file, err := folder.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(from, io.SeekStart); err != nil {
-		return nil, err
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, err
 	}
-	return io.ReadAll(file)
+	if from < 0 {
+		from = max(0, info.Size()+from)
+	}
+	data = make([]byte, max(0, info.Size()-from)) // what is appended meanwhile is read the next time
+	n, err := file.ReadAt(data, from)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return data[:n], from, err
 }
 
 // isOwed reports whether the ledger lacks calls of this host.

@@ -1,11 +1,14 @@
 package journal
 
 import (
+	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // state is what the records of an account's journal add up to. It is brought up to
@@ -76,8 +79,25 @@ func (s *state) catchUp(f *files) error {
 	if err != nil {
 		return err
 	}
+	reader, err := privatefile.NewReader()
+	if err != nil {
+		return err
+	}
 	for _, hour := range hours {
-		if s.read[hour], err = f.read(hour, s.read[hour], s.see); err != nil {
+		from := s.read[hour]
+		if from > 0 && f.bytesOf(hour) == from {
+			continue
+		}
+		data, _, err := readFrom(reader, f.path(hour), from)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has removed it
+		}
+		if err != nil {
+			return err
+		}
+		n, err := each(data, s.see)
+		s.read[hour] = from + int64(n)
+		if err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // tailBytes is how much of a file is read first to find its newest grant.
@@ -30,15 +32,17 @@ func (f *files) newest() (newest newest, err error) {
 	present := f.hourOf(f.now())
 	f.seenHour, f.seen, f.own = present, 0, 0
 	f.owes.Store(f.isOwed())
-	hours, err := f.hours()
+	hours, failed := f.hours()
+	reader, err := privatefile.NewReader()
+	if err != nil {
+		return newest, err
+	}
 	for _, hour := range slices.Backward(hours) {
-		info, statErr := os.Stat(f.path(hour))
-		if statErr != nil {
-			continue
-		}
 		for n := int64(tailBytes); newest.kind == 0; n *= 8 {
-			from := max(0, info.Size()-n)
-			data, err := readFrom(f.path(hour), from)
+			data, from, err := readFrom(reader, f.path(hour), -n)
+			if errors.Is(err, fs.ErrNotExist) {
+				break
+			}
 			if err != nil {
 				return newest, err
 			}
@@ -57,7 +61,7 @@ func (f *files) newest() (newest newest, err error) {
 			return newest, nil
 		}
 	}
-	return newest, err
+	return newest, failed
 }
 
 // checkEvery is how often the file that is appended to is looked for in its place.
@@ -80,7 +84,11 @@ func (f *files) newer(newest *newest) bool {
 		f.seen, f.own = size, 0
 		return true
 	}
-	data, err := readFrom(f.path(f.seenHour), f.seen)
+	reader, err := privatefile.NewReader()
+	if err != nil {
+		return false
+	}
+	data, _, err := readFrom(reader, f.path(f.seenHour), f.seen)
 	if err != nil {
 		return false
 	}

@@ -98,9 +98,12 @@ func (c *checker) resolve(path string) (string, error) {
 		return "", err
 	}
 	resolved := filepath.Join(folder, filepath.Base(whole))
+	if !c.links {
+		return resolved, nil
+	}
 	for range maxLinks {
 		info, err := os.Lstat(resolved)
-		if err != nil || !c.links || info.Mode()&fs.ModeSymlink == 0 {
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
 			return resolved, nil
 		}
 		c.checkLink(resolved, info)

@@ -103,6 +103,21 @@ func Open(path string) (*os.File, error) {
 // OpenRead opens the file at path for reading.
 func OpenRead(path string) (*os.File, error) { return open(path, os.O_RDONLY, rules{}) }
 
+// Reader opens many files for reading. It checks each folder once, so make one for
+// each look at them. After a refusal it refuses every file. It is not safe for
+// concurrent use.
+type Reader struct{ c *checker }
+
+// NewReader returns a Reader. It fails if TrustVariable or GroupVariable is not a
+// number.
+func NewReader() (*Reader, error) {
+	c, err := newChecker()
+	return &Reader{c}, err
+}
+
+// Open opens the file at path for reading.
+func (r *Reader) Open(path string) (*os.File, error) { return r.c.open(path, os.O_RDONLY) }
+
 // Append opens the file at path for appending, and creates it with mode 0600 if it
 // does not exist. A write of one call is not mixed with those of other processes.
 func Append(path string) (*os.File, error) {
@@ -318,6 +333,10 @@ func open(path string, flag int, r rules) (*os.File, error) {
 		return nil, err
 	}
 	c.rules = r
+	return c.open(path, flag)
+}
+
+func (c *checker) open(path string, flag int) (*os.File, error) {
 	resolved, err := c.resolve(path)
 	if err == nil {
 		err = c.err()

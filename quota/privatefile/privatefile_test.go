@@ -27,14 +27,24 @@ func doors() map[string]func(path string) error {
 		"ReadSecret": func(path string) error { _, err := privatefile.ReadSecret(path); return err },
 		"Open":       func(path string) error { return closing(privatefile.Open(path)) },
 		"Check":      func(path string) error { return privatefile.Check(path) },
+		"OpenRead":   func(path string) error { return closing(privatefile.OpenRead(path)) },
+		"Reader": func(path string) error {
+			r, err := privatefile.NewReader()
+			if err != nil {
+				return err
+			}
+			_ = closing(r.Open(path))    // has checked the folder
+			return closing(r.Open(path)) // and must still know what it found
+		},
 	}
 }
 
 // makers are all ways to create a file.
 func makers() map[string]func(path string) error {
 	all := doors()
-	delete(all, "ReadFile")
-	delete(all, "ReadSecret")
+	for _, reads := range []string{"ReadFile", "ReadSecret", "OpenRead", "Reader"} {
+		delete(all, reads)
+	}
 	all["Create"] = func(path string) error {
 		file, err := privatefile.Create(path)
 		if err == nil {
