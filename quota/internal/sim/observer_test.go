@@ -22,6 +22,10 @@ func (o *observer) RealTime() bool { return quota.RealTime(o.Ledger) }
 func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	begin := time.Now()
 	answers, err := o.Ledger.Spend(ctx, batch)
+	c := callFrom(ctx)
+	if c != nil { // one answer wakes all whose calls were combined
+		time.Sleep(time.Duration(1 + c.rng.Int64N(int64(100*time.Microsecond))))
+	}
 	if batch.Key == "" {
 		o.p.w.event("process %d of host %d spends: %v", o.p.number, o.p.host.number, outcome(answers, err))
 	}
@@ -29,7 +33,7 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return answers, err
 	}
 	s := o.p.w.grant(o.p, batch.Requests[0].Method, batch.Requests[0].Units, answers[0].Receipt, begin)
-	if c := callFrom(ctx); c != nil {
+	if c != nil {
 		s.real = c.real
 		c.granted = append(c.granted, s)
 	}

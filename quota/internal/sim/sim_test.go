@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,7 +61,9 @@ func runSeed(t *testing.T, seed uint64, verbose bool) (r result) {
 	t.Run("seed="+strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		filelock.Poll = 10 * time.Millisecond
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // goroutines that wake at once run in one order
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))  // goroutines that wake at once run in one order,
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // unless the collector interrupts one
+		defer runtime.GC()
 		r = simulate(t, seed, worldDays, verbose)
 	})
 	return r

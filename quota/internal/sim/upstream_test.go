@@ -121,11 +121,14 @@ func (u *upstream) check(d *sending) {
 	w := u.w
 	for i := range budgets {
 		b := &budgets[i]
+		if amount(b, d) == 0 {
+			continue
+		}
 		sum := quota.Units(0)
 		var within []*sending
 		for _, x := range u.all {
 			switch {
-			case x.decided.After(d.decided) || !u.sameWindow(b, x, d):
+			case amount(b, x) == 0 || x.decided.After(d.decided) || !u.sameWindow(b, x, d):
 				continue
 			case d.allowance && (!x.allowance || x.host != d.host):
 				continue
@@ -142,12 +145,12 @@ func (u *upstream) check(d *sending) {
 				continue
 			}
 		}
-		if over := sum - limit; amount(b, d) > 0 && over > 0 && over <= u.forked(b, d) {
+		if over := sum - limit; over > 0 && over <= u.forked(b, d) {
 			w.event("  of one history and another: %d over", over)
 			w.forked = true
 			continue
 		}
-		if amount(b, d) > 0 && sum > limit {
+		if sum > limit {
 			counted := w.server.counted()
 			for _, x := range within {
 				w.event("  in window: %v, decided %s known %s lost %s memory %b allowance %v, counted %d", x, w.clock(x.decided), w.clock(x.known), w.clock(x.lost), x.memory, x.allowance, counted[x.receipt.ID])
