@@ -4,6 +4,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"math/rand/v2"
 	"slices"
@@ -117,16 +118,18 @@ func (c *remote) call(ctx context.Context, do func()) error {
 	return quota.ErrLedgerDown
 }
 
-// isNew reports whether the connection is new to the server's present life, or
-// was looked at more than a minute ago. The caller holds server.mu.
-func (c *remote) isNew() bool {
+// spend has the server decide a batch. It looks first for the entry that the client
+// knows if the connection is new to the server's present life, or the last look that
+// found it was more than a minute ago. The caller holds server.mu.
+func (c *remote) spend(batch quota.Batch) ([]quota.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.life == c.server.life && time.Since(c.looked) < time.Minute {
-		return false
+	isNew := c.life != c.server.life || time.Since(c.looked) >= time.Minute
+	answers, err := c.server.spend(batch, isNew)
+	if isNew && !errors.Is(err, quota.ErrLedgerLost) {
+		c.life, c.looked = c.server.life, time.Now()
 	}
-	c.life, c.looked = c.server.life, time.Now()
-	return true
+	return answers, err
 }
 
 func (c *remote) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
@@ -134,7 +137,7 @@ func (c *remote) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 }
 
 func (c *remote) send(ctx context.Context, batch *quota.Batch) (answers []quota.Answer, err error) {
-	failed := c.call(ctx, func() { answers, err = c.server.spend(*batch, c.isNew()) })
+	failed := c.call(ctx, func() { answers, err = c.spend(*batch) })
 	if failed != nil {
 		return nil, failed
 	}
