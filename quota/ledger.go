@@ -221,8 +221,9 @@ type Batch struct {
 	// they can be listed: 0 to MaxHistory. 0 keeps them as the windows need.
 	History time.Duration
 
-	// Known is an entry that the log is known to have held, with its Epoch, or
-	// zero. If the log cannot hold it, Spend decides nothing and returns a
+	// Known is an entry that the log is known to have held, with its Epoch; or an
+	// Epoch alone, of a caller that was only refused; or zero. If the log cannot hold
+	// the entry, or has another Epoch, Spend decides nothing and returns a
 	// *ForgottenError.
 	Known Receipt
 
@@ -310,8 +311,8 @@ func (c *Charge) always() (kept Units) {
 // Answer is the decision on one request. If Err is nil, the request was granted
 // and Receipt identifies its entry.
 type Answer struct {
-	Receipt Receipt
-	Held    []Held // one for each charge, in order; may be empty for a repeated batch or without a ledger
+	Receipt Receipt // of a refused request, only the Epoch of the log
+	Held    []Held  // one for each charge, in order; may be empty for a repeated batch or without a ledger
 	Err     error
 }
 

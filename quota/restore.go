@@ -107,12 +107,12 @@ func (r *Restoration) Check() error {
 }
 
 // ForgottenError says that a log no longer holds an entry that the caller knows
-// it has held: it was deleted, or an older copy took its place. It is an
-// ErrLedgerLost. Nothing was decided.
+// it has held, or is another one than the caller knows: it was deleted, or an older
+// copy took its place. It is an ErrLedgerLost. Nothing was decided.
 type ForgottenError struct {
 	Account string
 	Key     string
-	Known   Receipt // the entry that is missing
+	Known   Receipt // the entry that is missing; of another log, perhaps only its Epoch
 	Present Receipt // the log's epoch and the timestamp of its newest entry; zero where it has none
 }
 
@@ -122,7 +122,11 @@ func (e *ForgottenError) Error() string {
 	if e.Present.At.IsZero() {
 		what = "it is empty"
 	}
-	return fmt.Sprintf("the log of account %q has lost the entry of %s: %s", e.Account, stamp(e.Known.At), what)
+	lost := "its entries"
+	if !e.Known.At.IsZero() {
+		lost = "the entry of " + stamp(e.Known.At)
+	}
+	return fmt.Sprintf("the log of account %q has lost %s: %s", e.Account, lost, what)
 }
 
 // Unwrap returns ErrLedgerLost.

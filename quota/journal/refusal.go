@@ -35,12 +35,17 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
 		if a.isNews(r.Budget, h) {
-			records = append(records, record{kind: refused, at: h.at, epoch: batch.Known.Epoch, units: r.Limit, heard: []use{{r.Budget, h.used}}})
+			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: r.Limit, heard: []use{{r.Budget, h.used}}})
 		}
 	}
-	if len(records) > 0 {
-		l.written(a, a.files.append(false, records...))
+	if len(records) == 0 {
+		return
 	}
+	err := a.files.append(false, records...)
+	a.mu.Lock()
+	a.newest.see(&records[len(records)-1])
+	a.mu.Unlock()
+	l.written(a, err)
 }
 
 // isNews reports whether a refusal says something that was not written, and notes

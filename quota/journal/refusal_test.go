@@ -30,9 +30,31 @@ func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
 		t.Errorf("%d calls reached the upstream with Redis down; want 500", hits)
 	}
 	server.Restart(t)
+	u.exhaust(t, fresh.process()) // alone, it notices by the epoch of its refusal
 	u.exhaust(t, ours.process())
 	u.exhaust(t, theirs.process())
 	if hits := u.hits.Load(); hits != 500 {
 		t.Errorf("%d calls reached the upstream once Redis had forgotten; want 500", hits)
+	}
+}
+
+// TestRefusalOfALaterLog: the refusal that a new host was told is not of the log that
+// an absent host knows, whose calls come on top.
+func TestRefusalOfALaterLog(t *testing.T) {
+	server, u := redistest.Start(t), startUpstream(t)
+	first, second, refused := redisHost(t, server), redisHost(t, server), redisHost(t, server)
+	u.spend(t, first.process(), 100)
+	server.Do(t, "FLUSHALL")
+	u.spend(t, second.process(), 450)
+	g := refused.process()
+	if _, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 60}); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
+	u.spend(t, g, 1)
+	server.Do(t, "FLUSHALL")
+	u.spend(t, refused.process(), 1)
+	u.exhaust(t, first.process())
+	if hits := u.hits.Load(); hits != 552 {
+		t.Errorf("%d calls reached the upstream; want 552, none after the third host had restored what it was told", hits)
 	}
 }

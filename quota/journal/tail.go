@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -15,14 +17,31 @@ import (
 const tailBytes = 64 << 10
 
 // newest is the newest grant or restoration that any process of the host has
-// appended.
+// appended; before the first of them, a refusal, which tells at least the epoch.
 type newest struct{ record }
 
 // see takes a record into account that was appended after all before.
 func (n *newest) see(r *record) {
-	if r.kind == granted && r.key == "" && r.at >= n.at || r.kind == restored {
+	switch {
+	case r.kind == granted && r.key == "" && (r.at >= n.at || !n.isEntry()), r.kind == restored:
 		n.record = *r
+	case r.kind == refused && !n.isEntry():
+		n.record = record{kind: refused, epoch: r.epoch}
 	}
+}
+
+// isEntry reports whether the ledger has an entry of it.
+func (n *newest) isEntry() bool { return n.kind == granted || n.kind == restored }
+
+// known returns what the ledger must hold.
+func (n *newest) known(account string) (known quota.Receipt) {
+	switch {
+	case n.isEntry():
+		known = quota.Receipt{Account: account, ID: n.id, At: decide.Time(n.at), Epoch: n.epoch}
+	case n.epoch != 0:
+		known = quota.Receipt{Account: account, Epoch: n.epoch}
+	}
+	return known
 }
 
 // newest reads the files for the newest grant.
@@ -38,7 +57,7 @@ func (f *files) newest() (newest newest, err error) {
 		return newest, err
 	}
 	for _, hour := range slices.Backward(hours) {
-		for n := int64(tailBytes); newest.kind == 0; n *= 8 {
+		for n := int64(tailBytes); !newest.isEntry(); n *= 8 {
 			data, from, err := readFrom(reader, f.path(hour), -n)
 			if errors.Is(err, fs.ErrNotExist) {
 				break
@@ -57,7 +76,7 @@ func (f *files) newest() (newest newest, err error) {
 				break
 			}
 		}
-		if newest.kind != 0 {
+		if newest.isEntry() {
 			return newest, nil
 		}
 	}

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// newest returns the newest grant of any process of this host, or zero if there is
-// none. If a process knew only its own, the loss of a later one would go unnoticed.
+// newest returns the newest grant of any process of this host; only an epoch if it
+// was refused and never granted; or zero. If a process knew only its own, the loss of a later one would go unnoticed.
 // The only error is errNewer; others are reported, and calls go on.
 func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
@@ -21,9 +20,7 @@ func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
 		a.newest, err = a.files.newest()
 		a.loaded = true
 	}
-	if r := &a.newest.record; r.kind != 0 {
-		known = quota.Receipt{Account: a.name, ID: r.id, At: decide.Time(r.at), Epoch: r.epoch}
-	}
+	known = a.newest.known(a.name)
 	a.mu.Unlock()
 	if errors.Is(err, errNewer) {
 		return known, err

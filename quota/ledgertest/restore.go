@@ -14,6 +14,7 @@ func restorations() []subtest {
 	return []subtest{
 		{"ForgottenLifeIsNoticed", forgottenLife},
 		{"ForgottenTailIsNoticed", forgottenTail},
+		{"RefusalNamesTheLog", refusalNamesTheLog},
 		{"RestoredWithItsOwnTimes", restoredWithItsOwnTimes},
 		{"RestoredTwiceCountsOnce", restoredTwice},
 		{"RestoredBetweenOtherEntries", restoredBetween},
@@ -78,66 +79,6 @@ func (h *host) restore() quota.Restored {
 		h.Fatalf("restore: %v", err)
 	}
 	return done
-}
-
-// forgets spends with an entry that the log must have forgotten.
-func (w *world) forgets(known quota.Receipt) *quota.ForgottenError {
-	w.Helper()
-	before := w.log()
-	_, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}})
-	forgotten, ok := errors.AsType[*quota.ForgottenError](err)
-	if !ok || !errors.Is(err, quota.ErrLedgerLost) || forgotten.Account != account || !forgotten.Known.At.Equal(known.At) {
-		w.Fatalf("%v; want a ForgottenError", err)
-	}
-	if !slices.Equal(w.log(), before) {
-		w.Fatal("the batch wrote something")
-	}
-	return forgotten
-}
-
-// forgottenLife: a log that was created anew has another epoch, and grants
-// nothing to a client that knows the old one.
-func forgottenLife(w *world) {
-	day := charge("day", 100, quota.Sliding(24*time.Hour))
-	h := newHost(w)
-	old := h.call("m", 5, day)
-	w.clock.Add(time.Minute)
-	present := w.spend(1, day)
-	if old.Epoch == 0 || present.Epoch == 0 || old.Epoch == present.Epoch {
-		w.Fatalf("epochs %x and %x; want two", old.Epoch, present.Epoch)
-	}
-	old.Account = account
-	if f := w.forgets(old); f.Present.Epoch != present.Epoch || !f.Present.At.Equal(present.At) {
-		w.Fatalf("%+v; want the present log's epoch and newest entry", f.Present)
-	}
-	if again := w.spend(1, day); again.Epoch != present.Epoch {
-		w.Fatalf("epoch %x after %x", again.Epoch, present.Epoch)
-	}
-	w.used(2, day)
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: present, Requests: []quota.Request{request("m", 1, day)}})
-	if err != nil || answers[0].Err != nil || answers[0].Receipt.Epoch != present.Epoch {
-		w.Fatalf("%v, %+v; want a grant", err, answers)
-	}
-}
-
-// forgottenTail: a log whose newest entry is older than one it has granted has
-// lost its tail.
-func forgottenTail(w *world) {
-	day := charge("day", 100, quota.Sliding(24*time.Hour))
-	known := quota.Receipt{At: w.clock.Now().Add(time.Minute)}
-	if f := w.forgets(known); !f.Present.At.IsZero() {
-		w.Fatalf("newest entry of %s in an empty log", f.Present.At)
-	}
-	receipt := w.spend(1, day)
-	known.Epoch = receipt.Epoch
-	w.forgets(known)
-	w.clock.Add(2 * time.Minute)
-	w.spend(1, day)
-	known.ID = receipt.ID
-	known.At = receipt.At
-	if _, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}}); err != nil {
-		w.Fatal(err)
-	}
 }
 
 // restoredWithItsOwnTimes: after a restoration, units return when they would have

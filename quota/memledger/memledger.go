@@ -96,7 +96,7 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		r := &batch.Requests[i]
 		if !granted {
 			if err := g.judgeAt(now).Admit(g, r); err != nil {
-				answers[i].Err = err
+				answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: err}
 				continue
 			}
 			stamp = g.record(r, now, id)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -195,7 +196,7 @@ func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.
 	if err != nil {
 		return done, false, err
 	}
-	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch}
+	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since}
 	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
 		if err != nil {
 			return done, false, err
@@ -230,9 +231,11 @@ type logSnapshot struct {
 	records    int64
 	last       string // the last record
 	statements decide.Statements
+	since      time.Time // since when the log has its epoch, if its first records are older
 }
 
-// snapshot reads how long a log is, and what clients have heard of it.
+// snapshot reads how long a log is, what clients have heard of it, and since when
+// there is meta.
 func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err error) {
 	records, err := l.send(ctx, []any{"llen", n.log})
 	if err == nil {
@@ -243,14 +246,22 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 			s.last, _ = last.(string)
 		}
 	}
-	var heard any
+	var fields any
 	if err == nil || errors.Is(err, redis.Nil) {
-		heard, err = l.send(ctx, []any{"hget", n.meta, "heard" + n.log})
+		fields, err = l.send(ctx, []any{"hmget", n.meta, "heard" + n.log, "from"})
 	}
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return s, l.failed(err, classify(err), false)
 	}
-	text, _ := heard.(string)
+	values, _ := fields.([]any)
+	if len(values) != 2 {
+		return s, l.failed(errMalformed, unknown, true)
+	}
+	text, _ := values[0].(string)
+	from, _ := values[1].(string)
+	if micros, err := strconv.ParseInt(from, 10, 64); err == nil && micros > 0 {
+		s.since = decide.Time(micros)
+	}
 	if s.statements, err = decide.ParseStatements([]byte(text)); err != nil {
 		return s, fmt.Errorf("%w: redis at %s: what clients have heard of %s is malformed: %w", quota.ErrLedgerConfig, l.where, n.log, err)
 	}

@@ -82,7 +82,7 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 		if t.err != nil {
 			return
 		}
-		answers[i] = quota.Answer{}
+		answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}}
 		id := quota.ID{Client: batch.Client, Seq: batch.Seq + uint64(i)}
 		stamp, repeated := last.stamp(uint64(i))
 		if !repeated {
@@ -138,7 +138,7 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), cacheOnly: true}
 	log, judge := &txLog{t, g}, t.judge(g.name)
 	for i := range batch.Requests {
-		answers[i].Err = judge.Admit(log, &batch.Requests[i])
+		answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: judge.Admit(log, &batch.Requests[i])}
 		if answers[i].Err == nil || t.err != nil {
 			clear(answers)
 			return false

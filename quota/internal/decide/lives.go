@@ -8,6 +8,21 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
+// nameOlder says of entries that are older than the log's epoch that the life which a
+// client knew last had them.
+func (o *Restorer) nameOlder(last uint64) {
+	if last == 0 || last == o.Epoch {
+		return
+	}
+	before, lives := o.presence(), slices.Clone(o.Lives)
+	for i := range o.Entries {
+		if e := &o.Entries[i]; e.At.Before(o.Since) && before.of(e.ID).since == nil {
+			lives = append(lives, quota.Life{Client: e.ID.Client, Epoch: last, Since: e.At}, quota.Life{Client: e.ID.Client, Epoch: o.Epoch, Since: o.Since})
+		}
+	}
+	o.Lives = compact(lives)
+}
+
 // renew begins a new life of a log that has lost entries, if an older copy has taken
 // its place. What the copy holds has been there in both lives. It returns the first
 // time at which a grant can be stamped.
@@ -50,31 +65,37 @@ func (o *Restorer) mergeLives(more []quota.Life, present time.Time) {
 	for i := range o.Heard {
 		used[o.Heard[i].Client] = true
 	}
-	lives = slices.DeleteFunc(lives, func(life quota.Life) bool { return !used[life.Client] })
+	o.Lives = compact(slices.DeleteFunc(lives, func(life quota.Life) bool { return !used[life.Client] }))
+}
+
+// compact sorts lives, and keeps the earliest about each client's entries and epoch.
+func compact(lives []quota.Life) []quota.Life {
 	same := func(a, b quota.Life) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch))
 	}
 	slices.SortFunc(lives, func(a, b quota.Life) int { return cmp.Or(same(a, b), a.Since.Compare(b.Since)) })
-	o.Lives = slices.CompactFunc(lives, func(a, b quota.Life) bool { return same(a, b) == 0 })
+	return slices.CompactFunc(lives, func(a, b quota.Life) bool { return same(a, b) == 0 })
 }
 
-// presence is since when each life of a log has held entries: by client, in runs of
-// sequence numbers, oldest first.
-type presence map[uint64][]run
+// presence is since when each life of a log has held entries.
+type presence struct {
+	epoch uint64           // of the log
+	runs  map[uint64][]run // by client, oldest first
+}
 
-// run is what the lives hold from a sequence number on, up to the next run.
+// run is what the lives hold of a client's entries from a sequence number on, up to the next run.
 type run struct {
 	first uint32
 	since map[uint64]time.Time // by epoch; nil if no restoration has said it
 }
 
 func (o *Restorer) presence() presence {
-	p := presence{}
+	p := presence{o.Epoch, map[uint64][]run{}}
 	for _, life := range o.Lives { // sorted by mergeLives
-		runs, first := p[life.Client], uint32(life.Seq)
+		runs, first := p.runs[life.Client], uint32(life.Seq)
 		if len(runs) == 0 || runs[len(runs)-1].first != first {
 			runs = append(runs, run{first, map[uint64]time.Time{}})
-			p[life.Client] = runs
+			p.runs[life.Client] = runs
 		}
 		runs[len(runs)-1].since[life.Epoch] = life.Since
 	}
@@ -83,7 +104,7 @@ func (o *Restorer) presence() presence {
 
 // of returns the run of an entry.
 func (p presence) of(id quota.ID) (of run) {
-	for _, r := range p[id.Client] {
+	for _, r := range p.runs[id.Client] {
 		if r.first <= uint32(id.Seq) {
 			of = r
 		}
@@ -92,11 +113,15 @@ func (p presence) of(id quota.ID) (of run) {
 }
 
 // held reports whether the log of a statement held an entry of its window. If no
-// restoration has said when the client's entries came there, it did.
+// restoration has said when the client's entries came there, they are in the present
+// log alone, as far as is known.
 func (p presence) held(id quota.ID, h *quota.Heard) bool {
 	r := p.of(id)
 	since, held := r.since[h.Epoch]
-	return r.since == nil || h.Epoch == 0 || held && !h.At.Before(since)
+	if r.since == nil {
+		held = h.Epoch == p.epoch
+	}
+	return h.Epoch == 0 || held && !h.At.Before(since)
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one

@@ -14,6 +14,7 @@ type Restorer struct {
 	Entries    []quota.Entry // what the log holds, oldest first; Restore replaces it
 	Statements               // all about the log so far; Restore replaces them
 	Epoch      uint64        // the log's; Restore may renew it
+	Since      time.Time     // since when the log has it, if its first entries are older
 	Now        time.Time     // the present time on the ledger's clock
 	Oldest     time.Time     // the log keeps no entries that are older
 
@@ -29,6 +30,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
 	done.Forgotten = o.forgotten(r)
+	o.nameOlder(r.Known.Epoch)
 	present := o.renew(r, r.Lost || done.Forgotten != nil)
 	o.taken = map[int64]bool{}
 	for i := range o.Entries {

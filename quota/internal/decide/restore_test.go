@@ -49,7 +49,7 @@ func TestOlderStatementReplacesALaterOne(t *testing.T) {
 // notice that the log loses its tail again.
 func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5), call(2, 7, time.Minute, 5))
-	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 2, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
+	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
 		t.Errorf("knows %+v; want the newest entry", known)
 	}
 	o = restorer()
@@ -214,5 +214,33 @@ func TestClockBehindTheLog(t *testing.T) {
 	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, -time.Minute, 100)}})
 	if got := units(o); got != 140 {
 		t.Errorf("%d units; want 140", got)
+	}
+}
+
+// TestEntriesOfAnOlderCopyAreTakenForOthers: a log was lost, and so was the one after
+// it; then an older copy of the first came back. What a host heard of the second did
+// not count the entries of the copy.
+func TestEntriesOfAnOlderCopyAreTakenForOthers(t *testing.T) {
+	o := restorer(call(1, 1, 3*time.Hour, 300))
+	lives := []quota.Life{{Client: 2, Epoch: 9, Since: noon.Add(-2 * time.Hour)}, {Client: 20, Epoch: 9, Since: noon.Add(-2 * time.Hour)}}
+	done := o.Restore(&quota.Restoration{Lost: true, Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(20, 9, time.Hour, 400)}, Lives: lives})
+	if done.Noted != 390 || units(o) != 700 {
+		t.Errorf("%d units noted, %d in the log; want 390 and 700", done.Noted, units(o))
+	}
+}
+
+// TestLogOutlivesItsEpoch: a log got a new epoch because a server had evicted the old
+// one alone. What a host heard of it counted the entries that are there.
+func TestLogOutlivesItsEpoch(t *testing.T) {
+	o := restorer(call(1, 1, 3*time.Hour, 300), call(1, 2, time.Minute, 5))
+	o.Since = noon.Add(-30 * time.Minute)
+	lives := []quota.Life{{Client: 2, Epoch: 9, Since: noon.Add(-2 * time.Hour)}, {Client: 20, Epoch: 9, Since: noon.Add(-2 * time.Hour)}}
+	for range 2 { // another host may return later, and the log no longer says how old its epoch is
+		done := o.Restore(&quota.Restoration{Known: quota.Receipt{Epoch: 9}, Lost: true,
+			Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(20, 9, time.Hour, 400)}, Lives: lives})
+		if done.Noted != 90 || units(o) != 405 {
+			t.Errorf("%d units noted, %d in the log; want 90 and 405", done.Noted, units(o))
+		}
+		o.Since = time.Time{}
 	}
 }
