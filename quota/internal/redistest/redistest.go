@@ -49,7 +49,15 @@ func start(t testing.TB, args []string) *Server {
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() {
+		s.Stop()
+		for range 1000 { // a child that saves outlives the server for a moment, and writes to its folder
+			if os.RemoveAll(s.Dir) == nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
 	return s
 }
 
