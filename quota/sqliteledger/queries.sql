@@ -110,15 +110,12 @@ SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.j
 FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT ?4
 -- sums-page
-SELECT label, kind, client, COUNT(*), SUM(units), SUM(calls), MIN(stamp), MAX(stamp)
-FROM (
-  SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) AS client FROM entries
-  WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
-) GROUP BY client, label, kind
+SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) FROM entries
+WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
 -- sums-next
 SELECT since, until FROM sums WHERE log = ?1 AND since >= ?2 ORDER BY since LIMIT 1
 -- sums-block
-SELECT label, kind, 0, entries, units, calls, first, last FROM sums WHERE log = ?1 AND since = ?2
+SELECT label, kind, entries, units, calls, first, last FROM sums WHERE log = ?1 AND since = ?2
 -- sums-end
 SELECT until FROM sums WHERE log = ?1 ORDER BY since DESC LIMIT 1
 -- sums-insert

@@ -88,39 +88,57 @@ func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 		switch {
 		case end > until: // the query selects only part of the block
 		case since == from:
-			page := t.readSums("sums-block", log, since)
+			page := t.readBlock(log, since)
 			page.next = end
 			return page
 		default:
 			until = since
 		}
 	}
-	page := t.readSums("sums-page", log, from, until, int64(sumsPage), query.PerClient)
-	page.next = until
-	entries, last := int64(0), int64(0)
-	for i := range page.sums {
-		entries += page.sums[i].Entries
-		last = max(last, page.sums[i].Last.UnixMicro())
-	}
-	if entries == sumsPage {
-		page.next = last + 1
-	}
-	return page
+	return t.sumEntries(log, from, until, query.PerClient)
 }
 
-func (t *tx) readSums(name string, args ...driver.Value) (page sumPage) {
-	t.query(name, func(row []driver.Value) {
+func (t *tx) readBlock(log, since int64) (page sumPage) {
+	t.query("sums-block", func(row []driver.Value) {
 		page.labels = append(page.labels, integer(row[0]))
 		page.sums = append(page.sums, quota.Sum{
 			Kind:    quota.EntryKind(integer(row[1])),
-			Client:  uint64(integer(row[2])),
-			Entries: integer(row[3]),
-			Units:   quota.Units(integer(row[4])),
-			Calls:   quota.Units(integer(row[5])),
-			First:   decide.Time(integer(row[6])),
-			Last:    decide.Time(integer(row[7])),
+			Entries: integer(row[2]),
+			Units:   quota.Units(integer(row[3])),
+			Calls:   quota.Units(integer(row[4])),
+			First:   decide.Time(integer(row[5])),
+			Last:    decide.Time(integer(row[6])),
 		})
-	}, args...)
+	}, log, since)
+	return page
+}
+
+// sumEntries adds up a page of entries. It groups them here, because SQLite would sort
+// them first, which takes three times as long.
+func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
+	type group struct{ label, kind, client int64 }
+	page, entries, stamp := sumPage{next: until}, 0, int64(0)
+	places := map[group]int{}
+	t.query("sums-page", func(row []driver.Value) {
+		stamp = integer(row[0])
+		entries++
+		in := group{integer(row[3]), integer(row[4]), integer(row[5])}
+		place, known := places[in]
+		if !known {
+			place = len(page.sums)
+			places[in] = place
+			page.labels = append(page.labels, in.label)
+			page.sums = append(page.sums, quota.Sum{Kind: quota.EntryKind(in.kind), Client: uint64(in.client), First: decide.Time(stamp)})
+		}
+		sum := &page.sums[place]
+		sum.Entries++
+		sum.Units += quota.Units(integer(row[1]))
+		sum.Calls += quota.Units(integer(row[2]))
+		sum.Last = decide.Time(stamp)
+	}, log, from, until, int64(sumsPage), perClient)
+	if entries == sumsPage {
+		page.next = stamp + 1
+	}
 	return page
 }
 
