@@ -110,7 +110,10 @@ SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.j
 FROM entries e CROSS JOIN labels t ON t.label = e.label
 WHERE e.log = ?1 AND e.stamp >= ?2 AND e.stamp < ?3 ORDER BY e.stamp DESC LIMIT ?4
 -- sums-page
-SELECT stamp, units, calls, label, kind, IIF(?5, client, 0) FROM entries
+SELECT stamp, units, calls, label << 8 | kind FROM entries
+WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
+-- sums-page-clients
+SELECT stamp, units, calls, label << 8 | kind, client FROM entries
 WHERE log = ?1 AND stamp >= ?2 AND stamp < ?3 ORDER BY stamp LIMIT ?4
 -- sums-next
 SELECT since, until FROM sums WHERE log = ?1 AND since >= ?2 ORDER BY since LIMIT 1

@@ -114,28 +114,36 @@ func (t *tx) readBlock(log, since int64) (page sumPage) {
 }
 
 // sumEntries adds up a page of entries. It groups them here, because SQLite would sort
-// them first, which takes three times as long.
+// them first, which takes three times as long. A row has few columns, because each takes
+// a seventh of the time.
 func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
-	type group struct{ label, kind, client int64 }
+	type group struct{ label, client int64 } // with the kind in the last byte of label
+	name := "sums-page"
+	if perClient {
+		name = "sums-page-clients"
+	}
 	page, entries, stamp := sumPage{next: until}, 0, int64(0)
 	places := map[group]int{}
-	t.query("sums-page", func(row []driver.Value) {
+	t.query(name, func(row []driver.Value) {
 		stamp = integer(row[0])
 		entries++
-		in := group{integer(row[3]), integer(row[4]), integer(row[5])}
+		in := group{label: integer(row[3])}
+		if perClient {
+			in.client = integer(row[4])
+		}
 		place, known := places[in]
 		if !known {
 			place = len(page.sums)
 			places[in] = place
-			page.labels = append(page.labels, in.label)
-			page.sums = append(page.sums, quota.Sum{Kind: quota.EntryKind(in.kind), Client: uint64(in.client), First: decide.Time(stamp)})
+			page.labels = append(page.labels, in.label>>8)
+			page.sums = append(page.sums, quota.Sum{Kind: quota.EntryKind(in.label & 255), Client: uint64(in.client), First: decide.Time(stamp)})
 		}
 		sum := &page.sums[place]
 		sum.Entries++
 		sum.Units += quota.Units(integer(row[1]))
 		sum.Calls += quota.Units(integer(row[2]))
 		sum.Last = decide.Time(stamp)
-	}, log, from, until, int64(sumsPage), perClient)
+	}, log, from, until, int64(sumsPage))
 	if entries == sumsPage {
 		page.next = stamp + 1
 	}
