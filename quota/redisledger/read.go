@@ -2,6 +2,7 @@ package redisledger
 
 import (
 	"context"
+	"encoding/binary"
 	"iter"
 	"time"
 
@@ -137,7 +138,7 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 	if p.Newest {
 		what = readNewest
 	}
-	reply, err := l.readLog(ctx, query, p, what)
+	reply, _, err := l.readLog(ctx, query, p, what)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +161,10 @@ const (
 	readPlace
 )
 
-// readLog runs entries.lua.
-func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, what byte) (*reply, error) {
+// readLog runs entries.lua. It also returns the head that the account had.
+func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, what byte) (_ *reply, head string, _ error) {
 	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -172,12 +173,13 @@ func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, 
 	arg := number(number(nil, min(max(p.From, 0), latest), 7), min(max(p.Until, 0), latest), 7)
 	arg = append(number(arg, int64(p.Most), 4), what)
 	reply, err := l.inform(op, query.Account, func(a *accountCache) (*script, []string, []any) {
-		return &entriesScript, []string{n.meta, n.log}, []any{a.head, a.horizonArg(scopeOf(query.Key)), string(arg)}
+		head = a.head
+		return &entriesScript, []string{n.meta, n.log}, []any{head, a.horizonArg(scopeOf(query.Key)), string(arg)}
 	})
 	if err != nil {
-		return nil, ended(ctx, err)
+		return nil, "", ended(ctx, err)
 	}
-	return reply, nil
+	return reply, head, nil
 }
 
 // record is a record of the log.
@@ -193,18 +195,19 @@ func readRecord(packed string) (record, bool) {
 	if len(packed) != recordBytes && len(packed) != recordBytes+tailBytes {
 		return record{}, false
 	}
-	amount := value(packed[13:17])
+	b := []byte(packed) // does not copy
+	amount := binary.BigEndian.Uint32(b[13:])
 	r := record{
-		stamp: value(packed[:7]),
-		label: value(packed[17:19]),
-		id:    quota.ID{Client: uint64(value(packed[19:25])), Seq: uint64(value(packed[25:29]))},
+		stamp: int64(binary.BigEndian.Uint64(b) >> 8),
+		label: int64(binary.BigEndian.Uint16(b[17:])),
+		id:    quota.ID{Client: binary.BigEndian.Uint64(b[17:]) & (1<<48 - 1), Seq: uint64(binary.BigEndian.Uint32(b[25:]))},
 		units: quota.Units(amount & (1<<31 - 1)),
 	}
 	switch {
 	case amount < 1<<31:
 		r.calls = 1
 	case len(packed) > recordBytes:
-		r.kind, r.calls = quota.EntryKind(packed[33]), quota.Units(value(packed[29:33]))
+		r.kind, r.calls = quota.EntryKind(b[33]), quota.Units(binary.BigEndian.Uint32(b[29:]))
 	case r.units == 0:
 		r.kind = quota.EntryRefunded
 	default:

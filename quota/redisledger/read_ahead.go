@@ -15,25 +15,27 @@ type readAhead struct {
 	read      func(first, last int64) ([]string, error)
 	requested []chan recordPage
 	first     int64 // of the next page to request
+	expected  int64 // the last record to read, if no more come before it meanwhile
 }
 
 // recordPage is the answer to one LRANGE.
 type recordPage struct {
-	first   int64 // the index of its first record
-	records []string
-	err     error
+	first, last int64 // the indexes that were requested
+	records     []string
+	err         error
 }
 
-func (p *recordPage) full() bool { return len(p.records) == sumsPage }
+func (p *recordPage) full() bool { return int64(len(p.records)) > p.last-p.first }
 
-// next returns the next page. If it is full, it requests the pages after it.
+// next returns the next page. If it is full, it requests the expected pages after
+// it.
 func (r *readAhead) next() recordPage {
 	if len(r.requested) == 0 {
 		r.request()
 	}
 	page := <-r.requested[0]
 	r.requested = r.requested[1:]
-	for page.full() && len(r.requested) < maxAhead {
+	for page.full() && len(r.requested) < maxAhead && r.first < r.expected {
 		r.request()
 	}
 	return page
@@ -41,17 +43,20 @@ func (r *readAhead) next() recordPage {
 
 func (r *readAhead) request() {
 	answer, first, last := make(chan recordPage, 1), r.first, r.first+sumsPage-1
+	if first < r.expected {
+		last = min(last, r.expected)
+	}
 	r.requested, r.first = append(r.requested, answer), last
 	go func() {
 		records, err := r.read(first, last)
-		answer <- recordPage{first, records, err}
+		answer <- recordPage{first, last, records, err}
 	}()
 }
 
 // restart drops the pages that were requested, and continues at an index.
-func (r *readAhead) restart(first int64) {
+func (r *readAhead) restart(first, expected int64) {
 	r.stop()
-	r.first = first
+	r.first, r.expected = first, expected
 }
 
 // stop waits until nothing is being read.

@@ -53,6 +53,8 @@ type Ledger struct {
 
 	mu       sync.Mutex
 	accounts map[string]*accountCache
+
+	sums sumCache
 }
 
 // Open returns a ledger on the servers that url names:
@@ -133,6 +135,7 @@ func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 
 // Close implements quota.Ledger.
 func (l *Ledger) Close() error {
+	l.sums.clear()
 	if !l.own {
 		return nil
 	}

@@ -12,11 +12,20 @@ import (
 )
 
 // Sums implements quota.Ledger. It reads the records and adds them up in this
-// process, so that a long log takes little of the server's time.
+// process, so that a long log takes little of the server's time. Records are cached
+// for a few seconds, because a report asks for many sums of the same log.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
-		s := &sumReader{ledger: l, ctx: ctx, query: query, names: l.names(query.Account, query.Key), groups: map[sumKey]*quota.Sum{}}
-		sums, err := s.sums()
+		s := &sumReader{ledger: l, ctx: ctx, query: query, names: l.names(query.Account, query.Key), table: &sumTable{}}
+		var sums *decide.Sums
+		var err error
+		if query.Key == "" && !query.PerClient && l.sums.mu.TryLock() {
+			s.cache = &l.sums
+			sums, err = s.sums()
+			l.sums.mu.Unlock()
+		} else {
+			sums, err = s.sums()
+		}
 		if err != nil {
 			yield(quota.Sum{}, err)
 			return
@@ -31,22 +40,21 @@ type sumReader struct {
 	ctx    context.Context
 	query  quota.Query
 	names  names
+	cache  *sumCache // nil without one
 
 	from, until int64     // the range of stamps not yet read
+	end         int64     // the end of what is read now: until, or where a cached span begins
 	pages       readAhead // a page begins one record before the first not yet read
 	labelled    int64     // records from this stamp on have known labels
+	settled     int64     // records before this stamp do not change while the head stays
+	span        span      // what is read now, for the cache
 
-	groups map[sumKey]*quota.Sum
-	key    sumKey     // of the last record, often that of the next one too
-	sum    *quota.Sum // of that key
+	table  *sumTable
+	totals []sumTotal // by the group's number
 }
 
-// sumKey is what the records of one sum share.
-type sumKey struct {
-	label  int64 // 0 if unknown
-	kind   int64 // a quota.EntryKind; as wide as the others, which hashes in half the time
-	client uint64
-}
+// sumTotal is the sum of a group.
+type sumTotal struct{ entries, units, first, last int64 }
 
 func (s *sumReader) sums() (*decide.Sums, error) {
 	if err := (&quota.Batch{Account: s.query.Account, Key: s.query.Key}).Check(); err != nil {
@@ -57,11 +65,10 @@ func (s *sumReader) sums() (*decide.Sums, error) {
 	defer s.pages.stop()
 	for more, placed := true, false; more; {
 		var err error
-		if !placed {
-			placed, err = s.locate()
-			more = placed
-		} else {
+		if placed {
 			more, placed, err = s.page()
+		} else {
+			more, placed, err = s.locate()
 		}
 		if err != nil {
 			return nil, err
@@ -70,20 +77,57 @@ func (s *sumReader) sums() (*decide.Sums, error) {
 	return s.named()
 }
 
-// locate finds the place of the first record not yet read. It reports false if
-// there is none.
-func (s *sumReader) locate() (bool, error) {
-	reply, err := s.ledger.readLog(s.ctx, s.query, decide.Page{From: s.from, Until: s.until}, readPlace)
+// locate adds what the cache has of the records not yet read or, if that begins
+// with none of them, finds their place.
+func (s *sumReader) locate() (more, placed bool, err error) {
+	reply, head, err := s.ledger.readLog(s.ctx, s.query, decide.Page{From: s.from, Until: s.until}, readPlace)
 	if err != nil || !reply.more() {
-		return false, err
+		return false, false, err
 	}
-	place := reply.number()
-	s.from, s.labelled = reply.number(), reply.number()
+	place, expected := reply.number(), reply.number()
+	s.from, s.labelled, s.settled = reply.number(), reply.number(), reply.number()
 	if reply.bad {
-		return false, s.ledger.failed(errMalformed, config, false)
+		return false, false, s.ledger.failed(errMalformed, config, false)
 	}
-	s.pages.restart(max(place-1, 0))
-	return true, nil
+	s.end = s.until
+	if s.useCache(head) {
+		before := s.from
+		s.addCached()
+		if s.from > before {
+			return s.from < s.until, false, nil
+		}
+	}
+	s.span = span{since: s.from}
+	s.pages.restart(max(place-1, 0), expected)
+	return true, true, nil
+}
+
+// useCache reports whether there is a cache for a head. If the head has changed
+// since the first records were added, there is none any more.
+func (s *sumReader) useCache(head string) bool {
+	switch {
+	case s.cache == nil:
+		return false
+	case len(s.totals) == 0:
+		s.cache.begin(s.query.Account, head)
+		s.table = s.cache.table
+	case s.cache.head != head:
+		s.cache = nil
+	}
+	return s.cache != nil
+}
+
+// addCached adds the records from the first on that the cache has without a gap.
+func (s *sumReader) addCached() {
+	for s.from < s.until {
+		has, next := s.cache.find(s.from)
+		if has == nil {
+			s.end = min(s.until, next)
+			return
+		}
+		has.records(s.from, s.until, s.add)
+		s.from = min(has.until, s.until)
+	}
 }
 
 // page adds up the next records. If the first record of the page is in the range
@@ -94,77 +138,117 @@ func (s *sumReader) page() (more, placed bool, err error) {
 		return false, false, page.err
 	}
 	if len(page.records) == 0 {
+		s.keep(nil, false)
 		return page.first > 0, false, nil
 	}
+	more, placed = page.full(), true
+	records := make([]sumRecord, 0, len(page.records))
 	for i, packed := range page.records {
 		r, ok := readRecord(packed)
-		switch {
-		case !ok:
+		if !ok {
 			return false, false, s.ledger.failed(errMalformed, config, false)
-		case i == 0 && page.first > 0 && r.stamp >= s.from:
-			return true, false, nil
-		case r.stamp >= s.until:
-			return false, true, nil
-		case r.stamp >= s.from && r.label != 0:
-			s.add(&r)
+		}
+		if i == 0 && page.first > 0 && r.stamp >= s.from {
+			more, placed = true, false
+			break
+		}
+		if r.stamp >= s.end {
+			s.from = s.end
+			more, placed = s.end < s.until, false
+			break
+		}
+		if r.stamp >= s.from && r.label != 0 {
+			records = append(records, s.grouped(&r))
 			s.from = r.stamp + 1
 		}
 	}
-	return page.full(), true, nil
+	s.add(records)
+	s.keep(records, more && placed)
+	return more, placed, nil
 }
 
-func (s *sumReader) add(r *record) {
-	in := sumKey{label: r.label, kind: int64(r.kind)}
+// grouped returns a record with its group's number.
+func (s *sumReader) grouped(r *record) sumRecord {
+	in := sumGroup{label: r.label, kind: int64(r.kind), calls: int64(r.calls)}
 	if r.stamp < s.labelled {
 		in.label = 0
 	}
 	if s.query.PerClient {
 		in.client = r.id.Client
 	}
-	if s.sum == nil || in != s.key {
-		s.key, s.sum = in, s.groups[in]
-		if s.sum == nil {
-			s.sum = &quota.Sum{Kind: r.kind, Client: in.client, First: decide.Time(r.stamp)}
-			s.groups[in] = s.sum
-		}
+	return sumRecord{r.stamp, s.table.number(in), uint32(r.units)}
+}
+
+// add adds up records.
+func (s *sumReader) add(records []sumRecord) {
+	if more := len(s.table.groups) - len(s.totals); more > 0 {
+		s.totals = append(s.totals, make([]sumTotal, more)...)
 	}
-	s.sum.Entries++
-	s.sum.Units += r.units
-	s.sum.Calls += r.calls
-	s.sum.Last = decide.Time(r.stamp)
+	for i := range records {
+		r := &records[i]
+		total := &s.totals[r.group]
+		if total.entries == 0 {
+			total.first = r.stamp
+		}
+		total.entries++
+		total.units += int64(r.units)
+		total.last = r.stamp
+	}
+}
+
+// keep adds records to the span, and the span to the cache if it has no more or the
+// cache is full.
+func (s *sumReader) keep(records []sumRecord, more bool) {
+	if s.cache == nil {
+		return
+	}
+	if settled := records[:place(records, s.settled)]; len(settled) > 0 {
+		s.span.pages = append(s.span.pages, settled)
+		s.cache.size += len(settled)
+	}
+	full := s.cache.size > maxCached
+	if !more || full {
+		s.span.until = min(s.from, s.settled)
+		s.cache.add(s.span)
+	}
+	if full {
+		s.cache = nil
+	}
 }
 
 // named returns the sums with the method and caller of their labels.
 func (s *sumReader) named() (*decide.Sums, error) {
-	labels, sums := map[int64]label{}, &decide.Sums{}
-	for in := range s.groups {
-		labels[in.label] = parseLabel("")
-	}
-	delete(labels, 0)
-	if err := s.readLabels(labels); err != nil {
+	if err := s.readLabels(); err != nil {
 		return nil, err
 	}
-	for in, sum := range s.groups {
-		of, known := labels[in.label]
+	sums := &decide.Sums{}
+	for n, total := range s.totals {
+		if total.entries == 0 {
+			continue
+		}
+		group := s.table.groups[n]
+		of, known := s.table.labels[group.label]
 		if !known {
 			of = parseLabel("")
 		}
-		sum.Method, sum.Caller = of.method, of.caller
-		sums.Add(sum)
-		delete(s.groups, in) // there may be many
+		sums.Add(&quota.Sum{
+			Kind: quota.EntryKind(group.kind), Method: of.method, Caller: of.caller, Client: group.client,
+			Entries: total.entries, Units: quota.Units(total.units), Calls: quota.Units(total.entries * group.calls),
+			First: decide.Time(total.first), Last: decide.Time(total.last),
+		})
 	}
 	return sums, nil
 }
 
-// readLabels reads the methods and callers of labels.
-func (s *sumReader) readLabels(labels map[int64]label) error {
-	var numbers []int64
-	line := []any{"hmget", s.names.meta}
-	for number := range labels {
-		numbers, line = append(numbers, number), append(line, fmt.Sprint("l", number))
-	}
+// readLabels reads the methods and callers of labels that the table does not have.
+func (s *sumReader) readLabels() error {
+	numbers := s.table.unread()
 	if len(numbers) == 0 {
 		return nil
+	}
+	line := []any{"hmget", s.names.meta}
+	for _, number := range numbers {
+		line = append(line, fmt.Sprint("l", number))
 	}
 	var reply *reply
 	err := s.retry(func(ctx context.Context) error {
@@ -175,10 +259,12 @@ func (s *sumReader) readLabels(labels map[int64]label) error {
 	if err != nil {
 		return err
 	}
+	if s.table.labels == nil {
+		s.table.labels = map[int64]label{}
+	}
 	for _, number := range numbers {
-		if words, ok := reply.next().(string); ok {
-			labels[number] = parseLabel(words)
-		}
+		words, _ := reply.next().(string)
+		s.table.labels[number] = parseLabel(words)
 	}
 	return nil
 }

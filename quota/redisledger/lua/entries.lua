@@ -2,7 +2,8 @@
 -- KEYS: meta, the log. ARGV: head, the log's horizon (7), from stamp 7, before stamp 7, how many 4,
 -- and what 1: the oldest of these (0), the newest of these (1), or their place (2).
 -- Answer: 1 other head; 0 and records, each before its label's words (empty: unknown); or 0 and, if
--- there are any, their place, the first stamp shown, and the first whose label is known.
+-- there are any, their place, the place behind them, the first stamp shown, the first whose label is
+-- known, and the first that can be settled without a new head.
 
 if head_of(KEYS[1]) ~= ARGV[1] then return {1} end
 local OLDEST, NEWEST, PLACE = 0, 1, 2
@@ -19,7 +20,10 @@ else
   if struct.unpack('>I2', redis.call('LINDEX', log.key, first), 18) == 0 then first = first + 1 end
   last = first + most - 1
 end
-if what == PLACE then return {0, first, from, tonumber(redis.call('HGET', KEYS[1], 'from') or '0')} end
+if what == PLACE then
+  local _, behind = lists().locate(log, before)
+  return {0, first, behind, from, tonumber(redis.call('HGET', KEYS[1], 'from') or '0'), log.stamp - SETTLED}
+end
 local labels, answer = coverages().new_labels(KEYS[1]), {0}
 if last < first then return answer end
 for _, record in ipairs(redis.call('LRANGE', log.key, first, last)) do

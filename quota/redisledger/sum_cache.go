@@ -1,0 +1,98 @@
+package redisledger
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// cacheTime is how long records are cached: as long as one report takes, which
+	// asks for many sums of a log.
+	cacheTime = 10 * time.Second
+	// maxCached is how many records are cached, in 16 bytes each; a page more is.
+	maxCached = 1_500_000
+)
+
+// sumCache caches the records of one account's log for more sums of it. It has only
+// records that do not change while the account has the same head.
+type sumCache struct {
+	mu    sync.Mutex
+	timer *time.Timer // clears the cache
+
+	account, head string
+	began         time.Time
+	table         *sumTable
+	spans         []span // oldest first; they do not overlap
+	size          int    // the records in spans, and in the one that is being read
+}
+
+// span holds all records stamped at or after since and before until, in pages.
+type span struct {
+	since, until int64
+	pages        [][]sumRecord
+}
+
+// begin prepares the cache for an account with a head. It drops the records of
+// another account or head, and those that were read too long ago.
+func (c *sumCache) begin(account, head string) {
+	if c.table != nil && c.account == account && c.head == head && time.Since(c.began) < cacheTime {
+		return
+	}
+	c.drop()
+	c.account, c.head, c.began, c.table = account, head, time.Now(), &sumTable{}
+	c.timer = time.AfterFunc(cacheTime, c.clear)
+}
+
+// clear empties the cache.
+func (c *sumCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+}
+
+func (c *sumCache) drop() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.table, c.spans, c.size = nil, nil, 0
+}
+
+// find returns the span that has the records from a stamp on, or nil and the stamp
+// at which the next span begins.
+func (c *sumCache) find(stamp int64) (has *span, next int64) {
+	for i := range c.spans {
+		switch s := &c.spans[i]; {
+		case stamp < s.since:
+			return nil, s.since
+		case stamp < s.until:
+			return s, 0
+		}
+	}
+	return nil, math.MaxInt64
+}
+
+// add adds a span, unless it is empty.
+func (c *sumCache) add(s span) {
+	if s.since >= s.until {
+		return
+	}
+	c.spans = append(c.spans, s)
+	slices.SortFunc(c.spans, func(x, y span) int { return cmp.Compare(x.since, y.since) })
+}
+
+// records yields the records of a span from one stamp to another, in parts.
+func (s *span) records(from, until int64, use func([]sumRecord)) {
+	for _, page := range s.pages {
+		page = page[place(page, from):]
+		use(page[:place(page, until)])
+	}
+}
+
+// place returns the index of the first record at or after a stamp.
+func place(page []sumRecord, stamp int64) int {
+	i, _ := slices.BinarySearchFunc(page, stamp, func(r sumRecord, stamp int64) int { return cmp.Compare(r.stamp, stamp) })
+	return i
+}
