@@ -58,14 +58,14 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 		var both sync.WaitGroup
 		for i := range store {
 			both.Go(func() {
-				if err := history.AddRefusals(t.Context(), store[i], dir, table.Budgets(), time.Now()); err != nil {
+				if err := history.AddRefusals(t.Context(), store[i], dir, table.Budgets(), now()); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		both.Wait()
 	}
-	if err := history.AddRefusals(t.Context(), store[0], dir, table.Budgets(), time.Now().AddDate(0, 0, 4)); err != nil {
+	if err := history.AddRefusals(t.Context(), store[0], dir, table.Budgets(), now().AddDate(0, 0, 4)); err != nil {
 		t.Fatal(err)
 	}
 	checkRefusals(t, store[1], dir)
