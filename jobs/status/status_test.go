@@ -1,0 +1,90 @@
+package status_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// listedKeys is a ledger that lists keys that the test spends on.
+type listedKeys struct {
+	quota.Ledger
+	keys []string
+}
+
+func (l *listedKeys) Keys(context.Context, string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, key := range l.keys {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestStatusHidesKeyedLogs: status showed the logs without a key only. It shows
+// the ten fullest of each account, by the part of a limit that is used, and looks
+// at a bounded number of keys.
+func TestStatusHidesKeyedLogs(t *testing.T) {
+	l := &listedKeys{Ledger: memledger.Open(nil), keys: []string{"ration: corrections", "idle"}}
+	guard, err := quota.NewGuard(l, []quota.Budget{{Account: "p", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
+		{Account: "p", Name: "few", Limit: 10, Window: quota.Sliding(24 * time.Hour), Methods: []string{"channels.list"}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spend := func(key, method string, units quota.Units) {
+		t.Helper()
+		if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Key: key, Method: method, Units: units}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range quota.MaxKeys + 5 {
+		key := fmt.Sprintf("shop-%05d", i)
+		l.keys = append(l.keys, key)
+		if i < 12 {
+			spend(key, "videos.list", quota.Units(10*i+1))
+		}
+	}
+	spend("shop-00003", "channels.list", 9) // nine tenths of a small budget
+	r := &status.Report{}
+	if err := r.ReadBudgets(t.Context(), guard, []string{"p"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Keyed) != status.FullestKeys || len(r.MoreKeys) != 1 {
+		t.Fatalf("%d keys, more of %v; want ten, and more of p", len(r.Keyed), r.MoreKeys)
+	}
+	if first, second, last := r.Keyed[0], r.Keyed[1], r.Keyed[9]; first.Key != "shop-00003" || first.Budget != "few" || first.Remaining != 1 || first.Share != 0.9 ||
+		second.Key != "shop-00011" || second.Used != 111 || second.NextFreeAt == nil || last.Key != "shop-00002" {
+		t.Errorf("%+v, %+v, %+v", first, second, last)
+	}
+	r.Keyed[1].Ahead = 3600
+	if remarks := r.Remarks(); len(remarks) != 1 || !strings.HasPrefix(remarks[0][0], "the newest entry of key shop-00011 is stamped 1h ahead") {
+		t.Errorf("it says %q", remarks)
+	}
+}
+
+// TestAShadowRefusesByTheSchedule: status said of a shadow that it refuses calls.
+func TestAShadowRefusesByTheSchedule(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	pace, over := 20.0, int64(3600)
+	b := &usage.BudgetReport{Name: "tried", Measure: "units", PlanOutAt: new(now.Add(time.Hour))}
+	for _, paced := range []bool{false, true} {
+		if paced {
+			b.RunsOutAt, b.PaceHour, b.PaceOver = new(now.Add(2*time.Hour)), &pace, &over
+		}
+		for shadow, want := range map[bool]string{true: " would refuse its first call at ", false: " refuses its first call at "} {
+			b.Shadow = shadow
+			if text := status.Forecast(b, now); !strings.Contains(text, want) {
+				t.Errorf("%q; want %q", text, want)
+			}
+		}
+	}
+}
