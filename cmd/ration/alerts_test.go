@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 )
 
@@ -67,44 +66,4 @@ func TestEightProcessesAlertEightTimes(t *testing.T) {
 	if one := <-r.got; one.Kind != "level" || one.Budget != "all" || one.Level != 95 || !strings.HasPrefix(one.Text, "ration: 95 %: all of p has used ") {
 		t.Errorf("%+v", one)
 	}
-}
-
-// TestServeDoesNotAlert: serve sends what is due when it starts, and another one
-// does not.
-func TestServeDoesNotAlert(t *testing.T) {
-	t.Parallel()
-	s, r := newStand(t, nil, "{name: all, limit: 100, window: 24h}", "[trending]", "US"), newAlertReceiver(t)
-	s.alertTo(t, r.URL)
-	if code, _, text := s.run(t, nil, "spend", "search.list"); code != exitDone {
-		t.Fatalf("exit code %d: %s", code, text)
-	}
-	first := s.serve(t, nil)
-	if one := <-r.got; one.Level != 95 {
-		t.Errorf("%+v", one)
-	}
-	second := s.serve(t, nil)
-	second.url()
-	for _, d := range []*served{first, second} {
-		d.ends(syscall.SIGTERM)
-	}
-	if len(r.got) > 0 {
-		t.Errorf("and again: %+v", <-r.got)
-	}
-}
-
-// TestServeForeseesNothing: serve sends an alert because the coming ticks need more
-// than a budget has left, although little has been spent so far.
-func TestServeForeseesNothing(t *testing.T) {
-	s, r := newStand(t, nil, "{name: all, limit: 500, window: 24h}", "[{search: {queries: [q]}}]", "US"), newAlertReceiver(t)
-	s.alertTo(t, r.URL)
-	regions := filepath.Join(s.dir, "regions.yaml")
-	s.write(t, "regions.yaml", strings.Replace(mustRead(t, regions), leapDay, "'0 */3 * * *'", 1))
-	if code, _, text := s.run(t, nil, "spend", "search.list"); code != exitDone {
-		t.Fatalf("exit code %d: %s", code, text)
-	}
-	d := s.serve(t, nil)
-	if one := <-r.got; one.Kind != "exhaustion" || !strings.HasPrefix(one.Text, "ration: by the schedule, all of p refuses its first call at ") {
-		t.Errorf("%+v", one)
-	}
-	d.ends(syscall.SIGTERM)
 }

@@ -3,12 +3,9 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -20,58 +17,6 @@ func hasSamples(t *testing.T, text string, samples ...string) {
 			t.Errorf("no sample %s in:\n%s", sample, text)
 		}
 	}
-}
-
-// TestMetricsAreNotServed: serve and proxy show what they decided and passes, behind
-// the checks of all pages, and go on with it when the configuration is read again.
-func TestMetricsAreNotServed(t *testing.T) {
-	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	d := s.serve(t, []string{"RATION_TOKEN=0123456789abcdef"})
-	base := d.url()
-	d.says(`msg=pass region=US .* outcome=complete`)
-	read := func(header, value string) (int, string) {
-		req, err := http.NewRequest("GET", base+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer 0123456789abcdef")
-		req.Header.Set(header, value)
-		if header == "Host" {
-			req.Host = value
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
-	}
-	status, text := read("Accept", "text/plain")
-	if status != 200 {
-		t.Fatalf("%d %s", status, text)
-	}
-	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`, `ration_journal_failing{account="p"} 0`)
-	for _, name := range []string{"ration_decisions_total", "ration_units_total", "ration_budget_limit_units", "ration_budget_used_units", "ration_budget_remaining_units",
-		"ration_budget_next_free_timestamp_seconds", "ration_wait_seconds_count", "ration_ledger_duration_seconds_count", "ration_unrecorded_units", "ration_journal_bytes", "ration_pass_units_total"} {
-		if !strings.Contains(text, "\n"+name+"{") {
-			t.Errorf("no %s in:\n%s", name, text)
-		}
-	}
-	if status, _ := read("Authorization", "Bearer wrong"); status != 401 {
-		t.Errorf("with another token: %d", status)
-	}
-	if status, _ := read("Host", "evil.example"); status != 421 {
-		t.Errorf("for another host: %d", status)
-	}
-	d.Process.Signal(syscall.SIGHUP)
-	d.says(`nothing changed`)
-	_, text = read("Accept", "text/plain")
-	hasSamples(t, text, `ration_pass_runs_total{outcome="complete",region="US"} 1`)
-	d.ends(syscall.SIGTERM)
 }
 
 // TestMetricsFileIsHalfWritten: the file for node_exporter is replaced as a whole,
@@ -112,7 +57,7 @@ func TestMetricsFileIsHalfWritten(t *testing.T) {
 	}
 }
 
-// TestMetricsHideWhatAShadowWouldRefuse: metrics and proxy show it, of shadows only.
+// TestMetricsHideWhatAShadowWouldRefuse: metrics shows it, of shadows only.
 func TestMetricsHideWhatAShadowWouldRefuse(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}", "[trending]", "US")
 	for range 5 {
@@ -126,24 +71,4 @@ func TestMetricsHideWhatAShadowWouldRefuse(t *testing.T) {
 	if strings.Contains(printed, `would_refuse_calls{account="p",budget="all"}`) {
 		t.Errorf("a budget that refuses is no shadow:\n%s", printed)
 	}
-	d := s.start(t, nil, "proxy", "--listen", "127.0.0.1:0")
-	_, shown := get(t, d.url()+"/metrics")
-	hasSamples(t, shown, want...)
-	d.ends(syscall.SIGTERM)
-}
-
-// TestSearchesAreUnlimited: a client may search 60 times a minute.
-func TestSearchesAreUnlimited(t *testing.T) {
-	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
-	d := s.serve(t, nil)
-	base := d.url()
-	d.says(`msg=pass region=US .* outcome=complete`)
-	var statuses [62]int
-	for i := range statuses {
-		statuses[i], _ = get(t, base+"/search?q=the")
-	}
-	if statuses[0] != 200 || statuses[59] != 200 || statuses[60] != 429 || statuses[61] != 429 {
-		t.Errorf("%v; want 60 answers, then 429", statuses)
-	}
-	d.ends(syscall.SIGTERM)
 }

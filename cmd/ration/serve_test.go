@@ -2,11 +2,7 @@ package main
 
 import (
 	"bufio"
-	"net"
-	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -107,44 +103,6 @@ func (d *served) ends(signal syscall.Signal) {
 	}
 }
 
-// listenFor is systemd's side of sd_notify.
-func listenFor(t *testing.T, name string) chan string {
-	t.Helper()
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	messages := make(chan string, 1000)
-	go func() {
-		defer close(messages)
-		for buffer := make([]byte, 4096); ; {
-			n, err := conn.Read(buffer)
-			if err != nil {
-				return
-			}
-			messages <- string(buffer[:n])
-		}
-	}()
-	return messages
-}
-
-// tells waits for a message that matches, and returns it.
-func tells(t *testing.T, messages chan string, pattern string) string {
-	t.Helper()
-	matches := regexp.MustCompile(pattern)
-	for late := time.After(30 * time.Second); ; {
-		select {
-		case message := <-messages:
-			if matches.MatchString(message) {
-				return message
-			}
-		case <-late:
-			t.Fatalf("systemd is not told %q within half a minute", pattern)
-		}
-	}
-}
-
 const plentyOfUnits = "{name: all, limit: 9500, window: 24h}"
 
 // TestServeEndsWithItsPages stops serve while a page is in flight. The page is
@@ -193,114 +151,6 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 	}
 }
 
-// TestServeReloads: SIGHUP brings a new region in; a broken file is told with
-// its lines and changes nothing; systemd hears of both.
-func TestServeReloads(t *testing.T) {
-	t.Parallel()
-	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	regions := filepath.Join(s.dir, "regions.yaml")
-	good := mustRead(t, regions)
-	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@ration-test-" + filepath.Base(s.dir) + filepath.Base(filepath.Dir(s.dir))} {
-		if name[0] == '@' && runtime.GOOS != "linux" {
-			continue // abstract sockets are Linux's
-		}
-		s.write(t, "regions.yaml", good)
-		systemd := listenFor(t, name)
-		d := s.serve(t, []string{"NOTIFY_SOCKET=" + name, "WATCHDOG_USEC=200000"}, "-v")
-		tells(t, systemd, `^READY=1\nSTATUS=serving 1 region$`)
-		tells(t, systemd, `^WATCHDOG=1$`)
-		tells(t, systemd, `^WATCHDOG=1$`)
-
-		s.write(t, "regions.yaml", strings.Replace(good, "version: 1\n", "version: 1\ncolour: red\nmax_wait: 7 s\n", 1))
-		d.Process.Signal(syscall.SIGHUP)
-		reloading := tells(t, systemd, `^RELOADING=1`)
-		if runtime.GOOS == "linux" && !regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[0-9]{6,}$`).MatchString(reloading) {
-			t.Errorf("systemd received %q; want the time by the monotonic clock", reloading)
-		}
-		tells(t, systemd, `^READY=1\nSTATUS=the configuration could not be loaded again, the old one stays in force`)
-		d.says(`level=ERROR msg="configuration not loaded" reason="` + regexp.QuoteMeta(regions) + `:2:1: unknown key \\"colour\\"`)
-		d.says(regexp.QuoteMeta(regions) + `:3:11: max_wait`)
-		d.says(`level=WARN msg="the old configuration stays in force"`)
-
-		s.write(t, "regions.yaml", strings.Replace(good, "{US: {}}", "{US: {}, IN: {}}", 1))
-		d.Process.Signal(syscall.SIGHUP)
-		tells(t, systemd, `^RELOADING=1`)
-		tells(t, systemd, `^READY=1\nSTATUS=serving 2 regions$`)
-		d.says(`msg=serving regions=2`)
-		d.says(`msg=pass region=IN .* outcome=(complete|skipped)`)
-		d.ends(syscall.SIGTERM)
-		tells(t, systemd, `^STOPPING=1`)
-	}
-	if got := s.upstream.Total(); got != 2 {
-		t.Errorf("the upstream counted %d units; want one page a region", got)
-	}
-}
-
-// TestServeWaitsForTheBudget: a budget pays two pages at a time. Serve says when it goes on,
-// and does, within the same tick.
-func TestServeWaitsForTheBudget(t *testing.T) {
-	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 2, window: 2s, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
-	s.write(t, "regions.yaml", "max_wait: 0s\n"+mustRead(t, filepath.Join(s.dir, "regions.yaml")))
-	d := s.serve(t, nil, "-v")
-	d.says(`msg=pass region=US .* outcome=stopped calls=2 .* reason="all has 0 of 2 units left, .*" retry_at=20`)
-	d.says(`msg=pass region=US .* outcome=complete calls=[12] .* next=20`)
-	d.ends(syscall.SIGTERM)
-	if calls := len(s.upstream.Arrivals()); calls != 4 || s.upstream.Total() != 4 {
-		t.Errorf("%d calls reached the upstream, which counted %d units; want the chart's four pages", calls, s.upstream.Total())
-	}
-	if code, out, text := s.run(t, nil, "why"); code != exitDone || !strings.Contains(out, "all has 0 of 2 units left") {
-		t.Errorf("ration why after it: exit code %d: %s%s", code, out, text)
-	}
-}
-
-// TestServeTellsLevels: a level that a budget crosses is told once, whoever has spent.
-func TestServeTellsLevels(t *testing.T) {
-	t.Parallel()
-	s := newStand(t, nil, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
-	for _, want := range []string{"80 % of 5 units (4)", "95 % of 5 units (5)", ""} {
-		d := s.serve(t, nil, "--json", "-v")
-		d.says(`"msg":"pass","region":"US",.*"outcome":"(complete|skipped)"`)
-		d.ends(syscall.SIGTERM)
-		told := regexp.MustCompile(`(?m)^\{"time":"20[^"]*Z","level":"WARN","msg":"budget crosses a level","reason":"all has used (.*); more frees at 20.*\}$`).FindAllStringSubmatch(d.text(), -1)
-		if want == "" && told != nil || want != "" && (len(told) != 1 || told[0][1] != want) {
-			t.Errorf("told %q; want %q once:\n%s", told, want, d.text())
-		}
-		s.run(t, nil, "spend", "videos.list")
-	}
-}
-
-// TestServeInACooldown: what the upstream said to another process holds here:
-// no call is made, and the log says until when.
-func TestServeInACooldown(t *testing.T) {
-	t.Parallel()
-	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	s.upstream.Fail(youtubetest.Fault{Method: "videos.list", Status: http.StatusForbidden, Reason: "quotaExceeded", Times: 1})
-	if code, out, text := s.run(t, nil, "run"); code != exitStopped {
-		t.Fatalf("exit code %d: %s%s", code, out, text)
-	}
-	before := len(s.upstream.Arrivals())
-	d := s.serve(t, nil)
-	d.says(`msg="pass does not start" region=US .* outcome=stopped calls=0 .*is in cooldown.*quotaExceeded.* retry_at=20`)
-	d.ends(syscall.SIGTERM)
-	if after := len(s.upstream.Arrivals()); after != before {
-		t.Errorf("%d calls went to an upstream that had said stop", after-before)
-	}
-}
-
-// TestServeOutlivesItsLedger: with no ledger at all it says so, does not end, and
-// calls nobody.
-func TestServeOutlivesItsLedger(t *testing.T) {
-	t.Parallel()
-	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	d := s.serve(t, []string{"RATION_LEDGER=redis://127.0.0.1:1/0"})
-	d.says(`level=ERROR msg=pass region=US .* outcome=failed calls=0 .* retry_at=20`)
-	d.ends(syscall.SIGTERM)
-	if got := len(s.upstream.Arrivals()); got != 0 {
-		t.Errorf("%d calls went out without a ledger", got)
-	}
-}
-
 // TestTwoServes on one state folder: each region is fetched by one of them.
 func TestTwoServes(t *testing.T) {
 	t.Parallel()
@@ -318,19 +168,5 @@ func TestTwoServes(t *testing.T) {
 	second.ends(syscall.SIGTERM)
 	if got := s.upstream.Total(); got != 4 || s.used(t) != 4 {
 		t.Errorf("the upstream counted %d units, the ledger %d; want one chart", got, s.used(t))
-	}
-}
-
-// TestServeWithoutSystemd: a NOTIFY_SOCKET that nobody listens to is no
-// reason to fail.
-func TestServeWithoutSystemd(t *testing.T) {
-	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
-	for _, socket := range []string{filepath.Join(t.TempDir(), "gone"), "vsock:2:1"} {
-		d := s.serve(t, []string{"NOTIFY_SOCKET=" + socket})
-		d.says(`level=WARN msg="systemd is not told" reason=.*unset`)
-		d.ends(syscall.SIGTERM)
-	}
-	if _, err := os.Stat(filepath.Join(s.dir, "ration.db")); err != nil {
-		t.Error(err)
 	}
 }

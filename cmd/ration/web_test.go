@@ -65,8 +65,9 @@ func TestServeShowsThePage(t *testing.T) {
 	defer stream.Body.Close()
 	d.ends(syscall.SIGTERM)
 
-	d = s.serve(t, nil, "--no-page")
-	d.says(`listening`)
+	d = s.serve(t, nil, "--no-page", "--json", "-v")
+	d.says(`(?m)^\{"time":"20[^"]*Z","level":"INFO","msg":"listening","url":"http`)
+	d.says(`"level":"DEBUG","msg":"pass","region":"US",.*"outcome":"skipped"`)
 	if _, code := download(t, listening.FindString(d.text())+"/"); code != http.StatusNotFound {
 		t.Errorf("with --no-page: %d", code)
 	}
