@@ -152,10 +152,10 @@ func TestMoveGrantsTwice(t *testing.T) {
 	const limit = 2000
 	redis := startedRedis(t)
 	for _, c := range []struct{ name, from, to string }{
-		{"SQLite to Redis", "sqlite:old.db", redis + "?db=1"},
-		{"Redis to SQLite", redis + "?db=2", "sqlite:new.db"},
+		{"SQLite to Redis", "sqlite:old.db?sync=normal", redis + "?db=1"},
+		{"Redis to SQLite", redis + "?db=2", "sqlite:new.db?sync=normal"},
 		{"Redis to Redis", redis + "?db=3", redis + "?db=4"},
-		{"SQLite to SQLite", "sqlite:old.db", "sqlite:new.db"},
+		{"SQLite to SQLite", "sqlite:old.db?sync=normal", "sqlite:new.db?sync=normal"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &stand{dir: t.TempDir()}

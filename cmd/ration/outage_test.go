@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,4 +56,52 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOutageIsHiddenFromReaders: what only reads a ledger that is down says so, and
+// what was sent without it. The commands run at once, because each waits for the
+// ledger.
+func TestOutageIsHiddenFromReaders(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {search.list: refuse, default: {allow: 50}}\n")
+	down := "RATION_LEDGER=redis://127.0.0.1:1/0"
+	if code, _, text := s.run(t, []string{down}, "spend", "videos.list", "--units", "26"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	const sent = "26 units were sent within the allowance while the ledger was down, not yet in the ledger"
+	var readers sync.WaitGroup
+	for _, c := range []struct {
+		command string
+		stdout  []string
+		stderr  string
+	}{
+		{"status", []string{"^outage  down since 20.*: redis at 127.0.0.1:1: dial", "^" + sent + "$"}, "ledger down: .*; meanwhile 26 units were sent within the allowance$"},
+		{"status --json", []string{`"unrecorded_units":26,"budgets":\[\],"keyed":\[\],"more_keys":\[\],"waiting":\[\],"passes":\[\],"repairs":\[\],"ledger_state":\{"down":true,`}, `^\{"error":\{"kind":"ledger",`},
+		{"ledger info", []string{"^outage  down since"}, ""},
+		{"ledger info --json", []string{`"ledger_state":\{"down":true,`}, ""},
+		{"log", nil, "; meanwhile 26 units were sent within the allowance$"},
+		{"cooldown list", nil, "; meanwhile 26 units"},
+		{"plan", nil, "; meanwhile 26 units"},
+		{"doctor", []string{"^problem +.*ledger down", "^warning +" + sent}, ""},
+		{"doctor --json", []string{`"ledger_state":\{"down":true,`}, ""},
+	} {
+		readers.Go(func() {
+			cmd := s.command(strings.Fields(c.command)...)
+			var stdout, stderr bytes.Buffer
+			cmd.Env, cmd.Stdout, cmd.Stderr = append(cmd.Env, down), &stdout, &stderr
+			if code := exitCode(cmd.Run()); code != exitLedger {
+				t.Errorf("ration %s: exit code %d", c.command, code)
+			}
+			for _, pattern := range c.stdout {
+				if !regexp.MustCompile("(?m)" + pattern).Match(stdout.Bytes()) {
+					t.Errorf("ration %s prints\n%s\nwant %q", c.command, &stdout, pattern)
+				}
+			}
+			if !regexp.MustCompile("(?m)" + c.stderr).Match(stderr.Bytes()) {
+				t.Errorf("ration %s says %s; want %q", c.command, &stderr, c.stderr)
+			}
+		})
+	}
+	readers.Wait()
 }

@@ -1,0 +1,68 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+)
+
+// TestAllowanceOfAnotherCallIsUsed: while the ledger cannot be reached, each call gets
+// the allowance of its method, lane and job, the strictest of its account's documents.
+// What was sent counts once, however many documents share the account.
+func TestAllowanceOfAnotherCallIsUsed(t *testing.T) {
+	t.Parallel()
+	const budgets = "budgets: [{name: all, limit: 100, window: 24h}]\n"
+	granted := func(method string, units quota.Units, c quota.Caller) attempt {
+		return attempt{quota.Call{Account: "a", Method: method, Units: units, Caller: c}, true}
+	}
+	refused := func(method string, units quota.Units, c quota.Caller) attempt {
+		return attempt{quota.Call{Account: "a", Method: method, Units: units, Caller: c}, false}
+	}
+	none := quota.Caller{}
+	for name, c := range map[string]struct {
+		file     string
+		attempts []attempt
+		sent     quota.Units
+	}{
+		"by method": {"version: 1\naccount: a\ncosts: {search.list: 1, videos.list: 1}\n" + budgets + "when_ledger_down: {search.list: refuse, default: {allow: 3}}\n",
+			[]attempt{granted("videos.list", 2, none), granted("videos.list", 1, none), refused("videos.list", 1, none), refused("search.list", 1, none)}, 3},
+		"two documents": {"version: 1\nupstream: one\naccount: a\ncosts: {videos.list: 1}\n" + budgets + "when_ledger_down: {default: {allow: 40}}\n---\n" +
+			"version: 1\nupstream: two\naccount: a\ncosts: {reports.query: 1}\nbudgets: [{name: reports, limit: 100, window: 24h, methods: [reports.query]}]\nwhen_ledger_down: {default: refuse}\n",
+			[]attempt{granted("videos.list", 1, none), refused("reports.query", 1, none)}, 1},
+		"rules": {"version: 1\naccount: a\ncosts: {search.list: 1, videos.list: 1}\n" + budgets +
+			"when_ledger_down:\n- {methods: [search.list], jobs: [critical], then: {allow: 10}}\n- {lanes: [backfill], then: refuse}\n- {jobs: [export], then: refuse}\n- {then: {allow: 5}}\n",
+			[]attempt{refused("videos.list", 1, quota.Caller{Lane: "backfill"}), granted("videos.list", 1, quota.Caller{Lane: "cron"}),
+				refused("videos.list", 1, quota.Caller{Lane: "cron", Job: "export"}), granted("search.list", 1, quota.Caller{Lane: "backfill", Job: "critical"})}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			table, err := costs.Parse("costs.yaml", []byte(c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir(),
+				Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { down.Close() })
+			for i, a := range c.attempts {
+				if _, err := down.Guard().Spend(t.Context(), a.call); (err == nil) != a.granted || err != nil && !errors.Is(err, quota.ErrLedgerDown) {
+					t.Errorf("call %d, %+v: %v; want it granted: %v", i, a.call, err, a.granted)
+				}
+			}
+			if units, err := down.Unrecorded(); err != nil || units != c.sent {
+				t.Errorf("%d units sent, %v; want %d", units, err, c.sent)
+			}
+		})
+	}
+}
+
+// attempt is a call, and whether the allowance is to grant it.
+type attempt struct {
+	call    quota.Call
+	granted bool
+}
