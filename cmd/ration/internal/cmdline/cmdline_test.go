@@ -1,0 +1,216 @@
+package cmdline_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/gateway"
+)
+
+// isError reports whether an error is a malformed command line and says a text.
+func isError(err error, text string) bool {
+	_, ok := errors.AsType[*cmdline.Error](err)
+	return ok && strings.Contains(err.Error(), text)
+}
+
+// TestMomentOfAnotherDay reads how long ago, days and times.
+func TestMomentOfAnotherDay(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		text, failed string
+		want         time.Time
+	}{
+		{"", "", time.Time{}},
+		{"0", "", time.Time{}},
+		{"36h", "", now.Add(-36 * time.Hour)},
+		{"7d", "", now.AddDate(0, 0, -7)},
+		{"36500d", "", time.Unix(0, 0)},
+		{"2026-11-19", "", time.Date(2026, 11, 19, 0, 0, 0, 0, time.UTC)},
+		{"2026-11-19T09:00:00+01:00", "", time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC)},
+		{"1960-01-01", "in UTC its year is 1960", time.Time{}},
+		{"1970-01-01T00:00:00+01:00", "in UTC its year is 1969", time.Time{}},
+		{"yesterday", `--since "yesterday": write how long, such as 24h or 7d, a day`, time.Time{}},
+		{"7", `--since "7": write how long`, time.Time{}},
+		{"-1h", "write how long", time.Time{}},
+	} {
+		got, err := cmdline.ParseMoment("--since", c.text, now)
+		if c.failed != "" {
+			if !isError(err, c.failed) {
+				t.Errorf("%q: %v; want %q", c.text, err, c.failed)
+			}
+		} else if err != nil || !got.Equal(c.want) {
+			t.Errorf("%q is %s, %v; want %s", c.text, got, err, c.want)
+		}
+	}
+	if _, err := cmdline.ParseTime("--at", "9950-01-01T00:00:00Z", cmdline.LastNowYear); !isError(err, "write a time from 1970 to 9900") {
+		t.Errorf("a year from which no window can be counted on: %v", err)
+	}
+}
+
+// TestMistypedCommandShowsHelp: a word that is not a command, and an unknown flag, get
+// what was probably meant, in one line.
+func TestMistypedCommandShowsHelp(t *testing.T) {
+	nothing := func(*cobra.Command, []string) error { return nil }
+	for line, want := range map[string]string{
+		"stauts":              `no command "stauts"; write ration status, or see ration --help`,
+		"frobnicate":          `no command "frobnicate"; see ration --help`,
+		"secret":              "",                                      // hidden commands run
+		"scret":               `no command "scret"; see ration --help`, // and are not suggested
+		"help stauts":         `no command "stauts"; write ration status, or see ration --help`,
+		"ledger inof":         `no command "inof"; write ration ledger info, or see ration ledger --help`,
+		"ledger info x":       `ration ledger info takes no argument, and got "x"; see ration ledger info --help`,
+		"spend":               "write ration spend METHOD; see ration spend --help",
+		"spend m --max-wiat5": `unknown flag --max-wiat5; write --max-wait`,
+		"spend m --jsno":      `unknown flag --jsno; write --json`,
+		"spend m --zzz":       `unknown flag --zzz; see ration spend --help`,
+		"spend m -x":          "see ration spend --help",
+		"spend m --units six": `--units "six": write a whole number`,
+		"spend m --json=ja":   `--json "ja": write true or false`,
+		"spend m":             "",
+	} {
+		spend := &cobra.Command{Use: "spend METHOD", Args: cobra.ExactArgs(1), RunE: nothing}
+		spend.Flags().Int64("units", 1, "")
+		spend.Flags().String("max-wait", "", "")
+		root := cmdline.Group(&cobra.Command{Use: "ration", SilenceErrors: true, SilenceUsage: true, Args: cobra.ArbitraryArgs},
+			spend, &cobra.Command{Use: "status", RunE: nothing}, &cobra.Command{Use: "secret", Hidden: true, RunE: nothing},
+			cmdline.Group(&cobra.Command{Use: "ledger", Args: cobra.ArbitraryArgs}, &cobra.Command{Use: "info", Args: cobra.NoArgs, RunE: nothing}))
+		root.PersistentFlags().Bool("json", false, "")
+		root.SetFlagErrorFunc(cmdline.FlagError)
+		root.SetHelpCommand(cmdline.Help(root))
+		root.SetArgs(strings.Fields(line))
+		if err := root.Execute(); want == "" && err != nil || want != "" && !isError(err, want) {
+			t.Errorf("ration %s: %v; want %q", line, err, want)
+		}
+	}
+}
+
+// TestQueryIsReadLoosely: the parameters of a document are those of the command, each
+// once, and errors name no flags.
+func TestQueryIsReadLoosely(t *testing.T) {
+	define := func(flags *pflag.FlagSet) {
+		flags.Int("last", 20, "")
+		flags.String("by", "", "")
+		flags.Bool("fresh", false, "")
+	}
+	for query, want := range map[string]string{
+		"last=3&by=region&fresh=": "",
+		"lst=3":                   `unknown parameter "lst": write last`,
+		"last=3&last=4":           "last is given 2 times; give it once",
+		"last=many":               `last "many": write a whole number`,
+		"fresh=perhaps":           `fresh "perhaps": write true or false`,
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags, err := cmdline.ReadQuery(values, define)
+		if want != "" {
+			if _, ok := errors.AsType[*gateway.QueryError](err); !ok || err.Error() != want {
+				t.Errorf("?%s: %v; want %q", query, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, _ := flags.GetInt("last")
+		by, _ := flags.GetString("by")
+		fresh, _ := flags.GetBool("fresh")
+		if last != 3 || by != "region" || !fresh {
+			t.Errorf("?%s is %d %q %v", query, last, by, fresh)
+		}
+	}
+	if _, err := cmdline.ReadQuery(url.Values{"verbose": {"1"}}, func(*pflag.FlagSet) {}); err == nil || err.Error() != `unknown parameter "verbose"; this document has none` {
+		t.Errorf("a document without parameters: %v", err)
+	}
+}
+
+// table has two accounts, with a budget of their own and one whose name both have.
+func table(t *testing.T) *costs.Table {
+	t.Helper()
+	one := func(upstream, account, budgets string) string {
+		return "version: 1\nupstream: " + upstream + "\naccount: " + account + "\ncosts: {" + upstream + ": 1}\nbudgets: [" + budgets + "]\n"
+	}
+	parsed, err := costs.Parse("costs.yaml", []byte(one("u", "p", "{name: all, limit: 10, window: 1h}, {name: searches, limit: 5, window: 1h}")+"---\n"+one("w", "q", "{name: all, limit: 10, window: 1h}, {name: reports, limit: 5, window: 1h}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// TestScopeOfAnotherAccount: a budget that two accounts have needs its account, and
+// "-" is the whole of one.
+func TestScopeOfAnotherAccount(t *testing.T) {
+	budgets := table(t)
+	for _, c := range []struct {
+		args                  []string
+		flag                  string
+		account, budget, fail string
+	}{
+		{[]string{"searches"}, "", "p", "searches", ""},
+		{[]string{"all"}, "q", "q", "all", ""},
+		{[]string{"-"}, "q", "q", "", ""},
+		{nil, "p", "p", "", ""},
+		{[]string{"all"}, "", "", "", `budget "all" is in several accounts; name one with --account`},
+		{[]string{"-"}, "", "", "", "several accounts; name one with --account: p, q"},
+		{nil, "", "", "", "name a budget, or with --account a whole account"},
+		{[]string{"serches"}, "", "", "", `no budget "serches" in costs.yaml; write searches`},
+		{[]string{"searches"}, "q", "", "", `no budget "searches" in costs.yaml; `},
+		{nil, "pp", "", "", `no account "pp" in costs.yaml`},
+	} {
+		account, budget, err := cmdline.Scope(budgets, c.args, c.flag)
+		if c.fail != "" && !isError(err, c.fail) || c.fail == "" && (err != nil || account != c.account || budget != c.budget) {
+			t.Errorf("%q --account %q: %q %q, %v", c.args, c.flag, account, budget, err)
+		}
+	}
+}
+
+// TestReadingIsTakenForAnother: what the console says is read for each budget once,
+// within limits, and of one account at a time.
+func TestReadingIsTakenForAnother(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		used  int64
+		given bool
+		fail  string
+	}{
+		{[]string{"all"}, -1, true, "--used: give one budget"},
+		{[]string{"all", "searches"}, 1, true, "--used: give one budget"},
+		{[]string{"all"}, 1 << 60, true, "--used: give one budget"},
+		{[]string{"all"}, 0, false, "write all=N for each of several budgets"},
+		{[]string{"all=-1"}, 0, false, "write BUDGET=N"},
+		{[]string{"all=many"}, 0, false, "write BUDGET=N"},
+		{[]string{"all=1", "all=2"}, 0, false, "all is given twice"},
+	} {
+		if got, err := cmdline.Readings(c.args, c.used, c.given); !isError(err, c.fail) {
+			t.Errorf("%q --used %d: %v, %v; want %q", c.args, c.used, got, err, c.fail)
+		}
+	}
+	readings, err := cmdline.Readings([]string{"a=b=5", "searches=0"}, 0, false)
+	if err != nil || len(readings) != 2 || readings[0].Budget != "a=b" || readings[0].Used != 5 || readings[1].Used != 0 {
+		t.Errorf("%+v, %v", readings, err)
+	}
+	if readings, err = cmdline.Readings([]string{"searches=1", "all=2"}, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if account, err := cmdline.AccountOf(table(t), readings, "p"); err != nil || account != "p" {
+		t.Errorf("%q, %v; want p", account, err)
+	}
+	if readings, err = cmdline.Readings([]string{"searches=1", "reports=2"}, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmdline.AccountOf(table(t), readings, ""); !isError(err, "searches and reports are of different accounts; reconcile one account at a time") {
+		t.Errorf("%v; want one account at a time", err)
+	}
+	if _, err := cmdline.AccountOf(table(t), readings, "q"); !isError(err, `no budget "searches"`) {
+		t.Errorf("%v; want no such budget in q", err)
+	}
+}
