@@ -265,6 +265,10 @@ func everything(t *testing.T, l *redisledger.Ledger) {
 	if n, err := l.Restamp(ctx, account, ""); n != 0 || err != nil {
 		t.Errorf("restamp: %d, %v", n, err)
 	}
+	restored := quota.Entry{At: time.Now().Add(-time.Minute), ID: quota.ID{Client: 5, Seq: 1}, Method: "n", Units: 1, Calls: 1}
+	if _, err := l.Restore(ctx, &quota.Restoration{Account: account, Lost: true, Entries: []quota.Entry{restored}}); err != nil {
+		t.Errorf("restore: %v", err)
+	}
 	found := 0
 	for key, err := range l.Keys(ctx, account) {
 		if found++; err != nil || key != "key" && len(key) < 49 {
