@@ -17,12 +17,14 @@ const (
 )
 
 // sumCache caches the records of one account's log for more sums of it. It has only
-// records that do not change while the account has the same head.
+// records that do not change while the account has the same head, on one server: a new
+// connection may lead to another one, which has lost records.
 type sumCache struct {
 	mu    sync.Mutex
 	timer *time.Timer // clears the cache
 
 	account, head string
+	dials         int64 // how many connections the ledger had made when the last sum ended
 	began         time.Time
 	table         *sumTable
 	spans         []span // oldest first; they do not overlap
@@ -36,9 +38,10 @@ type span struct {
 }
 
 // begin prepares the cache for an account with a head. It drops the records of
-// another account or head, and those that were read too long ago.
-func (c *sumCache) begin(account, head string) {
-	if c.table != nil && c.account == account && c.head == head && time.Since(c.began) < cacheTime {
+// another account or head, from before a new connection, and those that were read too
+// long ago.
+func (c *sumCache) begin(account, head string, dials int64) {
+	if c.table != nil && c.account == account && c.head == head && c.dials == dials && time.Since(c.began) < cacheTime {
 		return
 	}
 	c.drop()

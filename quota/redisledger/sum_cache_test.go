@@ -174,3 +174,36 @@ func TestALogIsReadOnceForAReport(t *testing.T) {
 		t.Errorf("the server sent %d bytes for 50 sums of 20000 cached entries", bytes)
 	}
 }
+
+// TestCachedRecordsThatAServerHasLost: a server that returns with an older snapshot has
+// the head of the records that it lost, which are added up no more.
+func TestCachedRecordsThatAServerHasLost(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	g := newPastGame(t, server, 1)
+	g.spend(100)
+	server.Do(t, "save")
+	for range 2 {
+		g.clock.Add(10 * time.Minute)
+		g.spend(100)
+	}
+	count := func() (entries int64) {
+		for sum, err := range g.reader.Sums(t.Context(), quota.Query{Account: account}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries += sum.Entries
+		}
+		return entries
+	}
+	for range 2 {
+		if n := count(); n != 300 {
+			t.Fatalf("%d entries; want 300", n)
+		}
+	}
+	server.Stop()
+	server.Restart(t)
+	if n := count(); n != 100 {
+		t.Errorf("%d entries; want the 100 that the server still has", n)
+	}
+}

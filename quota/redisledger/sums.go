@@ -22,6 +22,7 @@ func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Su
 		if query.Key == "" && !query.PerClient && l.sums.mu.TryLock() {
 			s.cache = &l.sums
 			sums, err = s.sums()
+			l.sums.dials = l.dials.Load() // reading ahead may need several connections
 			l.sums.mu.Unlock()
 		} else {
 			sums, err = s.sums()
@@ -109,7 +110,7 @@ func (s *sumReader) useCache(head string) bool {
 	case s.cache == nil:
 		return false
 	case len(s.totals) == 0:
-		s.cache.begin(s.query.Account, head)
+		s.cache.begin(s.query.Account, head, s.ledger.dials.Load())
 		s.table = s.cache.table
 	case s.cache.head != head:
 		s.cache = nil
