@@ -106,9 +106,9 @@ func (r *Restoration) Check() error {
 	return nil
 }
 
-// ForgottenError says that a log no longer holds an entry that the caller knows
-// it has held, or is another one than the caller knows: it was deleted, or an older
-// copy took its place. It is an ErrLedgerLost. Nothing was decided.
+// ForgottenError says that a log no longer holds an entry that the caller knows, or
+// has another epoch than the caller knows: the log was deleted, or an older copy took
+// its place. It is an ErrLedgerLost. Nothing was decided.
 type ForgottenError struct {
 	Account string
 	Key     string

@@ -27,7 +27,8 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestServeTellsLevels: a level that a budget crosses is told once, whoever has spent.
+// TestServeTellsLevels: serve reports each level that a budget crosses once, whichever
+// process spent the units.
 func TestServeTellsLevels(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	for _, want := range []string{"80 % of 5 units (4)", "95 % of 5 units (5)", ""} {

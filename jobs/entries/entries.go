@@ -78,9 +78,9 @@ func (q *Query) Largest(all []usage.Total) []usage.Total {
 	return all
 }
 
-// Days brings the history up to date and returns the days that source selects. Pass a
-// nil client if there is no ledger. If the ledger is down, Days returns both the days
-// that it has and an error.
+// Days brings the history up to date and returns the days that source selects. c may
+// be nil: then only the stored days are read. If the ledger is down, Days returns the
+// stored days and an error.
 func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) ([]usage.Period, error) {
 	dir, err := s.MakeState()
 	if err != nil {

@@ -168,8 +168,8 @@ func (f *files) bytesOf(hour int64) int64 {
 
 // readFrom returns what a file holds behind from, or, if that is negative, its last
 // -from bytes; and where that begins.
-func readFrom(folder *privatefile.Reader, path string, from int64) (data []byte, at int64, err error) {
-	file, err := folder.Open(path)
+func readFrom(reader *privatefile.Reader, path string, from int64) (data []byte, at int64, err error) {
+	file, err := reader.Open(path)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// newest returns the newest grant of any process of this host; only an epoch if it
-// was refused and never granted; or zero. If a process knew only its own, the loss of a later one would go unnoticed.
-// The only error is errNewer; others are reported, and calls go on.
+// newest returns the newest grant of any process of this host, only an epoch if the
+// host was refused and never granted anything, or zero. If a process knew only its
+// own, the loss of a later one would go unnoticed. The only error is errNewer; others
+// are reported, and calls go on.
 func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
 		return known, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// nameOlder says of entries that are older than the log's epoch that the life which a
-// client knew last had them.
+// nameOlder states that the life with the epoch last held the entries that are older
+// than the log's own epoch.
 func (o *Restorer) nameOlder(last uint64) {
 	if last == 0 || last == o.Epoch {
 		return
@@ -83,7 +83,8 @@ type presence struct {
 	runs  map[uint64][]run // by client, oldest first
 }
 
-// run is what the lives hold of a client's entries from a sequence number on, up to the next run.
+// run is what the lives hold of a client's entries from a sequence number on, up to
+// the next run.
 type run struct {
 	first uint32
 	since map[uint64]time.Time // by epoch; nil if no restoration has said it
