@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"

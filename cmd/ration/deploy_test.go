@@ -15,6 +15,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/internal/redistest"
 )
 
 var deployFolder = filepath.Join("..", "..", "docs", "deploy")
@@ -83,7 +85,7 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	if ration.Environment["RATION_REDIS_PASSWORD_FILE"] != "/run/secrets/redis-password" || ration.User == "" {
 		t.Errorf("ration's environment is %v, its user %q", ration.Environment, ration.User)
 	}
-	needRedis(t)
+	redistest.Binary(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "redis-password"), []byte("s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)

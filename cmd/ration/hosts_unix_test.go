@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
@@ -22,7 +23,7 @@ import (
 // cluster is one configuration, one Redis and one local YouTube for several hosts.
 type cluster struct {
 	*stand
-	redis string
+	redis *redistest.Server
 }
 
 // host is one of them, with a state folder and a journal of its own.
@@ -33,13 +34,13 @@ type host struct {
 
 func newCluster(t *testing.T, o *youtubetest.Options, fetch string, regions ...string) *cluster {
 	t.Helper()
-	return &cluster{newStand(t, o, "{name: all, limit: 9500, window: 24h}", fetch, regions...), startedRedis(t)}
+	return &cluster{newStand(t, o, "{name: all, limit: 9500, window: 24h}", fetch, regions...), redistest.Start(t)}
 }
 
 // newHost returns a host that reaches Redis at an address, "" for its own.
 func (c *cluster) newHost(t *testing.T, redis string) *host {
 	if redis == "" {
-		redis = c.redis
+		redis = c.redis.URL()
 	}
 	return &host{c, []string{"RATION_STATE=" + t.TempDir(), "RATION_JOURNAL=" + filepath.Join(t.TempDir(), "journal"), "RATION_LEDGER=" + redis}}
 }
@@ -208,13 +209,13 @@ type cable struct {
 	conns []net.Conn
 }
 
-func newCable(t *testing.T, redis string) *cable {
+func newCable(t *testing.T, to string) *cable {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &cable{Listener: listener, to: strings.TrimPrefix(redis, "redis://")}
+	p := &cable{Listener: listener, to: to}
 	t.Cleanup(func() { listener.Close(); p.setCut(true) })
 	go func() {
 		for {
@@ -258,7 +259,7 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
-	line := newCable(t, c.redis)
+	line := newCable(t, c.redis.Addr)
 	first, second := c.newHost(t, "redis://"+line.Addr().String()), c.newHost(t, "")
 	cut := first.start(t, append(first.env, claimTimeEnv+"=4s"), "run")
 	c.waitFor(t, 3)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -150,7 +151,7 @@ func (u *countingUpstream) exhausted(jobs int) bool {
 func TestMoveGrantsTwice(t *testing.T) {
 	t.Parallel()
 	const limit = 2000
-	redis := startedRedis(t)
+	redis := redistest.Start(t).URL()
 	for _, c := range []struct{ name, from, to string }{
 		{"SQLite to Redis", "sqlite:old.db?sync=normal", redis + "?db=1"},
 		{"Redis to SQLite", redis + "?db=2", "sqlite:new.db?sync=normal"},

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/status"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestTwoConfigurationsOnOneLedger(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { twoConfigurations(t, "sqlite:"+filepath.Join(t.TempDir(), "shared.db")) })
-	t.Run("redis", func(t *testing.T) { twoConfigurations(t, startedRedis(t)) })
+	t.Run("redis", func(t *testing.T) { twoConfigurations(t, redistest.Start(t).URL()) })
 }
 
 func twoConfigurations(t *testing.T, ledger string) {

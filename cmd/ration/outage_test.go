@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -25,8 +26,8 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", eight...)
 			s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {default: {allow: 100}}\n")
-			url, restart := redisProcess(t, "--appendonly", "yes")
-			args := []string{command, "-q", "--parallel", "1", "--ledger", url}
+			redis := redistest.Start(t, "--appendonly", "yes")
+			args := []string{command, "-q", "--parallel", "1", "--ledger", redis.URL()}
 			if command == "serve" {
 				args = append(args, "--jitter", "0s")
 			}
@@ -40,10 +41,10 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 				}
 			}
 			await(2)
-			restart(func() {
-				d.says("the ledger redis://127.0.0.1:[0-9]+/0 has been down since 20.*; calls go out within the allowance of when_ledger_down")
-				await(s.upstream.Total() + 1)
-			})
+			redis.Stop()
+			d.says("the ledger redis://127.0.0.1:[0-9]+/0 has been down since 20.*; calls go out within the allowance of when_ledger_down")
+			await(s.upstream.Total() + 1)
+			redis.Restart(t)
 			d.says("the ledger redis://127.0.0.1:[0-9]+/0 is back after .*; [0-9]+ units went out from here without it, and are recorded now")
 			if command == "serve" {
 				d.ends(syscall.SIGTERM)

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +19,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/redistest"
 )
 
 // serveVariable makes the test binary a gateway: it names the folder of the
@@ -102,46 +101,6 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-// startRedis starts a Redis on a socket and returns its address.
-func startRedis(t *testing.T) string {
-	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("RATION_REQUIRE_REDIS") == "1" {
-			t.Fatal("no redis-server")
-		}
-		t.Skip("SKIPPED, no redis-server on this machine")
-	}
-	dir, err := os.MkdirTemp("", "redis") // sockets have short names
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(binary, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir, "--daemonize", "no")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		os.RemoveAll(dir)
-	})
-	var log bytes.Buffer
-	for chunk := make([]byte, 1<<10); !strings.Contains(log.String(), "ready to accept"); {
-		n, err := out.Read(chunk)
-		log.Write(chunk[:n])
-		if err != nil {
-			t.Fatalf("redis-server: %v\n%s", err, &log)
-		}
-	}
-	go io.Copy(io.Discard, out)
-	return "unix://" + socket
-}
-
 // cutter is a TCP proxy before a gateway that cuts replies off. cut is how many
 // bytes of a connection's replies pass; negative for all.
 type cutter struct {
@@ -219,7 +178,7 @@ func ask(url, body, key string) (map[string]any, int) {
 func TestCutReplyIsChargedTwice(t *testing.T) {
 	for name, ledger := range map[string]func(t *testing.T, folder string) string{
 		"SQLite": func(_ *testing.T, folder string) string { return "sqlite:" + folder + "/ledger.db" },
-		"Redis":  func(t *testing.T, _ string) string { return startRedis(t) },
+		"Redis":  func(t *testing.T, _ string) string { return redistest.Start(t).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()

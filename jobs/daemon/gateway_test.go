@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/daemon"
 	"github.com/ration-dev/ration/jobs/entries"
@@ -82,26 +81,15 @@ func TestSearchesAreUnlimited(t *testing.T) {
 // 503 and sends nothing, until the ledger is there.
 func TestProxyNeverFindsItsLedger(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
-		t.Skipf("SKIPPED, %v: make deps installs it", err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	listener.Close()
+	server := redistest.Start(t)
+	server.Stop()
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
-	s.env["RATION_LEDGER"] = "redis://127.0.0.1:" + port
+	s.env["RATION_LEDGER"] = server.URL()
 	d := s.proxy()
 	if status, body := d.get(video); status != http.StatusServiceUnavailable || s.upstream.Total() != 0 {
 		t.Errorf("%d %s, the upstream counted %d", status, body, s.upstream.Total())
 	}
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	server.Restart(t)
 	for end := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
 		status, body := d.get(video)
 		if status == http.StatusOK {

@@ -3,16 +3,13 @@ package history_test
 import (
 	"fmt"
 	"maps"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/quota"
@@ -44,40 +41,12 @@ func eachLedger(t *testing.T, test func(t *testing.T, open func(now func() time.
 		})
 	})
 	t.Run("Redis", func(t *testing.T) {
-		url := startRedis(t)
+		url := redistest.Start(t).URL()
 		test(t, func(now func() time.Time) quota.Ledger {
 			n++
 			return must(redisledger.Open(url, &redisledger.Options{Now: now, Prefix: fmt.Sprint("t", n)}))
 		})
 	})
-}
-
-func startRedis(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil && os.Getenv("RATION_REQUIRE_REDIS") == "" {
-		t.Skip("no redis-server on this machine")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	listener.Close()
-	server := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
-	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-		if conn, err := net.Dial("tcp", address); err == nil {
-			conn.Close()
-			return "redis://" + address
-		}
-		if time.Now().After(end) {
-			t.Fatal("redis-server did not start within ten seconds")
-		}
-	}
 }
 
 // world is a guard on a ledger, and a history of it with two processes that fill

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"

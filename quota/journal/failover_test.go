@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 

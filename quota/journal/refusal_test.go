@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
 // TestRefusedHostForgetsThatNothingIsLeft: a host that others have left nothing, and

@@ -15,8 +15,8 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/ledgercopy"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/metrics"
 	"github.com/ration-dev/ration/quota/redisledger"
 )

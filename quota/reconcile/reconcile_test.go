@@ -13,8 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/reconcile"
 	"github.com/ration-dev/ration/quota/redisledger"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
 // banner starts a server that sends a greeting, or answers the first bytes it

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ration-dev/ration/quota/internal/redistest"
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )

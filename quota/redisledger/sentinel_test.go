@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
 // TestSentinels runs on a master with two replicas and three sentinels. Its

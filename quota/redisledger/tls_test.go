@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/redistest"
 )
 
 // TestTLSTopologies spends in a cluster of three nodes and with a sentinel. All

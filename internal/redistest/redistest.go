@@ -36,16 +36,24 @@ func Start(t testing.TB, args ...string) *Server {
 	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
-func start(t testing.TB, args []string) *Server {
+// Binary returns the path of redis-server. Without one on this machine, the test is
+// skipped, or fails if RATION_REQUIRE_REDIS=1.
+func Binary(t testing.TB) string {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		if os.Getenv("RATION_REQUIRE_REDIS") == "1" {
-			t.Fatal("redistest: no redis-server on this machine, and RATION_REQUIRE_REDIS=1; install Redis 6.2 or later")
-		}
+	switch {
+	case err == nil:
+	case os.Getenv("RATION_REQUIRE_REDIS") == "1":
+		t.Fatal("redistest: no redis-server on this machine, and RATION_REQUIRE_REDIS=1; install Redis 6.2 or later")
+	default:
 		t.Skip("redistest: SKIPPED, no redis-server on this machine; install Redis 6.2 or later to run this test")
 	}
-	s, err := run(binary, t.TempDir(), args)
+	return binary
+}
+
+func start(t testing.TB, args []string) *Server {
+	t.Helper()
+	s, err := run(Binary(t), t.TempDir(), args)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
