@@ -1,6 +1,13 @@
 package redisledger
 
-import "time"
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
 
 // ErrFull is the error of a full log.
 var ErrFull = errFull
@@ -16,3 +23,8 @@ func LogKey(l *Ledger, account string) string { return l.names(account, "").log 
 
 // Explain returns the text of the error that ends an operation with err.
 func Explain(err error) string { return (&Ledger{}).failed(err, classify(err), false).Error() }
+
+// Dial dials as a client of one server does.
+func Dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
+	return watchDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), true)(ctx, "tcp", addr)
+}

@@ -63,7 +63,7 @@ type watchedConn struct {
 	network, addr string
 	secure        bool
 	judged        atomic.Bool // the first bytes, or the end, arrived
-	foreign       error       // a *foreignError or nil; set before judged
+	foreign       error       // what they prove, or nil; set before judged
 }
 
 // watchedSocket is a watchedConn of a socket. go-redis needs a syscall.Conn to find
@@ -81,8 +81,8 @@ func watch(conn net.Conn, network, addr string, secure bool) net.Conn {
 	return w
 }
 
-// Read implements net.Conn. It returns a *foreignError on every call, since go-redis
-// drops the error of a read for push messages.
+// Read implements net.Conn. It returns what the first bytes prove on every call, since
+// go-redis drops the error of a read for push messages.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	if c.judged.Load() {
 		if c.foreign != nil {
@@ -94,7 +94,9 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	if n == 0 && (err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed)) {
 		return n, err // nothing has arrived yet
 	}
-	c.foreign = c.judge(p[:n])
+	if c.foreign = c.judge(p[:n]); n == 0 && isTLSFailure(err) {
+		c.foreign = err
+	}
 	c.judged.Store(true)
 	if c.foreign != nil {
 		return 0, c.foreign
@@ -102,8 +104,9 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. If a server closed the connection after saying why, as
-// a Redis in protected mode does, Write returns that.
+// Write implements net.Conn. If a server closed the connection after saying why,
+// Write returns that: a Redis in protected mode does so, and one that refuses the
+// client's certificate, which from TLS 1.3 on comes after the handshake.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err == nil || c.judged.Load() {

@@ -1,7 +1,10 @@
 package redisledger_test
 
 import (
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // banner starts a server that sends a greeting, or answers the first bytes it
@@ -259,5 +263,67 @@ func TestForwarderWithoutItsRedisIsDown(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// onRecords is a connection that reads one TLS record at a time, as OpenSSL does.
+type onRecords struct {
+	net.Conn
+	rest int // bytes that are left of the record
+}
+
+func (c *onRecords) Read(p []byte) (int, error) {
+	if c.rest == 0 {
+		var head [5]byte
+		if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
+			return 0, err
+		}
+		c.rest = int(binary.BigEndian.Uint16(head[3:]))
+		return copy(p, head[:]), nil
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.rest)])
+	c.rest -= n
+	return n, err
+}
+
+// TestAlertBeforeTheFirstCommand: a server refuses a client without a certificate
+// once that has shaken hands, and resets the connection, since it has not read all
+// that the client sent. The first command cannot be written.
+func TestAlertBeforeTheFirstCommand(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	ca, key := issue(t, dir, "ca", nil, nil)
+	issue(t, dir, "server", ca, key)
+	certificate, err := tls.LoadX509KeyPair(file("server.pem"), file("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	closed := make(chan error)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			config := &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAnyClientCert}
+			_ = tls.Server(&onRecords{Conn: conn}, config).Handshake()
+			err = conn.Close()
+		}
+		closed <- err
+	}()
+	conn, err := redisledger.Dial(t.Context(), l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Write([]byte("HELLO\r\n"))
+	if says := redisledger.Explain(err); !strings.Contains(says, "certificate required; check the CA, the client's certificate") {
+		t.Errorf("%s; want an error of configuration that says that a certificate is required", says)
 	}
 }
