@@ -63,22 +63,34 @@ func goingAway(t *testing.T, seen *atomic.Int32) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestGoAwayResendsBeyondTheLimit: every time that net/http sends the request
-// again is charged before, and the limit ends it.
+// TestGoAwayResendsBeyondTheLimit: every time that net/http sends a request again is
+// charged before, also over a connection that another request has dialled, and the
+// limit ends it.
 func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
-	var seen atomic.Int32
-	url := goingAway(t, &seen)
-	guard := newGuard(t, nil, budget("day", 35, time.Hour))
-	base := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
-	defer base.CloseIdleConnections()
-	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(10), Base: base}, Timeout: time.Minute}
-	_, err := client.Get(url + "/m")
-	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if !ok || refused.Budget != "day" {
-		t.Errorf("%v; want the refusal", err)
-	}
-	if got := used(t, guard); seen.Load() > 4 || got < 10*quota.Units(seen.Load()) {
-		t.Errorf("the upstream saw %d requests, %d units are charged; want at most 4, all of them charged", seen.Load(), got)
+	const limit = 60
+	for _, workers := range []int{1, 32} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			var seen atomic.Int32
+			url := goingAway(t, &seen)
+			guard := newGuard(t, nil, budget("day", limit, time.Hour))
+			base := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+			defer base.CloseIdleConnections()
+			client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), Base: base}, Timeout: time.Minute}
+			var wg sync.WaitGroup
+			for range workers {
+				wg.Go(func() {
+					_, err := client.Get(url + "/m")
+					refused, ok := errors.AsType[*quota.RefusedError](err)
+					if !ok || refused.Budget != "day" {
+						t.Errorf("%v; want the refusal", err)
+					}
+				})
+			}
+			wg.Wait()
+			if got := used(t, guard); seen.Load() > limit || got < quota.Units(seen.Load()) {
+				t.Errorf("the upstream saw %d requests, %d units are charged; want at most %d, all of them charged", seen.Load(), got, limit)
+			}
+		})
 	}
 }
 

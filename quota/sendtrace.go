@@ -13,8 +13,8 @@ import (
 
 // sendTrace traces how often one round trip sends its request. net/http may
 // send a request again if a reused connection died. sendTrace charges each
-// further send before it gets a connection, and cancels the round trip if that
-// is refused.
+// further send before it is written, and cancels the round trip if that is
+// refused.
 type sendTrace struct {
 	charge func() (*Grant, error)
 	cancel context.CancelCauseFunc
@@ -68,13 +68,15 @@ func (s *sendTrace) paySend() {
 	s.grants = append(s.grants, grant)
 }
 
-// useConn is called with the connection of the next send. If the send was
-// refused, it closes the connection, since net/http may write to an idle one
+// useConn is called with the connection of the next send. It charges the send if
+// nothing else has: HTTP/2 asks for a connection in silence when it sends a request
+// again over one that another request has dialled. If the send was refused, it closes the connection, since net/http may write to an idle one
 // although the context has ended. HTTP/2 looks at the context, and its
 // connection is shared.
 func (s *sendTrace) useConn(conn net.Conn) {
 	encrypted, ok := conn.(*tls.Conn)
 	shared := ok && encrypted.ConnectionState().NegotiatedProtocol == "h2"
+	s.paySend()
 	s.mu.Lock()
 	s.connected = true
 	s.cut = s.refused != nil && !shared
