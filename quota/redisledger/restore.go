@@ -143,9 +143,6 @@ func (l *Ledger) forgotten(ctx context.Context, batch *quota.Batch) error {
 	return batch.Forgotten(epoch, time.Time{})
 }
 
-// errChanging means that a log changed each time that it was to be restored.
-var errChanging = errors.New("the log changes too fast to be restored")
-
 // Restore implements quota.Ledger. It reads the log, writes the restored one
 // beside it, and puts that in its place unless the log has changed meanwhile other
 // than by growing.
@@ -167,7 +164,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 			return done, nil
 		}
 	}
-	return quota.Restored{}, l.failed(errChanging, down, false)
+	return quota.Restored{}, fmt.Errorf("%w: redis at %s: calls on the log of %s were settled during each of %d tries to restore it; try again when fewer are", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
 }
 
 // restore restores a log once. It reports false if the log has changed meanwhile.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -101,33 +102,31 @@ func TestTrimmedBetweenPagesOfSums(t *testing.T) {
 	client, beside := raw(t, server), raw(t, server)
 	l := redisledger.New(client, nil)
 	regional(t, l, 20_000)
-	client.AddHook(afterFirst{"lrange", func() { do(t, beside, "ltrim", redisledger.LogKey(l, account), 6000, -1) }, new(bool)})
+	client.AddHook(after{"lrange", sync.OnceFunc(func() { do(t, beside, "ltrim", redisledger.LogKey(l, account), 6000, -1) })})
 	if entries, _ := addedUp(t, l, quota.Query{Account: account}); entries != 18_000 {
 		t.Errorf("%d entries; want 4000 of the first page, and the 14000 that were left", entries)
 	}
 }
 
-// afterFirst is a hook that calls do after the first command with a given name.
-type afterFirst struct {
+// after is a hook that calls do after each command with a given name.
+type after struct {
 	name string
 	do   func()
-	done *bool
 }
 
 // DialHook implements redis.Hook.
-func (afterFirst) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (after) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessPipelineHook implements redis.Hook.
-func (afterFirst) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (after) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
 // ProcessHook implements redis.Hook.
-func (h afterFirst) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h after) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if cmd.Name() == h.name && !*h.done {
-			*h.done = true
+		if cmd.Name() == h.name {
 			h.do()
 		}
 		return err

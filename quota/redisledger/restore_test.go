@@ -1,0 +1,47 @@
+package redisledger_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+)
+
+// TestLogThatKeepsChangingIsBusy settles a call during each try to restore its log.
+// The server is up, so this must not open an allowance. Later the log is restored.
+func TestLogThatKeepsChangingIsBusy(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := raw(t, server)
+	l, other := redisledger.New(client, nil), redisledger.New(raw(t, server), nil)
+	call, err := spend(t, other, "m", 5, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost, settling := quota.Units(5), true
+	client.AddHook(after{"rpush", func() {
+		if !settling {
+			return
+		}
+		cost++
+		if err := other.Settle(t.Context(), call, cost); err != nil {
+			t.Error(err)
+		}
+	}})
+	lost := quota.Entry{At: call.At.Add(-time.Minute), ID: quota.ID{Client: 5, Seq: 1}, Method: "m", Units: 100, Calls: 1}
+	restoration := &quota.Restoration{Account: account, Lost: true, Entries: []quota.Entry{lost}}
+	if _, err = l.Restore(t.Context(), restoration); !errors.Is(err, quota.ErrLedgerBusy) || errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("%v; want ErrLedgerBusy", err)
+	}
+	if got := used(t, other, day); got != cost {
+		t.Errorf("%d units; want %d, which the call was settled to", got, cost)
+	}
+	settling = false
+	_, err = l.Restore(t.Context(), restoration)
+	if got := used(t, other, day); err != nil || got != cost+100 {
+		t.Errorf("%d units, %v; want both calls", got, err)
+	}
+}
