@@ -49,6 +49,13 @@ func (o *Options) stateFolder() (string, error) {
 	return StateFolder(o.Getenv)
 }
 
+// JournalFolder returns the folder of the journal that New would use, or "" if there
+// is none. See Options.Journal.
+func JournalFolder(o *Options) string {
+	options := o.withDefaults()
+	return options.journalFolder()
+}
+
 // journalFolder returns the folder of the journal, or "" if there is none.
 func (o *Options) journalFolder() string {
 	inside := func(variable string, path ...string) string {

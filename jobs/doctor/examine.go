@@ -42,6 +42,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 		c.CheckState(dir)
 		c.examineFailures(ctx, s)
 	}
+	c.CheckJournal(client.JournalFolder(s.Options()))
 	c.CheckLedgerFiles(client.LedgerName(table, s.Options()))
 	opened, err := s.Open(table, false)
 	if errors.Is(err, setup.ErrNoLedger) {

@@ -12,6 +12,27 @@ import (
 	"github.com/ration-dev/ration/jobs/doctor"
 )
 
+// asNobody gives a folder to the user nobody, and lets this test look at files as that
+// user, if it runs as root, who may write every file.
+func asNobody(t *testing.T, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return
+	}
+	t.Setenv("RATION_TRUST_OWNER", "65534")
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	if err := syscall.Setfsuid(65534); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Setfsuid(0); runtime.UnlockOSThread() })
+}
+
 // TestDoctorMissesWhatRunFinds: a ledger that this user can only read, and a
 // region's lock that belongs to root, end run with 78.
 func TestDoctorMissesWhatRunFinds(t *testing.T) {
@@ -27,20 +48,7 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 			}
 		}
 	}
-	if os.Geteuid() == 0 { // root may write every file: look as the user nobody does
-		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(dir, 65534, -1); err != nil {
-			t.Fatal(err)
-		}
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := syscall.Setfsuid(65534); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = syscall.Setfsuid(0) }()
-	}
+	asNobody(t, dir)
 	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
 	c.CheckState(dir)
 	c.CheckLedgerFiles("sqlite:" + filepath.Join(dir, "ration.db"))
@@ -53,5 +61,36 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	all := strings.Join(found, "\n")
 	if len(found) != 2 || !strings.Contains(all, "ration.db:") || !strings.Contains(all, "region US.lock:") || c.Err == nil {
 		t.Errorf("found %q; want the ledger and the lock, once each", all)
+	}
+}
+
+// TestJournalThatCannotBeWritten: run says at its first grant that nothing is
+// journaled; doctor says it before.
+func TestJournalThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"closed": 0o500, "open": 0o700} {
+		if err := os.Mkdir(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() == 0 {
+			if err := os.Chown(filepath.Join(dir, name), 65534, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, dir)
+	for folder, warns := range map[string]bool{"": false, "open": false, "open/new": false, "closed": true, "closed/new": true, "file": true, "file/new": true} {
+		c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+		path := ""
+		if folder != "" {
+			path = filepath.Join(dir, folder)
+		}
+		c.CheckJournal(path)
+		if warned := len(c.Findings) == 1 && c.Findings[0].Grade == doctor.Warning; warned != warns || len(c.Findings) > 1 || c.Err != nil {
+			t.Errorf("%q: %+v, %v; warning: want %v", folder, c.Findings, c.Err, warns)
+		}
 	}
 }

@@ -45,6 +45,24 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	c.checkFiles(filepath.Join(dir, "*.db*")) // the ledger, the catalogue and their locks
 }
 
+// CheckJournal checks that this user may write in the journal's folder; an empty dir
+// means that there is none.
+func (c *Checkup) CheckJournal(dir string) {
+	if dir == "" {
+		return
+	}
+	_, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = makeable(dir)
+	} else if err == nil {
+		err = privatefile.Writable(dir)
+	}
+	if err != nil {
+		c.Add(Warning, "make it writable for this user, or name another with RATION_JOURNAL",
+			"journal %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
+	}
+}
+
 // CheckLedgerFiles checks that this user may write the files of a ledger in a file.
 // It must be called before the ledger is opened: closing any descriptor of a file
 // that SQLite has open drops its locks.
