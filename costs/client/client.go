@@ -344,7 +344,7 @@ func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	c.guard.Drain(ctx)
-	c.refusals.flush(c)
+	c.refusals.close(c)
 	return c.ledger.Close()
 }
 

@@ -77,9 +77,10 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	if err := get(c, "export"); err != nil {
 		t.Fatal(err)
 	}
+	var refusal error
 	for range 3 {
-		if err := get(c, "export"); !errors.Is(err, quota.ErrRefused) {
-			t.Fatalf("%v; want a refusal", err)
+		if refusal = get(c, "export"); !errors.Is(refusal, quota.ErrRefused) {
+			t.Fatalf("%v; want a refusal", refusal)
 		}
 	}
 	r, err := client.LastRefusal(c.State())
@@ -100,6 +101,10 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	}
 	if r, err = client.LastRefusal(c.State()); err != nil || r.Method != "get" || r.RetryAt.Before(first) {
 		t.Errorf("%+v, %v; want the last one", r, err)
+	}
+	c.RepeatRefusal(refusal) // as the command does that it ended
+	if r, err = client.LastRefusal(c.State()); err != nil || r.Method != "export" {
+		t.Errorf("%+v, %v; want the repeated one", r, err)
 	}
 }
 

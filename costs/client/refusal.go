@@ -71,7 +71,7 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err, true) }
 
 // RepeatRefusal writes a refusal again that was recorded before, as the last one,
-// without counting it again.
+// without counting it again. It may be called after Close.
 func (c *Client) RepeatRefusal(err error) { c.refusals.record(c, err, false) }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
@@ -102,6 +102,7 @@ type refusals struct {
 	pending *quota.RefusedError    // newer than what was written
 	counts  map[RefusalCount]int64 // not written yet; the keys' Count is 0
 	timer   *time.Timer            // writes what is pending
+	closed  bool                   // the Client is: nothing may be pending
 	recent  recentRefusals
 }
 
@@ -123,7 +124,7 @@ func (r *refusals) record(c *Client, err error, count bool) {
 		r.count(c, refused)
 	}
 	since := time.Since(r.written)
-	if since >= writePause {
+	if since >= writePause || r.closed {
 		r.write(c, refused)
 		return
 	}
@@ -141,6 +142,14 @@ func (r *refusals) flush(c *Client) {
 		r.timer.Stop()
 		r.write(c, r.pending)
 	}
+}
+
+// close writes what is pending, and from then on all refusals at once.
+func (r *refusals) close(c *Client) {
+	r.flush(c)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 }
 
 // write writes a refusal. The caller has locked r.
