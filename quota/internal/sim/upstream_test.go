@@ -61,12 +61,18 @@ type trip struct {
 func (t trip) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := callFrom(req.Context())
 	trace := httptrace.ContextClientTrace(req.Context())
-	for again := true; again; {
-		trace.GetConn("upstream")
+	asks := true
+	for again := true; again; asks = t.rng.IntN(2) == 0 {
+		if asks { // HTTP/2 need not when it sends again
+			trace.GetConn("upstream")
+		}
 		if err := req.Context().Err(); err != nil {
 			return nil, err
 		}
 		trace.GotConn(httptrace.GotConnInfo{Reused: true})
+		if err := req.Context().Err(); err != nil {
+			return nil, err
+		}
 		trace.WroteHeaders()
 		time.Sleep(time.Duration(1 + t.rng.Int64N(int64(time.Second))))
 		if t.p.isDead() {
