@@ -70,9 +70,9 @@ func (s *sendTrace) paySend() {
 
 // useConn is called with the connection of the next send. It charges the send if
 // nothing else has: HTTP/2 asks for a connection in silence when it sends a request
-// again over one that another request has dialled. If the send was refused, it closes the connection, since net/http may write to an idle one
-// although the context has ended. HTTP/2 looks at the context, and its
-// connection is shared.
+// again over one that another request has dialled. If the send was refused, it
+// closes the connection, since net/http may write to an idle one although the
+// context has ended. HTTP/2 looks at the context, and its connection is shared.
 func (s *sendTrace) useConn(conn net.Conn) {
 	encrypted, ok := conn.(*tls.Conn)
 	shared := ok && encrypted.ConnectionState().NegotiatedProtocol == "h2"
