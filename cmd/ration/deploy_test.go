@@ -146,9 +146,11 @@ else: assert False, "a usage error did not fail the task"
 	ration := s.command("run", "--json")
 	cmd := exec.Command(python, "-c", check, ration.Path, "run", "--json")
 	cmd.Dir, cmd.Env = filepath.Join(deployFolder, "airflow"), ration.Env
-	out, err := cmd.CombinedOutput()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil || !regexp.MustCompile(`^20\d\d-\d\d-\d\dT`).Match(out) {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("%v: %s\n%s", err, out, &stderr)
 	}
 }
 

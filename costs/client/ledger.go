@@ -31,6 +31,25 @@ func LedgerName(table *costs.Table, o *Options) string {
 	return nameOf(address)
 }
 
+// oneSpelling returns the name of a Redis server with its hosts in lower case and
+// sorted, and with 127.0.0.1 for localhost. The journal takes two names for two
+// ledgers, each with an allowance of its own.
+func oneSpelling(name string) string {
+	scheme, rest, isAddress := strings.Cut(name, "://")
+	if !isAddress {
+		return name // of one that cannot be read
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	hosts := strings.Split(strings.ToLower(authority), ",")
+	for i, host := range hosts {
+		if port, ok := strings.CutPrefix(host, "localhost:"); ok {
+			hosts[i] = "127.0.0.1:" + port
+		}
+	}
+	slices.Sort(hosts)
+	return scheme + "://" + strings.Join(hosts, ",") + rest[len(authority):]
+}
+
 // nameOf returns an address without secrets, and with an absolute path for a
 // file.
 func nameOf(address string) string {
@@ -43,7 +62,7 @@ func nameOf(address string) string {
 	}
 	shown, _ := redisledger.Redact(address)
 	if !strings.HasPrefix(address, "unix:") {
-		return shown
+		return oneSpelling(shown)
 	}
 	if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
 		shown += "?db=" + u.Query().Get("db") // a socket's database is a parameter, which Redact hides

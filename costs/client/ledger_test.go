@@ -6,7 +6,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestLedgerName checks that names hold no secret and differ where ledgers may.
+// TestLedgerName checks that names hold no secret, differ where ledgers may, and are the
+// same for two spellings of one server.
 func TestLedgerName(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://:s3cret@host":         "redis://host:6379/0",
@@ -15,6 +16,14 @@ func TestLedgerName(t *testing.T) {
 		"redis+sentinel://a,b/main/4":  "redis+sentinel://a:26379,b:26379/main/4",
 		"rediss://host?ca=/etc/ca.pem": "rediss://host:6379/0",
 		"sqlite:/srv/a.db?sync=normal": "sqlite:/srv/a.db",
+		"redis://localhost":            "redis://127.0.0.1:6379/0",
+		"redis://127.0.0.1:6379":       "redis://127.0.0.1:6379/0",
+		"redis://localhost.example/3":  "redis://localhost.example:6379/3",
+		"redis://[::1]:7000":           "redis://[::1]:7000/0",
+		"redis+sentinel://B,a/Main":    "redis+sentinel://a:26379,b:26379/Main/0",
+		"redis+cluster://c,LOCALHOST":  "redis+cluster://127.0.0.1:6379,c:6379",
+		"redis://s3cret":               "redis://s3cret:6379/0",
+		"redis://:s3cret@ho st":        "(unreadable address)",
 	} {
 		if name := LedgerName(&costs.Table{}, &Options{Ledger: address}); name != want {
 			t.Errorf("%s is named %s; want %s", address, name, want)
