@@ -3,7 +3,9 @@ package sqliteledger
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -123,4 +125,32 @@ func (l *Ledger) Occupied(f func()) {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
 	f()
+}
+
+// KeepBusy takes the turn of all processes and counts turns until stop, as a crowd of
+// them would that lets nobody else in.
+func (l *Ledger) KeepBusy(ctx context.Context) (stop func(), err error) {
+	lock, err := l.openLock()
+	if err != nil {
+		return nil, err
+	}
+	if err := lock.Lock(ctx); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		each := time.NewTicker(countEvery)
+		defer each.Stop()
+		for {
+			select {
+			case <-each.C:
+				countTurn(lock)
+			case <-ended:
+				_ = lock.Close()
+				return
+			}
+		}
+	}()
+	return func() { close(ended); <-done }, nil
 }
