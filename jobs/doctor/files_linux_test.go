@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/jobs/doctor"
 )
 
-// asNobody gives a folder to the user nobody, and lets this test look at files as that
-// user, if it runs as root, who may write every file.
+// asNobody has a test that runs as root, who may write every file, look at files as
+// the user nobody, who gets the folder.
 func asNobody(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -127,8 +127,8 @@ func (l *Ledger) Occupied(f func()) {
 	f()
 }
 
-// KeepBusy takes the turn of all processes and counts turns until stop, as a crowd of
-// them would that lets nobody else in.
+// KeepBusy holds the lock that processes take turns with, and counts turns until stop,
+// like a crowd of processes.
 func (l *Ledger) KeepBusy(ctx context.Context) (stop func(), err error) {
 	lock, err := l.openLock()
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestCrowdIsBusyNotDown: others take turns for longer than a spend waits. The file is
-// in use, so this is no reason for an allowance, and the next spend is granted once
-// they have ended.
+// TestCrowdIsBusyNotDown: others take turns for longer than a spend waits. The ledger is
+// busy then, not down, so no allowance applies. The next spend after them is granted.
 func TestCrowdIsBusyNotDown(t *testing.T) {
 	t.Parallel()
 	path := fresh(t)
