@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/jobs/doctor"
 )
 
-// asNobody has a test that runs as root, who may write every file, look at files as
-// the user nobody, who gets the folder.
+// asNobody gives a folder to the user nobody, and lets a test that runs as root use
+// files with that user's rights: root may write all of them.
 func asNobody(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -164,7 +164,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 			return done, nil
 		}
 	}
-	return quota.Restored{}, fmt.Errorf("%w: redis at %s: calls on the log of %s were settled during each of %d tries to restore it; try again when fewer are", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
+	return quota.Restored{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
 }
 
 // restore restores a log once. It reports false if the log has changed meanwhile.
