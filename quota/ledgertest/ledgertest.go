@@ -198,7 +198,11 @@ func (c *Clock) Set(t time.Time) {
 }
 
 // Add moves the clock by d.
-func (c *Clock) Add(d time.Duration) { c.Set(c.Now().Add(d)) }
+func (c *Clock) Add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
 
 // world is a fresh ledger and its clock.
 type world struct {
