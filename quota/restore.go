@@ -15,6 +15,7 @@ type Restoration struct {
 	Entries []Entry       // in any order, but those of one id in that of their timestamps
 	Heard   []Heard
 	Lives   []Life
+	Gaps    []Gap // what earlier restorations returned
 
 	// Lost says that the log has lost entries. If its epoch is that of a Life, an
 	// older copy has taken its place, and it gets a new epoch: what clients hear of
@@ -47,6 +48,14 @@ type Life struct {
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
+// Gap says that an older copy took the place of a log, was used, and was restored later.
+// It had the epoch of the log until then. What had come to the log after From and before
+// To, the copy did not hold: a Heard of To or later did not count it.
+type Gap struct {
+	Epoch    uint64
+	From, To time.Time
+}
+
 // Note returns the method and caller of the note that stands for calls that are
 // missing from the log. The budget covers it.
 func (h *Heard) Note() (method string, caller Caller) {
@@ -72,6 +81,8 @@ type Restored struct {
 	Entries int     // entries of the restoration that were missing
 	Units   Units   // the units of these
 	Noted   Units   // the units of the notes about other clients' calls
+
+	Gaps []Gap // of this log and those before it; give them to the next Restoration
 
 	Forgotten *ForgottenError // if the log did not hold Restoration.Known
 }
@@ -101,6 +112,11 @@ func (r *Restoration) Check() error {
 	for i := range r.Lives {
 		if life := &r.Lives[i]; life.Client == 0 || life.Epoch != 0 && life.Since.IsZero() {
 			return fmt.Errorf("%w: a malformed statement about the life %x of the log", ErrBadCall, life.Epoch)
+		}
+	}
+	for i := range r.Gaps {
+		if gap := &r.Gaps[i]; gap.Epoch == 0 || !gap.From.Before(gap.To) {
+			return fmt.Errorf("%w: a malformed statement about a gap in the life %x of the log", ErrBadCall, gap.Epoch)
 		}
 	}
 	return nil

@@ -291,6 +291,23 @@ func TestHostThatHadNotHeardGrantsTwice(t *testing.T) {
 	f.noticed(t, f.hosts[0])
 }
 
+// TestUsedCopyGrantsTwice: the host that returns first misses nothing in an older copy of
+// the log, and spends. What it heard there is later than what others heard of the calls
+// that the copy lacks, and no statement about these.
+func TestUsedCopyGrantsTwice(t *testing.T) {
+	t.Parallel()
+	fault := forgetfuls["older copy of the AOF"]
+	f := startForgetting(t, fault)
+	fault.forget(t, f.server) // the calls of guards 1 and 2 after the first 100
+	f.spend(t, f.guards[0], 10)
+	f.spend(t, f.guards[1], 10)
+	f.exhaust(t, f.guards[0])
+	f.judge(t, 500)
+	f.exhaust(t, f.guards[1])
+	f.exhaust(t, f.guards[2])
+	f.judge(t, 500)
+}
+
 // TestStrangerRecreatesTheLog: a host notices the loss of its log although a client
 // without a journal has spent since.
 func TestStrangerRecreatesTheLog(t *testing.T) {

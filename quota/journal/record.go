@@ -17,6 +17,7 @@ const (
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
+	lacked   kind = 'l' // a quota.Gap
 	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
 	warmed   kind = 'w' // a cooldown was cleared
 )
@@ -25,8 +26,8 @@ const (
 // clock.
 type record struct {
 	kind         kind
-	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard
-	skew         int64 // how far the host's clock was ahead of the ledger's
+	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To
+	skew         int64 // how far the host's clock was ahead of the ledger's; of a gap, From
 	epoch        uint64
 	id           quota.ID
 	units, calls quota.Units // of a refusal, units is the limit
@@ -84,7 +85,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, refused, owed, settled, restored, cooled, warmed:
+	case granted, refused, owed, settled, restored, lacked, cooled, warmed:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -53,6 +54,20 @@ func (e *RestoredError) record(now time.Time) record {
 	}
 	r.skew = now.UnixMicro() - r.at
 	return r
+}
+
+// newGaps returns the records of the gaps that this host did not know.
+func newGaps(known, all []quota.Gap) (records []record) {
+	for _, gap := range all {
+		if !slices.Contains(known, gap) {
+			records = append(records, record{kind: lacked, at: gap.To.UnixMicro(), skew: gap.From.UnixMicro(), epoch: gap.Epoch})
+		}
+	}
+	return records
+}
+
+func (r *record) gap() quota.Gap {
+	return quota.Gap{Epoch: r.epoch, From: decide.Time(r.skew), To: decide.Time(r.at)}
 }
 
 // Repair is a restoration of the ledger from this host's journal.
@@ -147,7 +162,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
-			r.Entries, r.Heard, r.Lives = s.entries("", skew), l.heard(a, s, client), s.lives(client)
+			r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, client), s.lives(client), slices.Clone(s.gaps)
 			for _, key := range s.keys() {
 				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 			}
@@ -163,7 +178,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		a.mu.Lock()
 		a.newest.see(&done)
 		a.mu.Unlock()
-		err = a.files.append(true, done)
+		err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
 		if err == nil {
 			err = a.files.setOwed(false)
 		}

@@ -19,6 +19,7 @@ type state struct {
 	heard     map[subject]hearing // what the newest grants and refusals said
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	repairs   []record            // restorations, in the order of the files
+	gaps      []quota.Gap         // what restorations have returned
 	newest    int64               // the newest timestamp of a grant
 	skew      int64               // of the newest record that has one
 }
@@ -124,6 +125,8 @@ func (s *state) see(r *record) {
 			g.owed = false
 		}
 		s.repairs = append(s.repairs, *r)
+	case lacked:
+		s.gaps = append(s.gaps, r.gap())
 	case cooled:
 		if have := s.cooldowns[r.method]; r.at > have.until {
 			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job}
@@ -193,6 +196,7 @@ func (s *state) prune(now int64, keep time.Duration) {
 			delete(s.heard, of)
 		}
 	}
+	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
 	s.repairs = slices.DeleteFunc(s.repairs, func(r record) bool { return r.at+r.skew < now-keep.Microseconds() })
 }
 

@@ -1,10 +1,16 @@
 package journal
 
 import (
+	"context"
+	"errors"
 	"maps"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 // TestEarlierLifeHeldLaterGrants: a life of the log that ended before a grant would be
@@ -35,6 +41,42 @@ func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 	}
 	if !maps.EqualFunc(got, want, maps.Equal[map[uint64]int64, map[uint64]int64]) {
 		t.Errorf("%v; want %v", got, want)
+	}
+}
+
+// gapped is a ledger that knows a gap of a log.
+type gapped struct {
+	quota.Ledger
+	gaps []quota.Gap
+	told [][]quota.Gap // by restorations
+}
+
+func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+	g.told = append(g.told, r.Gaps)
+	done, err := g.Ledger.Restore(ctx, r)
+	done.Gaps = g.gaps
+	return done, err
+}
+
+// TestGapIsForgotten: a log that is lost takes with it what it knew of gaps, so each host
+// that has restored it keeps them, for as long as a window.
+func TestGapIsForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	gaps := []quota.Gap{{Epoch: 7, To: now.Add(-time.Hour)}, {Epoch: 8, From: now.Add(-2 * time.Hour), To: now.Add(-time.Hour)}}
+	inner, dir := &gapped{gaps: gaps}, filepath.Join(t.TempDir(), "journal")
+	for range 4 { // each a new process, and the last three restore
+		inner.Ledger = memledger.Open(&memledger.Options{Now: clock})
+		l := New(inner, dir, &Options{Now: clock})
+		charge := &quota.Charge{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 9, Window: quota.Sliding(24 * time.Hour)}
+		answers, err := l.Spend(t.Context(), &quota.Batch{Account: "a", Client: 1, Seq: 1, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{charge}}}})
+		if err := errors.Join(err, l.Close()); err != nil || answers[0].Err != nil {
+			t.Fatal(answers, err)
+		}
+		now = now.Add(13 * time.Hour)
+	}
+	if len(inner.told) != 3 || len(inner.told[0]) != 0 || !slices.Equal(inner.told[1], gaps) || len(inner.told[2]) != 0 {
+		t.Errorf("%v; want %v in the second restoration", inner.told, gaps)
 	}
 }
 

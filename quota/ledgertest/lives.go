@@ -18,6 +18,8 @@ type traveler struct {
 	entries              []quota.Entry
 	heard                map[uint64]quota.Heard // by epoch
 	lives                map[uint64]time.Time   // its first grant, by epoch
+	gaps                 []quota.Gap
+	known                quota.Receipt // zero in most tests
 }
 
 func newTraveler(w *world) *traveler {
@@ -48,7 +50,7 @@ func (h *traveler) call(life string, units quota.Units, charge *quota.Charge) qu
 func (h *traveler) restore(life string) quota.Restored {
 	h.Helper()
 	h.clock.Add(time.Second)
-	r := &quota.Restoration{Account: life, History: 48 * time.Hour, Entries: h.entries, Heard: slices.Collect(maps.Values(h.heard)), Lost: true}
+	r := &quota.Restoration{Account: life, History: 48 * time.Hour, Entries: h.entries, Heard: slices.Collect(maps.Values(h.heard)), Gaps: h.gaps, Known: h.known, Lost: true}
 	for epoch, since := range h.lives {
 		for _, client := range []uint64{h.client, h.process} {
 			r.Lives = append(r.Lives, quota.Life{Client: client, Epoch: epoch, Since: since})
@@ -58,6 +60,7 @@ func (h *traveler) restore(life string) quota.Restored {
 	if err != nil {
 		h.Fatalf("restore: %v", err)
 	}
+	h.gaps, h.known = done.Gaps, quota.Receipt{}
 	return done
 }
 
@@ -148,6 +151,25 @@ func restoredIntoAnOlderCopy(w *world) {
 	here.restore(account)
 	away.restore(account)
 	w.used(135, day)
+}
+
+// restoredIntoAUsedCopy: an older copy of a log was used under the same epoch. What is
+// heard of it later did not count the log's tail, also after the copy is lost in turn.
+func restoredIntoAUsedCopy(w *world) {
+	day := charge("day", 500, quota.Sliding(24*time.Hour))
+	before, away, other := newTraveler(w), newTraveler(w), newTraveler(w)
+	epoch := before.call("copy", 10, day).Epoch
+	away.known = away.call("tail", 20, day) // of the same life, in truth, after 30 units of others
+	tail := away.heard[away.known.Epoch]
+	tail.Epoch, tail.Used, away.known.Epoch = epoch, 10+20+30, epoch
+	away.heard, away.lives = map[uint64]quota.Heard{epoch: tail}, map[uint64]time.Time{epoch: tail.At}
+	other.call("copy", 5, day)
+	for _, log := range []string{"copy", account} {
+		for _, host := range []*traveler{away, other, before} {
+			host.restore(log)
+		}
+	}
+	w.used(10+20+30+5, day)
 }
 
 // restoredLatestStatement: a note for calls that have left the later statement's

@@ -34,6 +34,7 @@ func restorations() []subtest {
 		{"RestoredFromANote", restoredFromANote},
 		{"RestoredAllowanceOfAnAbsentHost", restoredAllowance},
 		{"RestoredIntoAnOlderCopy", restoredIntoAnOlderCopy},
+		{"RestoredIntoAUsedCopy", restoredIntoAUsedCopy},
 		{"RestoredByTheLatestStatement", restoredLatestStatement},
 		{"MalformedRestorationChangesNothing", malformedRestoration},
 	}
@@ -311,6 +312,8 @@ func malformedRestoration(w *world) {
 		func(r *quota.Restoration) { r.Heard = []quota.Heard{{Client: 1, Budget: "b", Since: noon, At: noon}} },
 		func(r *quota.Restoration) { r.Lives = []quota.Life{{Client: 1, Epoch: 1}} },
 		func(r *quota.Restoration) { r.Lives = []quota.Life{{Epoch: 1, Since: noon}} },
+		func(r *quota.Restoration) { r.Gaps = []quota.Gap{{Epoch: 1, From: noon, To: noon}} },
+		func(r *quota.Restoration) { r.Gaps = []quota.Gap{{To: noon}} },
 	} {
 		r := &quota.Restoration{Account: account, History: time.Hour, Entries: []quota.Entry{good}}
 		change(r)

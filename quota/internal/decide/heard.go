@@ -29,21 +29,30 @@ type lifeJSON struct {
 	Since  int64  `json:"since"`
 }
 
+// gapJSON is a quota.Gap in a ledger.
+type gapJSON struct {
+	Epoch uint64 `json:"epoch"`
+	From  int64  `json:"from"`
+	To    int64  `json:"to"`
+}
+
 // statementsJSON is Statements in a ledger.
 type statementsJSON struct {
 	Heard []heardJSON `json:"heard"`
 	Lives []lifeJSON  `json:"lives,omitempty"`
+	Gaps  []gapJSON   `json:"gaps,omitempty"`
 }
 
 // Statements are what a log keeps of all restorations besides their entries.
 type Statements struct {
 	Heard []quota.Heard
 	Lives []quota.Life
+	Gaps  []quota.Gap
 }
 
 // Format returns the statements as JSON, and nothing for none.
 func (s *Statements) Format() []byte {
-	if len(s.Heard)+len(s.Lives) == 0 {
+	if len(s.Heard)+len(s.Lives)+len(s.Gaps) == 0 {
 		return nil
 	}
 	out := statementsJSON{Heard: make([]heardJSON, len(s.Heard)), Lives: make([]lifeJSON, len(s.Lives))}
@@ -53,6 +62,9 @@ func (s *Statements) Format() []byte {
 	}
 	for i, life := range s.Lives {
 		out.Lives[i] = lifeJSON{life.Client, life.Seq, life.Epoch, life.Since.UnixMicro()}
+	}
+	for _, g := range s.Gaps {
+		out.Gaps = append(out.Gaps, gapJSON{g.Epoch, g.From.UnixMicro(), g.To.UnixMicro()})
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
@@ -76,6 +88,9 @@ func ParseStatements(text []byte) (s Statements, err error) {
 	}
 	for _, life := range in.Lives {
 		s.Lives = append(s.Lives, quota.Life{Client: life.Client, Seq: life.Seq, Epoch: life.Epoch, Since: Time(life.Since)})
+	}
+	for _, g := range in.Gaps {
+		s.Gaps = append(s.Gaps, quota.Gap{Epoch: g.Epoch, From: Time(g.From), To: Time(g.To)})
 	}
 	return s, nil
 }

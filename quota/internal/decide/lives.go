@@ -38,15 +38,48 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 		return present
 	}
 	ended, before := o.Epoch, o.presence()
+	o.findGap(&before, r.Known.At)
 	o.Epoch = quota.NewEpoch()
 	o.Lives = slices.Clone(o.Lives)
 	for i := range o.Entries {
 		e := &o.Entries[i]
 		first := uint64(before.of(e.ID).first)
-		o.Lives = append(o.Lives, quota.Life{Client: e.ID.Client, Seq: first, Epoch: ended, Since: e.At},
+		o.Lives = append(o.Lives, quota.Life{Client: e.ID.Client, Seq: first, Epoch: ended, Since: before.came(e.ID, e.At, ended)},
 			quota.Life{Client: e.ID.Client, Seq: first, Epoch: o.Epoch, Since: present})
 	}
 	return present
+}
+
+// mergeGaps adds the gaps that a client knows, and drops those of which nothing is left.
+func (o *Restorer) mergeGaps(more []quota.Gap) {
+	var merged []quota.Gap
+	for _, gap := range slices.Concat(o.Gaps, more) {
+		if !gap.To.Before(o.Oldest) && !slices.Contains(merged, gap) {
+			merged = append(merged, gap)
+		}
+	}
+	o.Gaps = merged
+}
+
+// findGap finds what an older copy that was used lacks, if it lacks an entry of a time:
+// what it holds came to it before the copy was made, or after that time.
+func (o *Restorer) findGap(p *presence, lost time.Time) {
+	if lost.IsZero() {
+		return
+	}
+	gap := quota.Gap{Epoch: o.Epoch}
+	for i := range o.Entries {
+		came := p.came(o.Entries[i].ID, o.Entries[i].At, o.Epoch)
+		switch {
+		case came.After(lost) && (gap.To.IsZero() || came.Before(gap.To)):
+			gap.To = came
+		case !came.After(lost) && came.After(gap.From):
+			gap.From = came
+		}
+	}
+	if !gap.To.IsZero() {
+		o.mergeGaps([]quota.Gap{gap})
+	}
 }
 
 // mergeLives keeps the earliest statement about each life and client, and adds
@@ -79,7 +112,8 @@ func compact(lives []quota.Life) []quota.Life {
 
 // presence is since when each life of a log has held entries.
 type presence struct {
-	epoch uint64           // of the log
+	epoch uint64 // of the log
+	gaps  []quota.Gap
 	runs  map[uint64][]run // by client, oldest first
 }
 
@@ -91,7 +125,7 @@ type run struct {
 }
 
 func (o *Restorer) presence() presence {
-	p := presence{o.Epoch, map[uint64][]run{}}
+	p := presence{o.Epoch, o.Gaps, map[uint64][]run{}}
 	for _, life := range o.Lives { // sorted by mergeLives
 		runs, first := p.runs[life.Client], uint32(life.Seq)
 		if len(runs) == 0 || runs[len(runs)-1].first != first {
@@ -113,24 +147,43 @@ func (p presence) of(id quota.ID) (of run) {
 	return of
 }
 
-// held reports whether the log of a statement held an entry of its window. If no
-// restoration has said when the client's entries came there, they are in the present
-// log alone, as far as is known.
-func (p presence) held(id quota.ID, h *quota.Heard) bool {
+// held reports whether the log of a statement held an entry of its window, stamped at
+// a time. If no restoration has said when the client's entries came there, they are in
+// the present log alone, as far as is known.
+func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
 	r := p.of(id)
 	since, held := r.since[h.Epoch]
 	if r.since == nil {
 		held = h.Epoch == p.epoch
 	}
-	return h.Epoch == 0 || held && !h.At.Before(since)
+	return h.Epoch == 0 || held && !h.At.Before(since) && !p.lost(h, p.came(id, at, h.Epoch))
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one
-// counted, as entries or as a note: the host that made the earlier one had restored
-// it there since.
+// counted, as entries or as a note: it was the same log, which had not lost it, or the
+// host that made the earlier one had restored it there since.
 func (p presence) heldAll(earlier, later *quota.Heard) bool {
+	if earlier.Epoch == later.Epoch {
+		return !p.lost(later, earlier.At)
+	}
 	host := quota.ID{Client: earlier.Client}
 	since := p.of(host).since[later.Epoch]
 	isOlder := !since.IsZero() && !since.After(earlier.At)
-	return earlier.Epoch == later.Epoch || !isOlder && p.held(host, later)
+	return !isOlder && p.held(host, since, later)
+}
+
+// came returns when an entry that is stamped at a time came to a log: then, or when it
+// was restored there.
+func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
+	if since := p.of(id).since[epoch]; since.After(at) {
+		return since
+	}
+	return at
+}
+
+// lost reports whether a log had lost what came to it at a time before a statement.
+func (p presence) lost(h *quota.Heard, came time.Time) bool {
+	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
+		return g.Epoch == h.Epoch && came.After(g.From) && came.Before(g.To) && !h.At.Before(g.To)
+	})
 }

@@ -62,7 +62,7 @@ func (c *counting) counts(i, n int) bool {
 	if n >= c.entries {
 		return c.lives.heldAll(c.noted[n-c.entries], h)
 	}
-	if c.lives.held(c.o.Entries[n].ID, h) {
+	if e := &c.o.Entries[n]; c.lives.held(e.ID, e.At, h) {
 		return true
 	}
 	for k := range i {

@@ -31,6 +31,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	o.removeNotes(r.Heard)
 	done.Forgotten = o.forgotten(r)
 	o.nameOlder(r.Known.Epoch)
+	o.mergeGaps(r.Gaps)
 	present := o.renew(r, r.Lost || done.Forgotten != nil)
 	o.taken = map[int64]bool{}
 	for i := range o.Entries {
@@ -47,6 +48,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	o.mergeLives(r.Lives, present)
 	o.addNotes(&done)
 	o.sort()
+	done.Gaps = slices.Clone(o.Gaps)
 	if n := len(o.Entries); n > 0 && done.Known.ID == (quota.ID{}) {
 		done.Known.ID, done.Known.At = o.Entries[n-1].ID, o.Entries[n-1].At
 	}

@@ -148,6 +148,47 @@ func TestCopyHeldWhatCameAfterIt(t *testing.T) {
 	}
 }
 
+// TestUsedCopyIsNotTheSameLog: an older copy has the epoch of the log whose place it
+// takes. One host heard of a log that held 30 units of others, another then of the copy
+// without them, and what the second heard last was taken for all that the log had held.
+func TestUsedCopyIsNotTheSameLog(t *testing.T) {
+	for name, test := range map[string]struct {
+		copied []quota.Entry // restored to the copy later than the loss, by their own times
+		want   quota.Units
+	}{
+		"spent on the copy":   {nil, 5 + 20 + 10 + 30},
+		"also restored there": {[]quota.Entry{call(3, 1, 4*time.Hour, 7)}, 5 + 20 + 10 + 30 + 7},
+	} {
+		o := restorer(call(1, 1, 5*time.Hour, 5))
+		used := quota.Units(5 + 10)
+		if test.copied != nil {
+			o.Now = noon.Add(-90 * time.Minute)
+			o.Restore(&quota.Restoration{Entries: test.copied, Lives: []quota.Life{{Client: 3}}})
+			o.Now, used = noon, used+7
+		}
+		o.Entries = append(o.Entries, call(2, 1, time.Hour, 10))
+		first, lost := noon.Add(-5*time.Hour), call(1, 2, 3*time.Hour, 20)
+		mine := &quota.Restoration{Known: quota.Receipt{ID: lost.ID, At: lost.At, Epoch: 3}, Entries: []quota.Entry{call(1, 1, 5*time.Hour, 5), lost},
+			Heard: []quota.Heard{heard(8, 3, 3*time.Hour, 5+20+30)}, Lives: []quota.Life{{Client: 1, Epoch: 3, Since: first}, {Client: 8, Epoch: 3, Since: first}}}
+		others := &quota.Restoration{Known: quota.Receipt{ID: quota.ID{Client: 2, Seq: 1}, At: noon.Add(-time.Hour), Epoch: 3}, Entries: []quota.Entry{call(2, 1, time.Hour, 10)},
+			Heard: []quota.Heard{heard(9, 3, time.Hour, used)}, Lives: []quota.Life{{Client: 2, Epoch: 3, Since: noon.Add(-time.Hour)}, {Client: 9, Epoch: 3, Since: noon.Add(-time.Hour)}}}
+		for i, r := range []*quota.Restoration{mine, others, mine, others} {
+			o.Restore(r)
+			if got := units(o); got != test.want {
+				t.Errorf("%s: %d units after restoration %d; want %d", name, got, i+1, test.want)
+			}
+		}
+		if len(o.Gaps) != 1 {
+			t.Errorf("%s: %+v; want what the copy lacks", name, o.Gaps)
+		}
+		o.Now, o.Oldest = noon.Add(28*time.Hour), noon.Add(time.Hour)
+		o.Restore(&quota.Restoration{Lost: true, Lives: []quota.Life{{Client: 7, Epoch: o.Epoch, Since: noon}}})
+		if len(o.Gaps) != 0 {
+			t.Errorf("%s: %+v when nothing from before it is left", name, o.Gaps)
+		}
+	}
+}
+
 // TestStatementsAreWrittenAndRead: a ledger keeps all of them.
 func TestStatementsAreWrittenAndRead(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5))
@@ -156,8 +197,9 @@ func TestStatementsAreWrittenAndRead(t *testing.T) {
 	if len(o.Lives) != 4 { // those of client 1, in two lives
 		t.Errorf("%+v; want the lives of client 1", o.Lives)
 	}
+	o.Gaps = []quota.Gap{{Epoch: 2, To: noon}}
 	again, err := decide.ParseStatements(o.Format())
-	if err != nil || len(again.Heard) != 1 || len(again.Lives) != 4 || again.Lives[1] != o.Lives[1] || again.Heard[0].Epoch != 2 || again.Heard[0].Used != 7 {
+	if err != nil || len(again.Gaps) != 1 || !again.Gaps[0].From.IsZero() || !again.Gaps[0].To.Equal(noon) || len(again.Heard) != 1 || len(again.Lives) != 4 || again.Lives[1] != o.Lives[1] || again.Heard[0].Epoch != 2 || again.Heard[0].Used != 7 {
 		t.Errorf("%+v, %v; want %+v", again, err, o.Statements)
 	}
 	if _, err := decide.ParseStatements([]byte("{")); err == nil {
