@@ -33,12 +33,14 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 			present = at.Add(time.Microsecond)
 		}
 	}
-	isKnown := func(life quota.Life) bool { return life.Epoch == o.Epoch }
-	if !lost || !slices.ContainsFunc(r.Lives, isKnown) {
+	if !lost {
 		return present
 	}
 	ended, before := o.Epoch, o.presence()
-	o.findGap(&before, r.Known.At)
+	o.findGap(r, &before, present)
+	if !slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended }) {
+		return present
+	}
 	o.Epoch = quota.NewEpoch()
 	o.Lives = slices.Clone(o.Lives)
 	for i := range o.Entries {
@@ -61,25 +63,36 @@ func (o *Restorer) mergeGaps(more []quota.Gap) {
 	o.Gaps = merged
 }
 
-// findGap finds what an older copy that was used lacks, if it lacks an entry of a time:
-// what it holds came to it before the copy was made, or after that time.
-func (o *Restorer) findGap(p *presence, lost time.Time) {
-	if lost.IsZero() {
-		return
+// findGap finds what a log lacks that was granted before a time, if an older copy took its
+// place: what the copy holds came to it before it was made, or after all that a client
+// knows which notices that. In a new log it finds nothing.
+func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time) {
+	known := r.Known.At
+	for i := range r.Heard {
+		if known.Before(r.Heard[i].At) && r.Known.At.IsZero() {
+			known = r.Heard[i].At
+		}
 	}
-	gap := quota.Gap{Epoch: o.Epoch}
+	gap := quota.Gap{Epoch: o.Epoch, To: present}
 	for i := range o.Entries {
 		came := p.came(o.Entries[i].ID, o.Entries[i].At, o.Epoch)
 		switch {
-		case came.After(lost) && (gap.To.IsZero() || came.Before(gap.To)):
+		case !came.After(known):
+			gap.From = latest(gap.From, came)
+		case came.Before(gap.To):
 			gap.To = came
-		case !came.After(lost) && came.After(gap.From):
-			gap.From = came
 		}
 	}
-	if !gap.To.IsZero() {
+	if !known.IsZero() {
 		o.mergeGaps([]quota.Gap{gap})
 	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // mergeLives keeps the earliest statement about each life and client, and adds
@@ -175,10 +188,7 @@ func (p presence) heldAll(earlier, later *quota.Heard) bool {
 // came returns when an entry that is stamped at a time came to a log: then, or when it
 // was restored there.
 func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
-	if since := p.of(id).since[epoch]; since.After(at) {
-		return since
-	}
-	return at
+	return latest(at, p.of(id).since[epoch])
 }
 
 // lost reports whether a log had lost what came to it at a time before a statement.

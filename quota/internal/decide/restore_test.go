@@ -1,6 +1,7 @@
 package decide_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -178,13 +179,44 @@ func TestUsedCopyIsNotTheSameLog(t *testing.T) {
 				t.Errorf("%s: %d units after restoration %d; want %d", name, got, i+1, test.want)
 			}
 		}
-		if len(o.Gaps) != 1 {
+		if of3 := slices.DeleteFunc(slices.Clone(o.Gaps), func(g quota.Gap) bool { return g.Epoch != 3 }); len(of3) != 1 {
 			t.Errorf("%s: %+v; want what the copy lacks", name, o.Gaps)
 		}
 		o.Now, o.Oldest = noon.Add(28*time.Hour), noon.Add(time.Hour)
 		o.Restore(&quota.Restoration{Lost: true, Lives: []quota.Life{{Client: 7, Epoch: o.Epoch, Since: noon}}})
 		if len(o.Gaps) != 0 {
 			t.Errorf("%s: %+v when nothing from before it is left", name, o.Gaps)
+		}
+	}
+}
+
+// TestCopyOfAnUnknownLifeIsUsed: the host that restores an older copy knows another log
+// in between and not that of the copy, which keeps its epoch. It is used and lost before
+// anybody returns that knows it.
+func TestCopyOfAnUnknownLifeIsUsed(t *testing.T) {
+	o := restorer(call(1, 1, 5*time.Hour, 5))
+	o.Now = noon.Add(-2 * time.Hour)
+	stranger := &quota.Restoration{Known: quota.Receipt{ID: quota.ID{Client: 7, Seq: 1}, At: noon.Add(-3 * time.Hour), Epoch: 2}}
+	gaps := o.Restore(stranger).Gaps
+	if o.Epoch != 3 {
+		t.Fatalf("epoch %d; want that of the copy, which the host cannot have heard of", o.Epoch)
+	}
+	since := func(ago time.Duration, clients ...uint64) (lives []quota.Life) {
+		for _, client := range clients {
+			lives = append(lives, quota.Life{Client: client, Epoch: 3, Since: noon.Add(-ago)})
+		}
+		return lives
+	}
+	mine := &quota.Restoration{Entries: []quota.Entry{call(1, 1, 5*time.Hour, 5), call(1, 2, 4*time.Hour, 20)},
+		Heard: []quota.Heard{heard(8, 3, 4*time.Hour, 5+20+30)}, Lives: since(5*time.Hour, 1, 8)}
+	others := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 10)}, Heard: []quota.Heard{heard(9, 3, time.Hour, 5+10)}, Lives: since(time.Hour, 2, 9)}
+	for _, order := range [][]*quota.Restoration{{mine, others}, {others, mine}} {
+		o := &decide.Restorer{Epoch: 4, Now: noon, Oldest: noon.Add(-27 * time.Hour)}
+		for _, r := range append([]*quota.Restoration{{Gaps: gaps}}, order...) {
+			o.Restore(r)
+		}
+		if got := units(o); got != 5+20+30+10 {
+			t.Errorf("%d units; want 65: what came after the copy counted neither the 20 nor the 30", got)
 		}
 	}
 }
