@@ -15,12 +15,17 @@ func (w *world) breakThings(end time.Time) {
 	rng := rand.New(rand.NewPCG(w.seed, 2))
 	often := []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour}[rng.IntN(3)]
 	calm := rng.IntN(4) == 0 // the ledger forgets nothing
+	longest := 5 * time.Hour
+	if isHasty(w.seed) {
+		often, longest = time.Minute, 2*time.Minute
+	}
 	for {
 		time.Sleep(time.Duration(1 + rng.Int64N(int64(2*often))))
 		if time.Now().After(end) || w.failure != "" {
 			break
 		}
 		length := time.Duration(1 + rng.Int64N(int64([]time.Duration{3 * time.Second, 10 * time.Minute, 5 * time.Hour}[rng.IntN(3)])))
+		length = min(length, longest)
 		switch fault := rng.IntN(8); {
 		case fault == 0:
 			w.server.down = time.Now().Add(length)
@@ -66,11 +71,47 @@ func (w *world) settleDown() {
 			_ = p.ledger.Close()
 		}
 	}
+	for _, h := range w.hosts {
+		w.checkHeld(h)
+	}
+	w.checkCharges()
+}
+
+// checkHeld checks I3 for a host that has restored what it knows: the ledger has each of
+// its calls that reached the upstream.
+func (w *world) checkHeld(h *host) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.forgot) < timeout { // perhaps after the restoration
+		return
+	}
 	counted := w.server.counted()
 	for _, s := range w.upstream.all {
 		units, ok := counted[s.receipt.ID]
-		if !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
+		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
 			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.lost), units)
+		}
+	}
+}
+
+// checkCharges checks I4: no entry has more units than its call had to cost, and the
+// entries of calls that nobody was told of have at most those whose outcome is unknown.
+func (w *world) checkCharges() {
+	told := map[quota.ID]quota.Units{}
+	for _, s := range w.grants {
+		told[s.receipt.ID] += max(s.price, s.real)
+	}
+	unknown := w.unknown
+	for _, e := range w.server.entries() {
+		most, ok := told[e.ID]
+		switch {
+		case e.Kind == quota.EntryNote || time.Since(e.At) > 40*time.Hour:
+		case ok && e.Units > most:
+			w.fail("I4: the ledger has %d units of a call of %d", e.Units, most)
+		case !ok:
+			if unknown -= e.Units; unknown < 0 {
+				w.fail("I4: the ledger has %d units more than those of all calls with an unknown outcome", -unknown)
+			}
 		}
 	}
 }

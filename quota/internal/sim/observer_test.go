@@ -29,6 +29,11 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	if batch.Key == "" {
 		o.p.w.event("process %d of host %d spends: %v", o.p.number, o.p.host.number, outcome(answers, err))
 	}
+	if err != nil && !errors.Is(err, quota.ErrRefused) {
+		o.p.w.mu.Lock()
+		o.p.w.unknown += batch.Requests[0].Units
+		o.p.w.mu.Unlock()
+	}
 	if err != nil || batch.Key != "" || answers[0].Err != nil {
 		return answers, err
 	}
@@ -113,6 +118,7 @@ func (w *world) forget(back int) {
 	}
 	w.event("the ledger goes %d copies back and forgets %d grants", back, lost)
 	w.losses++
+	w.forgot = time.Now()
 }
 
 type tripKey struct{}

@@ -56,8 +56,11 @@ func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *proces
 		Now:     func() time.Time { return time.Now().Add(h.ahead) },
 		Report: func(err error) {
 			w.event("process %d reports %v", p.number, kindOf(err))
-			if restored, ok := errors.AsType[*journal.RestoredError](err); ok && restored.Lost != nil {
-				w.repairs++
+			if restored, ok := errors.AsType[*journal.RestoredError](err); ok {
+				if restored.Lost != nil {
+					w.repairs++
+				}
+				w.checkHeld(h)
 			}
 		},
 	})
@@ -155,7 +158,7 @@ func (p *process) refund(ctx context.Context, c *call, rng *rand.Rand) error {
 	return p.checkWait(err)
 }
 
-// checkWait checks I4, and returns err.
+// checkWait checks I5, and returns err.
 func (p *process) checkWait(err error) error {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok || refused.Reason == quota.ReasonCooldown {
@@ -163,7 +166,7 @@ func (p *process) checkWait(err error) error {
 	}
 	for _, b := range budgets {
 		if b.Name == refused.Budget && refused.RetryAfter > b.Window.Horizon()+quota.MaxStepBack {
-			p.w.fail("I4: process %d must wait %v for %s", p.number, refused.RetryAfter, b.Name)
+			p.w.fail("I5: process %d must wait %v for %s", p.number, refused.RetryAfter, b.Name)
 		}
 	}
 	return err
