@@ -1,13 +1,10 @@
 package journal_test
 
 import (
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/journal"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestCrowdOpensTheAllowance: sixty processes that wait for each other on a healthy
@@ -25,12 +22,7 @@ func TestCrowdOpensTheAllowance(t *testing.T) {
 	if n := hits.Load(); n != 500 {
 		t.Errorf("%d calls reached the upstream; want 500", n)
 	}
-	inner, err := sqliteledger.Open(filepath.Join(root, "ledger", "ration.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets})
-	t.Cleanup(func() { l.Close() })
+	l := fileJournal(t, root)
 	recorded := 0
 	for _, err := range l.Entries(t.Context(), quota.Query{Account: account}) {
 		if err != nil {

@@ -31,10 +31,12 @@ type worker struct {
 	out *bufio.Scanner
 }
 
-// startWorker starts a worker whose ledger and journal are in root.
-func startWorker(t *testing.T, upstream, root string) *worker {
+// startWorker starts a worker whose ledger and journal are in root, by a program that
+// starts its arguments if one is named.
+func startWorker(t *testing.T, upstream, root string, by ...string) *worker {
 	t.Helper()
-	w := &worker{T: t, cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	command := append(by, os.Args[0])
+	w := &worker{T: t, cmd: exec.CommandContext(t.Context(), command[0], command[1:]...)}
 	w.cmd.Env = append(os.Environ(), upstreamEnv+"="+upstream, childEnv+"="+root)
 	w.cmd.Stderr = os.Stderr
 	out, err := w.cmd.StdoutPipe()
@@ -123,6 +125,18 @@ func work(upstream, root string) error {
 		fmt.Println(sent)
 	}
 	return l.Close()
+}
+
+// fileJournal opens the ledger and the journal of workers.
+func fileJournal(t *testing.T, root string) *journal.Ledger {
+	t.Helper()
+	inner, err := sqliteledger.Open(filepath.Join(root, "ledger", "ration.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets})
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // counter is an upstream that counts its requests.

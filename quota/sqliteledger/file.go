@@ -37,7 +37,9 @@ func (l *Ledger) connect(create bool) error {
 	case err == nil && !info.Mode().IsRegular():
 		return l.misconfigured("it is not a regular file", "name a file")
 	case err == nil && info.Size() > 0:
-		if err := l.openFile(); err == nil || !errors.Is(err, errEmpty) {
+		err := l.openFile()
+		isBeingCreated := busy(err) && create && !l.isMarked()
+		if !errors.Is(err, errEmpty) && !isBeingCreated {
 			return l.explain(err, opening)
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -111,10 +113,16 @@ func (l *Ledger) tryOpenFile() error {
 // notFound returns the error for a missing file: there is no ledger, or its file
 // was lost.
 func (l *Ledger) notFound() error {
-	if content, err := privatefile.ReadFile(l.lockPath(), 1); err == nil && len(content) > 0 {
+	if l.isMarked() {
 		return l.lostFile()
 	}
 	return fmt.Errorf("sqlite ledger %s: %w", l.path, ErrNoLedger)
+}
+
+// isMarked reports whether there is or was a ledger.
+func (l *Ledger) isMarked() bool {
+	content, err := privatefile.ReadFile(l.lockPath(), 1)
+	return err == nil && len(content) > 0
 }
 
 func (l *Ledger) lostFile() error {

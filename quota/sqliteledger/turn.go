@@ -24,7 +24,8 @@ func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) error {
 const countEvery = patience / 8
 
 // waitTurn waits for the lock until ctx ends. It gives up with errStopped if no
-// process counts a turn for as long as patience: the holder is stopped.
+// process counts a turn for as long as patience: the holder is stopped. A holder that
+// creates the ledger has longer, as it waits for the disk several times.
 func waitTurn(ctx context.Context, lock *filelock.Lock) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -37,10 +38,16 @@ func waitTurn(ctx context.Context, lock *filelock.Lock) error {
 		attempt, cancel := context.WithTimeoutCause(ctx, patience, errStopped)
 		err := lock.Lock(attempt)
 		cancel()
-		if !errors.Is(err, errStopped) || turns == readTurns(lock) {
+		if isStopped := turns == readTurns(lock) && !isEmpty(lock); !errors.Is(err, errStopped) || isStopped {
 			return err
 		}
 	}
+}
+
+// isEmpty reports whether the lock file has no marker yet.
+func isEmpty(lock *filelock.Lock) bool {
+	info, err := lock.File().Stat()
+	return err == nil && info.Size() == 0
 }
 
 // The lock file holds the number of turns that were counted, behind the marker.
