@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -46,6 +48,41 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 	a.newest.see(&records[len(records)-1])
 	a.mu.Unlock()
 	l.written(a, err)
+}
+
+// noteRepeated asks what the budgets hold of which a repeated batch says nothing, since
+// the answer that said it was lost, and writes it. After an error, the host hears it with
+// its next grant.
+func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
+	var unheard []*quota.Charge
+	var newest quota.Receipt
+	for i := range answers {
+		if answers[i].Err != nil || len(answers[i].Held) > 0 {
+			continue
+		}
+		if receipt := answers[i].Receipt; receipt.At.After(newest.At) {
+			newest = receipt
+		}
+		for _, charge := range batch.Requests[i].Charges {
+			isSame := func(c *quota.Charge) bool { return c.Budget == charge.Budget }
+			if !charge.Window.Estimate() && !slices.ContainsFunc(unheard, isSame) {
+				unheard = append(unheard, charge)
+			}
+		}
+	}
+	if len(unheard) == 0 || batch.Key != "" {
+		return
+	}
+	standings, err := l.Ledger.Standings(ctx, batch.Account, "", unheard)
+	if err != nil {
+		return
+	}
+	records := make([]record, len(standings))
+	for i, s := range standings {
+		at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
+		records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit, heard: []use{{unheard[i].Budget, s.Used}}}
+	}
+	l.written(a, a.files.append(false, records...))
 }
 
 // isNews reports whether a refusal says something that was not written, and notes

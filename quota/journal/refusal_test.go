@@ -1,12 +1,43 @@
 package journal_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
+
+// repeating is a ledger whose first answer to each batch is lost.
+type repeating struct{ quota.Ledger }
+
+func (r repeating) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	own := *batch
+	own.Client, own.Seq = quota.NewClient(), 1
+	if answers, err := r.Ledger.Spend(ctx, &own); err != nil || answers[0].Err != nil {
+		return answers, err
+	}
+	return r.Ledger.Spend(ctx, &own)
+}
+
+// TestRepeatedAnswerSaysNothing: the answer to a batch that was sent again does not say
+// what its budgets hold. A host that got no other would not know what others had spent
+// when the ledger forgets it.
+func TestRepeatedAnswerSaysNothing(t *testing.T) {
+	u, ledger := startUpstream(t), memledger.Open(nil)
+	ours := newHost(t, func() quota.Ledger { return repeating{ledger} })
+	theirs := newHost(t, func() quota.Ledger { return ledger })
+	u.spend(t, theirs.process(), 300)
+	u.spend(t, ours.process(), 1)
+	ledger = memledger.Open(nil)
+	u.exhaust(t, ours.process())
+	u.exhaust(t, theirs.process())
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
 
 // TestRefusedHostForgetsThatNothingIsLeft: a host that others have left nothing, and
 // that was refused, is granted nothing while Redis is down, and nothing when it

@@ -27,6 +27,7 @@ type remote struct {
 	rng    *rand.Rand // of the combiner; a call has its own
 	life   int        // of the server when the connection was made; -1 before
 	looked time.Time
+	heard  time.Time // when it was last told what the budgets hold, but for grants
 }
 
 const (
@@ -161,6 +162,9 @@ func (c *remote) Refund(ctx context.Context, r quota.Receipt) (err error) {
 func (c *remote) Standings(ctx context.Context, account, key string, charges []*quota.Charge) (standings []quota.Standing, err error) {
 	if failed := c.call(ctx, func() { standings, err = c.server.log.Standings(ctx, account, key, charges) }); failed != nil {
 		return nil, failed
+	}
+	if charges[0].Budget != "" { // not only for the ledger's clock
+		c.heard = time.Now()
 	}
 	return standings, err
 }

@@ -37,7 +37,8 @@ func (o *observer) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	if err != nil || batch.Key != "" || answers[0].Err != nil {
 		return answers, err
 	}
-	s := o.p.w.grant(o.p, batch.Requests[0].Method, batch.Requests[0].Units, answers[0].Receipt, begin)
+	isTold := len(answers[0].Held) > 0 || o.p.remote.heard.After(begin) // a repeated answer says nothing
+	s := o.p.w.grant(o.p, batch.Requests[0].Method, batch.Requests[0].Units, answers[0].Receipt, begin, isTold)
 	if c != nil {
 		s.real = c.real
 		c.granted = append(c.granted, s)
@@ -65,7 +66,7 @@ func outcome(answers []quota.Answer, err error) string {
 
 // grant records a grant that a host was told of, and with it what the ledger
 // must know by now: it was decided after the host had restored what it could.
-func (w *world) grant(p *process, method string, units quota.Units, r quota.Receipt, begin time.Time) *sending {
+func (w *world) grant(p *process, method string, units quota.Units, r quota.Receipt, begin time.Time, isTold bool) *sending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.grants) > 0 && time.Since(w.grants[0].decided) > 50*time.Hour {
@@ -87,7 +88,7 @@ func (w *world) grant(p *process, method string, units quota.Units, r quota.Rece
 			}
 		}
 	}
-	if s.decided.After(p.host.told) && !s.inFlight {
+	if isTold && s.decided.After(p.host.told) && !s.inFlight {
 		p.host.told = s.decided
 	}
 	w.grants = append(w.grants, s)

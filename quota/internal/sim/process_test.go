@@ -30,6 +30,7 @@ type process struct {
 	number  int
 	killAt  time.Time
 	limits  map[string]quota.Units
+	remote  *remote
 	ledger  *journal.Ledger
 	guard   *quota.Guard
 	through *quota.Transport
@@ -49,8 +50,8 @@ func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *proces
 		b.Limit = b.Limit * part / 100
 		own[i], p.limits[b.Name] = b, b.Limit
 	}
-	connection := newRemote(w.server, w.seed, uint64(p.number), p.isDead)
-	p.ledger = journal.New(connection, h.dir, &journal.Options{
+	p.remote = newRemote(w.server, w.seed, uint64(p.number), p.isDead)
+	p.ledger = journal.New(p.remote, h.dir, &journal.Options{
 		Budgets: own,
 		Allow:   func(quota.Call) quota.Units { return allowance },
 		Now:     func() time.Time { return time.Now().Add(h.ahead) },
