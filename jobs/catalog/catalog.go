@@ -34,10 +34,13 @@ const DefaultRetention = 30 * 24 * time.Hour
 
 const (
 	schemaVersion = 5
-	applicationID = 0x72636174 // "rcat", identifies the file as a catalogue
-	busyTimeout   = 30 * time.Second
+	applicationID = 0x72636174           // "rcat", identifies the file as a catalogue
 	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
 )
+
+// busyTimeout is how long a catalogue that another program has locked is waited for.
+// Tests shorten it.
+var busyTimeout = 30 * time.Second
 
 //go:embed schema.sql
 var schemaSQL string

@@ -2,10 +2,51 @@ package catalog
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
+
+// TestLockedCatalogueEndsForGood: a catalogue that another program keeps locked for longer
+// than a command waits is busy, and none of its calls is lost.
+func TestLockedCatalogueEndsForGood(t *testing.T) {
+	defer func(d time.Duration) { busyTimeout = d }(busyTimeout)
+	busyTimeout = 100 * time.Millisecond
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	c, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=exclusive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Prune(t.Context()); !errors.Is(err, ErrBusy) {
+		t.Errorf("writing: %v; want ErrBusy", err)
+	}
+	if again, err := Open(path, nil); err == nil { // WAL lets it be read
+		if _, err := again.Prune(t.Context()); !errors.Is(err, ErrBusy) {
+			t.Errorf("writing after another opened it: %v; want ErrBusy", err)
+		}
+		again.Close()
+	} else if !errors.Is(err, ErrBusy) {
+		t.Errorf("opening: %v; want ErrBusy", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Prune(t.Context()); err != nil {
+		t.Errorf("once the other program has ended: %v", err)
+	}
+}
 
 // TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer while it
 // changes a new file to WAL, so eight processes that created a catalogue at once could
