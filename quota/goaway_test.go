@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,12 +22,13 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // goingAway is an HTTP/2 server that reads the first request of each connection
 // and then says that it goes away and has seen none, so that net/http sends the
-// request again.
-func goingAway(t *testing.T, seen *atomic.Int32) string {
+// request again. It calls seen for each.
+func goingAway(t *testing.T, seen func()) string {
 	cert := httptest.NewUnstartedServer(nil)
 	cert.StartTLS()
 	config := &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{"h2"}}
@@ -46,7 +52,7 @@ func goingAway(t *testing.T, seen *atomic.Int32) string {
 				return
 			}
 			if frame.Header().Type == http2.FrameHeaders {
-				seen.Add(1)
+				seen()
 				framer.WriteGoAway(0, http2.ErrCodeNo, nil)
 			}
 		}
@@ -71,7 +77,7 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 	for _, workers := range []int{1, 32} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			var seen atomic.Int32
-			url := goingAway(t, &seen)
+			url := goingAway(t, func() { seen.Add(1) })
 			guard := newGuard(t, nil, budget("day", limit, time.Hour))
 			base := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 			defer base.CloseIdleConnections()
@@ -91,6 +97,53 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 				t.Errorf("the upstream saw %d requests, %d units are charged; want at most %d, all of them charged", seen.Load(), got, limit)
 			}
 		})
+	}
+}
+
+const killedEnv = "QUOTA_TEST_GOAWAY" // the upstream that this binary calls, and its ledger
+
+// TestKilledWhileItSendsAgain: of a process that net/http keeps sending requests for, and
+// that is killed meanwhile, each request is charged that the upstream saw.
+func TestKilledWhileItSendsAgain(t *testing.T) {
+	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	guarded := func(path string) *quota.Guard {
+		ledger, err := sqliteledger.Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ledger.Close() })
+		guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5000, time.Hour)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return guard
+	}
+	if url, path, ok := strings.Cut(os.Getenv(killedEnv), " "); ok {
+		client := &http.Client{Transport: &quota.Transport{Guard: guarded(path), Price: priced(1), Base: insecure}}
+		_, err := client.Get(url + "/m")
+		t.Fatalf("%v; want to be killed", err)
+	}
+	var seen atomic.Int32
+	started := make(chan *os.Process, 1)
+	url := goingAway(t, func() {
+		if seen.Add(1) == 50 {
+			_ = (<-started).Kill()
+		}
+	})
+	path := filepath.Join(t.TempDir(), "ration.db")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWhileItSendsAgain$")
+	child.Env = append(os.Environ(), killedEnv+"="+url+" "+path)
+	var out bytes.Buffer
+	child.Stdout, child.Stderr = &out, &out
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started <- child.Process
+	if err := child.Wait(); out.Len() > 0 || err == nil {
+		t.Fatalf("%v: %s; want a process that is killed", err, &out)
+	}
+	if got, hits := used(t, guarded(path)), quota.Units(seen.Load()); got < hits || got > hits+1 {
+		t.Errorf("the upstream saw %d requests, %d are charged; want all of them, and at most the next", hits, got)
 	}
 }
 
