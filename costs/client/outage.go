@@ -170,11 +170,7 @@ func outageReason(err error) string {
 	}](err); ok {
 		return down.Short()
 	}
-	_, reason, found := strings.Cut(err.Error(), quota.ErrLedgerDown.Error()+": ")
-	if !found {
-		return err.Error()
-	}
-	return reason
+	return err.Error()
 }
 
 // underJournal wraps the ledger itself and observes how it answers.

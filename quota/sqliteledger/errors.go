@@ -83,8 +83,26 @@ func (l *Ledger) explain(err error, at stage) error {
 			kind, step = quota.ErrLedgerConfig, "check the path and its permissions"
 		}
 	}
-	return fmt.Errorf("sqlite ledger %s: %w: %w; %s", l.path, kind, err, step)
+	return &fileError{l.path, kind, err, step}
 }
+
+// fileError is an error of one of the kinds of package quota.
+type fileError struct {
+	path      string
+	kind, err error
+	step      string
+}
+
+// Error says what failed and what to do.
+func (e *fileError) Error() string {
+	return fmt.Sprintf("sqlite ledger %s: %v: %v; %s", e.path, e.kind, e.err, e.step)
+}
+
+// Short says why the file could not be used.
+func (e *fileError) Short() string { return fmt.Sprintf("sqlite ledger %s: %v", e.path, e.err) }
+
+// Unwrap returns the kind and the original error.
+func (e *fileError) Unwrap() []error { return []error{e.kind, e.err} }
 
 // misconfigured returns a quota.ErrLedgerConfig that says what to change.
 func (l *Ledger) misconfigured(what, step string) error {
