@@ -59,7 +59,7 @@ func (e *RestoredError) record(now time.Time) record {
 // newGaps returns the records of the gaps that this host did not know.
 func newGaps(known, all []quota.Gap) (records []record) {
 	for _, gap := range all {
-		if !slices.Contains(known, gap) {
+		if !slices.ContainsFunc(known, func(have quota.Gap) bool { return decide.SameGap(have, gap) }) {
 			records = append(records, record{kind: lacked, at: gap.To.UnixMicro(), skew: gap.From.UnixMicro(), epoch: gap.Epoch})
 		}
 	}

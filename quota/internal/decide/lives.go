@@ -56,11 +56,17 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 func (o *Restorer) mergeGaps(more []quota.Gap) {
 	var merged []quota.Gap
 	for _, gap := range slices.Concat(o.Gaps, more) {
-		if !gap.To.Before(o.Oldest) && !slices.Contains(merged, gap) {
+		isKnown := slices.ContainsFunc(merged, func(have quota.Gap) bool { return SameGap(have, gap) })
+		if !isKnown && !gap.To.Before(o.Oldest) {
 			merged = append(merged, gap)
 		}
 	}
 	o.Gaps = merged
+}
+
+// SameGap reports whether two gaps are the same, in whatever zones their times are.
+func SameGap(a, b quota.Gap) bool {
+	return a.Epoch == b.Epoch && a.From.Equal(b.From) && a.To.Equal(b.To)
 }
 
 // findGap finds what a log lacks that was granted before a time, if an older copy took its
@@ -169,7 +175,7 @@ func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
 	if r.since == nil {
 		held = h.Epoch == p.epoch
 	}
-	return h.Epoch == 0 || held && !h.At.Before(since) && !p.lost(h, p.came(id, at, h.Epoch))
+	return h.Epoch == 0 || held && !h.At.Before(since) && !p.lost(h, latest(at, since))
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one
