@@ -41,6 +41,9 @@ func (s *scene) calls(method string) (calls int) {
 // redirects to itself, or while no video can be stored, a day of cron makes at
 // most 13 attempts at a search, over all regions and queries.
 func TestFailingSearchSpendsTheDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls, 7 seconds")
+	}
 	loop := http.Header{"Location": {"/youtube/v3/search?part=snippet&type=video&q=again"}}
 	for name, c := range map[string]struct {
 		fault youtubetest.Fault

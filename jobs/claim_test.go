@@ -139,6 +139,9 @@ func elsewhere(t *testing.T, report jobs.RegionReport, done bool) {
 // TestLongPassIsTakenOver: a page takes longer than a claim lasts. The claim is renewed
 // meanwhile, and another host does not take the pass over.
 func TestLongPassIsTakenOver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits five seconds for a claim to lapse")
+	}
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	h.beforeRequest(2, func(*http.Request) {
@@ -188,6 +191,9 @@ func TestBothHostsFinish(t *testing.T) {
 // TestCutOffHostGoesOn: a host loses the ledger within a call. The call is given up
 // before the claim lapses, and another host goes on with the pass.
 func TestCutOffHostGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a claim to lapse")
+	}
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	h.beforeRequest(3, func(req *http.Request) {
@@ -215,6 +221,9 @@ func TestCutOffHostGoesOn(t *testing.T) {
 // TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim lapses.
 // It goes on, until it finds that another host has taken the pass over.
 func TestAllowanceIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a claim to lapse")
+	}
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
 	table, err := costs.Parse("costs.yaml", []byte(pricelist+"  - {name: all, limit: 9500, window: 24h}\nwhen_ledger_down: {default: {allow: 50}}\n"))

@@ -230,6 +230,9 @@ func (m *market) kept() (least, mean int64) {
 // against the local YouTube, which counts by its own day. docs/fairness.md shows
 // the table that it logs.
 func TestFairnessOverThirtyDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates thirty days, 7 seconds")
+	}
 	var floors strings.Builder
 	for _, d := range demands {
 		fmt.Fprintf(&floors, "%s: %d, ", d.region, d.floor)

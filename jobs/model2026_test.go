@@ -87,6 +87,9 @@ func (h *host) calls() (searches, charts, refused int) {
 // here or elsewhere, searches stop, charts continue, and the next process makes
 // no search. After midnight in Los Angeles the missing searches are made.
 func TestModelOf2026(t *testing.T) {
+	if testing.Short() {
+		t.Skip("spends a day of searches twice, 5 seconds")
+	}
 	for name, elsewhere := range map[string]int64{"spent here": 0, "spent elsewhere": 60} {
 		t.Run(name, func(t *testing.T) {
 			h := &host{dir: t.TempDir(), clock: &ledgertest.Clock{}}

@@ -316,6 +316,9 @@ func TestProgramStartedWithoutQuota(t *testing.T) {
 
 // TestTimeoutIsAFailure: it says so, and nothing is left of the program.
 func TestTimeoutIsAFailure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a program that hangs")
+	}
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "[{command: ./market.sh, timeout: 1s}]", "emea")
 	s.script(t, "market.sh", "echo begun; sleep 60")
 	if report := s.run(t, t.Context()); report.Outcome != jobs.Failed || fmt.Sprint(report.Err) != "market.sh: killed after its timeout of 1s: begun" {

@@ -67,6 +67,9 @@ func (s *script) run(t *testing.T, count int, stop time.Duration, call func() in
 // cooldown, one at a time finds out whether the upstream accepts calls again, in
 // one process and in several, whichever process gets the report.
 func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for cooldowns")
+	}
 	for name, oneProcess := range map[string]bool{"one process": true, "five processes": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

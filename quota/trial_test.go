@@ -99,6 +99,9 @@ func getStatus(client *http.Client) (int, error) {
 // TestShortCooldownIsPaidForByEveryProcess has processes with three callers each, and
 // an upstream that never ends its stop.
 func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits five seconds for cooldowns")
+	}
 	for _, processes := range []int{1, 2, 6, 12} {
 		t.Run(fmt.Sprint(processes), func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +143,9 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 // TestProcessesStayPausedAfterTheUpstreamRecovers: once a trial finds that the stop
 // is over, the calls of all processes are sent.
 func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a cooldown")
+	}
 	t.Parallel()
 	everyLedger(t, func(t *testing.T, open func() (quota.Ledger, error), stop time.Duration) {
 		var stops, fine atomic.Int32

@@ -48,6 +48,9 @@ func (s *stand) alertTo(t *testing.T, url string) {
 // TestEightProcessesAlertEightTimes: of eight runs that all find the budget spent,
 // one sends the alert.
 func TestEightProcessesAlertEightTimes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts eight processes, 2 seconds")
+	}
 	t.Parallel()
 	s, r := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...), newAlertReceiver(t)
 	s.alertTo(t, r.URL)

@@ -118,6 +118,9 @@ func TestBoundaries(t *testing.T) {
 // Google's client and its telemetry, which take most of the time of a first build.
 // TestBoundaries opens each file, so a cached result is not stale.
 func TestLibrariesCompileGoogle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts the go command seven times, 2 seconds")
+	}
 	for _, pkg := range []string{"quota", "quota/memledger", "quota/sqliteledger", "quota/redisledger", "costs", "costs/client", "costs/gateway"} {
 		out, err := exec.Command("go", "list", "-deps", module+"/"+pkg).CombinedOutput()
 		if err != nil {

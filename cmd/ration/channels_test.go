@@ -47,6 +47,9 @@ func chartChannels(data *youtubetest.Data, regions ...string) int {
 // TestProcessesPayForAChannelOnce runs a process a region beside a daemon of
 // all regions: charts share channels, and each is asked for once.
 func TestProcessesPayForAChannelOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes at once, a second")
+	}
 	t.Parallel()
 	data, regions := youtubetest.DefaultData(), []string{"US", "GB", "AU", "CA"}
 	s := newStand(t, &youtubetest.Options{Data: data, Latency: 20 * time.Millisecond}, "{name: all, limit: 9500, window: 24h}", "[trending, channels]", regions...)

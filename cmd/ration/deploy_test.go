@@ -158,6 +158,9 @@ else: assert False, "a usage error did not fail the task"
 // which may write to it, and each start gives the group what is in it. The group may
 // read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes one after the other, a second")
+	}
 	s := newSharing(t)
 	volume := filepath.Join(s.dir, "volume")
 	if err := errors.Join(os.Mkdir(volume, 0o700), os.Chown(volume, 0, sharers), os.Chmod(volume, 0o775|os.ModeSetgid)); err != nil {

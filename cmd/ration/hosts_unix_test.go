@@ -100,6 +100,9 @@ func (c *cluster) freeze() {
 // TestTwoHostsPayTwice: two hosts that share a ledger and a regions.yaml run at the
 // same time, and again. Each pass is paid once.
 func TestTwoHostsPayTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts eight processes, 2 seconds")
+	}
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, eight...)
 	hosts := []*host{c.newHost(t, ""), c.newHost(t, "")}
@@ -128,6 +131,9 @@ func TestTwoHostsPayTwice(t *testing.T) {
 // TestKilledHostsPassStays: a host is killed in the middle of a page. Another one goes
 // on with the pass when the claim has lapsed, and pays for that page again.
 func TestKilledHostsPassStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits six seconds for a claim to lapse")
+	}
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
@@ -188,6 +194,9 @@ func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
 // TestStoppedHostsPassStays: a host is told to stop. It saves the page in flight, and
 // another one goes on at once. Nothing is paid for twice.
 func TestStoppedHostsPassStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and stops them, a second")
+	}
 	t.Parallel()
 	c := newCluster(t, &youtubetest.Options{Latency: 100 * time.Millisecond}, hostFetch, "US")
 	first, second := c.newHost(t, ""), c.newHost(t, "")
@@ -256,6 +265,9 @@ func (p *cable) setCut(cut bool) {
 // before its claim lapses, another one goes on, and when the first one is back it finds
 // the pass done.
 func TestHostThatIsCutOffGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits six seconds for a claim to lapse")
+	}
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
 	c.freeze()
@@ -281,6 +293,9 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 // TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and another one
 // finishes that. When the first one wakes up, it stops, or saves the page in flight.
 func TestSuspendedHostGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three seconds for a claim to lapse")
+	}
 	t.Parallel()
 	c := newCluster(t, &youtubetest.Options{Latency: 100 * time.Millisecond}, hostFetch, "US")
 	first, second := c.newHost(t, ""), c.newHost(t, "")

@@ -149,6 +149,9 @@ func (u *countingUpstream) exhausted(jobs int) bool {
 // copy is killed at several points and run again. The upstream counts exactly the
 // limit, and the settlements of calls in flight arrive.
 func TestMoveGrantsTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs processes while a ledger moves, 15 seconds")
+	}
 	t.Parallel()
 	const limit = 2000
 	redis := redistest.Start(t).URL()

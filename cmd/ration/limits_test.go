@@ -16,6 +16,9 @@ import (
 // budget sent 50 together. The stricter limit holds for all of them, and each
 // place where an operator looks says so.
 func TestTwoConfigurationsOnOneLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs processes one after the other, 2 seconds")
+	}
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { twoConfigurations(t, "sqlite:"+filepath.Join(t.TempDir(), "shared.db")) })
 	t.Run("redis", func(t *testing.T) { twoConfigurations(t, redistest.Start(t).URL()) })

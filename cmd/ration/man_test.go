@@ -13,6 +13,9 @@ import (
 // TestManualPages: each command that help lists has a page, which man formats
 // without a warning.
 func TestManualPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs man for each page, a second")
+	}
 	dir := t.TempDir()
 	root := newApp().root()
 	root.SetArgs([]string{"man", dir})

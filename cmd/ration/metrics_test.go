@@ -22,6 +22,9 @@ func hasSamples(t *testing.T, text string, samples ...string) {
 // TestMetricsFileIsHalfWritten: the file for node_exporter is replaced as a whole,
 // readable by it, and loses what a ledger that is down does not tell.
 func TestMetricsFileIsHalfWritten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a ledger that is down")
+	}
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	file := filepath.Join(s.dir, "ration.prom")
 	if code, out, text := s.run(t, nil, "metrics", "--out", file); code != exitDone || out != "" {

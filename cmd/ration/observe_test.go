@@ -106,6 +106,9 @@ func TestObservedMetricsDoNotExist(t *testing.T) {
 
 // TestRulesAreWrong: promtool accepts the rules, and they fire when they should.
 func TestRulesAreWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts promtool, a second")
+	}
 	t.Parallel()
 	promtool := prometheusTool(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"}} {
@@ -121,6 +124,9 @@ func TestRulesAreWrong(t *testing.T) {
 // names are as promtool wants them, each query of the dashboard runs, and the
 // alert of a spent budget is on its way.
 func TestPrometheusCannotReadServe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a Prometheus, 6 seconds")
+	}
 	t.Parallel()
 	promtool := prometheusTool(t, "promtool")
 	s := newStand(t, nil, "{name: all, limit: 3, window: 24h, methods: [videos.list]}", "[trending]", "US")

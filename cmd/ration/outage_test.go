@@ -63,6 +63,9 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 // what was sent without it. The commands run at once, because each waits for the
 // ledger.
 func TestOutageIsHiddenFromReaders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a ledger that is down")
+	}
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	s.write(t, "costs.yaml", mustRead(t, filepath.Join(s.dir, "costs.yaml"))+"when_ledger_down: {search.list: refuse, default: {allow: 50}}\n")

@@ -101,6 +101,9 @@ var eight = []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}
 // TestEightProcessesShareOneBudget starts a process a region, as cron does:
 // together they spend the budget to the unit, and the next ones go on.
 func TestEightProcessesShareOneBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts eight processes, 3 seconds")
+	}
 	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 20, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", eight...)
 	runAll := func() (stopped int) {
@@ -192,6 +195,9 @@ func TestSignals(t *testing.T) {
 // TestStatusEqualsTheUpstream is the main job on real charts of 2020, where
 // they are: what ration status says is what the upstream counted.
 func TestStatusEqualsTheUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes one after the other, a second")
+	}
 	t.Parallel()
 	options := &youtubetest.Options{}
 	data, err := youtubetest.LoadFile(filepath.Join("..", "..", "..", "shared", "data", "trending_sample.ndjson.gz"))

@@ -93,6 +93,9 @@ func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 // TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is ended, and
 // the next serve starts it again.
 func TestServeLeftProgramsRunning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a program that does not stop, a second")
+	}
 	t.Parallel()
 	s := newProgramStand(t, stubborn)
 	d := s.serve(t, []string{"YOUTUBE_API_KEY="}, "--grace", "1s")
@@ -109,6 +112,9 @@ func TestServeLeftProgramsRunning(t *testing.T) {
 
 // TestRunLeftProgramsRunning: the same for run, which says why it ended.
 func TestRunLeftProgramsRunning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a program that does not stop, 3 seconds")
+	}
 	t.Parallel()
 	s := newProgramStand(t, stubborn)
 	d := s.start(t, []string{"YOUTUBE_API_KEY="}, "run")

@@ -93,6 +93,9 @@ func TestProxyEndsWithItsRequests(t *testing.T) {
 
 // TestProxyStartsWithoutItsLedger: its documents say that the ledger is down.
 func TestProxyStartsWithoutItsLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a ledger that is down")
+	}
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	d := s.start(t, []string{"RATION_LEDGER=redis://127.0.0.1:1/0"}, "proxy", "--listen", "127.0.0.1:0")

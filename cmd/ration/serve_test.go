@@ -108,6 +108,9 @@ const plentyOfUnits = "{name: all, limit: 9500, window: 24h}"
 // TestServeEndsWithItsPages stops serve while a page is in flight. The page is
 // paid for, so it is kept; the next serve fetches what is missing, no page twice.
 func TestServeEndsWithItsPages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and stops them, 3 seconds")
+	}
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -153,6 +156,9 @@ func TestServeGivesUpOnAPageThatHangs(t *testing.T) {
 
 // TestTwoServes on one state folder: each region is fetched by one of them.
 func TestTwoServes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and stops them, 2 seconds")
+	}
 	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: 300 * time.Millisecond}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	first := s.serve(t, nil)

@@ -16,6 +16,9 @@ import (
 // TestHostTellsOfAnOutageTwice: while Redis is down one process of a host sends the alert,
 // and again in the next outage.
 func TestHostTellsOfAnOutageTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits eight seconds for a ledger that is down")
+	}
 	server, r, state := redistest.Start(t), newReceiver(t, 0), t.TempDir()
 	var watches []*alert.Watch
 	for range 4 {
@@ -60,6 +63,9 @@ func ageEnded(t *testing.T, state string) {
 // TestHostBelievesAnOldError: a process whose connections still report the outage
 // after another has reached the ledger sends no alert.
 func TestHostBelievesAnOldError(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a ledger that is down")
+	}
 	server, r, state := redistest.Start(t), newReceiver(t, 0), t.TempDir()
 	up := alert.New(newClient(t, "{webhook: "+r.URL+"}", server.URL(), state), nil)
 	server.Stop()

@@ -13,6 +13,9 @@ import (
 // a clone, and its Go sample compiles there. The sample is ExampleOpen, which
 // runs.
 func TestReadmeSample(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a program, 7 seconds")
+	}
 	readme := read(t, filepath.Join(clone, "README.md"))
 	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]
 	example := read(t, filepath.Join(clone, "costs", "client", "example_test.go"))

@@ -268,6 +268,9 @@ func askAll(b *testing.B, socket, request string, left *atomic.Int64) {
 // TestStreamFillsMemory: what streams through the gateway is not held, 10 GB of
 // it with RATION_SOAK=1.
 func TestStreamFillsMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("streams 256 MB, 2 seconds")
+	}
 	size := int64(256 << 20)
 	if os.Getenv("RATION_SOAK") == "1" {
 		size = 10 << 30

@@ -92,6 +92,9 @@ func (b *barrier) wait(t *testing.T, who string) {
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts other languages, 2 seconds")
+	}
 	fake := youtubetest.New(nil)
 	all := newBarrier(len(interpreters) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -155,6 +158,9 @@ func TestLanguagesShareABudget(t *testing.T) {
 // TestRedirectTakesTheToken: clients follow redirects that lead back to the
 // gateway, and send its token to no other host.
 func TestRedirectTakesTheToken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts other languages, 2 seconds")
+	}
 	var took atomic.Bool
 	var next atomic.Int64
 	other := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

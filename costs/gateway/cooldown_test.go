@@ -16,6 +16,9 @@ import (
 // two gateways on one ledger, and report to the other one, one at a time finds out
 // whether the upstream accepts calls again.
 func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three seconds for a cooldown")
+	}
 	folder := t.TempDir()
 	first := newClient(t, anyTable, folder, nil)
 	servers := []*server{newServer(t, &gateway.Options{}, first), newServer(t, &gateway.Options{}, newClient(t, anyTable, folder, nil))}

@@ -38,6 +38,9 @@ func newImpatient(t *testing.T, answer http.HandlerFunc) *server {
 // TestSlowClientKeepsItsConnection: of headers, of bodies that something reads
 // and of those that nothing reads, and between requests.
 func TestSlowClientKeepsItsConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a slow client")
+	}
 	s := newImpatient(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for request, want := range map[string]string{
 		"":                                   "",
@@ -78,6 +81,9 @@ func TestLargeRequests(t *testing.T) {
 // TestStalledReaderKeepsItsRequest: a client that does not read, of a stream and
 // of an answer of the API, and one whose upstream falls silent.
 func TestStalledReaderKeepsItsRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three seconds for a stalled reader")
+	}
 	ended := make(chan bool, 2)
 	s := newImpatient(t, func(w http.ResponseWriter, r *http.Request) {
 		defer func() { ended <- true }()
@@ -128,6 +134,9 @@ func mustRequest(t *testing.T, method, url string) *http.Request {
 // TestLiveStreamEnds: a stream that moves lasts for many times the limit, in
 // either direction.
 func TestLiveStreamEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three seconds for a stream")
+	}
 	s := newImpatient(t, func(w http.ResponseWriter, r *http.Request) {
 		tick := time.NewTicker(short / 10)
 		defer tick.Stop()

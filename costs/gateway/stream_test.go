@@ -176,6 +176,9 @@ budgets:
 // TestGoneClientWaits: a client that hangs up while it waits for units stops
 // waiting and is not charged, with and without a body, over HTTP/1.1 and HTTP/2.
 func TestGoneClientWaits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for clients that are gone")
+	}
 	for _, request := range []struct {
 		method, path, body string
 		http2              bool

@@ -80,6 +80,9 @@ func TestSearchesAreUnlimited(t *testing.T) {
 // TestProxyNeverFindsItsLedger: a proxy that starts while its ledger is down answers
 // 503 and sends nothing, until the ledger is there.
 func TestProxyNeverFindsItsLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a ledger that is down")
+	}
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Stop()

@@ -12,6 +12,9 @@ import (
 // TestServeWaitsForTheBudget: a budget pays two pages at a time. Serve says when it goes on,
 // and does, within the same tick.
 func TestServeWaitsForTheBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a window")
+	}
 	t.Parallel()
 	s := newStand(t, "{name: all, limit: 2, window: 2s, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	s.write("regions.yaml", "max_wait: 0s\n"+s.read("regions.yaml"))
@@ -63,6 +66,9 @@ func TestServeInACooldown(t *testing.T) {
 // TestServeOutlivesItsLedger: with no ledger at all it says so, does not end, and
 // calls nobody.
 func TestServeOutlivesItsLedger(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three seconds for a ledger that is down")
+	}
 	t.Parallel()
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	s.env["RATION_LEDGER"] = "redis://127.0.0.1:1/0"

@@ -216,6 +216,9 @@ func TestForgottenLogKeepsItsHistory(t *testing.T) {
 // processes, and compares each day with what was really spent. Only the gap
 // between two fills is bounded, by the time that the log keeps entries.
 func TestDrawnHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("draws long histories, 6 seconds")
+	}
 	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		dir, n := t.TempDir(), 0
 		rapid.Check(t, func(rt *rapid.T) {

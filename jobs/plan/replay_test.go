@@ -227,6 +227,9 @@ func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
 
 // TestReplayStreams: a replay of a long log held all of it.
 func TestReplayStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays long logs, 3 seconds")
+	}
 	start := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	heap := func(n int) (most uint64) {
 		lines := func(yield func(usage.Line, error) bool) {

@@ -10,6 +10,9 @@ import (
 // TestCrowdOpensTheAllowance: sixty processes that wait for each other on a healthy
 // SQLite ledger spend exactly the limit, and nothing of the allowance.
 func TestCrowdOpensTheAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a crowd of processes, 2 seconds")
+	}
 	t.Parallel()
 	url, hits := counter(t)
 	root := t.TempDir()

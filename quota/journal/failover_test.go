@@ -97,6 +97,9 @@ func sentinelURL(group *redistest.Sentinels) string {
 // TestFailoverToAReplicaThatWasCutOff: the 300 calls that no replica has are in the
 // new master before it grants anything.
 func TestFailoverToAReplicaThatWasCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for failovers, 11 seconds")
+	}
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	f := startFailover(t, sentinelURL(group))
@@ -113,6 +116,9 @@ func TestFailoverToAReplicaThatWasCutOff(t *testing.T) {
 
 // TestClusterOwnerThatWasCutOffDies is the same in a cluster.
 func TestClusterOwnerThatWasCutOffDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a failover, 6 seconds")
+	}
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	f := startFailover(t, "redis+cluster://"+cluster.Addrs())
@@ -138,6 +144,9 @@ func TestClusterOwnerThatWasCutOffDies(t *testing.T) {
 // TestPlannedFailoverGrantsTwice: what the old master grants until the clients
 // leave it is restored.
 func TestPlannedFailoverGrantsTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for failovers, 9 seconds")
+	}
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	f := startFailover(t, sentinelURL(group))
@@ -163,6 +172,9 @@ func TestPlannedFailoverGrantsTwice(t *testing.T) {
 // is not closed. When the old one has become a replica, the new one holds the calls
 // of both, and grants no more.
 func TestClientsOnBothMasters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a failover, 7 seconds")
+	}
 	t.Parallel()
 	old := redistest.Start(t)
 	replica := redistest.Start(t, "--replicaof", old.Host()+" "+old.Port(), "--repl-diskless-sync-delay", "0")
@@ -187,6 +199,9 @@ func TestClientsOnBothMasters(t *testing.T) {
 // TestWaitingForReplicasLosesCalls: grants that wait for both replicas survive a
 // planned failover without any journal. Those of the old master are in doubt.
 func TestWaitingForReplicasLosesCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for failovers, 9 seconds")
+	}
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	u := startUpstream(t)
@@ -230,6 +245,9 @@ func TestWaitingForReplicasLosesCalls(t *testing.T) {
 // TestMinReplicasLoseCalls: with min-replicas-to-write 1 a master that is cut off
 // grants nothing, and the new one has all calls, without any journal.
 func TestMinReplicasLoseCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for failovers, 12 seconds")
+	}
 	t.Parallel()
 	group := redistest.StartSentinels(t, "--min-replicas-to-write", "1")
 	u := startUpstream(t)

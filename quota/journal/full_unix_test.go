@@ -45,6 +45,9 @@ func spendOnFullDisk(dir string) {
 // TestAFullDiskLosesNoCalls: a call that cannot be written is refused, and what was
 // written before stays, however much of the record fits on the disk.
 func TestAFullDiskLosesNoCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a disk, 1 second")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	grant(t, journal.New(failing(errDown), dir, allow(3)), 3)

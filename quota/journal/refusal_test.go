@@ -43,6 +43,9 @@ func TestRepeatedAnswerSaysNothing(t *testing.T) {
 // that was refused, is granted nothing while Redis is down, and nothing when it
 // returns alone to a Redis that has forgotten everything.
 func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for a ledger that is down")
+	}
 	server, u := redistest.Start(t), startUpstream(t)
 	ours, theirs, fresh := redisHost(t, server), redisHost(t, server), redisHost(t, server)
 	g := ours.process()

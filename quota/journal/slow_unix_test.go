@@ -43,6 +43,9 @@ var troubles = map[string]trouble{
 // TestSlowRedisOpensTheAllowance: a second in which Redis does not answer, or
 // answers that it cannot, opens no allowance.
 func TestSlowRedisOpensTheAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits four seconds for ledgers that are slow")
+	}
 	t.Parallel()
 	for name, fault := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +82,9 @@ func TestSlowRedisOpensTheAllowance(t *testing.T) {
 // TestDeadRedisOpensNoAllowance: when the trouble lasts, the allowance is granted,
 // and is charged before the first grant afterwards.
 func TestDeadRedisOpensNoAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits seven seconds for ledgers that are down")
+	}
 	t.Parallel()
 	for name, fault := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +118,9 @@ func TestDeadRedisOpensNoAllowance(t *testing.T) {
 // one heard of in a refusal, holds while the ledger is down, also for a new process
 // of the host. One that a grant has shown to be cleared does not.
 func TestCooldownIsForgottenWhileDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits six seconds for a ledger that is down")
+	}
 	t.Parallel()
 	for _, cleared := range []bool{false, true} {
 		server, u := redistest.Start(t), startUpstream(t)
@@ -153,6 +162,9 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 // ledger may not hear that it is there, and uses its allowance when the ledger is
 // down. One that has left is not sent to while its old ledger is down.
 func TestArrivalIsRememberedWhileDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits seven seconds for a ledger that is down")
+	}
 	t.Parallel()
 	for _, arriving := range []bool{false, true} {
 		server, u := redistest.Start(t), startUpstream(t)

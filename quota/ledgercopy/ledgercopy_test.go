@@ -347,6 +347,9 @@ func (f faulty) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entr
 // after what that changes. At most one of the ledgers is open then, and the same copy
 // completes the move.
 func TestKilledCopyLeavesBothOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills copies at each of their steps, 11 seconds")
+	}
 	eachRole(t, func(t *testing.T, open opener) {
 		for n, done := 0, false; !done; n++ {
 			from, to, c := open()

@@ -147,7 +147,8 @@ func changes() []subtest {
 	}
 }
 
-// Run runs the contract as subtests, each on a ledger of its own from open.
+// Run runs the contract as subtests, each on a ledger of its own from open. go test
+// -short skips those that make thousands of calls.
 func Run(t *testing.T, open Factory) {
 	runAll(t, open, spends())
 	runAll(t, open, windows())

@@ -156,6 +156,9 @@ func entriesNewestFirst(w *world) {
 
 // sumsOfALongLog: a ledger may have added up parts of a long log in advance.
 func sumsOfALongLog(w *world) {
+	if testing.Short() {
+		w.Skip("records 15,000 calls, 1 to 2 seconds")
+	}
 	receipts := w.fill(15_000, charge("hour", 1e9, quota.Sliding(time.Hour)))
 	queries := []quota.Query{{}, {Since: receipts[3].At}, {Since: receipts[9000].At, Until: receipts[9500].At}}
 	for until := 1000; until < len(receipts); until += 2000 {
@@ -173,6 +176,9 @@ func sumsOfALongLog(w *world) {
 // sumsFollowEveryChange: sums show settles, refunds, additions, restamps and trims
 // at once.
 func sumsFollowEveryChange(w *world) {
+	if testing.Short() {
+		w.Skip("records 13,500 calls, 1 to 2 seconds")
+	}
 	short, query := charge("short", 1e9, minute), quota.Query{Account: account}
 	w.clock.Add(time.Hour)
 	receipts := w.fill(9000, short) // stamped ahead of the clock below

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -170,6 +171,9 @@ func keysListed(w *world) {
 
 // manyLiveKeys: logs in use are not dropped as idle, however many there are.
 func manyLiveKeys(w *world) {
+	if testing.Short() {
+		w.Skip("makes 4,500 calls one after the other, 1 to 2 seconds")
+	}
 	hour := charge("hour", 1, quota.Sliding(time.Hour))
 	const live = 1500
 	key := func(i int) string { return fmt.Sprint("client ", i) }

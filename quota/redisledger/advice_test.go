@@ -15,6 +15,9 @@ import (
 // TestAdviceIsAboutAnotherFault: the error of a server that is up does not send the
 // reader to the network, the sentinels or the password.
 func TestAdviceIsAboutAnotherFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits a second for a ledger that is down")
+	}
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), nil)
 	mustSpend(t, l, "m", 1, day)

@@ -22,6 +22,9 @@ import (
 // TestCluster runs on three masters and three replicas. Its subtests depend on
 // their order.
 func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster of six nodes and waits for failovers, 8 seconds")
+	}
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	url := "redis+cluster://" + cluster.Addrs()
@@ -284,6 +287,9 @@ func (c *cutter) serve(client net.Conn) {
 // of the node only from the cluster. A call of 100 units is charged once, 50 times
 // of 50. The client given to New has go-redis' own retries.
 func TestAnswerLostInACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loses 100 answers and waits for a node that hangs, 5 seconds")
+	}
 	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	cut := startCutter(t, server.Addr)

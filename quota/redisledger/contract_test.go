@@ -65,6 +65,9 @@ func TestContract(t *testing.T) {
 // TestContractInACluster runs on a cluster of one node, which refuses keys that
 // do not share a hash slot, through a client with its default retries.
 func TestContractInACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the contract a second time, 10 seconds")
+	}
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	node := raw(t, server)
 	slots := []any{"cluster", "addslots"}

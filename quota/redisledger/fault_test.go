@@ -148,6 +148,9 @@ func (p *proxy) serve(client net.Conn) {
 // TestAnswerLost: the script ran, but its answer never arrives. The call is granted
 // and charged once. Clients given to New have go-redis' own retries.
 func TestAnswerLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loses 300 answers, 5 seconds")
+	}
 	t.Parallel()
 	server := redistest.Start(t)
 	p := startProxy(t, server.Addr)
@@ -212,6 +215,9 @@ func TestSettleUpFarIsAddedOnce(t *testing.T) {
 // is charged at most once, and exactly once if granted. None takes much longer
 // than a second.
 func TestServerStands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits five seconds for a server that hangs")
+	}
 	server := redistest.Start(t)
 	for _, stands := range []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 4 * time.Second} {
 		t.Run(stands.String(), func(t *testing.T) {

@@ -54,6 +54,9 @@ func banner(t *testing.T, greeting, answer string) (addr string) {
 // TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is a
 // configuration error, which says what answers and what to write.
 func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits three times for a second")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -232,6 +235,9 @@ func TestRedisInTroubleIsNeverConfiguration(t *testing.T) {
 // TestForwarderWithoutItsRedisIsDown: a port forwarder whose server is gone accepts
 // connections and closes them at once, like a TLS port that receives plain text.
 func TestForwarderWithoutItsRedisIsDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits a second for each of 18 dead servers")
+	}
 	t.Parallel()
 	for name, cut := range map[string]func(*net.TCPConn){
 		"closes": func(*net.TCPConn) {},

@@ -17,6 +17,9 @@ import (
 
 // TestInspect finds exactly the problems of real servers.
 func TestInspect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers of each kind, 2 seconds")
+	}
 	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0")
 	replica := redistest.Start(t, "--replicaof", server.Host()+" "+server.Port(), "--appendonly", "yes")

@@ -70,6 +70,9 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 // shortest path through the script: runs of identical calls meet small limits
 // exactly while the windows move over the log.
 func TestPlainSameAsInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long games, 2 seconds")
+	}
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 4))
@@ -101,6 +104,9 @@ func TestPlainSameAsInMemory(t *testing.T) {
 // TestFloorsSameAsInMemory plays with one sliding budget with floors for eight
 // regions, and hundreds of calls, so that the search for the retry time is long.
 func TestFloorsSameAsInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays long games, 4 seconds")
+	}
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 5))

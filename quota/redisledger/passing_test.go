@@ -18,6 +18,9 @@ import (
 // a second, never in doubt, and is used again when it is back. A fault shorter than
 // a second is waited for.
 func TestPassingFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits seconds for servers that loop, load and restart")
+	}
 	t.Parallel()
 	server := redistest.Start(t, "--busy-reply-threshold", "200", "--loading-process-events-interval-bytes", "1024")
 	l := fresh(t, server.URL(), nil)
@@ -160,6 +163,9 @@ func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
 // TestAnotherTopology: a URL with the wrong scheme for the servers is a
 // configuration error that names the right one.
 func TestAnotherTopology(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster and sentinels, 2 seconds")
+	}
 	t.Parallel()
 	alone, one, two := redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes"), redistest.Start(t, "--cluster-enabled", "yes")
 	one.AddSlots(t, 0, redistest.Slots)
@@ -183,6 +189,9 @@ func TestAnotherTopology(t *testing.T) {
 // TestLeastRights: a user with only the rights that docs/redis.md names can call
 // every method, on one server, in a cluster and with sentinels.
 func TestLeastRights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a cluster, 2 seconds")
+	}
 	t.Parallel()
 	rights := redisledger.LeastRights(t)
 	for _, right := range rights {

@@ -149,6 +149,9 @@ func TestOurKeyOfAnotherType(t *testing.T) {
 }
 
 func TestDownIsSaidWithinASecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits five times for a second")
+	}
 	server := redistest.Start(t)
 	client := raw(t, server)
 	l := fresh(t, server.URL(), nil)

@@ -24,6 +24,9 @@ func replicated(t testing.TB) (master, replica *redistest.Server) {
 // TestGrantThatNoReplicaHas: with wait_replicas=1 a call is only granted when a
 // replica has it; otherwise it is in doubt, and charged.
 func TestGrantThatNoReplicaHas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for replicas, 6 seconds")
+	}
 	t.Parallel()
 	master, replica := replicated(t)
 	l := fresh(t, master.URL()+"?wait_replicas=1", nil)
@@ -50,6 +53,9 @@ func TestGrantThatNoReplicaHas(t *testing.T) {
 
 // TestGrantInAClusterThatNoReplicaHas is the same on a cluster.
 func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster and waits for replicas, 3 seconds")
+	}
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	l := fresh(t, "redis+cluster://"+cluster.Addrs()+"?wait_replicas=1", nil)

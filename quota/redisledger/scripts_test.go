@@ -262,6 +262,9 @@ func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 // TestUnreachableIsDownNotInDoubt: a call that was not sent is never in doubt,
 // whatever the error.
 func TestUnreachableIsDownNotInDoubt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits five seconds for servers that are down")
+	}
 	t.Parallel()
 	for _, url := range []string{"redis://nowhere.invalid", "redis://127.0.0.1:1", "unix:///nowhere/at/all.sock",
 		"redis+cluster://nowhere.invalid:6379", "redis+sentinel://nowhere.invalid/main"} {

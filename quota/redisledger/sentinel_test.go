@@ -15,6 +15,9 @@ import (
 // TestSentinels runs on a master with two replicas and three sentinels. Its
 // subtests depend on their order.
 func TestSentinels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts six servers and waits for failovers, 15 seconds")
+	}
 	t.Parallel()
 	group := redistest.StartSentinels(t)
 	url := "redis+sentinel://" + group.Addrs() + "/" + redistest.Master

@@ -15,6 +15,9 @@ import (
 // require TLS with a client certificate, also between each other. The client must
 // use its certificates for the nodes that it learns of too.
 func TestTLSTopologies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster and sentinels, 4 seconds")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

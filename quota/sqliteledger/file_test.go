@@ -246,6 +246,9 @@ func TestDiskFull(t *testing.T) {
 // TestForeignWriter: the ledger waits for a program that locks the file without the
 // lock file, such as a shell, and then returns ErrLedgerDown.
 func TestForeignWriter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits a second for a lock")
+	}
 	path, day := fresh(t), charge("day", 1000, hour)
 	l := open(t, path, nil)
 	receipt := spend(t, l, 1, day)
@@ -363,6 +366,9 @@ func overwrite(t *testing.T, path string, offset int64, n int) {
 // TestConcurrentCreation: of many processes that open a missing file, one creates
 // it, and none sees it incomplete.
 func TestConcurrentCreation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("creates a file many times, 1 second")
+	}
 	for range 40 {
 		path := fresh(t)
 		results := make(chan error)

@@ -261,6 +261,9 @@ func TestKilledWhileSpending(t *testing.T) {
 // TestHolderStopped: a process that is stopped inside its transaction delays others until
 // it continues, at most until their deadline or for a second.
 func TestHolderStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits a second for a lock")
+	}
 	path := fresh(t)
 	l := open(t, path, nil)
 	receipt := spend(t, l, 5, shared)

@@ -111,6 +111,9 @@ func collect(t *testing.T, l quota.Ledger) (all []quota.Entry) {
 // TestSteadySpendingStaysSmall spends every two minutes for a week on windows of an hour
 // and of a day. Each call has a new job and a new process.
 func TestSteadySpendingStaysSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls, 2 seconds")
+	}
 	l, clock := timed(t)
 	all, list := charge("all", 10_000, quota.Sliding(24*time.Hour)), charge("list", 60, hour, "videos.list")
 	const spends, perDay = 4700, 24 * 30

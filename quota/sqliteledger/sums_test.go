@@ -35,6 +35,9 @@ func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
 // TestALookReadsLittle: the last entries of a long log, and the sums of all, are read
 // without the rest of the log.
 func TestALookReadsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls, 1 second")
+	}
 	const n = 100_000
 	l, query := regional(t, n)
 	pages, err := l.CountReads("sums-page") // each of at most 2048 entries

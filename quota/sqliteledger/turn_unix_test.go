@@ -12,6 +12,9 @@ import (
 // TestCrowdIsBusyNotDown: others take turns for longer than a spend waits. The ledger is
 // busy then, not down, so no allowance applies. The next spend after them is granted.
 func TestCrowdIsBusyNotDown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits ten seconds for a crowd")
+	}
 	t.Parallel()
 	path := fresh(t)
 	l := open(t, path, nil)

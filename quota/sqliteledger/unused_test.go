@@ -30,6 +30,9 @@ func grants(t *testing.T, l quota.Ledger, n int, charges ...*quota.Charge) {
 // TestShortWindowKeepsLittle: a window of a second, with a hundred calls a second, keeps
 // little more than Retention says.
 func TestShortWindowKeepsLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes thousands of calls, 2 seconds")
+	}
 	const perSecond, minutes = 100, 12
 	l, clock := timed(t)
 	second, list := charge("second", 2*perSecond, quota.Sliding(time.Second)), charge("list", 2*perSecond, quota.Sliding(time.Second), "videos.list")
