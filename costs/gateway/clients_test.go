@@ -92,9 +92,6 @@ func (b *barrier) wait(t *testing.T, who string) {
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts other languages, 2 seconds")
-	}
 	fake := youtubetest.New(nil)
 	all := newBarrier(len(interpreters) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

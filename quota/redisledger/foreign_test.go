@@ -54,9 +54,6 @@ func banner(t *testing.T, greeting, answer string) (addr string) {
 // TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is a
 // configuration error, which says what answers and what to write.
 func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits three times for a second")
-	}
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
