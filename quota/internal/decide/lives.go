@@ -89,7 +89,7 @@ func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time)
 			gap.To = came
 		}
 	}
-	if !known.IsZero() {
+	if !known.IsZero() && gap.From.Before(gap.To) {
 		o.mergeGaps([]quota.Gap{gap})
 	}
 }

@@ -221,6 +221,22 @@ func TestCopyOfAnUnknownLifeIsUsed(t *testing.T) {
 	}
 }
 
+// TestGapEndsAfterItBegins: on a ledger whose clock was set back, what the copy holds
+// may have come to it later than now. A gap that ends before it begins would be refused
+// in each later restoration.
+func TestGapEndsAfterItBegins(t *testing.T) {
+	o := restorer(call(1, 1, 5*time.Hour, 5))
+	o.Lives = []quota.Life{{Client: 1, Epoch: 3, Since: noon.Add(time.Hour)}}
+	done := o.Restore(&quota.Restoration{Known: quota.Receipt{ID: quota.ID{Client: 1, Seq: 2}, At: noon.Add(2 * time.Hour), Epoch: 3}})
+	if done.Forgotten == nil {
+		t.Fatal("the log holds what it does not have")
+	}
+	again := &quota.Restoration{Account: "video-api", History: time.Hour, Gaps: done.Gaps}
+	if err := again.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStatementsAreWrittenAndRead: a ledger keeps all of them.
 func TestStatementsAreWrittenAndRead(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5))
