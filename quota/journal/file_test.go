@@ -84,9 +84,10 @@ func TestTornRecordLosesOthers(t *testing.T) {
 	last := len(whole) / 3 * 2
 	for cut := last; cut <= len(whole); cut++ {
 		for _, garbage := range [][]byte{nil, make([]byte, 300), bytes.Repeat([]byte{0xA7}, 10)} {
-			write(t, path, append(bytes.Clone(whole[:cut]), garbage...))
+			torn := append(bytes.Clone(whole[:cut]), garbage...)
+			write(t, path, torn)
 			want := quota.Units(2)
-			if cut == len(whole) {
+			if bytes.HasPrefix(torn, whole) { // the garbage may be what was cut off
 				want = 3
 			}
 			l := journal.New(failing(errDown), dir, allow(5))
