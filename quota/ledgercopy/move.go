@@ -214,6 +214,9 @@ func (a *account) close(ctx context.Context) (err error) {
 		return err
 	case p.left != nil && p.left.Arriving && p.left.ID == a.id:
 		return errors.Join(a.isSame(), a.reopen(ctx))
+	case p.arrives == nil && a.ours(p.left, false): // another process has completed this copy
+		a.opened = true
+		return nil
 	case !a.ours(p.arrives, true):
 		return a.failed("another copy to %s began at the same time", a.ToName)
 	}
