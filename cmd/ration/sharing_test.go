@@ -121,6 +121,26 @@ func TestTwoUsersSpendTheLimitOnce(t *testing.T) {
 	}
 }
 
+// TestTwoUsersRunAtOnce: the catalogue is new, or SQLite creates the files beside it again,
+// and for a moment only the one who was first may write to them.
+func TestTwoUsersRunAtOnce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts 16 processes of two users, a second")
+	}
+	s := newSharing(t)
+	for range 8 {
+		var wg sync.WaitGroup
+		for i, region := range []string{"US", "DE"} {
+			wg.Go(func() {
+				if out, err := s.as([]uint32{alice, bob}[i], true, "run", region, "--again").CombinedOutput(); err != nil {
+					t.Errorf("%s: %v: %s", region, err, out)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 // TestUserOutsideTheGroupIsKeptOut: naming the group is not enough, and its members'
 // files are refused without it.
 func TestUserOutsideTheGroupIsKeptOut(t *testing.T) {

@@ -42,6 +42,10 @@ const (
 // Tests shorten it.
 var busyTimeout = 30 * time.Second
 
+// shareTimeout is how long a file of another member of the group is waited for, which
+// lets the group write in a moment.
+const shareTimeout = time.Second
+
 //go:embed schema.sql
 var schemaSQL string
 
@@ -105,7 +109,7 @@ func open(path string, o *Options, create bool) (*Catalog, error) {
 	if o != nil && o.Retention != 0 {
 		c.retention = o.Retention
 	}
-	for deadline := time.Now().Add(busyTimeout); ; time.Sleep(busyPause) {
+	for began := time.Now(); ; time.Sleep(busyPause) {
 		err := c.connect(create)
 		if err == nil {
 			return c, nil
@@ -113,10 +117,22 @@ func open(path string, o *Options, create bool) (*Catalog, error) {
 		if c.db != nil {
 			c.db.Close()
 		}
-		if !errors.Is(fileReason(err), ErrBusy) || time.Now().After(deadline) {
+		if time.Since(began) >= patience(err) {
 			return nil, c.wrap("open", err)
 		}
 	}
+}
+
+// patience is how long opening a catalogue is tried again after an error.
+func patience(err error) time.Duration {
+	reason := fileReason(err)
+	switch {
+	case errors.Is(reason, ErrBusy):
+		return busyTimeout
+	case privatefile.Shared() && errors.Is(errors.Join(reason, err), ErrUnwritable):
+		return shareTimeout
+	}
+	return 0
 }
 
 // connect opens the file, after checking that it is a catalogue.

@@ -11,8 +11,9 @@
 // owner.
 //
 // The environment variable TrustVariable names one further user whose files are
-// trusted, and GroupVariable a group whose members share their files. On systems without numeric owners, such as Windows, only links and
-// files that are not regular are refused.
+// trusted, and GroupVariable a group whose members share their files. On systems
+// without numeric owners, such as Windows, only links and files that are not regular
+// are refused.
 //
 // All functions are safe for concurrent use. A refusal is a *Error; other errors
 // are those of the file system.
@@ -40,6 +41,10 @@ const TrustVariable = "RATION_TRUST_OWNER"
 // package creates in a folder of the group gets mode 0660, or 2770, whatever the
 // umask is. A secret that the group can read is refused as before. Empty means none.
 const GroupVariable = "RATION_TRUST_GROUP"
+
+// Shared reports whether GroupVariable is set. What a member creates, others cannot
+// write for the moment until its mode is set; nor what SQLite creates beside a database.
+func Shared() bool { return os.Getenv(GroupVariable) != "" }
 
 // MaxSecret is the size in bytes of the largest file that ReadSecret reads.
 const MaxSecret = 64 << 10

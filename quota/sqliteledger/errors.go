@@ -120,6 +120,21 @@ func busy(err error) bool {
 	return ok && slices.Contains([]int{lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL}, e.Code()&0xff)
 }
 
+// isBeingShared reports whether err may be that of a file that another member of the
+// group has just created, and that is not theirs yet. SQLite creates its -wal and -shm
+// each time that a first process opens the ledger.
+func isBeingShared(err error) bool {
+	if !privatefile.Shared() {
+		return false
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return errors.Is(err, fs.ErrPermission)
+	}
+	kind := e.Code() & 0xff
+	return kind == lib.SQLITE_CANTOPEN || kind == lib.SQLITE_READONLY && e.Code() != lib.SQLITE_READONLY_DBMOVED
+}
+
 // isConfig reports whether err is a lasting error of the file system.
 func isConfig(err error) bool {
 	lasting := []error{privatefile.ErrUnsafe, fs.ErrPermission, fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR,

@@ -160,9 +160,7 @@ func (l *Ledger) create() error {
 // can read it and SQLite's other files. The caller holds the lock, because closing
 // a descriptor of a file that SQLite has open in this process drops its locks.
 func (l *Ledger) createLocked() error {
-	if info, err := l.lock.File().Stat(); err != nil {
-		return err
-	} else if info.Size() > 0 {
+	if !isEmpty(l.lock) {
 		if err := l.openFile(); !errors.Is(err, errEmpty) && !missing(l.path) {
 			return err
 		}
@@ -215,11 +213,10 @@ func (l *Ledger) createTables() error {
 
 // writeMarker writes marker to the lock file.
 func (l *Ledger) writeMarker() error {
-	info, err := l.lock.File().Stat()
-	if err != nil || info.Size() > 0 {
-		return err
+	if !isEmpty(l.lock) {
+		return nil
 	}
-	_, err = l.lock.File().WriteAt([]byte(marker), 0)
+	_, err := l.lock.File().WriteAt([]byte(marker), 0)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -154,7 +155,26 @@ func (l *Ledger) reopen() error {
 			return err
 		}
 	}
-	return l.connect(false)
+	return whileShared(func() error { return l.connect(false) })
+}
+
+// whileShared calls f until what it opens lets this user write, for as long as patience.
+func whileShared(f func() error) error {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if err := f(); !isBeingShared(err) || time.Since(began) > patience {
+			return err
+		}
+	}
+}
+
+// reconnect opens the file again, through a connection that may write.
+func (l *Ledger) reconnect() error {
+	l.dropCache()
+	if l.conn != nil {
+		_ = l.conn.close() // it has written nothing
+		l.conn = nil
+	}
+	return l.openFile()
 }
 
 // disconnect closes the connection to a file that was replaced, so that SQLite

@@ -127,7 +127,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, l.explain(err, opening)
 	}
-	if err := l.connect(!o.MustExist); err != nil && !isMissing(err) {
+	if err := whileShared(func() error { return l.connect(!o.MustExist) }); err != nil && !isMissing(err) {
 		return nil, err
 	}
 	return l, nil
@@ -234,13 +234,19 @@ func (l *Ledger) transact(ctx context.Context, begin string, f func(*tx)) error 
 	defer func() { <-l.turn }()
 	for began := time.Now(); ; {
 		err := l.attempt(begin, f)
-		if !busy(err) || time.Since(began) > patience { // a program that does not take turns
+		mayOnlyRead := isBeingShared(err)
+		if !busy(err) && !mayOnlyRead || time.Since(began) > patience { // a program that does not take turns
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return l.callerError(ctx, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
+		}
+		if mayOnlyRead {
+			if err := whileShared(l.reconnect); err != nil {
+				return l.explain(err, opening)
+			}
 		}
 	}
 }
