@@ -201,8 +201,20 @@ func (q *queue) late() error {
 	if errors.Is(q.failed, quota.ErrLedgerDown) {
 		kind = quota.ErrLedgerDown
 	}
-	return fmt.Errorf("%w: the calls before this one took too long", kind)
+	return &lateError{kind}
 }
+
+// lateError is an ErrLedgerBusy or ErrLedgerDown, its kind.
+type lateError struct{ kind error }
+
+// Error says that the caller has waited too long, and of what kind the error is.
+func (e *lateError) Error() string { return fmt.Sprintf("%v: %s", e.kind, e.Short()) }
+
+// Short says that the caller has waited too long.
+func (e *lateError) Short() string { return "the calls before this one took too long" }
+
+// Unwrap returns the kind.
+func (e *lateError) Unwrap() error { return e.kind }
 
 // gather removes the callers of the next batch from the queue. Callers that have
 // waited too long get an error.

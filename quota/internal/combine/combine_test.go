@@ -3,6 +3,7 @@ package combine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,9 @@ func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 				switch {
 				case errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerDown):
 					busy.Add(1)
+					if short, ok := err.(interface{ Short() string }); !ok || !strings.HasSuffix(err.Error(), ": "+short.Short()) {
+						t.Errorf("%v; want an error that has a short form", err)
+					}
 				case !errors.Is(err, quota.ErrInDoubt):
 					t.Errorf("got %v", err)
 				}
