@@ -326,6 +326,9 @@ func TestAlertBeforeTheFirstCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = conn.Write([]byte("HELLO\r\n"))
+	if err == nil { // the connection's end has not arrived yet
+		_, err = conn.Read(make([]byte, 1))
+	}
 	if says := redisledger.Explain(err); !strings.Contains(says, "certificate required; check the CA, the client's certificate") {
 		t.Errorf("%s; want an error of configuration that says that a certificate is required", says)
 	}
