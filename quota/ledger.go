@@ -163,12 +163,12 @@ type Ledger interface {
 	// raises the units of those that were settled to less. Where the restoration
 	// has several entries of one id, such as an addition, in the order of their
 	// timestamps, the log gets as many of them. Restore records for good
-	// what Heard, Lives and Gaps say, and adds a note, about nobody's call in
-	// particular, for what the log then lacks. The notes are computed anew by each Restore, so
-	// that they shrink as other clients restore their own entries. Restore is
-	// idempotent; it lowers nothing but these notes. A log in whose place an
-	// older copy stands gets a new epoch (Restoration.Lost). A log without
-	// entries stays as it is.
+	// what Heard, Lives and Gaps say, and adds notes for what others have spent
+	// that the log lacks by these statements. The notes are computed anew by
+	// each Restore, so that they shrink as other clients restore their own
+	// entries. Restore is idempotent; it lowers nothing but these notes. A log
+	// in whose place an older copy stands gets a new epoch (Restoration.Lost).
+	// A log without entries stays as it is.
 	Restore(ctx context.Context, r *Restoration) (Restored, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.

@@ -13,7 +13,7 @@ type kind byte
 
 const (
 	granted  kind = 'g' // by the ledger
-	refused  kind = 'n' // by the ledger, for what a budget held
+	refused  kind = 'n' // what a budget held, by a refusal of the ledger or by its Standings
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record

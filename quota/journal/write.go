@@ -2,7 +2,6 @@ package journal
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -75,30 +74,4 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	a.newest.see(&records[newest])
 	a.mu.Unlock()
 	l.written(a, err)
-}
-
-// heardIn returns how much each budget held when the newest of a batch's grants that
-// it covers was granted.
-func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
-	var since []time.Time // of heard
-	for i := range answers {
-		if answers[i].Err != nil {
-			continue
-		}
-		at := answers[i].Receipt.At
-		for n, held := range answers[i].Held {
-			charge := batch.Requests[i].Charges[n]
-			if charge.Window.Estimate() {
-				continue
-			}
-			known := slices.IndexFunc(heard, func(u use) bool { return u.budget == charge.Budget })
-			switch {
-			case known < 0:
-				heard, since = append(heard, use{charge.Budget, held.Used}), append(since, at)
-			case at.After(since[known]):
-				heard[known].used, since[known] = held.Used, at
-			}
-		}
-	}
-	return heard
 }

@@ -94,8 +94,10 @@ func (w *world) checkHeld(h *host) {
 	}
 }
 
-// checkCharges checks I4: no entry has more units than its call had to cost, and the
-// entries of calls that nobody was told of have at most those whose outcome is unknown.
+// checkCharges checks I4: no entry has more units than its call may have cost. Entries
+// whose grant reached no process are those of calls whose answer was lost, and together
+// they have at most the units of these. The world keeps its grants for 50 hours, which
+// leaves entries of the last 40 to compare.
 func (w *world) checkCharges() {
 	told := map[quota.ID]quota.Units{}
 	for _, s := range w.grants {

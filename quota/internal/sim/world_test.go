@@ -8,8 +8,8 @@
 //	I1  no window holds more than its limit, less what the ledger cannot know
 //	I2  a call that was refused never reaches the upstream
 //	I3  every call that reached it is in the ledger, once its host has restored it
-//	I4  nothing else is: no call costs more there than its price, and what nobody was
-//	    told of is at most what calls with an unknown outcome cost
+//	I4  nothing else is: no call costs more there than its price, and entries whose
+//	    grant reached no process cost at most as much as the calls whose answer was lost
 //	I5  no refusal asks for a longer wait than its window
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,

@@ -110,3 +110,29 @@ func chargeOf(r *quota.Request, budget string) *quota.Charge {
 	}
 	return nil
 }
+
+// heardIn returns how much each budget held when the newest of a batch's grants that
+// it covers was granted.
+func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
+	var since []time.Time // of heard
+	for i := range answers {
+		if answers[i].Err != nil {
+			continue
+		}
+		at := answers[i].Receipt.At
+		for n, held := range answers[i].Held {
+			charge := batch.Requests[i].Charges[n]
+			if charge.Window.Estimate() {
+				continue
+			}
+			known := slices.IndexFunc(heard, func(u use) bool { return u.budget == charge.Budget })
+			switch {
+			case known < 0:
+				heard, since = append(heard, use{charge.Budget, held.Used}), append(since, at)
+			case at.After(since[known]):
+				heard[known].used, since[known] = held.Used, at
+			}
+		}
+	}
+	return heard
+}
