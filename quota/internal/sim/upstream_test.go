@@ -172,16 +172,21 @@ func (u *upstream) check(d *sending) {
 	}
 }
 
-// forked returns how much of a window a log and an older copy of it held under one
-// epoch, and not in common: what hosts remember of both looks like one history. See
-// "What is not closed" in docs/faults.md.
+// forked returns how much a log and an older copy of it held under one epoch, and not in
+// common, of a budget's window and the one before: what hosts remember of both looks like
+// one history, and what they heard in this window counted calls of the other. See "What
+// is not closed" in docs/faults.md.
 func (u *upstream) forked(b *quota.Budget, d *sending) (units quota.Units) {
+	length := 24 * time.Hour
+	if b.Window.Kind() == quota.KindSliding {
+		length = b.Window.Length()
+	}
 	for _, lives := range u.w.server.held {
 		for _, entries := range lives {
 			for id, e := range entries {
 				isShared := !slices.ContainsFunc(lives, func(other map[grantID]quota.Entry) bool { _, ok := other[id]; return !ok })
-				x := &sending{decided: e.At, day: e.At.In(pacific).YearDay()}
-				if !isShared && b.Coverage().Covers(e.Method, e.Caller) && u.sameWindow(b, x, d) {
+				isRecent := d.decided.Sub(e.At) < 2*(length+u.w.wobble)
+				if !isShared && isRecent && b.Coverage().Covers(e.Method, e.Caller) {
 					units += quota.Units(decide.Amount(b.Coverage(), int64(e.Units), int64(e.Calls)))
 				}
 			}
