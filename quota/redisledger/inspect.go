@@ -241,7 +241,7 @@ func (i *inspection) configuration(ctx context.Context) error {
 		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
 	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && config["min-replicas-to-write"] == "0" && !i.waits {
-		i.add(Warning, "set min-replicas-to-write 1 and min-replicas-max-lag 10", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
+		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it, or write wait_replicas=1 in the ledger's address", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {
 		i.add(Note, "set cluster-require-full-coverage no", "refuses all accounts while any shard of the cluster is down")
