@@ -54,6 +54,49 @@ func TestProcessKnowsOnlyItsOwnGrants(t *testing.T) {
 	}
 }
 
+// TestAllowanceForgetsItsClock: how far a host's clock is ahead is known from an answer of
+// the ledger. Refusals and outages can outlast its record, and an outage can come before
+// it: what was granted meanwhile left the allowance early, by the error of the clock.
+func TestAllowanceForgetsItsClock(t *testing.T) {
+	type step struct {
+		after  time.Duration
+		isDown bool
+	}
+	for name, test := range map[string]struct {
+		ahead time.Duration
+		steps []step
+		last  time.Duration // a third call within the allowance, of 2
+	}{
+		"the record is gone": {3 * time.Minute, []step{{0, false}, {40 * time.Hour, true}, {63 * time.Hour, true}}, 64*time.Hour - time.Minute},
+		"the record is late": {-3 * time.Minute, []step{{0, true}, {22 * time.Hour, false}, {23 * time.Hour, true}}, 24*time.Hour - 2*time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner, dir, now := failing(nil), t.TempDir(), noon
+			inner.Ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return now.Add(-test.ahead) }})
+			run := func(s step) (err error) { // in a process of its own
+				now = noon.Add(s.after)
+				if inner.fail(nil); s.isDown {
+					inner.fail(errDown)
+				}
+				synctest.Test(t, func(t *testing.T) {
+					l := journal.New(inner, dir, &journal.Options{Allow: func(quota.Call) quota.Units { return 2 }, Now: func() time.Time { return now }})
+					_, err = spend(t.Context(), l, "m", 1)
+					_ = l.Close()
+				})
+				return err
+			}
+			for _, s := range test.steps {
+				if err := run(s); err != nil {
+					t.Fatalf("after %s: %v", s.after, err)
+				}
+			}
+			if err := run(step{test.last, true}); err == nil {
+				t.Error("granted three calls within a day, of an allowance of two")
+			}
+		})
+	}
+}
+
 // TestCallsOfASlowHostReturnEarly: a host whose clock is behind, and that has not
 // reached the ledger before, stamped the calls of an outage too early.
 func TestCallsOfASlowHostReturnEarly(t *testing.T) {

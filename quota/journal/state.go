@@ -21,7 +21,7 @@ type state struct {
 	repairs   []record            // restorations, in the order of the files
 	gaps      []quota.Gap         // what restorations have returned
 	newest    int64               // the newest timestamp of a grant
-	skew      int64               // of the newest record that has one
+	skew      int64               // of the newest grant that has one; an outage can outlast the last answer's record
 }
 
 // grant is a call that this host was granted.
@@ -29,6 +29,16 @@ type grant struct {
 	record
 	owed bool // the ledger does not have it
 	down bool // it was granted within the allowance
+}
+
+// stamp returns when a call was granted on the ledger's clock. A call from before this
+// host knew how far its clock was ahead is stamped by a later skew, unless that is
+// earlier.
+func (g *grant) stamp(skew int64) int64 {
+	if g.down && g.skew == 0 {
+		return max(g.at, g.at-skew)
+	}
+	return g.at
 }
 
 // subject is what a hearing is about: a budget in one life of the log.
@@ -110,7 +120,7 @@ func (s *state) see(r *record) {
 	case granted, owed:
 		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed}
 		s.newest = max(s.newest, r.at)
-		if r.kind == granted {
+		if r.kind == granted || r.skew != 0 {
 			s.skew = r.skew
 		}
 		s.hear(r)
@@ -214,7 +224,7 @@ func (s *state) lastHeard(budget string) (last hearing) {
 // Timestamps after now, from before the clock stepped back, count.
 func (s *state) allowed(now int64) (units quota.Units) {
 	for _, g := range s.grants {
-		if g.down && now-g.at < window.Microseconds() {
+		if g.down && now-g.stamp(s.skew) < window.Microseconds() {
 			units += g.units
 		}
 	}
@@ -224,7 +234,7 @@ func (s *state) allowed(now int64) (units quota.Units) {
 // owed returns the units of the grants that the ledger does not have.
 func (s *state) owed(now int64) (units quota.Units) {
 	for _, g := range s.grants {
-		if g.owed && now-g.at < window.Microseconds() {
+		if g.owed && now-g.stamp(s.skew) < window.Microseconds() {
 			units += g.units
 		}
 	}
@@ -232,18 +242,13 @@ func (s *state) owed(now int64) (units quota.Units) {
 }
 
 // entries returns the grants of one log as its entries; of a log with a key, those
-// within the allowance. A call from before this host knew how far its clock was
-// ahead is stamped by the skew of now, unless that is earlier.
+// within the allowance.
 func (s *state) entries(key string, skew int64) (entries []quota.Entry) {
 	for _, g := range s.grants {
 		if g.key != key || key != "" && !g.down {
 			continue
 		}
-		at := g.at
-		if g.down && g.skew == 0 {
-			at = max(at, at-skew)
-		}
-		e := quota.Entry{At: decide.Time(at), ID: g.id, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
+		e := quota.Entry{At: decide.Time(g.stamp(skew)), ID: g.id, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
 		if g.calls == 0 {
 			e.Kind = quota.EntryRefunded
 		}

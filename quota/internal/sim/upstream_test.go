@@ -151,7 +151,7 @@ func (u *upstream) check(d *sending) {
 				continue
 			}
 		}
-		if over := sum - limit; over > 0 && over <= u.forked(b, d) {
+		if over := sum - limit; over > 0 && !d.allowance && over <= u.forked(b, d) {
 			w.event("  of one history and another: %d over", over)
 			w.forked = true
 			continue
