@@ -77,7 +77,7 @@ var boundaries = map[string][]string{
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/privatefile", "quota/readahead", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

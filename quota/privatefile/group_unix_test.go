@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -125,5 +127,54 @@ func TestGroupCannotWriteNewFiles(t *testing.T) {
 				t.Errorf("MkdirAll creates a folder of mode %v, %v", info.Mode(), err)
 			}
 		}
+	}
+}
+
+// TestNewFilesAreSharedLate: another member that found a file or folder in the moment
+// before the group could write to it was refused.
+func TestNewFilesAreSharedLate(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux gives what is new its name and mode in one step")
+	}
+	dir := sharing(t)
+	t.Setenv(privatefile.GroupVariable, "4330")
+	sub := filepath.Join(dir, "journal")
+	path := filepath.Join(sub, "file")
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			for name, want := range map[string]fs.FileMode{sub: 0o770, path: 0o660} {
+				if info, err := os.Lstat(name); err == nil && info.Mode().Perm() != want {
+					t.Errorf("%s has mode %o; want %o", name, info.Mode().Perm(), want)
+					return
+				}
+			}
+		}
+	})
+	for range 500 {
+		if err := privatefile.MkdirAll(sub); err != nil {
+			t.Error(err)
+			break
+		}
+		file, err := privatefile.Append(path)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if err := errors.Join(file.Close(), os.RemoveAll(sub)); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	looking.Wait()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v; want no temporary files", left, err)
 	}
 }

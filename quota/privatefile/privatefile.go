@@ -199,24 +199,6 @@ func createTemp(folder, pattern string) (*os.File, error) {
 	return file, err
 }
 
-// share lets the group of GroupVariable write to a file of this user's, if the file
-// belongs to that group. It does so for a folder too.
-func (c *checker) share(file *os.File) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	mode := fs.FileMode(0o660)
-	if info.IsDir() {
-		mode = 0o770 | fs.ModeSetgid
-	}
-	const bits = fs.ModePerm | fs.ModeSetgid
-	if o := ownerOf(info); !c.isShared(o) || o.uid != c.us || info.Mode()&bits == mode {
-		return nil
-	}
-	return file.Chmod(mode)
-}
-
 // MkdirAll creates the folder dir, and missing folders above it, with mode 0700.
 // Folders that exist must be safe.
 func MkdirAll(dir string) error {
@@ -240,33 +222,15 @@ func MkdirAll(dir string) error {
 	if err != nil || existing == dir {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	if c.group < 0 {
+		err = os.MkdirAll(dir, 0o700)
+	} else {
+		err = c.makeShared(existing, dir)
 	}
-	if err := c.shareFolders(existing, dir); err != nil {
+	if err != nil {
 		return err
 	}
 	return CheckFolder(dir) // another user may have been first, in a folder such as /tmp
-}
-
-// shareFolders shares the folders below existing that lead to dir. Each inherits its
-// group from the one above, as soon as that is shared.
-func (c *checker) shareFolders(existing, dir string) error {
-	if c.group < 0 {
-		return nil
-	}
-	below, err := filepath.Rel(existing, dir)
-	for _, name := range split(below) {
-		if err != nil {
-			return err
-		}
-		existing = filepath.Join(existing, name)
-		var folder *os.File
-		if folder, err = os.Open(existing); err == nil {
-			err = errors.Join(c.share(folder), folder.Close())
-		}
-	}
-	return err
 }
 
 // Check reports all that is unsafe about files that a library, such as SQLite,
@@ -353,6 +317,13 @@ func (c *checker) open(path string, flag int) (*os.File, error) {
 		c.checkFile(path, info)
 		if err := c.err(); err != nil {
 			return nil, err
+		}
+	}
+	if flag&os.O_CREATE != 0 && c.group >= 0 {
+		if err := c.createShared(resolved); err == nil {
+			flag &^= os.O_EXCL // it is ours
+		} else if !errors.Is(err, fs.ErrExist) && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, withPath(err, path)
 		}
 	}
 	file, err := os.OpenFile(resolved, flag|noFollow, 0o600)
