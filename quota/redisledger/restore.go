@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -18,7 +19,8 @@ const (
 	restorePatience  = 30 * time.Second       // of a Restore without a deadline
 	patiencePerEntry = 100 * time.Microsecond // more
 	restoreAtOnce    = 1000                   // records in one command
-	maxRestores      = 20                     // how often a Restore begins again because the log has changed
+	maxRestores      = 300                    // how often a Restore begins again because the log has changed
+	restorePause     = 10 * time.Millisecond  // at most, between these
 )
 
 // epochOf returns the epoch that a head names.
@@ -162,6 +164,10 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 		}
 		if swapped {
 			return done, nil
+		}
+		select {
+		case <-within.Done():
+		case <-time.After(rand.N(restorePause)):
 		}
 	}
 	return quota.Restored{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
