@@ -42,8 +42,8 @@ const (
 // Tests shorten it.
 var busyTimeout = 30 * time.Second
 
-// shareTimeout is how long a file of another member of the group is waited for, which
-// lets the group write in a moment.
+// shareTimeout is how long Open waits for another member of the group to let it write to
+// a file that is new.
 const shareTimeout = time.Second
 
 //go:embed schema.sql

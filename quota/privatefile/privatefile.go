@@ -42,8 +42,9 @@ const TrustVariable = "RATION_TRUST_OWNER"
 // umask is. A secret that the group can read is refused as before. Empty means none.
 const GroupVariable = "RATION_TRUST_GROUP"
 
-// Shared reports whether GroupVariable is set. What a member creates, others cannot
-// write for the moment until its mode is set; nor what SQLite creates beside a database.
+// Shared reports whether GroupVariable is set. For a moment, until its mode is set, other
+// members cannot write to what SQLite creates beside a database, nor, on other systems
+// than Linux, to what this package creates.
 func Shared() bool { return os.Getenv(GroupVariable) != "" }
 
 // MaxSecret is the size in bytes of the largest file that ReadSecret reads.
