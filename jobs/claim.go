@@ -122,9 +122,9 @@ func (c *passClaim) isFailing() bool {
 	return c.claim == nil || c.failed != nil
 }
 
-// margin is how long before the claim lapses the pass ends: its calls in flight end by
-// then.
-func (c *passClaim) margin() time.Duration { return c.claimTime() / 4 }
+// claimMargin is how long before its claim lapses a pass ends: its calls in flight end
+// by then.
+func (r *Runner) claimMargin() time.Duration { return r.claimTime() / 4 }
 
 // renew renews the claim. If the pass is unclaimed, it claims it.
 func (c *passClaim) renew(ctx context.Context) {
@@ -134,7 +134,7 @@ func (c *passClaim) renew(ctx context.Context) {
 		c.failed = c.join(ctx)
 		return
 	}
-	deadline := c.claim.Lapses().Add(-c.margin())
+	deadline := c.claim.Lapses().Add(-c.claimMargin())
 	within, cancel := context.WithDeadlineCause(ctx, deadline, errSilent)
 	defer cancel()
 	c.failed = c.claim.Renew(within)
@@ -142,7 +142,7 @@ func (c *passClaim) renew(ctx context.Context) {
 	case errors.Is(c.failed, quota.ErrClaimLost):
 		c.claim = nil
 		c.failed = c.join(ctx)
-	case c.failed != nil && time.Since(deadline) > c.margin():
+	case c.failed != nil && time.Since(deadline) > c.claimMargin():
 		c.failed = errSuspended // otherwise it would have ended at the deadline
 	}
 	if c.failed == nil {
@@ -177,7 +177,7 @@ func (c *passClaim) join(ctx context.Context) error {
 func (c *passClaim) endIfLapsing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.claim == nil || time.Until(c.claim.Lapses()) > c.margin() {
+	if c.claim == nil || time.Until(c.claim.Lapses()) > c.claimMargin() {
 		return
 	}
 	lapsed := &LapsedError{cmp.Or(c.failed, errSuspended)}

@@ -23,6 +23,7 @@ type link struct {
 	quota.Ledger
 	cut    atomic.Bool
 	spends atomic.Int64 // that were not cut off
+	heard  func()       // called before each answer to a spend; may be nil
 }
 
 // Spend implements quota.Ledger.
@@ -31,6 +32,9 @@ func (l *link) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, e
 		return nil, quota.ErrLedgerDown
 	}
 	defer l.spends.Add(1)
+	if l.heard != nil {
+		defer l.heard()
+	}
 	return l.Ledger.Spend(ctx, batch)
 }
 
@@ -152,6 +156,23 @@ func TestLongPassIsTakenOver(t *testing.T) {
 	h.completes(t, 0)
 	elsewhere(t, h.runOn(t, 1), true)
 	h.paid(t, 4)
+}
+
+// TestRunIsStoppedWhileItClaims: a run that was told to stop while its pass was being
+// claimed read which context had stopped it while the claim replaced that.
+func TestRunIsStoppedWhileItClaims(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	for range 50 { // the race detector saw one in four
+		ctx, stop := context.WithCancel(t.Context())
+		h.links[0].heard = stop
+		report, err := h.runners[0].Run(ctx, h.regions)
+		if err != nil || report.Outcome != jobs.Stopped {
+			t.Fatalf("%+v, %v; want it stopped", report, err)
+		}
+	}
+	h.paid(t, 0)
+	h.completes(t, 1) // it is not claimed any more
 }
 
 // TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is claimed when

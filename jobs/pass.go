@@ -120,19 +120,20 @@ func (p *pass) fetchSteps(ctx context.Context, progress catalog.Progress) error 
 	return p.Catalog.FinishPass(context.WithoutCancel(ctx), p.region.Name, p.tick)
 }
 
-// linger returns a context that ends Grace after p.stop. If the claim lapses then, it
-// ends before.
+// linger returns a context that ends Grace after p.stop, which may be replaced
+// meanwhile. If the claim lapses then, it ends before.
 func (p *pass) linger(ctx context.Context) (context.Context, func()) {
+	stop := p.stop
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(p.stop, func() {
+	forget := context.AfterFunc(stop, func() {
 		grace := cmp.Or(p.Grace, DefaultGrace)
-		if _, lapsed := errors.AsType[*LapsedError](context.Cause(p.stop)); lapsed {
-			grace = min(grace, p.claim.margin()/2)
+		if _, lapsed := errors.AsType[*LapsedError](context.Cause(stop)); lapsed {
+			grace = min(grace, p.claimMargin()/2)
 		}
-		time.AfterFunc(grace, func() { cancel(context.Cause(p.stop)) })
+		time.AfterFunc(grace, func() { cancel(context.Cause(stop)) })
 	})
 	return ctx, func() {
-		stop()
+		forget()
 		cancel(nil)
 	}
 }
