@@ -13,6 +13,9 @@ import (
 // TestLogThatKeepsChangingIsBusy settles a call during each try to restore its log.
 // The server is up, so this must not open an allowance. Later the log is restored.
 func TestLogThatKeepsChangingIsBusy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tries to restore for two seconds")
+	}
 	t.Parallel()
 	server := redistest.Start(t)
 	client := raw(t, server)
