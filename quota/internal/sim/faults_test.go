@@ -89,7 +89,7 @@ func (w *world) checkHeld(h *host) {
 	for _, s := range w.upstream.all {
 		units, ok := counted[s.receipt.ID]
 		if s.host == h.number && !s.inFlight && time.Since(s.decided) < 23*time.Hour && (!ok || units < s.real) {
-			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.lost), units)
+			w.fail("I3: %v, granted %s (allowance %v, lost %s), is not in the ledger, or with %d units", s, w.clock(s.decided), s.allowance, w.clock(s.counts[0].lost), units)
 		}
 	}
 }

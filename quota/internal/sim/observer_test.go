@@ -73,25 +73,26 @@ func (w *world) grant(p *process, method string, units quota.Units, r quota.Rece
 		w.grants = w.grants[1:]
 	}
 	s := &sending{host: p.host.number, process: p.number, method: method, price: units, receipt: r, limits: p.limits}
+	w.grants = append(w.grants, s)
 	if r.Epoch == 0 {
-		s.allowance, s.decided, s.known = true, time.Now(), never
-		w.grants = append(w.grants, s)
+		s.allowance, s.decided = true, time.Now()
+		s.knownSince(never)
 		return s
 	}
 	d := w.server.decided[grantID{r.ID, r.At.UnixMicro()}]
-	s.decided, s.known = d.at, d.at
-	if s.inFlight = d.life != w.server.life; !s.inFlight {
-		for _, x := range w.grants {
-			own := x.host == p.host.number && x.decided.Before(begin)
-			if x.known.Equal(never) && !x.lost.After(begin) && (own || x.memory&(1<<p.host.number) != 0) {
-				x.known = s.decided
-			}
+	s.decided = d.at
+	s.knownSince(d.at)
+	if s.inFlight = d.life != w.server.life; s.inFlight {
+		return s
+	}
+	for _, x := range w.grants {
+		x.restore(p.host.number, begin, s.decided)
+	}
+	for i := range budgets {
+		if isTold && covers(&budgets[i], method) && s.decided.After(p.host.told[i]) {
+			p.host.told[i] = s.decided
 		}
 	}
-	if isTold && s.decided.After(p.host.told) && !s.inFlight {
-		p.host.told = s.decided
-	}
-	w.grants = append(w.grants, s)
 	return s
 }
 
@@ -106,16 +107,9 @@ func (w *world) forget(back int) {
 	}
 	lost := 0
 	for _, x := range w.grants {
-		if x.known.Equal(never) || kept[x.receipt.ID] {
-			continue
+		if !kept[x.receipt.ID] && x.forget(w.hosts) {
+			lost++
 		}
-		for _, h := range w.hosts {
-			if !h.told.Before(x.known) {
-				x.memory |= 1 << h.number
-			}
-		}
-		x.known, x.lost = never, time.Now()
-		lost++
 	}
 	w.event("the ledger goes %d copies back and forgets %d grants", back, lost)
 	w.losses++

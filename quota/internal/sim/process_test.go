@@ -19,7 +19,10 @@ type host struct {
 	number int
 	dir    string
 	ahead  time.Duration // of its clock
-	told   time.Time     // when the newest grant was decided that it has journaled
+
+	// told is when the newest grant was decided, of those it has journaled with what
+	// each budget then held.
+	told [len(budgets)]time.Time
 }
 
 // process is one run of a job: the real guard, transport, journal and combiner

@@ -33,10 +33,8 @@ type sending struct {
 	decided   time.Time
 	arrived   time.Time // zero before
 	day       int       // of the year, by the upstream's clock
-	known     time.Time // since when the ledger must count it; never while it cannot
-	lost      time.Time // when the ledger last forgot it
-	memory    uint64    // the hosts that can restore it
 	inFlight  bool      // the ledger forgot it before its answer arrived
+	counts    [len(budgets)]knowledge
 }
 
 func (s *sending) String() string {
@@ -138,7 +136,7 @@ func (u *upstream) check(d *sending) {
 				continue
 			case d.allowance && (!x.allowance || x.host != d.host):
 				continue
-			case !d.allowance && x != d && (x.known.After(d.decided) || x.inFlight):
+			case !d.allowance && x != d && (x.counts[i].since.After(d.decided) || x.inFlight):
 				continue
 			}
 			within = append(within, x)
@@ -159,7 +157,7 @@ func (u *upstream) check(d *sending) {
 		if sum > limit {
 			counted := w.server.counted()
 			for _, x := range within {
-				w.event("  in window: %v, decided %s known %s lost %s memory %b allowance %v, counted %d", x, w.clock(x.decided), w.clock(x.known), w.clock(x.lost), x.memory, x.allowance, counted[x.receipt.ID])
+				w.event("  in window: %v, decided %s known %s lost %s memory %b allowance %v, counted %d", x, w.clock(x.decided), w.clock(x.counts[i].since), w.clock(x.counts[i].lost), x.counts[i].memory, x.allowance, counted[x.receipt.ID])
 			}
 			for _, e := range w.server.entries() {
 				if e.Kind == quota.EntryNote {
@@ -208,9 +206,13 @@ func (u *upstream) sameWindow(b *quota.Budget, x, d *sending) bool {
 	return x.decided.Sub(d.decided)+length > 2*u.w.wobble
 }
 
+func covers(b *quota.Budget, method string) bool {
+	return len(b.Methods) == 0 || b.Methods[0] == method
+}
+
 // amount is what a call adds to a budget, in the upstream's count.
 func amount(b *quota.Budget, s *sending) quota.Units {
-	if len(b.Methods) > 0 && b.Methods[0] != s.method {
+	if !covers(b, s.method) {
 		return 0
 	}
 	if b.Measure == quota.Calls {

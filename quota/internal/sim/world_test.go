@@ -14,8 +14,8 @@
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,
 // until the next grant to that host; and what the ledger has forgotten, until the
-// next grant to the host that was granted it, or to one that was told of the
-// ledger's state afterwards.
+// next grant to the host that was granted it, or, for a budget, to one that was told
+// afterwards what that budget holds.
 //
 // A world is determined by its seed. It runs in a bubble of testing/synctest, in
 // which goroutines wake at times that differ, so that they run in one order.
@@ -49,7 +49,7 @@ var pacific = func() *time.Location {
 	return zone
 }()
 
-var budgets = []quota.Budget{
+var budgets = [...]quota.Budget{
 	{Account: account, Name: "day", Limit: 500, Window: quota.Sliding(24 * time.Hour)},
 	{Account: account, Name: "calendar", Limit: 450, Window: quota.Daily(pacific)},
 	{Account: account, Name: "burst", Limit: 4, Window: quota.Sliding(10 * time.Minute), Measure: quota.Calls, Methods: []string{"search"}},
