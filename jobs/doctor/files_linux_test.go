@@ -64,6 +64,21 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	}
 }
 
+// TestJournalFileOfAnotherUser: root has restored the log once. A run of this user that
+// is to restore it ends with 78; doctor says so before.
+func TestJournalFileOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "0123.lock"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t, dir)
+	c := &doctor.Checkup{Message: error.Error, Now: time.Now}
+	c.CheckJournal(dir)
+	if len(c.Findings) != 1 || !strings.Contains(c.Findings[0].What, "0123.lock: permission denied") || c.Err == nil {
+		t.Errorf("%+v, %v; want the lock", c.Findings, c.Err)
+	}
+}
+
 // TestJournalThatCannotBeWritten: run says at its first grant that nothing is
 // journaled; doctor says it before.
 func TestJournalThatCannotBeWritten(t *testing.T) {

@@ -45,8 +45,8 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	c.checkFiles(filepath.Join(dir, "*.db*")) // the ledger, the catalogue and their locks
 }
 
-// CheckJournal checks that this user may write in the journal's folder; an empty dir
-// means that there is none.
+// CheckJournal checks that this user may write in the journal's folder and to its files;
+// an empty dir means that there is none.
 func (c *Checkup) CheckJournal(dir string) {
 	if dir == "" {
 		return
@@ -60,7 +60,9 @@ func (c *Checkup) CheckJournal(dir string) {
 	if err != nil {
 		c.Add(Warning, "make it writable for this user, or name another with RATION_JOURNAL",
 			"journal %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
+		return
 	}
+	c.checkFiles(filepath.Join(dir, "*"))
 }
 
 // CheckLedgerFiles checks that this user may write the files of a ledger in a file.

@@ -319,7 +319,7 @@ func clientOf(dir string) (uint64, error) {
 			return client, nil
 		}
 		if time.Now().After(end) {
-			return 0, fmt.Errorf("%s does not hold the number of this journal; remove it", path)
+			return 0, fmt.Errorf("%w: %s does not hold the number of this journal; remove it", quota.ErrLedgerConfig, path)
 		}
 	}
 }

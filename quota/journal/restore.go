@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 // restorePatience is the longest wait for another process of the host that
-// restores.
-const restorePatience = 30 * time.Second
+// restores. Tests shorten it.
+var restorePatience = 30 * time.Second
 
 // RestoredError says that the ledger was restored from this host's journal.
 type RestoredError struct {
@@ -185,7 +186,12 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		l.written(a, err) // after an error, it is restored again, which changes nothing
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errBusy):
+		return fmt.Errorf("%w: restore the log of account %q: %w; try again when it has ended", quota.ErrLedgerBusy, a.name, err)
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, quota.ErrLedgerDown):
+		return fmt.Errorf("%w: restore the log of account %q: %w; let this user write to the files of the journal", quota.ErrLedgerConfig, a.name, err)
+	case err != nil:
 		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
 	}
 	if report.Entries > 0 || report.Noted > 0 {

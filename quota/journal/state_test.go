@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
+	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
@@ -102,5 +104,36 @@ func TestNotesMultiply(t *testing.T) {
 		if h := s.heard[subject{"day", 1}]; h.used != c.want || h.at != 200 {
 			t.Errorf("granted at %d, refused at %d of %d: heard %d at %d; want %d at 200", c.granted, c.refused, c.limit, h.used, h.at, c.want)
 		}
+	}
+}
+
+// TestWhatKeepsARestorationFails: a restoration that another process of the host is busy
+// with failed as if it could never be done, and so did one whose files are in the way.
+func TestWhatKeepsARestorationFails(t *testing.T) {
+	restorePatience = 10 * time.Millisecond
+	t.Cleanup(func() { restorePatience = 30 * time.Second })
+	dir := t.TempDir()
+	l := New(memledger.Open(nil), dir, nil)
+	defer l.Close()
+	a := l.account("a")
+	restore := func() error { return l.restore(t.Context(), a, &quota.ForgottenError{}) }
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := filelock.Open(a.files.lockPath())
+	if err != nil || other.Lock(t.Context()) != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); !errors.Is(err, quota.ErrLedgerBusy) {
+		t.Errorf("%v while another process restores; want ErrLedgerBusy", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, clientFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); !errors.Is(err, quota.ErrLedgerConfig) {
+		t.Errorf("%v without a number; want ErrLedgerConfig", err)
 	}
 }

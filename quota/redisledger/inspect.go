@@ -212,7 +212,7 @@ func (i *inspection) memory() {
 }
 
 // settings are read with CONFIG GET, since INFO lacks them.
-var settings = [...]string{"save", "appendfsync", "min-replicas-to-write", "cluster-require-full-coverage"}
+var settings = [...]string{"save", "appendfsync", "min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
 
 func (i *inspection) configuration(ctx context.Context) error {
 	config := map[string]string{}
@@ -240,7 +240,8 @@ func (i *inspection) configuration(ctx context.Context) error {
 	default:
 		i.add(Warning, "set appendonly yes", "keeps snapshots only (save %q): a crash forgets the spends since the last one", save)
 	}
-	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && config["min-replicas-to-write"] == "0" && !i.waits {
+	needsReplica := config["min-replicas-to-write"] != "0" && config["min-replicas-max-lag"] != "0" // either 0 turns it off
+	if replicas, _ := strconv.Atoi(i.info["connected_slaves"]); replicas > 0 && !needsReplica && !i.waits {
 		i.add(Problem, "set min-replicas-to-write 1 and min-replicas-max-lag 10 on it, or write wait_replicas=1 in the ledger's address", "takes spends that no replica may have: a master cut off from its replicas goes on, and a failover forgets what it took")
 	}
 	if i.info["cluster_enabled"] == "1" && config["cluster-require-full-coverage"] == "yes" {

@@ -47,6 +47,7 @@ func TestInspect(t *testing.T) {
 		{name: "snapshots only", set: all(set("appendonly", "no"), set("save", "60 1")), want: []string{`warning: snapshots only (save "60 1")`}},
 		{name: "nothing on disk", set: set("save", ""), reset: set("appendonly", "yes"), want: []string{"warning: nothing on disk"}},
 		{name: "fsync when it pleases", set: set("appendfsync", "no"), reset: set("appendfsync", "everysec"), want: []string{"warning: leaves syncing its AOF to the system"}},
+		{name: "no lag is too long", set: set("min-replicas-max-lag", "0"), reset: set("min-replicas-max-lag", "10"), want: []string{"problem: min-replicas-to-write"}},
 		{name: "no replica need have it", set: set("min-replicas-to-write", "0"), reset: set("min-replicas-to-write", "1"), want: []string{"problem: min-replicas-to-write"}},
 		{name: "a replica", url: replica.URL(), want: []string{"problem: is a replica"}},
 		{name: "a cluster", url: "redis+cluster://" + node.Addr, want: []string{"note: cluster-require-full-coverage"}},

@@ -21,6 +21,7 @@ const (
 	restoreAtOnce    = 1000                   // records in one command
 	maxRestores      = 300                    // how often a Restore begins again because the log has changed
 	restorePause     = 10 * time.Millisecond  // at most, between these
+	besideExpiry     = time.Hour              // of a log that is not yet the account's
 )
 
 // epochOf returns the epoch that a head names.
@@ -292,17 +293,9 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	}
 	n := l.names(r.Account, r.Key)
 	beside := n.log + ":r" + random(6)
-	records, total := []any{"rpush", beside}, int64(0)
-	for i := range restorer.Entries {
-		e := &restorer.Entries[i]
-		total += int64(e.Units)
-		records = append(records, packRecord(e, total, numbers[label{e.Method, e.Caller}]))
-		if len(records) == restoreAtOnce || i == len(restorer.Entries)-1 {
-			if _, err := l.send(ctx, records); err != nil {
-				return false, l.failed(err, classify(err), false)
-			}
-			records = records[:2]
-		}
+	if err := l.store(ctx, beside, restorer.Entries, numbers); err != nil {
+		_, _ = l.send(ctx, []any{"del", beside}) // or it expires
+		return false, l.failed(err, classify(err), false)
 	}
 	now, _ := l.clock(0)
 	swapped := false
@@ -323,6 +316,30 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	swapped = reply.number() == answered && !reply.bad
 	a.forget(head)
 	return swapped, nil
+}
+
+// store writes entries to a list. It expires if its writer is killed before the list is
+// the log, which lives longer.
+func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64) error {
+	records, total := []any{"rpush", list}, int64(0)
+	for i := range entries {
+		e := &entries[i]
+		total += int64(e.Units)
+		records = append(records, packRecord(e, total, numbers[label{e.Method, e.Caller}]))
+		if len(records) < restoreAtOnce && i < len(entries)-1 {
+			continue
+		}
+		if _, err := l.send(ctx, records); err != nil {
+			return err
+		}
+		if i < restoreAtOnce && l.now == nil { // with the clock of a test no log expires
+			if _, err := l.send(ctx, []any{"pexpire", list, besideExpiry.Milliseconds()}); err != nil {
+				return err
+			}
+		}
+		records = records[:2]
+	}
+	return nil
 }
 
 // labelNumbers returns the numbers of the labels of entries, some thousand at once.

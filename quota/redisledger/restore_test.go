@@ -1,6 +1,7 @@
 package redisledger_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -42,9 +43,51 @@ func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 	if got := used(t, other, day); got != cost {
 		t.Errorf("%d units; want %d, which the call was settled to", got, cost)
 	}
+	if left := client.Keys(t.Context(), "*:r*").Val(); len(left) > 0 {
+		t.Errorf("%d logs that were not swapped in stay, such as %s", len(left), left[0])
+	}
 	settling = false
 	_, err = l.Restore(t.Context(), restoration)
 	if got := used(t, other, day); err != nil || got != cost+100 {
 		t.Errorf("%d units, %v; want both calls", got, err)
+	}
+}
+
+// TestKilledRestorationLeavesItsLog: a process that is killed while it restores leaves the
+// log that it wrote beside the present one. That expires; the log it becomes otherwise
+// keeps its own time.
+func TestKilledRestorationLeavesItsLog(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := raw(t, server)
+	l := redisledger.New(client, nil)
+	call, err := spend(t, l, "m", 5, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := client.Keys(t.Context(), "*:l*").Val()
+	if len(log) != 1 {
+		t.Fatalf("logs %v; want one", log)
+	}
+	whole := client.PTTL(t.Context(), log[0]).Val()
+	ctx, kill := context.WithCancel(t.Context())
+	client.AddHook(after{"pexpire", kill})
+	lost := quota.Entry{At: call.At.Add(-time.Minute), ID: quota.ID{Client: 5, Seq: 1}, Method: "m", Units: 100, Calls: 1}
+	restoration := &quota.Restoration{Account: account, Lost: true, Entries: []quota.Entry{lost}}
+	if _, err := l.Restore(ctx, restoration); err == nil {
+		t.Fatal("it was restored; want it to be killed")
+	}
+	left := client.Keys(t.Context(), "*:r*").Val()
+	if len(left) != 1 {
+		t.Fatalf("%d logs are left; want one", len(left))
+	}
+	if ttl := client.PTTL(t.Context(), left[0]).Val(); ttl <= 0 || ttl > time.Hour {
+		t.Errorf("%s expires in %s; want within an hour", left[0], ttl)
+	}
+	if _, err := l.Restore(t.Context(), restoration); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := client.PTTL(t.Context(), log[0]).Val(); ttl < whole-time.Minute {
+		t.Errorf("the restored log expires in %s; want %s", ttl, whole)
 	}
 }

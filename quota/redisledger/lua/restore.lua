@@ -7,7 +7,10 @@
 -- Answer: 1 other head; 2 the log has changed otherwise; or 0.
 
 local meta, restored = KEYS[1], KEYS[3]
-if head_of(meta) ~= ARGV[1] then return {1} end
+if head_of(meta) ~= ARGV[1] then
+  redis.call('DEL', restored)
+  return {1}
+end
 local now = clock(ARGV[2])
 local scope, horizon, many = struct.unpack('>BI7I4', ARGV[3])
 local last = many > 0 and redis.call('LINDEX', KEYS[2], many - 1) or ''
