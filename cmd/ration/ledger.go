@@ -53,10 +53,12 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	}
 	report := status.NewLedger(a.now())
 	err = a.withClient(table, false, func(c *client.Client) error {
+		a.warnOfLoss(ctx)
 		return report.Read(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
+		a.warnOfLoss(ctx)
 	}
 	if !a.isShowable(err) {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,4 +36,16 @@ func (a *app) warn(kind, text string) {
 		return
 	}
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
+}
+
+// warnOfLoss tells that the ledger has forgotten what this host was granted. An error of
+// the ledger is left to what reads it.
+func (a *app) warnOfLoss(ctx context.Context) {
+	if a.elsewhen {
+		return
+	}
+	missing, _ := a.setup().Missing(ctx)
+	for _, loss := range missing {
+		a.warn("loss", loss.Error())
+	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -108,4 +110,56 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// TestLossIsHiddenFromReaders: a ledger that had forgotten everything was shown as one
+// from which nothing was spent, until the next call restored it.
+func TestLossIsHiddenFromReaders(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	for ledger, lose := range map[string]func(t *testing.T, s *stand){
+		"redis": func(t *testing.T, _ *stand) { redis.Do(t, "flushall") },
+		"sqlite": func(t *testing.T, s *stand) {
+			files, err := filepath.Glob(filepath.Join(s.dir, "ration.db*"))
+			for _, file := range files {
+				err = errors.Join(err, os.Remove(file))
+			}
+			if err != nil || len(files) == 0 {
+				t.Fatal(files, err)
+			}
+		},
+	} {
+		t.Run(ledger, func(t *testing.T) {
+			s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
+			var env []string
+			if ledger == "redis" {
+				env = []string{"RATION_LEDGER=" + redis.URL()}
+			}
+			tells := func(want bool) {
+				t.Helper()
+				for _, command := range []string{"status", "status --json", "ledger info", "doctor"} {
+					_, stdout, stderr := s.run(t, env, strings.Fields(command)...)
+					if told := strings.Contains(stdout+stderr, "the ledger has forgotten what this host was granted, last at 20"); told != want {
+						t.Errorf("ration %s tells of the loss: %v, want %v\n%s%s", command, told, want, stdout, stderr)
+					}
+				}
+			}
+			spend := func() {
+				t.Helper()
+				if code, _, text := s.run(t, env, "spend", "videos.list", "--units", "26"); code != exitDone {
+					t.Fatalf("exit code %d: %s", code, text)
+				}
+			}
+			tells(false)
+			spend()
+			tells(false)
+			lose(t, s)
+			tells(true)
+			spend()
+			tells(false)
+			if _, stdout, _ := s.run(t, env, "status", "--json"); !strings.Contains(stdout, `"used":52,`) {
+				t.Errorf("status %s; want both calls", stdout)
+			}
+		})
+	}
 }

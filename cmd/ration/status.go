@@ -75,12 +75,14 @@ func (a *app) status(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		a.warnOfLoss(ctx)
 		a.fillHistory(ctx, c)
 		return nil
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
 		report.AddUnspent(table)
+		a.warnOfLoss(ctx)
 	}
 	if !a.isShowable(err) {
 		return err

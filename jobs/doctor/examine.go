@@ -47,6 +47,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	opened, err := s.Open(table, false)
 	if errors.Is(err, setup.ErrNoLedger) {
 		c.CheckMissingLedger(s.LedgerName())
+		c.examineLoss(ctx, s)
 		return
 	}
 	if err != nil {
@@ -55,6 +56,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	}
 	defer opened.Close()
 	c.CheckLedger(ctx, opened)
+	c.examineLoss(ctx, s)
 	repairs, err := s.Repairs()
 	c.Fail(err)
 	for i := range repairs {
@@ -66,6 +68,18 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 		c.Fail(err)
 	} else if units > 0 {
 		c.Add(Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+	}
+}
+
+// examineLoss says what the ledger has forgotten of this host's grants. One that cannot
+// be asked is a finding of CheckLedger.
+func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) {
+	missing, err := s.Missing(ctx)
+	if err != nil && !client.IsDown(err) {
+		c.Fail(err)
+	}
+	for _, loss := range missing {
+		c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%v", loss)
 	}
 }
 

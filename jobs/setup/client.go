@@ -113,6 +113,15 @@ func (s *Setup) Repairs() ([]journal.Repair, error) {
 	return client.Repairs(s.Opened, s.Options())
 }
 
+// Missing returns which grants of this host the ledger has forgotten; see
+// client.Client.Missing.
+func (s *Setup) Missing(ctx context.Context) ([]*client.MissingError, error) {
+	if s.Client != nil {
+		return s.Client.Missing(ctx)
+	}
+	return client.Missing(ctx, s.Opened, s.Options())
+}
+
 // LedgerState returns what is known of the ledger, asked or not.
 func (s *Setup) LedgerState() client.LedgerState {
 	if s.Client != nil {

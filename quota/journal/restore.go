@@ -114,6 +114,30 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	return repairs, nil
 }
 
+// Missing returns when the newest grant of this host was given, if the ledger lacks it:
+// it has forgotten, and the next call restores what this host knows. Otherwise, and if
+// no window can see that grant any more, it is zero. A Ledger without an inner one lacks
+// everything. It writes nothing and creates nothing.
+func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
+	known, err := l.newest(l.account(account))
+	if err != nil || known.ID == (quota.ID{}) || l.now().Sub(known.At) >= l.keep[account] {
+		return time.Time{}, err
+	}
+	if l.Ledger == nil {
+		return known.At, nil
+	}
+	query := quota.Query{Account: account, Since: known.At, Until: known.At.Add(time.Microsecond)}
+	for e, err := range l.Ledger.Entries(ctx, query) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if e.ID.Client == known.ID.Client && uint32(e.ID.Seq) == uint32(known.ID.Seq) { // Redis keeps 32 bits
+			return time.Time{}, nil
+		}
+	}
+	return known.At, nil
+}
+
 // Unwrap returns the *quota.ForgottenError, if there is one.
 func (e *RestoredError) Unwrap() error {
 	if e.Lost == nil {

@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/quota/journal"
+)
+
+// MissingError says that the ledger of an account lacks grants of this host: it has
+// forgotten, or it is another one than it was.
+type MissingError struct {
+	Account string
+	Granted time.Time // when the newest of them was granted
+}
+
+// Error says what follows.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("account %s: the ledger has forgotten what this host was granted, last at %s, so more is shown as left than is; the next call restores what this host knows",
+		human.Name(e.Account), human.Time(e.Granted))
+}
+
+// Missing returns a *MissingError for each account whose ledger has forgotten what this
+// host was granted, in the order of costs.yaml. The next call notices that, too.
+func (c *Client) Missing(ctx context.Context) ([]*MissingError, error) {
+	return missing(ctx, c.journal, c.table)
+}
+
+// Missing is Client.Missing for a ledger that does not exist.
+func Missing(ctx context.Context, table *costs.Table, o *Options) ([]*MissingError, error) {
+	options := o.withDefaults()
+	return missing(ctx, options.newJournal(nil, LedgerName(table, o), table, nil), table)
+}
+
+func missing(ctx context.Context, l *journal.Ledger, table *costs.Table) (all []*MissingError, err error) {
+	for _, account := range table.Accounts() {
+		granted, err := l.Missing(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		if !granted.IsZero() {
+			all = append(all, &MissingError{account, granted})
+		}
+	}
+	return all, nil
+}
