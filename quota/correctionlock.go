@@ -54,15 +54,11 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 // itself.
 const reservedPrefix = "ration: "
 
-// Reserved reports whether an account is one that a Guard keeps for itself, such as
-// that of claims.
-func Reserved(account string) bool { return strings.HasPrefix(account, reservedPrefix) }
-
 const (
 	lockKey    = reservedPrefix + "corrections"
 	lockExpiry = 10 * time.Second // in case the process that holds it dies
 )
 
-// IsReserved reports whether a Guard keeps an account, or the log of a key, for
-// itself.
+// IsReserved reports whether a Guard keeps an account, such as that of claims, or the
+// log of a key for itself.
 func IsReserved(name string) bool { return strings.HasPrefix(name, reservedPrefix) }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -64,7 +63,7 @@ func (a *app) accept(ctx context.Context, account string) error {
 		return err
 	}
 	if a.json {
-		return json.NewEncoder(a.stdout).Encode(struct {
+		return a.writeJSON(struct {
 			Accounts []string `json:"accounts"`
 		}{names})
 	}

@@ -39,7 +39,7 @@
 // The state folder and these files in it are created when they are first
 // needed, readable by their owner only:
 //
-//	ration.db, ration.db-*  the ledger, if no other is named
+//	ration.db, ration.db*   the ledger and what belongs to it, if no other is named
 //	ledger-down.json        the current outage of the ledger, for other processes
 //	ledger.json             the ledger that was last used here
 //	last-refusal.json       the last refusal, which ration why explains
@@ -75,8 +75,10 @@ type Options struct {
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
 	// Opened is the ledger, in place of the one that Ledger names. It is for
-	// tests and benchmarks with package memledger; Close closes it. nil opens
-	// the ledger.
+	// tests and benchmarks with package memledger; Close closes it. The state
+	// folder and the journal of this host have nothing to do with it: without
+	// State nothing is kept, and without Journal the journal is in State. nil
+	// opens the ledger.
 	Opened quota.Ledger
 	// Layer decorates the ledger itself, below the journal, for example to time
 	// its answers. nil leaves it as it is.
@@ -212,8 +214,11 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, report func(error)) *journal.Ledger {
 	options := &journal.Options{Name: name, Budgets: table.Budgets(), Now: o.Now, Report: report}
 	folder := o.journalFolder()
-	if folder != "" {
+	switch {
+	case folder != "":
 		options.Allow = table.Allowance
+	case o.Opened != nil:
+		options.Report = nil // of the missing folder
 	}
 	return journal.New(inner, folder, options)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const file = `version: 1
@@ -305,5 +306,30 @@ func TestManyCallsAndClose(t *testing.T) {
 	wg.Wait()
 	if err := get(c, "get"); err == nil {
 		t.Error("a closed Client sends")
+	}
+}
+
+// TestLedgerOfATestRemembersTheLast: ledgers that tests open themselves shared one journal
+// in the user's folder, from which each was restored.
+func TestLedgerOfATestRemembersTheLast(t *testing.T) {
+	s := newStand(t, "")
+	home := t.TempDir()
+	s.options.State, s.options.Getenv = "", func(name string) string { return map[string]string{"HOME": home}[name] }
+	for range 2 {
+		s.options.Opened = memledger.Open(nil)
+		c := s.open()
+		call, err := c.Table().Call("", "get")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Guard().Spend(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if balances, err := c.Guard().Balances(t.Context()); err != nil || balances[0].Used != 1 {
+			t.Errorf("%+v, %v; want 1 used", balances, err)
+		}
+	}
+	if files, err := os.ReadDir(home); err != nil || len(files) > 0 {
+		t.Errorf("in the home folder: %v, %v", files, err)
 	}
 }

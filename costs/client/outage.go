@@ -242,7 +242,7 @@ func (l *underJournal) Standings(ctx context.Context, account, key string, charg
 // and of those that a Guard keeps for itself perhaps first.
 func (l *underJournal) observe(account string, err error) error {
 	switch {
-	case err == nil && quota.Reserved(account):
+	case err == nil && quota.IsReserved(account):
 	case err == nil:
 		l.outages.answered()
 	case errors.Is(err, quota.ErrLedgerDown):

@@ -43,7 +43,7 @@ func StateFolder(getenv func(string) string) (string, error) {
 }
 
 func (o *Options) stateFolder() (string, error) {
-	if o.State != "" {
+	if o.State != "" || o.Opened != nil {
 		return o.State, nil
 	}
 	return StateFolder(o.Getenv)
@@ -70,8 +70,11 @@ func (o *Options) journalFolder() string {
 		local = inside("LOCALAPPDATA", "ration", "journal")
 	}
 	beside := ""
-	if state, err := o.stateFolder(); err == nil {
+	if state, err := o.stateFolder(); err == nil && state != "" {
 		beside = filepath.Join(state, "journal")
+	}
+	if o.Opened != nil {
+		return cmp.Or(o.Journal, beside)
 	}
 	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside("XDG_DATA_HOME", "ration", "journal"), inside("STATE_DIRECTORY", "journal"),
 		local, inside("HOME", ".local", "share", "ration", "journal"), beside)
