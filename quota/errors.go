@@ -179,8 +179,12 @@ type NeverFitsError struct {
 // Error names the budget, its limit and the cost, and says what to change.
 func (e *NeverFitsError) Error() string {
 	if e.OwnLimit > 0 {
-		return fmt.Sprintf("%s allows %d %s, %d of them reserved for other regions, and %s needs %d%s",
-			e.Budget, e.Limit, e.Measure, e.Kept, e.Method, e.Needed, limitNote(e.Limit, e.OwnLimit, e.LimitUntil))
+		kept := ""
+		if e.Kept > 0 {
+			kept = fmt.Sprintf(" and keeps %d of them for other regions", e.Kept)
+		}
+		return fmt.Sprintf("%s allows %d %s%s, %s needs %d and does not fit%s",
+			e.Budget, e.Limit, e.Measure, kept, e.Method, e.Needed, limitNote(e.Limit, e.OwnLimit, e.LimitUntil))
 	}
 	if e.Kept > 0 {
 		return fmt.Sprintf("%s allows %d %s and keeps %d of them for other regions, %s needs %d and never fits; lower its cost or the floors, or raise the limit",

@@ -1,7 +1,7 @@
 // Package journal keeps a host's own record of what it was granted, so that the
 // promise holds when a ledger is down, or has forgotten.
 //
-//	ledger := journal.New(shared, filepath.Join(state, "journal"), &journal.Options{Budgets: budgets, Allow: rules})
+//	ledger := journal.New(shared, folder, &journal.Options{Name: address, Budgets: budgets, Allow: rules})
 //
 // A Ledger wraps another one and writes every grant to a folder that the processes
 // of a host share, before the call is sent. It does three things with that record:
@@ -64,10 +64,10 @@ type Options struct {
 // allowance. It returns every other error: a ledger in doubt may have charged the
 // call, a busy one is up, and a misconfigured one needs to be corrected. After a
 // spend or a standing that failed twice, it treats the other ledger as down for
-// that account for two seconds. Then one call probes it for all. Settles, refunds and
-// cooldowns record what has already happened and are always forwarded.
+// that account for two seconds. Then one call asks it for all. Settles and refunds of
+// what only the journal has change the journal; all others, and cooldowns, are forwarded.
 type Ledger struct {
-	quota.Ledger // implements Entries, Sums, Keys, Restamp and Restore
+	quota.Ledger // implements what the journal has no part in
 	dir, ledger  string
 	now          func() time.Time
 	allow        func(quota.Call) quota.Units
