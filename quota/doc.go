@@ -31,8 +31,8 @@
 // [NeverFitsError]. [Guard.Probe] checks a call without charging it.
 //
 // [Guard.Balances] returns the [Balance] of each budget; package usage breaks
-// it down by method, job, lane and region. [Guard.FullestKeys] does the same
-// for calls with a Key.
+// it down by method, job, lane and region. [Guard.FullestKeys] finds the keys
+// that have used most, of calls with a Key.
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left.

@@ -178,7 +178,11 @@ func checkFolder(path, state string) error {
 func (o *Options) openRedis(address string) (name string, l quota.Ledger, err error) {
 	shown, secret := redisledger.Redact(address)
 	if secret {
-		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, passwordVariable)
+		variable := passwordVariable
+		if u, err := url.Parse(address); err == nil && u.Query().Has("sentinel_password") {
+			variable = sentinelPasswordVariable
+		}
+		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
 	}
 	options := &redisledger.Options{Now: o.Now}
 	if options.Password, err = o.secret(passwordVariable); err != nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
@@ -27,6 +28,18 @@ func TestLedgerName(t *testing.T) {
 	} {
 		if name := LedgerName(&costs.Table{}, &Options{Ledger: address}); name != want {
 			t.Errorf("%s is named %s; want %s", address, name, want)
+		}
+	}
+}
+
+func TestPasswordsDoNotBelongInAddresses(t *testing.T) {
+	for address, variable := range map[string]string{
+		"redis://:s3cret@host":                           "RATION_REDIS_PASSWORD",
+		"redis+sentinel://a/main?sentinel_password=word": "RATION_REDIS_SENTINEL_PASSWORD",
+	} {
+		_, _, err := (&Options{}).openRedis(address)
+		if err == nil || !strings.Contains(err.Error(), "put it in "+variable+",") || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v; want %s", address, err, variable)
 		}
 	}
 }

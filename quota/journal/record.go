@@ -23,7 +23,8 @@ const (
 )
 
 // record is one record of a journal. Instants are microseconds on the ledger's
-// clock.
+// clock. Of a restoration, skew leads from at to the time on the host's clock, units
+// are what the ledger lacked, and heard has the figures of a Repair.
 type record struct {
 	kind         kind
 	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To

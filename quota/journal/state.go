@@ -210,7 +210,7 @@ func (s *state) prune(now int64, keep time.Duration) {
 	s.repairs = slices.DeleteFunc(s.repairs, func(r record) bool { return r.at+r.skew < now-keep.Microseconds() })
 }
 
-// lastHeard returns what the newest grant said of a budget.
+// lastHeard returns what was heard of a budget last.
 func (s *state) lastHeard(budget string) (last hearing) {
 	for of, h := range s.heard {
 		if of.budget == budget && h.at >= last.at {
