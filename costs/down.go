@@ -20,8 +20,8 @@ type DownRule struct {
 	Origin  Origin      `json:"from"`
 }
 
-// MostAllowed returns the most that calls of a method may spend while the ledger is
-// down, whoever makes them.
+// MostAllowed returns the most that calls of a method, by any caller, may spend while
+// the ledger is down.
 func (u *Upstream) MostAllowed(method string) (most quota.Units) {
 	for i := range u.Down {
 		r := &u.Down[i]

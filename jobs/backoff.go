@@ -99,8 +99,8 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 }
 
 // end records how an attempt ended that brought no page. It is a failure if
-// something was paid or a program failed, unless the guard, the user or a refused key ended it. An
-// error of the catalogue leaves the attempt recorded as a failure.
+// something was paid or a program failed, unless the guard, the user or a refused
+// key ended it. An error of the catalogue leaves the attempt recorded as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
 	failed := a.isFailure(why)
 	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {

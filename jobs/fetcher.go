@@ -24,10 +24,10 @@ const api = "youtube/v3"
 // retries is how often a Runner sends a request again whose answer is transient.
 const retries = 1
 
-// Fetcher assembles what fetching needs to Runners: the guarded client, the
-// API key, Google's client, the catalogue and what programs need. Client and Catalog are required;
-// the Fetcher closes neither. It is safe for concurrent use. Do not change its
-// fields once it is used.
+// Fetcher makes Runners from what fetching needs: the guarded client, the API
+// key, Google's client, the catalogue and what programs need. Client and
+// Catalog are required; the Fetcher closes neither. It is safe for concurrent
+// use. Do not change its fields once it is used.
 type Fetcher struct {
 	Client  *client.Client
 	Catalog *catalog.Catalog

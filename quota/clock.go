@@ -27,7 +27,7 @@ func RealTime(l Ledger) bool {
 const MaxStepBack = 2 * time.Minute
 
 // MaxClockSkew is the largest difference between the clocks of a ledger and a
-// host for which doctor gives no warning.
+// host that is not worth a warning.
 const MaxClockSkew = time.Minute
 
 // MaxClockLead is how far a ledger's clock may be ahead of its caller's, unless

@@ -66,9 +66,9 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 	return standings[0].At, cooldowns, nil
 }
 
-// cooldownStandings returns standings of a log that tell its clock and the
-// cooldowns of budgets. An empty name stands for the account. A budget's standing has the cooldown of
-// the account if that ends later than its own.
+// cooldownStandings returns standings of a log with its time and the cooldowns of
+// budgets. An empty name stands for the account. A budget's standing has the
+// cooldown of the account if that ends later than its own.
 func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]Standing, error) {
 	everything := NewCoverage(Coverage{})
 	charges := make([]*Charge, len(budgets))

@@ -71,7 +71,7 @@ type Standing struct {
 	Since    time.Time     // entries with this timestamp or a later one count; zero for a Counter window
 	Used     Units         // what the window holds
 	Over     Units         // for a Counter window, by how much Used may be too low
-	Earlier  Units         // what the log has recorded before Since, also what it no longer holds; only for the units of all calls, and not for a Counter window
+	Earlier  Units         // all that the log recorded before Since, with what it has dropped; valid only if the charge counts the units of all calls, and 0 for a Counter window
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack

@@ -123,9 +123,9 @@ type Ledger interface {
 
 	// SetCooldown sets a cooldown. If one is already in force, the later end
 	// applies; one that was set with Cooldown.For counts as ending at most For
-	// from now, in case the clock was ahead when it was set. That of a Move, which
-	// ends at MoveUntil or later, does not replace the one of the whole account
-	// but sets it aside, under DisplacedBudget, and so each that is set meanwhile.
+	// from now, in case the clock was ahead when it was set. While an account moves,
+	// the cooldown of the Move, which ends at MoveUntil or later, is in force. The
+	// account's own one, set before or meanwhile, is kept under DisplacedBudget.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
 	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of

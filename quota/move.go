@@ -47,7 +47,7 @@ func (m *Move) Cooldown() Cooldown {
 		Reason: words + shortened(m.Ledger, MaxReason-len(words)-len(id)) + id}
 }
 
-// shortened cuts the middle out of a text that is longer than most bytes.
+// shortened returns s, without its middle if it has more than most bytes.
 func shortened(s string, most int) string {
 	const gap = "…"
 	if len(s) <= most {

@@ -191,7 +191,8 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 
 // spendAlike charges calls in one batch, with charges in place of those of set. If
 // one is refused, or has the id of another call, it returns the grants of the
-// others and the error. refunded means that a call was refunded when the same id was used before.
+// others and the error. refunded means that a call with the same id was refunded
+// before.
 func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, Once: call.ID != (ID{}), History: set.history, Requests: make([]Request, count)}
 	for i := range batch.Requests {

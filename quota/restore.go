@@ -48,9 +48,9 @@ type Life struct {
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
-// Gap says that an older copy took the place of a log, was used, and was restored later.
-// It had the epoch of the log until then. What had come to the log after From and before
-// To, the copy did not hold: a Heard of To or later did not count it.
+// Gap says that an older copy took the place of a log, under the epoch of that, and was
+// used until it was restored. The copy did not hold what the log was given after From
+// and before To. So a Heard of To or later does not count that.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time

@@ -31,8 +31,9 @@ func (a *app) setup() *setup.Setup {
 	return a.place
 }
 
-// withClient opens what table names, calls use, and closes it; see setup.Setup.Open.
-// Errors of use that are not about the command line name the ledger.
+// withClient opens the client of table, as setup.Setup.Open does, calls use with it, and
+// closes it. It adds the ledger's name to errors of use, unless they are about the
+// command line.
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
 	if err != nil {

@@ -89,7 +89,7 @@ type signalError struct{ signal syscall.Signal }
 func (e *signalError) Error() string { return "stopped by " + e.signal.String() }
 
 // interruptible returns a context that the first SIGINT or SIGTERM ends; the
-// second one ends the process as if nobody had listened.
+// second one ends the process at once.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

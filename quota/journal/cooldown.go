@@ -30,8 +30,8 @@ func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) erro
 	return nil
 }
 
-// noteCooldowns writes the cooldowns that the refusals of a batch tell of, and that
-// they are over if its grants say so.
+// noteCooldowns writes the cooldowns that the refusals of a batch name, and the end of
+// those that its grants show to be over.
 func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.Answer) {
 	var records []record
 	a.mu.Lock()

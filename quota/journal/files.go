@@ -51,8 +51,8 @@ const (
 	suffix  = ".journal"
 	segment = time.Hour
 
-	// clockAhead is how far the host's clock may have been ahead for a while: files
-	// are kept for so much longer.
+	// clockAhead is how far the host's clock may once have been ahead. Files are
+	// kept for as much longer than their records need.
 	clockAhead = 24 * time.Hour
 
 	// lockPatience is the longest wait for other processes of the host that grant

@@ -50,9 +50,10 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 	return all, of
 }
 
-// lives returns since when each life of the log held what this host was granted: the
-// life that granted it, and each later one since this host's first grant there, before
-// which it had restored the rest. What the host heard is in those of its own client.
+// lives returns since when each life of the log held what this host was granted. The
+// life that granted it held it at once. A later life held it since this host's first
+// grant there, before which the host had restored it. What the host has heard is among
+// the lives of its own client.
 func (s *state) lives(client uint64) (lives []quota.Life) {
 	stays, of := s.stays()
 	add := func(id quota.ID, since map[uint64]int64) {

@@ -79,8 +79,8 @@ func (r *record) encode(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, sums))
 }
 
-// errNewer means that a journal holds records that this version does not know. What
-// they say is lost on it, so it must not restore or grant by the rest.
+// errNewer means that a journal holds records that this version cannot read. It must
+// not restore or grant by the others alone.
 var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer version of ration: use that one, or another folder (RATION_JOURNAL)", quota.ErrLedgerConfig)
 
 // isKnown reports whether this version knows what a record of the kind says.
