@@ -38,13 +38,16 @@ func (a *app) warn(kind, text string) {
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
 }
 
-// warnOfLoss tells that the ledger has forgotten what this host was granted. An error of
-// the ledger is left to what reads it.
+// warnOfLoss warns if the ledger has forgotten what this host was granted, or if the
+// journal cannot say. A ledger that is down is not warned of: the command says it.
 func (a *app) warnOfLoss(ctx context.Context) {
 	if a.elsewhen {
 		return
 	}
-	missing, _ := a.setup().Missing(ctx)
+	missing, err := a.setup().Missing(ctx)
+	if err != nil && !isLedgerError(err) {
+		a.warn("journal", err.Error())
+	}
 	for _, loss := range missing {
 		a.warn("loss", loss.Error())
 	}

@@ -112,6 +112,21 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 	readers.Wait()
 }
 
+// TestCountersLookLikeALoss: an account whose windows are all estimates has no log, in
+// which a grant of this host could be missing.
+func TestCountersLookLikeALoss(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, "{name: all, limit: 9500, window: {counter: 24h}}", "[trending]", "US")
+	if code, _, text := s.run(t, nil, "spend", "videos.list"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	for _, command := range []string{"status", "ledger info", "doctor"} {
+		if _, stdout, stderr := s.run(t, nil, strings.Fields(command)...); strings.Contains(stdout+stderr, "has forgotten") {
+			t.Errorf("ration %s: %s%s", command, stdout, stderr)
+		}
+	}
+}
+
 // TestLossIsHiddenFromReaders: a ledger that had forgotten everything was shown as one
 // from which nothing was spent, until the next call restored it.
 func TestLossIsHiddenFromReaders(t *testing.T) {

@@ -179,7 +179,7 @@ func (o *Options) openRedis(address string) (name string, l quota.Ledger, err er
 	shown, secret := redisledger.Redact(address)
 	if secret {
 		variable := passwordVariable
-		if u, err := url.Parse(address); err == nil && u.Query().Has("sentinel_password") {
+		if strings.Contains(address, "sentinel_password=") {
 			variable = sentinelPasswordVariable
 		}
 		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)

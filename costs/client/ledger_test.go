@@ -34,8 +34,8 @@ func TestLedgerName(t *testing.T) {
 
 func TestPasswordsDoNotBelongInAddresses(t *testing.T) {
 	for address, variable := range map[string]string{
-		"redis://:s3cret@host":                           "RATION_REDIS_PASSWORD",
-		"redis+sentinel://a/main?sentinel_password=word": "RATION_REDIS_SENTINEL_PASSWORD",
+		"redis://:s3cret@host": "RATION_REDIS_PASSWORD",
+		"redis+sentinel://a:1,b:2/main?sentinel_password=s3cret": "RATION_REDIS_SENTINEL_PASSWORD",
 	} {
 		_, _, err := (&Options{}).openRedis(address)
 		if err == nil || !strings.Contains(err.Error(), "put it in "+variable+",") || strings.Contains(err.Error(), "s3cret") {

@@ -115,12 +115,20 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 }
 
 // Missing returns when the newest grant of this host was given, if the ledger lacks it:
-// it has forgotten, and the next call restores what this host knows. Otherwise, and if
-// no window can see that grant any more, it is zero. A Ledger without an inner one lacks
-// everything. It writes nothing and creates nothing.
+// it has forgotten, and the next call restores what this host knows. Otherwise it is
+// zero, and so it is for an account without a log, all of whose windows are estimates,
+// and for a grant that no window can see any more. A Ledger without an inner one lacks
+// everything. Missing writes nothing and creates nothing.
 func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
-	known, err := l.newest(l.account(account))
-	if err != nil || known.ID == (quota.ID{}) || l.now().Sub(known.At) >= l.keep[account] {
+	a := l.account(account)
+	known, err := l.newest(a)
+	if err != nil || known.ID == (quota.ID{}) {
+		return time.Time{}, err
+	}
+	var skew time.Duration
+	err = a.withState(func(s *state) error { skew = time.Duration(s.skew) * time.Microsecond; return nil })
+	age := l.now().Add(-skew).Sub(known.At)
+	if err != nil || age >= l.sees(account) || age < -quota.MaxStepBack { // ahead: of a wrong clock, and perhaps restamped
 		return time.Time{}, err
 	}
 	if l.Ledger == nil {
@@ -136,6 +144,16 @@ func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time
 		}
 	}
 	return known.At, nil
+}
+
+// sees returns how far back the windows of an account see that need a log.
+func (l *Ledger) sees(account string) (farthest time.Duration) {
+	for _, charge := range l.budgets[account] {
+		if !charge.Window.Estimate() {
+			farthest = max(farthest, charge.Window.Horizon())
+		}
+	}
+	return farthest
 }
 
 // Unwrap returns the *quota.ForgottenError, if there is one.
@@ -213,7 +231,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	switch {
 	case errors.Is(err, errBusy):
 		return fmt.Errorf("%w: restore the log of account %q: %w; try again when it has ended", quota.ErrLedgerBusy, a.name, err)
-	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, quota.ErrLedgerDown):
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerConfig):
 		return fmt.Errorf("%w: restore the log of account %q: %w; let this user write to the files of the journal", quota.ErrLedgerConfig, a.name, err)
 	case err != nil:
 		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
