@@ -7,7 +7,7 @@ RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 go build -trimpath -buildvcs=true -ldflags="-s -w" -o /ration ./cmd/ration
 # Owned by root, for the folders that only root may change: ration refuses others.
-RUN mkdir -p /tree/etc/ration && mkdir -m 0700 -p /tree/var/lib/ration && chown 65532:65532 /tree/var/lib/ration
+RUN mkdir -p /tree/etc/ration /tree/var/lib && cd /tree/var/lib && mkdir -m 0700 ration ration-journal && chown 65532:65532 ration ration-journal
 
 # It has CA certificates and no shell. ration brings the time zones itself.
 FROM gcr.io/distroless/static-debian12:nonroot

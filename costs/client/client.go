@@ -88,10 +88,10 @@ type Options struct {
 
 	// Journal is the folder of this host's journal. All processes of a host and
 	// user should share it, and it should not be lost with the ledger. "" means
-	// RATION_JOURNAL, else the folder ration/journal in XDG_DATA_HOME, else
-	// journal in the last folder of STATE_DIRECTORY, else the folder
-	// ration/journal in LOCALAPPDATA (on Windows) or HOME/.local/share, else
-	// journal in the state folder.
+	// RATION_JOURNAL, else the folder ration/journal in XDG_DATA_HOME, else the
+	// last folder of STATE_DIRECTORY (if it has only one, journal in it), else
+	// the folder ration/journal in LOCALAPPDATA (on Windows) or
+	// HOME/.local/share, else journal in the state folder.
 	Journal string
 
 	// Base sends the requests; nil means http.DefaultTransport.

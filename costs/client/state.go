@@ -69,6 +69,10 @@ func (o *Options) journalFolder() string {
 	if runtime.GOOS == "windows" {
 		local = inside("LOCALAPPDATA", "ration", "journal")
 	}
+	service := inside("STATE_DIRECTORY", "journal")
+	if dirs := filepath.SplitList(o.Getenv("STATE_DIRECTORY")); len(dirs) > 1 {
+		service = inside("STATE_DIRECTORY") // a folder of its own
+	}
 	beside := ""
 	if state, err := o.stateFolder(); err == nil && state != "" {
 		beside = filepath.Join(state, "journal")
@@ -76,7 +80,7 @@ func (o *Options) journalFolder() string {
 	if o.Opened != nil {
 		return cmp.Or(o.Journal, beside)
 	}
-	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside("XDG_DATA_HOME", "ration", "journal"), inside("STATE_DIRECTORY", "journal"),
+	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside("XDG_DATA_HOME", "ration", "journal"), service,
 		local, inside("HOME", ".local", "share", "ration", "journal"), beside)
 }
 

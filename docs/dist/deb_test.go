@@ -48,6 +48,7 @@ func TestDebianPackage(t *testing.T) {
 		command(t, "dpkg", "--purge", "ration")
 		if !hadState {
 			os.RemoveAll("/var/lib/ration")
+			os.RemoveAll("/var/lib/ration-journal")
 		}
 		if !hadUser {
 			command(t, "userdel", "ration")
