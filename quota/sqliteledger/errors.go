@@ -109,11 +109,6 @@ func (l *Ledger) misconfigured(what, step string) error {
 	return fmt.Errorf("sqlite ledger %s: %w: %s; %s", l.path, quota.ErrLedgerConfig, what, step)
 }
 
-// lost returns a quota.ErrLedgerLost.
-func (l *Ledger) lost(what, step string) error {
-	return fmt.Errorf("sqlite ledger %s: %w: %s; %s", l.path, quota.ErrLedgerLost, what, step)
-}
-
 // busy reports whether err means that another process is using the file.
 func busy(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)

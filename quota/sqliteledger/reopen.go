@@ -36,7 +36,8 @@ func identify(path string) (id identity, err error) {
 }
 
 // checkReplaced returns errReplaced if the file or its -wal was deleted or
-// replaced, because SQLite would continue to write where no other process looks.
+// replaced, because SQLite would continue to write where no other process looks, or
+// if the file was cut: another one was copied over it.
 func (l *Ledger) checkReplaced() error {
 	info, err := os.Stat(l.path)
 	switch {
@@ -44,10 +45,8 @@ func (l *Ledger) checkReplaced() error {
 		return errReplaced
 	case err != nil:
 		return err
-	case !os.SameFile(info, l.seen.db):
+	case !os.SameFile(info, l.seen.db) || isCut(info, l.seen.db):
 		return errReplaced
-	case info.Size() < l.seen.db.Size():
-		return l.lost("its file became smaller while in use", "put the file back, or open the ledger again to continue with the present file")
 	}
 	l.seen.db = info
 	if l.seen.wal == nil {
@@ -132,6 +131,9 @@ func (l *Ledger) reopen() error {
 		if err := l.checkReplaced(); !errors.Is(err, errReplaced) {
 			return err // another caller has reopened it
 		}
+		if err := l.replaceCut(); err != nil {
+			return err
+		}
 		l.disconnect()
 	}
 	l.dropCache()
@@ -204,7 +206,7 @@ func (l *Ledger) recreate(ctx context.Context) error {
 		if !errors.Is(err, errMissing) {
 			return err
 		}
-		for _, name := range []string{"-wal", "-shm"} {
+		for _, name := range []string{"", "-wal", "-shm"} { // an empty file, too: processes that have it open continue with the new one
 			if err := os.Remove(l.path + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

@@ -109,10 +109,9 @@ var _ quota.RealTimeLedger = (*Ledger)(nil)
 // If there was a ledger at path and its file is missing, Open succeeds, and the
 // methods return quota.ErrLedgerLost until the file is put back. Spend returns a
 // quota.ForgottenError to a batch that knows an entry, and Restore creates the file
-// again. The same holds if the file is deleted while the Ledger is open. If another
-// file takes its place, such as an older copy, the Ledger continues with that one.
-// A file that was overwritten in place and became smaller stays ErrLedgerLost until
-// the ledger is opened again: move copies into place instead.
+// again. The same holds if the file is deleted or emptied while the Ledger is open. If
+// another file takes its place, such as an older copy, or a smaller one is copied over
+// it, the Ledger continues with that one.
 func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
@@ -173,6 +172,10 @@ func (l *Ledger) Close() error {
 		return nil
 	}
 	if errors.Is(l.checkReplaced(), errReplaced) {
+		if err := l.replaceCut(); err != nil {
+			l.conn = nil // SQLite would merge its -wal into the file
+			return err
+		}
 		l.disconnect()
 		return nil
 	}
