@@ -293,33 +293,27 @@ func (f *files) close() (err error) {
 // clientFile holds the number by which ledgers know this host's journal.
 const clientFile = "client"
 
-// clientOf returns the number of the journal in a folder, and draws it if there is
-// none yet.
+// clientOf returns the number of the journal in a folder. If there is none, or no whole
+// one, it draws one: to the ledger, what was heard under another is another host's.
 func clientOf(dir string) (uint64, error) {
 	path := filepath.Join(dir, clientFile)
 	if err := privatefile.MkdirAll(dir); err != nil {
 		return 0, err
 	}
-	file, err := privatefile.Create(path)
-	if err == nil {
-		_, err = fmt.Fprintf(file, "%012x\n", quota.NewClient())
-		if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-			return 0, errors.Join(err, os.Remove(path))
-		}
-	} else if !errors.Is(err, fs.ErrExist) {
-		return 0, err
-	}
-	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) { // another process may be writing it
+	for drawn := false; ; drawn = true {
 		text, err := privatefile.ReadFile(path, 64)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
 		client, err := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 48)
 		if err == nil && client != 0 && strings.HasSuffix(string(text), "\n") {
 			return client, nil
 		}
-		if time.Now().After(end) {
-			return 0, fmt.Errorf("%w: %s does not hold the number of this journal; remove it", quota.ErrLedgerConfig, path)
+		if drawn {
+			return 0, fmt.Errorf("%w: %s does not hold what was written to it; check its disk", quota.ErrLedgerConfig, path)
+		}
+		if err := privatefile.Replace(path, fmt.Appendf(nil, "%012x\n", quota.NewClient()), true); err != nil {
+			return 0, err
 		}
 	}
 }
