@@ -157,16 +157,8 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 		charges[i] = &smaller
 	}
 	grants, again, err = g.spendAlike(ctx, call, set, charges, 1)
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		for _, charge := range set.charges {
-			if charge.Budget == refused.Budget {
-				others := rest * charge.Coverage.Amount(call.Units)
-				refused.Limit, refused.Needed = refused.Limit+others, refused.Needed+others
-				refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
-			}
-		}
-	}
 	if err != nil {
+		set.refusedTogether(err, call, count, rest, 0)
 		return nil, again, err
 	}
 	others := *call
@@ -178,15 +170,37 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	if err == nil && !again {
 		return grants, false, nil
 	}
+	granted := 0
 	for _, grant := range grants {
 		if grant.repeated {
 			continue
 		}
+		granted++
 		if failed := grant.Refund(ctx); failed != nil {
 			return nil, true, errors.Join(err, fmt.Errorf("some of the calls stay charged: %w", failed))
 		}
 	}
+	set.refusedTogether(err, call, count, 0, Units(granted))
+	if errors.Is(err, ErrLedgerDown) { // its allowance granted some
+		err = fmt.Errorf("%d calls together: %w", count, err)
+	}
 	return nil, !errors.Is(err, ErrReused), err
+}
+
+// refusedTogether makes the refusal of one call one of count calls. Its limit lacks what
+// kept calls need, and what it says is used includes granted ones, refunded since.
+func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, granted Units) {
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok {
+		return
+	}
+	for _, charge := range s.charges {
+		if charge.Budget == refused.Budget {
+			each := charge.Coverage.Amount(call.Units)
+			refused.Limit, refused.Used, refused.Needed = refused.Limit+kept*each, refused.Used-granted*each, Units(count)*each
+			refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
+		}
+	}
 }
 
 // spendAlike charges calls in one batch, with charges in place of those of set. If

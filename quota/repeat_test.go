@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -148,6 +149,40 @@ func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 9, 0); len(grants) != 9 || err != nil {
 		t.Errorf("at its time: %d grants, %v", len(grants), err)
 	}
+}
+
+// TestRefusalIsAboutTheLast: where the lower limit of another configuration holds, the
+// refusal of several calls was about the first that did not fit.
+func TestRefusalIsAboutTheLast(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		ledger, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		guardOf := func(limit quota.Units) *quota.Guard {
+			all := budget("all", limit, time.Hour)
+			all.Config = quota.Config{Name: fmt.Sprint("limit ", limit), Changed: time.Unix(1, 0)}
+			guard, err := quota.NewGuard(ledger, []quota.Budget{all}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return guard
+		}
+		if _, err := guardOf(10).Spend(t.Context(), call("m", 4)); err != nil {
+			t.Fatal(err)
+		}
+		guard := guardOf(100)
+		for _, n := range []int{7, 12} {
+			_, err := guard.SpendTogether(t.Context(), call("m", 1), n, 0)
+			refused, ok := errors.AsType[*quota.RefusedError](err)
+			if !ok || refused.Limit != 10 || refused.OwnLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || int(refused.Needed) != n {
+				t.Errorf("%d calls: %+v, %v; want %d of the 6 that are left of 10", n, refused, err, n)
+			}
+		}
+		if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 6, 0); len(grants) != 6 || err != nil {
+			t.Errorf("%d grants, %v; want 6", len(grants), err)
+		}
+	})
 }
 
 // TestSentCallIsRefunded: calls that an earlier request with the same ID was

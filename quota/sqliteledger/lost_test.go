@@ -1,0 +1,131 @@
+package sqliteledger_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestLostWhileOpen: a ledger never writes into a file that others no longer see.
+func TestLostWhileOpen(t *testing.T) {
+	day := charge("day", 10, hour)
+	for name, test := range map[string]struct {
+		lose func(path string) error
+		want error
+	}{
+		"deleted":        {os.Remove, quota.ErrLedgerLost},
+		"truncated":      {func(path string) error { return os.Truncate(path, 0) }, quota.ErrLedgerLost},
+		"folder deleted": {func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, quota.ErrLedgerLost},
+		"replaced": {func(path string) error {
+			if err := os.WriteFile(path+".new", []byte("another"), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		}, quota.ErrLedgerConfig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := fresh(t)
+			l := open(t, path, nil)
+			receipt := spend(t, l, 1, day)
+			if err := test.lose(path); err != nil {
+				t.Fatal(err)
+			}
+			_, spent := l.Spend(t.Context(), one(1, day))
+			_, read := l.Standings(t.Context(), "my-project", "", []*quota.Charge{day})
+			for _, err := range []error{spent, read, l.Settle(t.Context(), receipt, 4)} {
+				if !errors.Is(err, test.want) {
+					t.Errorf("%v; want %v", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestSmallerFileCopiedOver: handles that have a file open when a smaller one is copied
+// over it, in two halves, continue with the copy, and merge nothing of what was there.
+func TestSmallerFileCopiedOver(t *testing.T) {
+	path, day := fresh(t), charge("day", 10_000, hour)
+	l := open(t, path, nil)
+	spend(t, l, 1, day)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, path, nil)
+	many := one(1, day)
+	for i := range 4000 {
+		r := many.Requests[0]
+		r.Method = fmt.Sprint("method ", i)
+		many.Requests = append(many.Requests, r)
+	}
+	if _, err := l.Spend(t.Context(), many); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	handles := []*sqliteledger.Ledger{open(t, path, nil), open(t, path, nil), open(t, path, nil)}
+	for _, l := range handles {
+		spend(t, l, 1, day)
+	}
+	if err := os.WriteFile(path, copied[:len(copied)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rest := make(chan error, 1)
+	go func() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = file.WriteAt(copied, 0)
+			file.Close()
+		}
+		rest <- err
+	}()
+	handles[0].Close()
+	for _, l := range handles[1:] {
+		spend(t, l, 2, day)
+	}
+	if err := <-rest; err != nil {
+		t.Fatal(err)
+	}
+	spend(t, handles[1], 4, day)
+	for _, l := range append(handles[1:], open(t, path, nil)) {
+		if n := used(t, l, day); n != 1+2+2+4 {
+			t.Errorf("%d used; want 9", n)
+		}
+		if n, err := l.Number("SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'"); n != 0 || err != nil {
+			t.Errorf("%d defects, %v", n, err)
+		}
+	}
+	if left, _ := filepath.Glob(path + ".aside"); left != nil {
+		t.Error(left)
+	}
+}
+
+// TestFileComesBack: a ledger whose file was moved away goes on once it is put back,
+// with all of its entries, and so does another handle.
+func TestFileComesBack(t *testing.T) {
+	path, day := fresh(t), charge("day", 10, hour)
+	l, other := open(t, path, nil), open(t, path, nil)
+	spend(t, l, 1, day)
+	spend(t, other, 2, day)
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Spend(t.Context(), one(1, day)); !errors.Is(err, quota.ErrLedgerLost) {
+		t.Errorf("%v; want ErrLedgerLost", err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	spend(t, l, 4, day)
+	spend(t, other, 1, day)
+	if n := used(t, l, day); n != 8 {
+		t.Errorf("%d used; want 8", n)
+	}
+}
