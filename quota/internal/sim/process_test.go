@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -41,7 +42,8 @@ type process struct {
 
 func (p *process) isDead() bool { return !p.killAt.IsZero() && !time.Now().Before(p.killAt) }
 
-// start starts a process whose budgets have a part of the limits.
+// start starts a process whose budgets have a part of the limits: in some worlds, as
+// two files configure them.
 func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *process {
 	w.processes++
 	p := &process{w: w, host: h, number: w.processes, limits: map[string]quota.Units{}}
@@ -51,6 +53,9 @@ func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *proces
 	own := make([]quota.Budget, len(budgets))
 	for i, b := range budgets {
 		b.Limit = b.Limit * part / 100
+		if w.twoFiles() {
+			b.Config = quota.Config{Name: fmt.Sprintf("%d%%", part), Changed: w.began}
+		}
 		own[i], p.limits[b.Name] = b, b.Limit
 	}
 	p.remote = newRemote(w.server, w.seed, uint64(p.number), p.isDead)

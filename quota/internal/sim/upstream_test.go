@@ -142,7 +142,7 @@ func (u *upstream) check(d *sending) {
 			within = append(within, x)
 			sum += amount(b, x)
 		}
-		limit := d.limits[b.Name]
+		limit := u.limit(b, d)
 		if d.allowance {
 			limit = allowance
 			if b.Name != "day" {
@@ -168,6 +168,19 @@ func (u *upstream) check(d *sending) {
 			return
 		}
 	}
+}
+
+// limit returns the limit of a budget that held for a grant: another file's, if that is
+// lower, was asked in the last day, and the ledger has forgotten nothing since.
+func (u *upstream) limit(b *quota.Budget, d *sending) quota.Units {
+	limit := d.limits[b.Name]
+	for _, x := range u.all {
+		isAsked := u.w.twoFiles() && covers(b, x.method) && !x.allowance && x.decided.After(u.w.forgot)
+		if isAsked && x.decided.Before(d.decided) && d.decided.Sub(x.decided) < quota.LimitHold-2*u.w.wobble {
+			limit = min(limit, x.limits[b.Name])
+		}
+	}
+	return limit
 }
 
 // forked returns how much a log and an older copy of it held under one epoch, and not in

@@ -5,7 +5,8 @@
 // the journal, the combiner and the ledger's decisions are the real code. The
 // upstream counts for itself. At every arrival and restoration, and at the end, it holds:
 //
-//	I1  no window holds more than its limit, less what the ledger cannot know
+//	I1  no window holds more than its limit, or the lower one of another file that was
+//	    asked in the last day, less what the ledger cannot know
 //	I2  a call that was refused never reaches the upstream
 //	I3  every call that reached it is in the ledger, once its host has restored it
 //	I4  nothing else is: no call costs more there than its price, and entries whose
@@ -146,6 +147,10 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 
 // isHasty reports whether a world has a fault a minute, and lasts a day.
 func isHasty(seed uint64) bool { return seed%10 == 9 }
+
+// twoFiles reports whether the limits of a world's processes come from two files with
+// names, of which the lower holds for a day. Else each process knows its own alone.
+func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 
 func (w *world) clock(t time.Time) string {
 	if t.Equal(never) {
