@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 var (
@@ -36,10 +37,7 @@ type PriceError struct {
 // Error names the request and the reason.
 func (e *PriceError) Error() string {
 	const most = 200
-	what := strings.TrimSpace(redactVerb(e.Verb) + " " + redact(e.Host+e.Path))
-	if len(what) > most {
-		what = strings.ToValidUTF8(what[:most], "") + "…"
-	}
+	what := textfmt.Shorten(strings.TrimSpace(redactVerb(e.Verb)+" "+redact(e.Host+e.Path)), most)
 	return strictyaml.Redact(fmt.Sprintf("%q is refused: %s", what, e.Reason))
 }
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
@@ -112,8 +111,7 @@ func newDocument(node strictyaml.Node) *document {
 }
 
 const (
-	maxText     = 256                  // bytes of a name; quota's own bound
-	maxWindow   = 400 * 24 * time.Hour // quota's own bound
+	maxText     = 256 // bytes of a name; quota's own bound
 	defaultRule = "default"
 	anything    = 4096 // bytes of a ledger's address
 )

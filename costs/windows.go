@@ -166,7 +166,7 @@ func readTimeOfDay(n strictyaml.Node) time.Duration {
 }
 
 func readLength(n strictyaml.Node) time.Duration {
-	d := n.Duration(time.Millisecond, maxWindow)
+	d := n.Duration(time.Millisecond, quota.MaxHistory)
 	if d%time.Microsecond != 0 {
 		n.Mistake("a window is whole microseconds: round it")
 	}

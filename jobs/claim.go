@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultClaimTime is how long a pass stays claimed after its host was last heard.
-const DefaultClaimTime = 2 * time.Minute
+const DefaultClaimTime = catalog.ClaimTime
 
 // passClaim keeps a pass claimed in the ledger, so that only one host runs it. A
 // goroutine renews the claim. While the ledger is down, a pass whose calls have an

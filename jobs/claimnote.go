@@ -18,7 +18,7 @@ import (
 )
 
 // maxAgain is the longest time for which a pass that is done stays claimed.
-const maxAgain = 400 * 24 * time.Hour
+const maxAgain = quota.MaxHistory
 
 // doneFor returns for how long a pass stays claimed once it is done: until the next
 // tick, and longer because the clocks of hosts differ.

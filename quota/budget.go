@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Budget is a limit on the calls of one account over a window. It covers all
@@ -169,9 +171,9 @@ func (b *Budget) checkFloor(complain func(format string, args ...any)) {
 	case len(b.Floor) > 0 && b.Window.Estimate():
 		complain("floors on a Counter window, which is an estimate; use a sliding or a calendar window")
 	case b.FloorUntil < 0 || b.FloorUntil > 0 && (len(b.Floor) == 0 || b.Window.Kind() != KindDaily):
-		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", shortDuration(b.FloorUntil))
+		complain("floors that end %s before the window does; FloorUntil needs floors and a calendar window", textfmt.Exactly(b.FloorUntil))
 	case b.FloorUntil > 0 && (b.FloorUntil >= b.Window.shortest() || b.FloorUntil%time.Microsecond != 0):
-		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", shortDuration(b.FloorUntil), shortDuration(b.Window.shortest()))
+		complain("floors that end %s before the window does; set FloorUntil to less than %s, in whole microseconds", textfmt.Exactly(b.FloorUntil), textfmt.Exactly(b.Window.shortest()))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // ClaimRequest says what Guard.Claim claims.
@@ -71,7 +73,7 @@ func (e *ClaimedError) Error() string {
 	if e.Done {
 		verb = "was done"
 	}
-	return fmt.Sprintf("%s %s by %s, until %s", e.Name, verb, owner, stamp(e.Until))
+	return fmt.Sprintf("%s %s by %s, until %s", e.Name, verb, owner, textfmt.Time(e.Until))
 }
 
 // Is reports whether target is ErrClaimed.
@@ -111,7 +113,7 @@ func (r *ClaimRequest) charges() []*Charge {
 func (r *ClaimRequest) batch(requests ...Request) *Batch {
 	least := time.Minute << bits.Len64(uint64((r.Again-1)/time.Minute))
 	key := sha256.Sum256([]byte(r.Account + "\x00" + r.Name))
-	return &Batch{Account: reservedPrefix + "claims of " + shortDuration(least), Key: hex.EncodeToString(key[:16]), Requests: requests}
+	return &Batch{Account: reservedPrefix + "claims of " + textfmt.Exactly(least), Key: hex.EncodeToString(key[:16]), Requests: requests}
 }
 
 func newClaimEntry(method string, charges ...*Charge) Request {

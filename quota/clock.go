@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // RealTimeLedger is a Ledger that knows whether it is on real time or on a
@@ -55,16 +57,16 @@ type ClockError struct {
 func (e *ClockError) Error() string {
 	newest := "its log has no entry yet"
 	if !e.Newest.IsZero() {
-		newest = "its newest entry is of " + stamp(e.Newest)
+		newest = "its newest entry is of " + textfmt.Time(e.Newest)
 	}
-	text := fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s", e.Account, stamp(e.Ledger), stamp(e.Caller), newest)
+	text := fmt.Sprintf("account %q: the ledger's clock says %s and this host's %s, and %s", e.Account, textfmt.Time(e.Ledger), textfmt.Time(e.Caller), newest)
 	switch {
 	case e.Upstream.IsZero():
 		return text + "; correct the clock that is wrong, or, if it is this host's, accept the ledger's for now: ration ledger accept"
 	case e.Ledger.Sub(e.Upstream) > MaxClockLead:
-		return text + "; the upstream's says " + stamp(e.Upstream) + ": correct the ledger's"
+		return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": correct the ledger's"
 	}
-	return text + "; the upstream's says " + stamp(e.Upstream) + ": calls go on, correct this host's"
+	return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": calls go on, correct this host's"
 }
 
 // Unwrap returns ErrLedgerConfig.

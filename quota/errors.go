@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 var (
@@ -118,7 +120,7 @@ func newRefusal(call *Call, budget string, reason Reason) *RefusedError {
 
 // Error returns the text of Short and says when to try again.
 func (e *RefusedError) Error() string {
-	when := fmt.Sprintf("; try again at %s (in %s)", stamp(e.RetryAt), inWords(e.RetryAfter))
+	when := fmt.Sprintf("; try again at %s (in %s)", textfmt.Time(e.RetryAt), textfmt.Duration(e.RetryAfter))
 	wrong := stampedAhead(e.Ahead)
 	switch {
 	case e.Ahead <= 0 || e.Reason == ReasonQueue:
@@ -131,7 +133,7 @@ func (e *RefusedError) Error() string {
 
 // stampedAhead is what to do about a log whose newest timestamp is ahead.
 func stampedAhead(ahead time.Duration) string {
-	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", inWords(ahead))
+	return fmt.Sprintf("; its newest entry is stamped %s ahead of the ledger's clock; correct the clock, then: ration ledger restamp", textfmt.Duration(ahead))
 }
 
 // Short says why the call was refused, without the time at which to try again.
@@ -199,42 +201,11 @@ func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 
 // MaxUnix is the last second that RFC 3339 can represent, as Unix time:
 // 9999-12-31T23:59:59Z. No cooldown ends later.
-const MaxUnix = 253402300799
-
-// stamp formats t as RFC 3339 in UTC, rounded up to a second, so that a caller
-// that retries then is not early. It is at most MaxUnix. stamp and inWords
-// repeat package costs/human, which this package cannot import.
-func stamp(t time.Time) string {
-	t = time.Unix(min(t.Add(time.Second-1).Unix(), MaxUnix), 0)
-	return t.UTC().Format(time.RFC3339)
-}
-
-// far is the longest duration that inWords spells out. time.Time.Sub saturates
-// at 292 years, so a longer one may be wrong.
-const far = 290 * 365 * 24 * time.Hour
-
-// inWords formats a duration rounded up: 250ms, 12s, 3m5s, 3h12m.
-func inWords(d time.Duration) string {
-	unit := time.Second
-	switch {
-	case d >= far:
-		return "290 years or more"
-	case d <= 0:
-		return "0s"
-	case d < time.Second:
-		unit = time.Millisecond
-	case d > time.Hour:
-		unit = time.Minute
-	}
-	return shortDuration((d + unit - 1).Truncate(unit))
-}
+const MaxUnix = textfmt.MaxUnix
 
 // printable returns at most MaxReason bytes of untrusted text with control characters
 // and direction marks escaped, so that it is safe on a terminal.
 func printable(s string) string {
-	if len(s) > MaxReason {
-		s = strings.ToValidUTF8(s[:MaxReason], "") + "…"
-	}
-	quoted := fmt.Sprintf("%q", s)
+	quoted := fmt.Sprintf("%q", textfmt.Shorten(s, MaxReason))
 	return quoted[1 : len(quoted)-1]
 }

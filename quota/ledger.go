@@ -235,7 +235,7 @@ type Batch struct {
 	Requests []Request
 }
 
-// MaxHistory is the longest Batch.History.
+// MaxHistory is the longest Batch.History, and the longest window.
 const MaxHistory = 400 * 24 * time.Hour
 
 // Request is one call, note or correction as a ledger sees it.

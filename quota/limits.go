@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Config says where a budget is configured. Processes may share a ledger and
@@ -74,7 +76,7 @@ func limitNote(limit, own Units, until time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("; another configuration has asked for the limit of %d within a day (%d holds from %s or, if that one is no longer in use, after: ration ledger accept)",
-		limit, own, stamp(until))
+		limit, own, textfmt.Time(until))
 }
 
 // AcceptLimits makes the limits hold that are asked from now on, whatever limits

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // trial is a call that finds out whether the upstream accepts calls again after
@@ -134,7 +136,7 @@ func (r *rivalClaim) outcome(ctx context.Context, g *Guard, account string) (Uni
 // claim while the cooldown is in force.
 func (t *trial) claim(ctx context.Context, g *Guard) (*rivalClaim, error) {
 	id := t.breaker.id
-	caller := Caller{Lane: externalLane, Job: truncate(id.budget, MaxLabel)}
+	caller := Caller{Lane: externalLane, Job: textfmt.Cut(id.budget, MaxLabel)}
 	method := trialMethod
 	if t.reported {
 		method = reportedTrialMethod

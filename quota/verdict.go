@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
@@ -193,14 +194,6 @@ func withCaller(reason string, c Caller) string {
 	if c.Region != "" {
 		source += " " + c.Region
 	}
-	source = " (" + truncate(source, MaxReason/2) + ")"
-	return truncate(reason, MaxReason-len(source)) + source
-}
-
-// truncate returns at most n bytes of text, without cutting a character.
-func truncate(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
+	source = " (" + textfmt.Cut(source, MaxReason/2) + ")"
+	return textfmt.Cut(reason, MaxReason-len(source)) + source
 }

@@ -2,8 +2,9 @@ package quota
 
 import (
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // WindowKind is a kind of Window.
@@ -160,9 +161,9 @@ func (w Window) String() string {
 	switch w.kind {
 	case KindSliding:
 		if w.margin > 0 {
-			return "{sliding: " + shortDuration(w.length) + ", margin: " + shortDuration(w.margin) + "}"
+			return "{sliding: " + textfmt.Exactly(w.length) + ", margin: " + textfmt.Exactly(w.margin) + "}"
 		}
-		return shortDuration(w.length)
+		return textfmt.Exactly(w.length)
 	case KindDaily:
 		unit, at := "day", ""
 		if w.month {
@@ -173,7 +174,7 @@ func (w Window) String() string {
 		}
 		return "{" + unit + ": " + w.zone.String() + at + "}"
 	case KindCounter:
-		return "{counter: " + shortDuration(w.length) + "}"
+		return "{counter: " + textfmt.Exactly(w.length) + "}"
 	}
 	return "none"
 }
@@ -181,7 +182,7 @@ func (w Window) String() string {
 func (w Window) check() error {
 	switch w.kind {
 	case KindSliding, KindCounter:
-		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > 400*24*time.Hour {
+		if w.length < time.Millisecond || w.length%time.Microsecond != 0 || w.length > MaxHistory {
 			return fmt.Errorf("a window of %s; set it to 1ms to 400 days, in whole microseconds", w.length)
 		}
 		if w.kind == KindCounter && w.margin != 0 {
@@ -292,16 +293,4 @@ func (w Window) boundary(now time.Time, offset int) time.Time {
 func localOffset(t time.Time) time.Duration {
 	_, seconds := t.Zone()
 	return time.Duration(seconds) * time.Second
-}
-
-// shortDuration formats d without zero parts: 24h rather than 24h0m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-2]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-2]
-	}
-	return s
 }

@@ -17,32 +17,33 @@ const module = "github.com/ration-dev/ration"
 // boundaries says what each package may import of this module, test files
 // aside. A package that is not here is not known, and fails.
 var boundaries = map[string][]string{
-	"quota":                            {},
-	"quota/internal/decide":            {"quota"},
+	"quota":                            {"internal/textfmt"},
+	"quota/internal/decide":            {"internal/textfmt", "quota"},
 	"quota/inbound":                    {"quota"},
 	"quota/internal/combine":           {"quota"},
 	"quota/internal/filelock":          {"quota/privatefile"},
 	"quota/privatefile":                {},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
+	"internal/textfmt":                 {},
 	"quota/memledger":                  {"quota", "quota/internal/decide"},
 	"quota/sqliteledger":               {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock", "quota/privatefile"},
-	"quota/redisledger":                {"quota", "quota/internal/decide", "quota/internal/combine", "quota/privatefile"},
+	"quota/redisledger":                {"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/privatefile"},
 	"quota/ledgertest":                 {"quota"},
-	"quota/feedback":                   {"quota", "quota/readahead"},
-	"quota/reconcile":                  {"quota"},
+	"quota/feedback":                   {"internal/textfmt", "quota", "quota/readahead"},
+	"quota/reconcile":                  {"internal/textfmt", "quota"},
 	"quota/ledgercopy":                 {"quota", "quota/internal/decide"},
 	"quota/usage":                      {"quota"},
 	"quota/metrics":                    {"quota", "quota/journal"},
 	"quota/journal":                    {"quota", "quota/internal/decide", "quota/internal/filelock", "quota/privatefile"},
-	"costs":                            {"quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
-	"costs/alert":                      {"quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
+	"costs":                            {"internal/textfmt", "quota", "quota/feedback", "costs/human", "costs/duration", "costs/strictyaml"},
+	"costs/alert":                      {"internal/textfmt", "quota", "quota/journal", "quota/privatefile", "quota/usage", "costs", "costs/client", "costs/human"},
 	"costs/client":                     {"quota", "costs/human", "quota/privatefile", "quota/journal", "quota/feedback", "quota/sqliteledger", "quota/redisledger", "costs", "costs/strictyaml"},
-	"costs/duration":                   {},
-	"costs/human":                      {"quota"},
-	"costs/cooldown":                   {"quota", "costs", "costs/human"},
+	"costs/duration":                   {"internal/textfmt"},
+	"costs/human":                      {"internal/textfmt", "quota"},
+	"costs/cooldown":                   {"internal/textfmt", "quota", "costs", "costs/human"},
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
-	"costs/strictyaml":                 {"costs/duration", "quota/privatefile"},
+	"costs/strictyaml":                 {"internal/textfmt", "costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
 	"costs/gateway":                    {"quota", "quota/inbound", "quota/privatefile", "quota/readahead", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
 	"costs/why":                        {"quota", "quota/usage", "costs/client", "costs/human"},
@@ -63,7 +64,7 @@ var boundaries = map[string][]string{
 	"jobs/shadow":                      {"quota/metrics", "quota/usage", "costs/client", "costs/human", "jobs/plan"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
 	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog", "jobs/plan", "jobs/shadow"},
-	"jobs/youtube":                     {"quota", "quota/feedback", "jobs/catalog"},
+	"jobs/youtube":                     {"internal/textfmt", "quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":         {},
 	"cmd/ration/internal/cmdline":      {"quota", "quota/reconcile", "costs", "costs/duration", "costs/gateway", "costs/human", "costs/strictyaml"},
 	"cmd/ration/internal/build":        {},
@@ -77,7 +78,7 @@ var boundaries = map[string][]string{
 
 // onlyStandard are the packages that a library user gets without any
 // dependency.
-var onlyStandard = []string{"quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
+var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
 // test cache.

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -53,9 +54,7 @@ func (w *Watch) body(e *event) ([]byte, error) {
 	if w.options.Redact != nil {
 		detail = w.options.Redact(detail)
 	}
-	if len(detail) > maxDetail {
-		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "…"
-	}
+	detail = textfmt.Shorten(detail, maxDetail)
 	if one.Level > 0 {
 		detail = fmt.Sprintf("%d %%: %s", one.Level, detail)
 	}

@@ -7,11 +7,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -170,8 +170,5 @@ func record(ctx context.Context, guard *quota.Guard, action, account, budget str
 	if budget != "" {
 		job += ":" + budget
 	}
-	if len(job) > quota.MaxLabel {
-		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
-	}
-	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: job}}})
+	return guard.Note(ctx, quota.Note{Call: quota.Call{Account: account, Method: action, Caller: quota.Caller{Lane: quota.LaneManual, Job: textfmt.Cut(job, quota.MaxLabel)}}})
 }

@@ -9,10 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // ErrSyntax is wrapped by the errors of Parse and ParseSeconds.
 var ErrSyntax = errors.New("not a duration")
+
+// maxShown is how much of a text an error quotes.
+const maxShown = 60
 
 // Parse parses a duration such as 500ms, 30s, 10m, 24h, 7d or 1d12h. The units are
 // those of time.ParseDuration and d, which is 24 hours and comes first. A sign is
@@ -20,7 +25,7 @@ var ErrSyntax = errors.New("not a duration")
 func Parse(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %w; write a number and a unit, such as 30s, 10m, 24h or 7d", shorten(text), ErrSyntax)
+		return 0, fmt.Errorf("%q is %w; write a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), ErrSyntax)
 	}
 	return d, nil
 }
@@ -33,7 +38,7 @@ func ParseSeconds(text string) (time.Duration, error) {
 	}
 	d, ok := parse(text)
 	if !ok {
-		return 0, fmt.Errorf("%q is %w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", shorten(text), ErrSyntax)
+		return 0, fmt.Errorf("%q is %w; write seconds, such as 30, or a number and a unit, such as 30s, 10m, 24h or 7d", textfmt.Shorten(text, maxShown), ErrSyntax)
 	}
 	return d, nil
 }
@@ -72,13 +77,4 @@ func number(text string) bool {
 	}
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil
-}
-
-// shorten truncates text for an error message.
-func shorten(text string) string {
-	const most = 60
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }

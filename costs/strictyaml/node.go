@@ -10,6 +10,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Kind is a kind of node.
@@ -357,19 +359,14 @@ func isDecimal(s string) bool {
 	return !strings.ContainsFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
 }
 
+// maxQuoted is how much of a text is quoted.
+const maxQuoted = 60
+
 // quote returns text from a file fit for a terminal, in quotes.
-func quote(s string) string { return fmt.Sprintf("%q", truncate(s)) }
+func quote(s string) string { return fmt.Sprintf("%q", textfmt.Shorten(s, maxQuoted)) }
 
 // printable is like quote, without the quotes.
 func printable(s string) string {
 	s = quote(s)
 	return s[1 : len(s)-1]
-}
-
-func truncate(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"time"
 
 	"google.golang.org/api/googleapi"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/feedback"
 )
@@ -38,7 +38,7 @@ func (e *APIError) Error() string {
 	}
 	text := fmt.Sprintf("%s: the upstream answered %d, %s", e.Method, e.Status, said)
 	if e.Message != "" {
-		text += fmt.Sprintf(": %q", truncate(e.Message))
+		text += fmt.Sprintf(": %q", textfmt.Shorten(e.Message, quota.MaxReason))
 	}
 	return text
 }
@@ -108,11 +108,4 @@ func checkList(method string, isList bool, err error) error {
 		return fmt.Errorf("%s: the upstream's answer is not a list; check the endpoint and any proxy before the API", method)
 	}
 	return nil
-}
-
-func truncate(s string) string {
-	if len(s) > quota.MaxReason {
-		s = strings.ToValidUTF8(s[:quota.MaxReason], "") + "…"
-	}
-	return s
 }

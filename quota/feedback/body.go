@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -165,8 +166,5 @@ func clean(text string) string {
 		return r
 	}, text)
 	text = keys.ReplaceAllString(strings.Join(strings.Fields(text), " "), "${1}REDACTED")
-	if len(text) > quota.MaxReason {
-		text = strings.ToValidUTF8(text[:quota.MaxReason], "")
-	}
-	return text
+	return textfmt.Cut(text, quota.MaxReason)
 }

@@ -180,19 +180,16 @@ func (s *state) settle(g *grant, to *record) {
 }
 
 // hasOtherBatch reports whether the client of a batch was granted another one
-// within onceFor.
+// for as long as ledgers remember the last one.
 func (s *state) hasOtherBatch(batch *quota.Batch, now int64) bool {
 	for id, g := range s.grants {
 		isOther := id.Seq < batch.Seq || id.Seq >= batch.Seq+uint64(len(batch.Requests))
-		if id.Client == batch.Client && isOther && g.at > now-onceFor.Microseconds() {
+		if id.Client == batch.Client && isOther && g.at > now-decide.ClientMemory {
 			return true
 		}
 	}
 	return false
 }
-
-// onceFor is how long ledgers remember a client's last batch.
-const onceFor = 10 * time.Minute
 
 // prune drops grants that are older than anything needs them.
 func (s *state) prune(now int64, keep time.Duration) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -99,11 +100,7 @@ func (s *snapshot) addRemark(ctx context.Context, method, budget string) error {
 
 // remarkJob returns the job of remarks about a budget.
 func remarkJob(budget string) string {
-	job := Job + ":" + budget
-	if len(job) > quota.MaxLabel {
-		job = strings.ToValidUTF8(job[:quota.MaxLabel], "")
-	}
-	return job
+	return textfmt.Cut(Job+":"+budget, quota.MaxLabel)
 }
 
 // budgetSet says for each budget of a snapshot whether it is in the set.

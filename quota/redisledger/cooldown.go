@@ -8,16 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // SetCooldown implements quota.Ledger. It goes through when ctx is done.
 func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
-	reason := c.Reason
-	if len(reason) > quota.MaxReason {
-		reason = strings.ToValidUTF8(reason[:quota.MaxReason], "")
-	}
+	reason := textfmt.Cut(c.Reason, quota.MaxReason)
 	if c.For > 0 {
 		return l.cool(ctx, c.Account, c.Budget, int64((c.For-1)/time.Microsecond)+1, 0, reason)
 	}

@@ -3,7 +3,6 @@ package sqliteledger
 import (
 	"database/sql/driver"
 	"math"
-	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -99,9 +98,6 @@ func (t *tx) insertLog(g *log) {
 	}
 }
 
-// clientMemory is how long the last batch of each client is kept.
-const clientMemory = int64(10 * time.Minute / time.Microsecond)
-
 // sweepIdle deletes some of the logs of keys that are idle.
 func (t *tx) sweepIdle() {
 	const atOnce = 4
@@ -110,7 +106,7 @@ func (t *tx) sweepIdle() {
 	t.query("idle", func(row []driver.Value) {
 		after := idleAfter(integer(row[1]), integer(row[3]))
 		if remembers := integer(row[4]) != 0; remembers {
-			after = max(after, clientMemory)
+			after = max(after, decide.ClientMemory)
 		}
 		found = append(found, idle{integer(row[0]), integer(row[2]) + after})
 	}, t.now, int64(atOnce))

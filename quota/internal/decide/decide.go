@@ -35,6 +35,9 @@ const CheckEvery = int64(time.Minute / time.Microsecond)
 // that is sent again is not charged twice.
 const MaxClients = 4096
 
+// ClientMemory is how long, in microseconds, a ledger remembers a client's last batch.
+const ClientMemory = int64(10 * time.Minute / time.Microsecond)
+
 // Amount returns how much units and calls count for under a coverage.
 func Amount(c *quota.Coverage, units, calls int64) int64 {
 	if c.Measure == quota.Calls {

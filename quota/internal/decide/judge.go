@@ -2,9 +2,9 @@ package decide
 
 import (
 	"iter"
-	"strings"
 	"time"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -250,9 +250,7 @@ func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 		c.Until = time.Unix(quota.MaxUnix, 0)
 	}
 	c.For, c.Until = max(c.For, 0), Time(Ceil(c.Until))
-	if len(c.Reason) > quota.MaxReason {
-		c.Reason = strings.ToValidUTF8(c.Reason[:quota.MaxReason], "")
-	}
+	c.Reason = textfmt.Cut(c.Reason, quota.MaxReason)
 	return c
 }
 

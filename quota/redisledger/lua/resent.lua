@@ -20,10 +20,10 @@ local function read(packed, where, now)
   return {many = many, since = since, heard = heard, try = try}, next
 end
 
--- write stores a slot, which expires after ten minutes of real time.
+-- write stores a slot, which expires after REMEMBERED of real time.
 local function write(slot, real, seq, upto, try, grants)
   local packed = struct.pack('>I7I7I2', seq, upto, try) .. grants
-  if real then redis.call('SET', slot, packed, 'PX', '600000') else redis.call('SET', slot, packed) end
+  if real then redis.call('SET', slot, packed, 'PX', REMEMBERED) else redis.call('SET', slot, packed) end
 end
 
 -- search_page looks for a batch in the page of the log before an instant. It returns the stamp

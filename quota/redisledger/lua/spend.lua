@@ -87,7 +87,7 @@ where = where + 9 * nsources
 
 local cool, slot, before, noted, cooled, beside = KEYS[nsources + 3], KEYS[nsources + 4], nil, '', nil, nil
 if guarded or named then
-  if mode == RESENT then accounts().guard(KEYS[1], now + 600000000) end
+  if mode == RESENT then accounts().guard(KEYS[1], now + 1000 * REMEMBERED) end
   before, noted = resent().granted_before({seq = seq, client = client, mode = mode, once = once, copy = copy, real = real}, log, slot)
   if not before then return noted end
   cooled = guarded and accounts().cooldowns(cool, names, now)

@@ -1,0 +1,67 @@
+// Package textfmt formats times, durations and shortened texts, as every message of
+// this module does. Package human has what is about units and tables.
+package textfmt
+
+import (
+	"strings"
+	"time"
+)
+
+// MaxUnix is the last second that RFC 3339 can represent, as Unix time:
+// 9999-12-31T23:59:59Z.
+const MaxUnix = 253402300799
+
+// Time formats t in RFC 3339 and UTC, rounded up to a second, so that a caller
+// that retries then is not early. A time later than MaxUnix is written as that.
+func Time(t time.Time) string {
+	t = time.Unix(min(t.Add(time.Second-1).Unix(), MaxUnix), 0)
+	return t.UTC().Format(time.RFC3339)
+}
+
+// far is the longest duration that Duration spells out. time.Time.Sub saturates
+// at 292 years, so a longer one may be wrong.
+const far = 290 * 365 * 24 * time.Hour
+
+// Duration formats d rounded up: 250ms, 12s, 3m5s, 3h12m. More than an hour is
+// written in minutes, 290 years or more as such, and a negative duration as 0s.
+func Duration(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d >= far:
+		return "290 years or more"
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		unit = time.Millisecond
+	case d > time.Hour:
+		unit = time.Minute
+	}
+	return Exactly((d + unit - 1).Truncate(unit))
+}
+
+// Exactly formats d without rounding and without its zero units: 5m, not 5m0s.
+func Exactly(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// Cut returns at most n bytes of s, without cutting a character.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// Shorten returns s, or at most n bytes of it and an ellipsis.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return Cut(s, n) + "…"
+}
