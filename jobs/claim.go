@@ -57,7 +57,7 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	p.stop, c.end = context.WithCancelCause(p.stop)
 	keeping, quit := context.WithCancel(ctx)
 	c.quit = quit
-	c.keeping.Go(func() { c.keep(keeping) })
+	c.keeping.Go(func() { c.renewUntil(keeping) })
 	again := !progress.FinishedAt.IsZero()
 	if claim != nil && p.Again {
 		again = again || !claim.Before.Done.IsZero()
@@ -97,8 +97,8 @@ func isLedgerDown(err error) bool {
 
 func (r *Runner) claimTime() time.Duration { return cmp.Or(r.ClaimTime, DefaultClaimTime) }
 
-// keep renews the claim until ctx ends.
-func (c *passClaim) keep(ctx context.Context) {
+// renewUntil renews the claim until ctx ends.
+func (c *passClaim) renewUntil(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := c.claimTime() / 4
 		if c.isFailing() {
@@ -217,9 +217,9 @@ func (p *pass) hasAllowance() bool {
 	return slices.ContainsFunc(calls, func(call quota.Call) bool { return p.Table.Allowance(call) > 0 })
 }
 
-// note records how far a step has come, for a host that takes the pass over. It is
+// noteCheckpoint records how far a step has come, for a host that takes the pass over. It is
 // best effort: what the ledger does not hear now, it hears with the next note.
-func (c *passClaim) note(ctx context.Context, step string, at catalog.Checkpoint) {
+func (c *passClaim) noteCheckpoint(ctx context.Context, step string, at catalog.Checkpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.steps[step], c.dirty[step] = at, true

@@ -191,7 +191,7 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 // noteProgress records a checkpoint where a host that takes the pass over finds it.
 func (p *pass) noteProgress(ctx context.Context, step Step, at catalog.Checkpoint) {
 	if p.claim != nil {
-		p.claim.note(context.WithoutCancel(ctx), step.Name(), at)
+		p.claim.noteCheckpoint(context.WithoutCancel(ctx), step.Name(), at)
 	}
 }
 

@@ -127,7 +127,7 @@ func newClaimEntry(method string, charges ...*Charge) Request {
 // matter.
 func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
 	c := &Claim{guard: g, request: r}
-	err := c.take(ctx)
+	err := c.acquire(ctx)
 	if claimed, ok := errors.AsType[*ClaimedError](err); ok && r.Owner != "" {
 		err = c.explain(ctx, claimed)
 	}
@@ -143,8 +143,8 @@ func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
 	return c, nil
 }
 
-// take asks the ledger for the claim.
-func (c *Claim) take(ctx context.Context) error {
+// acquire asks the ledger for the claim.
+func (c *Claim) acquire(ctx context.Context) error {
 	asked := time.Now()
 	receipts, err := c.spend(ctx, c.request.batch(newClaimEntry(claimMethod, c.request.charges()...)))
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
@@ -186,7 +186,7 @@ func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	}
 	c.receipt = *log.held
 	if err := c.Renew(ctx); errors.Is(err, ErrClaimLost) {
-		return c.take(ctx)
+		return c.acquire(ctx)
 	} else {
 		return err
 	}
@@ -205,7 +205,7 @@ func (c *Claim) begin(ctx context.Context) error {
 		err = c.guard.ledger.Refund(ctx, *log.done)
 	}
 	if err == nil {
-		err = c.note(ctx, method, []byte(c.request.Owner))
+		err = c.recordNote(ctx, method, []byte(c.request.Owner))
 	}
 	if err != nil {
 		err = errors.Join(err, c.Release(ctx))

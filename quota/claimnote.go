@@ -35,12 +35,12 @@ const (
 func (c *Claim) Note(ctx context.Context, note []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return opError("note of "+c.request.Name, c.note(ctx, noteMethod, note))
+	return opError("note of "+c.request.Name, c.recordNote(ctx, noteMethod, note))
 }
 
-// note records a note. It also renews the claim before too many entries follow it:
+// recordNote records a note. It also renews the claim before too many entries follow it:
 // a ledger refunds only what is near the end of a log (MaxSettle).
-func (c *Claim) note(ctx context.Context, method string, note []byte) error {
+func (c *Claim) recordNote(ctx context.Context, method string, note []byte) error {
 	if len(note) > MaxClaimNote {
 		return fmt.Errorf("%w: a note of %d bytes; shorten it to %d", ErrBadCall, len(note), MaxClaimNote)
 	}

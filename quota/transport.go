@@ -245,7 +245,7 @@ func (t *Transport) send(req *http.Request, call Call, grant *Grant, trial *tria
 		}
 		return nil, Verdict{}, cmp.Or(trace.refusal(), err)
 	}
-	t.Guard.upstreams.hear(call.Account, resp)
+	t.Guard.upstreams.recordDate(call.Account, resp)
 	resp.Request = req
 	resp.Body = cancelingBody(resp, req.Context(), cancel)
 	if t.Feedback == nil {

@@ -38,8 +38,8 @@ func (h heardDate) now() time.Time {
 	return date.Add(time.Since(h.arrived))
 }
 
-// hear takes the Date of an answer into account, if it has one.
-func (c *upstreamClocks) hear(account string, resp *http.Response) {
+// recordDate takes the Date of an answer into account, if it has one.
+func (c *upstreamClocks) recordDate(account string, resp *http.Response) {
 	date := resp.Header.Get("Date")
 	if date == "" {
 		return

@@ -89,7 +89,7 @@ func (r *replaying) run(ctx context.Context) error {
 		if report, err = r.Play(ctx, c.Ledger()); err != nil {
 			return err
 		}
-		return r.note(ctx, c)
+		return r.printRemarks(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		exists, err = false, nil
@@ -132,9 +132,9 @@ func (r *replaying) checkAccounts() error {
 	return nil
 }
 
-// note says what the replay does not show: calls that a cooldown refused, and those
+// printRemarks says what the replay does not show: calls that a cooldown refused, and those
 // that the ledger has dropped.
-func (r *replaying) note(ctx context.Context, c *client.Client) error {
+func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
 	}

@@ -103,12 +103,12 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 	for i := range newest {
 		a.add(&newest[i], newest[i].Units, newest[i].Calls)
 	}
-	a.keep(newest)
+	a.setNewest(newest)
 	return a, nil
 }
 
-// keep keeps the last of entries that are in the order of their timestamps.
-func (a *activity) keep(entries []quota.Entry) {
+// setNewest keeps the last of those entries, which are in the order of their timestamps.
+func (a *activity) setNewest(entries []quota.Entry) {
 	a.newest = slices.Clone(entries[max(0, len(entries)-quota.MaxSettle-1):])
 }
 
@@ -172,7 +172,7 @@ func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Tim
 			entries = append(entries[:0], entries[len(entries)-quota.MaxSettle-1:]...)
 		}
 	}
-	a.keep(entries)
+	a.setNewest(entries)
 	for hour := range a.hours {
 		if hour <= hourOf(now)-keptHours {
 			delete(a.hours, hour)

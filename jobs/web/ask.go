@@ -30,8 +30,8 @@ func verbs() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}
 }
 
-// ask answers the question of a request, or returns nil if it has none.
-func (p *Page) ask(r *http.Request, c *client.Client) *question {
+// answerQuestion answers the question of a request, or returns nil if it has none.
+func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 	q := &question{Call: strings.TrimSpace(r.FormValue("call")), Region: strings.TrimSpace(r.FormValue("region")), Lane: strings.TrimSpace(r.FormValue("lane")), Now: time.Now()}
 	if q.Call == "" {
 		return nil

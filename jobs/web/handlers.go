@@ -50,7 +50,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 		data.Budgets[i] = append(data.Budgets[i], one.HTML)
 	}
 	if c, release := p.options.Client(); c != nil {
-		data.Question, data.Found = p.ask(r, c), p.find(r, c)
+		data.Question, data.Found = p.answerQuestion(r, c), p.find(r, c)
 		release()
 	}
 	p.write(w, http.StatusOK, "page", data)

@@ -45,7 +45,7 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 	}
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	a.newest.see(&records[len(records)-1])
+	a.newest.update(&records[len(records)-1])
 	a.mu.Unlock()
 	l.written(a, err)
 }

@@ -93,7 +93,7 @@ type account struct {
 	records []record // of the batch that is written
 
 	mu      sync.Mutex
-	newest  newest               // of the host, as last read
+	newest  newestRecord         // of the host, as last read
 	loaded  bool                 // newest has been read
 	state   *state               // nil until it is needed
 	failed  bool                 // the files could not be read or written
@@ -194,7 +194,7 @@ var errOwed = fmt.Errorf("%w: calls of this host must be restored first", quota.
 func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 	return func(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 		a, own := l.account(batch.Account), *batch
-		known, err := l.newest(a)
+		known, err := l.newestGrant(a)
 		if err != nil {
 			return nil, err
 		}

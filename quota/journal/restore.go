@@ -121,7 +121,7 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 // everything. Missing writes nothing and creates nothing.
 func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
 	a := l.account(account)
-	known, err := l.newest(a)
+	known, err := l.newestGrant(a)
 	if err != nil || known.ID == (quota.ID{}) {
 		return time.Time{}, err
 	}
@@ -199,7 +199,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 			return err
 		}
 		r := &quota.Restoration{Account: a.name, Lost: lost != nil, History: l.keep[a.name], Clock: l.clock()}
-		if r.Known, err = l.newest(a); err != nil {
+		if r.Known, err = l.newestGrant(a); err != nil {
 			return err
 		}
 		var keyed []*quota.Restoration
@@ -219,7 +219,7 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		}
 		done := report.record(l.now())
 		a.mu.Lock()
-		a.newest.see(&done)
+		a.newest.update(&done)
 		a.mu.Unlock()
 		err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
 		if err == nil {

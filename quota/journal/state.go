@@ -106,7 +106,7 @@ func (s *state) catchUp(f *files) error {
 		if err != nil {
 			return err
 		}
-		n, err := each(data, s.see)
+		n, err := each(data, s.apply)
 		s.read[hour] = from + int64(n)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *state) catchUp(f *files) error {
 	return nil
 }
 
-func (s *state) see(r *record) {
+func (s *state) apply(r *record) {
 	switch r.kind {
 	case granted, owed:
 		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed}
@@ -123,9 +123,9 @@ func (s *state) see(r *record) {
 		if r.kind == granted || r.skew != 0 {
 			s.skew = r.skew
 		}
-		s.hear(r)
+		s.applyHeard(r)
 	case refused:
-		s.hear(r)
+		s.applyHeard(r)
 	case settled:
 		if have := s.grants[r.id]; have != nil {
 			s.settle(have, r)
@@ -146,11 +146,11 @@ func (s *state) see(r *record) {
 	}
 }
 
-// hear keeps what the newest answer said of each budget. A window can hold more than
+// applyHeard keeps what the newest answer said of each budget. A window can hold more than
 // its limit by notes of restorations. Heard in a refusal and noted again after each
 // loss, they would multiply, so a refusal adds nothing above its own limit to what
 // grants, perhaps at a higher one, have said.
-func (s *state) hear(r *record) {
+func (s *state) applyHeard(r *record) {
 	for _, u := range r.heard {
 		of := subject{u.budget, r.epoch}
 		last := s.heard[of]

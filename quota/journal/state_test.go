@@ -26,7 +26,7 @@ func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 		if epoch == 0 {
 			r.kind = owed
 		}
-		s.see(&r)
+		s.apply(&r)
 	}
 	got := map[quota.ID]map[uint64]int64{}
 	for _, life := range s.lives(9) {
@@ -99,8 +99,8 @@ func TestNotesMultiply(t *testing.T) {
 		{80, 430, 125, 125},
 	} {
 		s := newState()
-		s.see(&record{kind: granted, at: 100, id: quota.ID{Client: 5, Seq: 1}, epoch: 1, units: 1, calls: 1, heard: []use{{"day", c.granted}}})
-		s.see(&record{kind: refused, at: 200, epoch: 1, units: c.limit, heard: []use{{"day", c.refused}}})
+		s.apply(&record{kind: granted, at: 100, id: quota.ID{Client: 5, Seq: 1}, epoch: 1, units: 1, calls: 1, heard: []use{{"day", c.granted}}})
+		s.apply(&record{kind: refused, at: 200, epoch: 1, units: c.limit, heard: []use{{"day", c.refused}}})
 		if h := s.heard[subject{"day", 1}]; h.used != c.want || h.at != 200 {
 			t.Errorf("granted at %d, refused at %d of %d: heard %d at %d; want %d at 200", c.granted, c.refused, c.limit, h.used, h.at, c.want)
 		}

@@ -16,12 +16,12 @@ import (
 // tailBytes is how much of a file is read first to find its newest grant.
 const tailBytes = 64 << 10
 
-// newest is the newest grant or restoration that any process of the host has
+// newestRecord is the newest grant or restoration that any process of the host has
 // appended; before the first of them, a refusal, which tells at least the epoch.
-type newest struct{ record }
+type newestRecord struct{ record }
 
-// see takes a record into account that was appended after all before.
-func (n *newest) see(r *record) {
+// update takes a record into account that was appended after all before.
+func (n *newestRecord) update(r *record) {
 	switch {
 	case r.kind == granted && r.key == "" && (r.at >= n.at || !n.isEntry()), r.kind == restored:
 		n.record = *r
@@ -31,10 +31,10 @@ func (n *newest) see(r *record) {
 }
 
 // isEntry reports whether the ledger has an entry of it.
-func (n *newest) isEntry() bool { return n.kind == granted || n.kind == restored }
+func (n *newestRecord) isEntry() bool { return n.kind == granted || n.kind == restored }
 
 // known returns what the ledger must hold.
-func (n *newest) known(account string) (known quota.Receipt) {
+func (n *newestRecord) known(account string) (known quota.Receipt) {
 	switch {
 	case n.isEntry():
 		known = quota.Receipt{Account: account, ID: n.id, At: decide.Time(n.at), Epoch: n.epoch}
@@ -44,8 +44,8 @@ func (n *newest) known(account string) (known quota.Receipt) {
 	return known
 }
 
-// newest reads the files for the newest grant.
-func (f *files) newest() (newest newest, err error) {
+// readNewest reads the files for the newest grant.
+func (f *files) readNewest() (newest newestRecord, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	present := f.hourOf(f.now())
@@ -65,7 +65,7 @@ func (f *files) newest() (newest newest, err error) {
 			if err != nil {
 				return newest, err
 			}
-			read, err := each(data, newest.see)
+			read, err := each(data, newest.update)
 			if err != nil {
 				return newest, err
 			}
@@ -86,10 +86,10 @@ func (f *files) newest() (newest newest, err error) {
 // checkEvery is how often the file that is appended to is looked for in its place.
 const checkEvery = time.Second
 
-// newer brings the newest grant up to date with what other processes have
-// appended since. It reports false if newest must be called instead. If there is
+// updateNewest brings the newest grant up to date with what other processes have
+// appended since. It reports false if readNewest must be called instead. If there is
 // nothing, it costs one system call.
-func (f *files) newer(newest *newest) bool {
+func (f *files) updateNewest(newest *newestRecord) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.seenHour != f.hourOf(f.now()) {
@@ -111,7 +111,7 @@ func (f *files) newer(newest *newest) bool {
 	if err != nil {
 		return false
 	}
-	read, err := each(data, newest.see)
+	read, err := each(data, newest.update)
 	if err != nil {
 		return false
 	}

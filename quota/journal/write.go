@@ -7,17 +7,17 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// newest returns the newest grant of any process of this host, only an epoch if the
+// newestGrant returns the newest grant of any process of this host, only an epoch if the
 // host was refused and never granted anything, or zero. If a process knew only its
 // own, the loss of a later one would go unnoticed. The only error is errNewer; others
 // are reported, and calls go on.
-func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
+func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
 		return known, nil
 	}
 	a.mu.Lock()
-	if !a.loaded || !a.files.newer(&a.newest) {
-		a.newest, err = a.files.newest()
+	if !a.loaded || !a.files.updateNewest(&a.newest) {
+		a.newest, err = a.files.readNewest()
 		a.loaded = true
 	}
 	known = a.newest.known(a.name)
@@ -32,7 +32,7 @@ func (l *Ledger) newest(a *account) (known quota.Receipt, err error) {
 // Check returns an error if a newer version of this package has written the journal
 // of an account, which Spend refuses then.
 func (l *Ledger) Check(account string) error {
-	_, err := l.newest(l.account(account))
+	_, err := l.newestGrant(l.account(account))
 	return err
 }
 
@@ -71,7 +71,7 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	a.records = records
 	err := a.files.append(false, records...)
 	a.mu.Lock()
-	a.newest.see(&records[newest])
+	a.newest.update(&records[newest])
 	a.mu.Unlock()
 	l.written(a, err)
 }

@@ -28,7 +28,7 @@ func (a *account) copyCounters(ctx context.Context, key string, entries []quota.
 		}
 		for had > has {
 			amount := min(had-has, quota.MaxUnits)
-			if err := a.note(ctx, key, charge, amount); err != nil {
+			if err := a.addNote(ctx, key, charge, amount); err != nil {
 				return a.to(err)
 			}
 			has += amount
@@ -65,8 +65,8 @@ func beside(ctx context.Context, l quota.Ledger, name, key string, charge *quota
 	return standings[0].Used - quota.Units(used), nil
 }
 
-// note notes an amount of what a charge counts in the new ledger.
-func (a *account) note(ctx context.Context, key string, charge *quota.Charge, amount quota.Units) error {
+// addNote notes an amount of what a charge counts in the new ledger.
+func (a *account) addNote(ctx context.Context, key string, charge *quota.Charge, amount quota.Units) error {
 	method, caller := (&quota.Heard{Budget: charge.Budget, Coverage: charge.Coverage}).Note()
 	r := quota.Request{Method: method, Caller: caller, Kind: quota.EntryNote, Force: true}
 	if charge.Coverage.Measure == quota.Calls {

@@ -140,7 +140,7 @@ func (c *counts) account(name string) string {
 
 // add counts a decision.
 func (c *counts) add(d *quota.Decision) {
-	s := c.of(&d.Call).counts
+	s := c.seriesOf(&d.Call).counts
 	n := uint64(d.Count)
 	r, budget := resultOf(d)
 	if r != granted && r != recorded {
@@ -172,8 +172,8 @@ func (c *counts) find(d *quota.Decision, budget string) int {
 	return 0
 }
 
-// of returns the series of a call.
-func (c *counts) of(call *quota.Call) *series {
+// seriesOf returns the series of a call.
+func (c *counts) seriesOf(call *quota.Call) *series {
 	if latest := c.latest.Load(); latest != nil && latest.of == (class{call.Account, call.Method, call.Caller.Lane}) {
 		return latest
 	}

@@ -45,8 +45,8 @@ func (l *limits) asks(charges []*quota.Charge) bool {
 	return true
 }
 
-// of returns the charges that hold in place of charges.
-func (l *limits) of(charges []*quota.Charge) []*quota.Charge {
+// chargesInForce returns the charges that hold in place of charges.
+func (l *limits) chargesInForce(charges []*quota.Charge) []*quota.Charge {
 	held := l.stored.Held(charges, 0) // the store drops what has ended
 	if held == nil {
 		return charges

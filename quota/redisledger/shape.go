@@ -50,7 +50,7 @@ func (a *accountCache) shape(scope int, r *quota.Request) *shape {
 		if !a.limits.asks(r.Charges) {
 			return nil
 		}
-		s.round, s.held = of.round, a.limits.of(s.charges)
+		s.round, s.held = of.round, a.limits.chargesInForce(s.charges)
 		for _, asks := range s.demands {
 			for _, q := range asks {
 				of.mark(q)

@@ -139,7 +139,7 @@ func (s *sumReader) page() (more, placed bool, err error) {
 		return false, false, page.err
 	}
 	if len(page.records) == 0 {
-		s.keep(nil, false)
+		s.cacheRecords(nil, false)
 		return page.first > 0, false, nil
 	}
 	more, placed = page.full(), true
@@ -164,7 +164,7 @@ func (s *sumReader) page() (more, placed bool, err error) {
 		}
 	}
 	s.add(records)
-	s.keep(records, more && placed)
+	s.cacheRecords(records, more && placed)
 	return more, placed, nil
 }
 
@@ -197,9 +197,9 @@ func (s *sumReader) add(records []sumRecord) {
 	}
 }
 
-// keep adds records to the span, and the span to the cache if it has no more or the
+// cacheRecords adds records to the span, and the span to the cache if it has no more or the
 // cache is full.
-func (s *sumReader) keep(records []sumRecord, more bool) {
+func (s *sumReader) cacheRecords(records []sumRecord, more bool) {
 	if s.cache == nil {
 		return
 	}

@@ -53,7 +53,7 @@ type Floor struct {
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead),
-		NextFreeAt: instant(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
+		NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
 	}
@@ -61,13 +61,13 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 		s.Floors[f.Region] = Floor{Floor: f.Floor, Used: f.Used, Kept: f.Kept}
 	}
 	if b.PaceOver > 0 {
-		s.PaceHour, s.PaceOver, s.RunsOutAt = &b.Pace, new(seconds(b.PaceOver)), instant(b.RunsOut.Truncate(time.Second))
+		s.PaceHour, s.PaceOver, s.RunsOutAt = &b.Pace, new(seconds(b.PaceOver)), jsonTime(b.RunsOut.Truncate(time.Second))
 	}
 	if !b.LimitUntil.IsZero() {
-		s.LimitUntil = instant(b.LimitUntil)
+		s.LimitUntil = jsonTime(b.LimitUntil)
 	}
 	if c := b.Cooldown; c != nil {
-		s.CooldownUntil, s.CooldownReason = instant(c.Until), &c.Reason
+		s.CooldownUntil, s.CooldownReason = jsonTime(c.Until), &c.Reason
 	}
 	return s
 }
@@ -129,8 +129,8 @@ func remark(e *quota.Entry) string {
 // seconds returns a duration in whole seconds, rounded up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// instant returns a time for JSON, or nil for the zero time.
-func instant(t time.Time) *time.Time {
+// jsonTime returns a time for JSON, or nil for the zero time.
+func jsonTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

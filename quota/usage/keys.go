@@ -50,7 +50,7 @@ func newKeyReport(k *quota.KeyBalance) (best KeyReport, used bool) {
 	for _, b := range k.Balances {
 		if share := float64(b.Used) / float64(b.Limit()); share > best.Share {
 			best = KeyReport{Account: b.Budget.Account, Key: k.Key, Budget: b.Budget.Name, Used: b.Used, Limit: b.Limit(),
-				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: instant(b.NextFree), Ahead: seconds(b.Ahead)}
+				Remaining: b.Remaining, Measure: b.Budget.Measure.String(), Share: share, NextFreeAt: jsonTime(b.NextFree), Ahead: seconds(b.Ahead)}
 			used = true
 		}
 	}

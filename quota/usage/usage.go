@@ -118,7 +118,7 @@ func Log(ctx context.Context, guard *quota.Guard, account string) (*LogReport, e
 			newest = s.Last
 		}
 	}
-	r.Oldest, r.Newest = instant(oldest), instant(newest)
+	r.Oldest, r.Newest = jsonTime(oldest), jsonTime(newest)
 	r.ReconciledUnits, r.ReportedUnits = units.Corrected, units.Reported
 	r.ReconciledCalls, r.ReportedCalls = calls.Corrected, calls.Reported
 	return r, nil

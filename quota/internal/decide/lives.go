@@ -16,7 +16,7 @@ func (o *Restorer) nameOlder(last uint64) {
 	}
 	before, lives := o.presence(), slices.Clone(o.Lives)
 	for i := range o.Entries {
-		if e := &o.Entries[i]; e.At.Before(o.Since) && before.of(e.ID).since == nil {
+		if e := &o.Entries[i]; e.At.Before(o.Since) && before.runOf(e.ID).since == nil {
 			lives = append(lives, quota.Life{Client: e.ID.Client, Epoch: last, Since: e.At}, quota.Life{Client: e.ID.Client, Epoch: o.Epoch, Since: o.Since})
 		}
 	}
@@ -45,7 +45,7 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	o.Lives = slices.Clone(o.Lives)
 	for i := range o.Entries {
 		e := &o.Entries[i]
-		first := uint64(before.of(e.ID).first)
+		first := uint64(before.runOf(e.ID).first)
 		o.Lives = append(o.Lives, quota.Life{Client: e.ID.Client, Seq: first, Epoch: ended, Since: before.came(e.ID, e.At, ended)},
 			quota.Life{Client: e.ID.Client, Seq: first, Epoch: o.Epoch, Since: present})
 	}
@@ -156,8 +156,8 @@ func (o *Restorer) presence() presence {
 	return p
 }
 
-// of returns the run of an entry.
-func (p presence) of(id quota.ID) (of run) {
+// runOf returns the run of an entry.
+func (p presence) runOf(id quota.ID) (of run) {
 	for _, r := range p.runs[id.Client] {
 		if r.first <= uint32(id.Seq) {
 			of = r
@@ -170,7 +170,7 @@ func (p presence) of(id quota.ID) (of run) {
 // a time. If no restoration has said when the client's entries came there, they are in
 // the present log alone, as far as is known.
 func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
-	r := p.of(id)
+	r := p.runOf(id)
 	since, held := r.since[h.Epoch]
 	if r.since == nil {
 		held = h.Epoch == p.epoch
@@ -186,7 +186,7 @@ func (p presence) heldAll(earlier, later *quota.Heard) bool {
 		return !p.lost(later, earlier.At)
 	}
 	host := quota.ID{Client: earlier.Client}
-	since := p.of(host).since[later.Epoch]
+	since := p.runOf(host).since[later.Epoch]
 	isOlder := !since.IsZero() && !since.After(earlier.At)
 	return !isOlder && p.held(host, since, later)
 }
@@ -194,7 +194,7 @@ func (p presence) heldAll(earlier, later *quota.Heard) bool {
 // came returns when an entry that is stamped at a time came to a log: then, or when it
 // was restored there.
 func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
-	return latest(at, p.of(id).since[epoch])
+	return latest(at, p.runOf(id).since[epoch])
 }
 
 // lost reports whether a log had lost what came to it at a time before a statement.
