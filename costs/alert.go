@@ -116,8 +116,8 @@ func (d *document) alertFields(a *Alert) []strictyaml.Field {
 	}
 }
 
-// CheckWebhook returns an error, which does not show the address, if it cannot be
-// that of a webhook.
+// CheckWebhook returns an error, which does not show the address, if it cannot
+// be that of a webhook.
 func CheckWebhook(address string) error {
 	u, err := url.Parse(address)
 	switch {

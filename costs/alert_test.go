@@ -11,7 +11,8 @@ import (
 
 const beforeAlert = "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 1, window: 24h}]\n"
 
-// TestAlertLeaksItsWebhook: mistakes and lists show no more of a URL than its host.
+// TestAlertLeaksItsWebhook: mistakes and lists show no more of a URL than
+// its host.
 func TestAlertLeaksItsWebhook(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}": "an alert goes one way: write one of webhook, webhook_file and command",

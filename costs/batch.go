@@ -70,8 +70,8 @@ func (d *document) checkBatches(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// countCalls returns the number of calls in a request: the length of its list, at
-// least 1, or Most if that cannot be read.
+// countCalls returns the number of calls in a request: the length of its list,
+// at least 1, or Most if that cannot be read.
 func (b *BatchMethod) countCalls(req *http.Request) int64 {
 	if b.List == "" {
 		return b.Most
@@ -87,8 +87,8 @@ func (b *BatchMethod) countCalls(req *http.Request) int64 {
 	return max(count, 1)
 }
 
-// readBody returns the body of a request and restores it. ok is false if the body
-// is compressed, longer than maxBody, or of unknown length.
+// readBody returns the body of a request and restores it. ok is false if the
+// body is compressed, longer than maxBody, or of unknown length.
 func readBody(req *http.Request) ([]byte, bool) {
 	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxBody || len(req.Header.Values("Content-Encoding")) > 0 {
 		return nil, false
@@ -114,8 +114,8 @@ type failingReader struct{ err error }
 func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // countMembers returns the number of items in the lists under a key of a JSON
-// object. Repeated keys add up, since parsers differ in which one they use. ok is
-// false unless body is a single object with at least one such list.
+// object. Repeated keys add up, since parsers differ in which one they use. ok
+// is false unless body is a single object with at least one such list.
 func countMembers(body []byte, list string) (count int64, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

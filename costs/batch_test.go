@@ -209,8 +209,9 @@ func TestBatchesByNameCostTheMost(t *testing.T) {
 	}
 }
 
-// TestABatchWithAFormatIsPricedAsOneCall: Salesforce takes the format of an
-// answer from the end of a path, too, and the catch-all route took such a batch.
+// TestABatchWithAFormatIsPricedAsOneCall: Salesforce takes the format of
+// an answer from the end of a path, too, and the catch-all route took such
+// a batch.
 func TestABatchWithAFormatIsPricedAsOneCall(t *testing.T) {
 	table := use(t, uses["salesforce"].lines)
 	for path, want := range map[string]quota.Units{"composite/batch.json": 3, "composite/batch.xml": 3, "connect/batch.json": 25, "connect/batch.xml": 25, "chatter/batch.json": 25, "chatter/batch.xml": 25} {

@@ -45,7 +45,8 @@ func (d *document) readBudgets(n strictyaml.Node) {
 	}
 }
 
-// checkNew reports missing keys of a budget that overrides none of the preset's.
+// checkNew reports missing keys of a budget that overrides none of
+// the preset's.
 func (d *document) checkNew(n strictyaml.Node, name string) {
 	if d.Preset == nil || d.reading != nil || n.Kind() != strictyaml.Map || name == "" {
 		return // nothing is missing, or it is reported elsewhere
@@ -68,8 +69,8 @@ func (d *document) checkNew(n strictyaml.Node, name string) {
 	}
 }
 
-// inherit initializes e with the budget of the same name from an earlier layer, if
-// there is one. The keys of e replace its keys.
+// inherit initializes e with the budget of the same name from an earlier layer,
+// if there is one. The keys of e replace its keys.
 func (d *document) inherit(e *budgetEntry) {
 	for i := range d.Budgets {
 		if d.Budgets[i].Name == e.budget.Name && d.budgets[i].layer < d.layer {
@@ -140,8 +141,8 @@ func readWords(list *[]string, read func(strictyaml.Node) string) func(strictyam
 	}
 }
 
-// newTable returns the table of all documents, and makes the checks that need all
-// of them.
+// newTable returns the table of all documents, and makes the checks that need
+// all of them.
 func newTable(documents []*document) *Table {
 	t := &Table{sites: map[string]*site{}, domains: map[string]*domain{}, unguarded: map[string]bool{}}
 	names, budgets := map[string]bool{}, map[[2]string]bool{}
@@ -183,8 +184,8 @@ func newTable(documents []*document) *Table {
 	return t
 }
 
-// checkAccounts reports accounts of one file whose names differ only in case or in
-// spaces around them.
+// checkAccounts reports accounts of one file whose names differ only in case or
+// in spaces around them.
 func checkAccounts(documents []*document) {
 	for i, d := range documents {
 		for _, before := range documents[:i] {
@@ -196,8 +197,8 @@ func checkAccounts(documents []*document) {
 	}
 }
 
-// checkCoverages reports an account whose budgets have more coverages than a ledger
-// supports.
+// checkCoverages reports an account whose budgets have more coverages than a
+// ledger supports.
 func checkCoverages(documents []*document) {
 	seen := map[string]map[string]bool{}
 	for _, d := range documents {
@@ -221,8 +222,8 @@ func checkCoverages(documents []*document) {
 	}
 }
 
-// checkLimit reports costs of d that exceed a budget that covers them. Costs of a
-// preset are not checked here, but when they are called.
+// checkLimit reports costs of d that exceed a budget that covers them. Costs of
+// a preset are not checked here, but when they are called.
 func (d *document) checkLimit(b *quota.Budget) {
 	if b.Limit == 0 || b.Shadow { // reported elsewhere, or refuses nothing
 		return

@@ -75,8 +75,9 @@ func TestShippedFile(t *testing.T) {
 	}
 }
 
-// Ration must prevent a day's searches within ten minutes: the shipped budgets used to
-// grant forty in one second. A pass of all eight regions at once must still fit.
+// Ration must prevent a day's searches within ten minutes: the shipped budgets
+// used to grant forty in one second. A pass of all eight regions at once must
+// still fit.
 func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))
@@ -120,8 +121,8 @@ func TestTheShippedBudgetsGrantADaysSearchesAtOnce(t *testing.T) {
 	}
 }
 
-// methods returns the rows of the shared list of methods, by column, if the file
-// exists.
+// methods returns the rows of the shared list of methods, by column, if the
+// file exists.
 func methods(t *testing.T) []map[string]string {
 	file, err := os.Open("../../shared/data/youtube_methods.csv")
 	if err != nil {
@@ -335,7 +336,8 @@ func get(t testing.TB, raw string) *http.Request {
 	return &http.Request{Method: "GET", URL: u, Header: http.Header{"User-Agent": {"test"}, "Accept": {"*/*"}}}
 }
 
-// The goal is 300 ns without allocations. The requests are what google.golang.org/api v0.310.0 sends.
+// The goal is 300 ns without allocations. The requests are what
+// google.golang.org/api v0.310.0 sends.
 func BenchmarkPrice(b *testing.B) {
 	table := load(b)
 	for name, raw := range map[string]string{

@@ -43,10 +43,11 @@ func (e *StrayCredentialError) Error() string {
 		e.Upstream, e.File, e.Folder)
 }
 
-// CheckCredentials returns a *StrayCredentialError for the first credential whose
-// file is not in folder or below it, symbolic links resolved. A program that reads
-// whichever costs.yaml it finds in the working folder must call it: the file's
-// author may not be the user, and names both the secret and where it goes.
+// CheckCredentials returns a *StrayCredentialError for the first credential
+// whose file is not in folder or below it, symbolic links resolved. A program
+// that reads whichever costs.yaml it finds in the working folder must call it:
+// the file's author may not be the user, and names both the secret and where
+// it goes.
 func (t *Table) CheckCredentials(folder string) error {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
@@ -107,8 +108,8 @@ func (d *document) credentialFields(c *Credential) []strictyaml.Field {
 	}
 }
 
-// readSecretFile reads the path of a file that holds a secret. A relative one is
-// resolved relative to costs.yaml.
+// readSecretFile reads the path of a file that holds a secret. A relative one
+// is resolved relative to costs.yaml.
 func (d *document) readSecretFile(n strictyaml.Node) string {
 	path := n.Text(anything)
 	switch {
@@ -126,7 +127,8 @@ func (d *document) readSecretFile(n strictyaml.Node) string {
 	return filepath.Clean(path)
 }
 
-// looksSecret reports whether a text is a key that was written in place of a path.
+// looksSecret reports whether a text is a key that was written in place of
+// a path.
 func looksSecret(text string) bool {
 	for _, prefix := range []string{"AIza", "sk-", "ghp_", "github_pat_", "xoxb-", "xoxp-", "Bearer "} {
 		if strings.HasPrefix(text, prefix) {
@@ -154,8 +156,8 @@ func readHeaderName(n strictyaml.Node) string {
 	return ""
 }
 
-// readPrefix reads what precedes the secret. Unlike other texts it may end with a
-// space, and mostly does.
+// readPrefix reads what precedes the secret. Unlike other texts it may end with
+// a space, and mostly does.
 func readPrefix(n strictyaml.Node) string {
 	text := n.PaddedText(maxText)
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {

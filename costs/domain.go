@@ -12,16 +12,16 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// domain is a domain whose other hosts may reach the same quota as a guarded host,
-// such as team.slack.com next to slack.com.
+// domain is a domain whose other hosts may reach the same quota as a guarded
+// host, such as team.slack.com next to slack.com.
 type domain struct {
 	name  string
 	hosts []string // guarded hosts, for messages
 	apis  []*api   // only requests that may be one of these are refused; nil refuses all
 }
 
-// googleDomains returns the domains of Google's APIs. Each API has many hosts there:
-// content.googleapis.com/youtube/v3 is YouTube, too.
+// googleDomains returns the domains of Google's APIs. Each API has many hosts
+// there: content.googleapis.com/youtube/v3 is YouTube, too.
 func googleDomains() []string { return []string{"googleapis.com", "clients6.google.com"} }
 
 // setDomains sets the domains to those of the hosts, unless the file has them.
@@ -59,8 +59,8 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// readDomain reads the name of a domain or host without a port. It returns "" after
-// a mistake.
+// readDomain reads the name of a domain or host without a port. It returns ""
+// after a mistake.
 func readDomain(n strictyaml.Node) string {
 	text := n.Text(maxText)
 	if text == "" {
@@ -120,8 +120,8 @@ func isWithin(host, domain string) bool {
 	return host == domain || strings.HasSuffix(host, "."+domain)
 }
 
-// addDomains adds the document's domains to the table, so that requests to other
-// hosts there are refused.
+// addDomains adds the document's domains to the table, so that requests to
+// other hosts there are refused.
 func (t *Table) addDomains(d *document) {
 	for _, name := range d.Domains {
 		if len(d.Hosts) == 0 {
@@ -146,8 +146,8 @@ func (t *Table) addDomains(d *document) {
 	}
 }
 
-// domainOf returns the guarded domain of a canonical host, or nil if there is none
-// or the host is unguarded.
+// domainOf returns the guarded domain of a canonical host, or nil if there is
+// none or the host is unguarded.
 func (t *Table) domainOf(host string) *domain {
 	name := withoutPort(host)
 	if len(t.domains) == 0 || t.unguarded[name] {
@@ -161,8 +161,8 @@ func (t *Table) domainOf(host string) *domain {
 	return nil
 }
 
-// whyRefused returns why a request to a host of the domain must not pass unguarded,
-// or "" if it may.
+// whyRefused returns why a request to a host of the domain must not pass
+// unguarded, or "" if it may.
 func (dom *domain) whyRefused(req *http.Request) string {
 	if dom.apis != nil && req.URL.Opaque == "" && !slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
 		return ""
@@ -170,8 +170,8 @@ func (dom *domain) whyRefused(req *http.Request) string {
 	return "the host is in the guarded domain " + dom.name + ", but not in hosts in costs.yaml; write " + dom.hosts[0] + ", or add the host to hosts or, if it has a quota of its own, to unguarded"
 }
 
-// mayServe reports whether a server could take a path for one of the API, or for a
-// batch, which may hold calls of the API.
+// mayServe reports whether a server could take a path for one of the API, or
+// for a batch, which may hold calls of the API.
 func (a *api) mayServe(u *url.URL) bool {
 	reading := u.EscapedPath()
 	for range maxDecodings {

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// DownRule is a rule of when_ledger_down: how many units the calls that it covers
-// may spend while the ledger is down. An empty list covers all.
+// DownRule is a rule of when_ledger_down: how many units the calls that it
+// covers may spend while the ledger is down. An empty list covers all.
 type DownRule struct {
 	Methods []string    `json:"methods"`
 	Lanes   []string    `json:"lanes"`
@@ -20,8 +20,8 @@ type DownRule struct {
 	Origin  Origin      `json:"from"`
 }
 
-// MostAllowed returns the most that calls of a method, by any caller, may spend while
-// the ledger is down.
+// MostAllowed returns the most that calls of a method, by any caller, may spend
+// while the ledger is down.
 func (u *Upstream) MostAllowed(method string) (most quota.Units) {
 	for i := range u.Down {
 		r := &u.Down[i]
@@ -41,8 +41,8 @@ func (r *DownRule) Covers(method string, caller quota.Caller) bool {
 	return covers(r.Methods, method) && covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)
 }
 
-// String describes the rule in one line, such as "search.list: refuse" or "lanes
-// backfill, jobs nightly: allow 50".
+// String describes the rule in one line, such as "search.list: refuse" or
+// "lanes backfill, jobs nightly: allow 50".
 func (r *DownRule) String() string {
 	var parts []string
 	add := func(before string, words []string) {
@@ -71,8 +71,8 @@ func covers(list []string, word string) bool {
 // Allowance returns how many units the account of a call may spend without the
 // ledger before the call is refused; 0 refuses it. All methods of the account
 // count together. If several documents of the account price the method, the
-// strictest decides; if none does, the strictest of all its documents. Allowance
-// uses the call's Account, Method and Caller.
+// strictest decides; if none does, the strictest of all its documents.
+// Allowance uses the call's Account, Method and Caller.
 func (t *Table) Allowance(call quota.Call) quota.Units {
 	least := func(all bool) (units quota.Units, found bool) {
 		for i := range t.upstreams {
@@ -93,9 +93,9 @@ func (t *Table) Allowance(call quota.Call) quota.Units {
 	return units
 }
 
-// Allowance returns the allowance of the first rule in Down that covers the call,
-// or 0, which refuses it, if there is none. Use Table.Allowance if several
-// documents have the same account.
+// Allowance returns the allowance of the first rule in Down that covers the
+// call, or 0, which refuses it, if there is none. Use Table.Allowance if
+// several documents have the same account.
 func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 	for i := range u.Down {
 		if u.Down[i].Covers(method, caller) {
@@ -105,8 +105,8 @@ func (u *Upstream) Allowance(method string, caller quota.Caller) quota.Units {
 	return 0
 }
 
-// readDown reads when_ledger_down: a rule for each method and a default, or a list
-// of rules, the first of which that covers a call decides.
+// readDown reads when_ledger_down: a rule for each method and a default, or a
+// list of rules, the first of which that covers a call decides.
 func (d *document) readDown(n strictyaml.Node) {
 	d.setOrigin(n, "when_ledger_down")
 	if n.Kind() == strictyaml.List {
@@ -207,8 +207,8 @@ type placedRule struct {
 	at   strictyaml.Node
 }
 
-// checkAllowances reports an allowance below the cost of a method that its rule
-// names.
+// checkAllowances reports an allowance below the cost of a method that its
+// rule names.
 func (d *document) checkAllowances() {
 	for _, allowed := range d.allowed {
 		for _, method := range allowed.rule.Methods {

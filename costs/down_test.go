@@ -106,7 +106,8 @@ when_ledger_down:
 	}
 }
 
-// The order of a map's lines does not matter: a method's own rule precedes the default.
+// The order of a map's lines does not matter: a method's own rule precedes
+// the default.
 func TestDefaultAllowanceAppliesLast(t *testing.T) {
 	table := use(t, "costs: {get: 1, list: 1}\nbudgets: [{name: all, limit: 9, window: 1h}]\nwhen_ledger_down: {default: {allow: 5}, get: refuse}")
 	for method, want := range map[string]quota.Units{"get": 0, "list": 5} {

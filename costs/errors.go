@@ -10,16 +10,17 @@ import (
 )
 
 var (
-	// ErrNoRoute matches every *PriceError for a request to a guarded host that is
-	// not clearly one of the upstream's methods. It must not be sent.
+	// ErrNoRoute matches every *PriceError for a request to a guarded host that
+	// is not clearly one of the upstream's methods. It must not be sent.
 	ErrNoRoute = errors.New("costs: no route")
-	// ErrNoCost matches every *PriceError or *MethodError for a method without a
-	// cost in costs.yaml. It must not be called.
+	// ErrNoCost matches every *PriceError or *MethodError for a method without
+	// a cost in costs.yaml. It must not be called.
 	ErrNoCost = errors.New("costs: no cost")
-	// ErrNoBudget matches every *MethodError for a method that no budget covers.
+	// ErrNoBudget matches every *MethodError for a method that no
+	// budget covers.
 	ErrNoBudget = errors.New("costs: no budget")
-	// ErrManyUpstreams matches every *MethodError for a method of several upstreams
-	// of which none was named.
+	// ErrManyUpstreams matches every *MethodError for a method of several
+	// upstreams of which none was named.
 	ErrManyUpstreams = errors.New("costs: several upstreams have the method")
 )
 
@@ -57,5 +58,6 @@ func (e *MethodError) Error() string {
 	return strictyaml.Redact(fmt.Sprintf("%q %s", redact(e.Method), e.Reason))
 }
 
-// Unwrap returns ErrNoCost, ErrNoBudget, quota.ErrNeverFits or ErrManyUpstreams.
+// Unwrap returns ErrNoCost, ErrNoBudget, quota.ErrNeverFits or
+// ErrManyUpstreams.
 func (e *MethodError) Unwrap() error { return e.kind }

@@ -9,7 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// readFloor reads {IN: 500}: the units of a budget that are reserved for regions.
+// readFloor reads {IN: 500}: the units of a budget that are reserved
+// for regions.
 func (d *document) readFloor(n strictyaml.Node, e *budgetEntry) {
 	e.budget.Floor, e.at.floors = map[string]quota.Units{}, map[string]strictyaml.Node{}
 	entries := 0
@@ -49,7 +50,8 @@ func (d *document) checkComplete(b *quota.Budget, at *budgetAt) {
 	}
 }
 
-// The longest floor_until with which floors have an effect, whatever the margin.
+// The longest floor_until with which floors have an effect, whatever
+// the margin.
 const (
 	maxUntilDay   = 22*time.Hour + 15*time.Minute
 	maxUntilMonth = 27 * 24 * time.Hour

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// canonicalHost returns a host in lower case, without a final dot or the default
-// port of the scheme (of http and https if the scheme is ""). ok is false if a
-// client could take it for another host: net/http truncates a Host header at a
-// slash or space, and maps letters such as U+FF59 to ASCII.
+// canonicalHost returns a host in lower case, without a final dot or the
+// default port of the scheme (of http and https if the scheme is ""). ok is
+// false if a client could take it for another host: net/http truncates a Host
+// header at a slash or space, and maps letters such as U+FF59 to ASCII.
 func canonicalHost(scheme, host string) (string, bool) {
 	plain := true
 	for i := 0; i < len(host); i++ {
@@ -49,7 +49,8 @@ func canonicalHost(scheme, host string) (string, bool) {
 	return name, true
 }
 
-// canonicalName is canonicalHost for an international name, by net/http's rules.
+// canonicalName is canonicalHost for an international name, by
+// net/http's rules.
 func canonicalName(scheme, host string) (string, bool) {
 	name := withoutPort(host)
 	ascii, err := idna.Lookup.ToASCII(name)

@@ -7,7 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// over parses lines of a file that override those of a preset made for the test.
+// over parses lines of a file that override those of a preset made for
+// the test.
 func over(t *testing.T, preset, own string) *Table {
 	t.Helper()
 	d := newDocument(strictyaml.Node{})
@@ -60,8 +61,8 @@ func TestUnlistedRefusedOverAPresetsNumberIsStillPriced(t *testing.T) {
 	}
 }
 
-// A limit below a preset's price for unlisted methods is valid; a file's own price
-// above a limit is a mistake.
+// A limit below a preset's price for unlisted methods is valid; a file's own
+// price above a limit is a mistake.
 func TestUnlistedAboveALimitIsReportedAtTheFilesLine(t *testing.T) {
 	if table := over(t, lines, "budgets: [{name: all, limit: 5}]\n"); table.Budgets()[0].Limit != 5 {
 		t.Errorf("%+v", table.Budgets())

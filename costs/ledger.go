@@ -7,9 +7,9 @@ import (
 	"github.com/ration-dev/ration/costs/strictyaml"
 )
 
-// readLedger reads the address of a ledger. It must have a scheme and no password. A
-// relative path is resolved relative to costs.yaml. Messages do not include the
-// address.
+// readLedger reads the address of a ledger. It must have a scheme and no
+// password. A relative path is resolved relative to costs.yaml. Messages do not
+// include the address.
 func (d *document) readLedger(n strictyaml.Node) {
 	d.ledgerAt = n
 	text := n.Text(anything)

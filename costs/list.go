@@ -68,7 +68,8 @@ type Setting struct {
 	From    Origin `json:"from"`
 }
 
-// ListedRule is a rule of when_ledger_down; the first that covers a call decides.
+// ListedRule is a rule of when_ledger_down; the first that covers a
+// call decides.
 type ListedRule struct {
 	Account string `json:"account"`
 	DownRule
@@ -139,8 +140,8 @@ func (b *ListedBudget) Origins() string {
 	return b.From.String() + ", " + b.WindowFrom.String()
 }
 
-// Describe says in one line which calls the budget covers, and what it keeps for
-// regions.
+// Describe says in one line which calls the budget covers, and what it keeps
+// for regions.
 func (b *ListedBudget) Describe() string {
 	var parts []string
 	add := func(before string, words []string) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestListHasTheOriginOfEachLine checks a file that overrides lines of a preset, as
-// JSON, which programs read.
+// TestListHasTheOriginOfEachLine checks a file that overrides lines of a
+// preset, as JSON, which programs read.
 func TestListHasTheOriginOfEachLine(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte(`version: 1
 upstream: youtube

@@ -34,8 +34,8 @@ func (d Day) String() string { return d.Format(time.DateOnly) }
 // MarshalJSON implements json.Marshaler.
 func (d Day) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// String returns the origin as in messages, such as costs.yaml:12 or preset
-// youtube/2026-06.
+// String returns the origin as in messages, such as costs.yaml:12 or
+// preset youtube/2026-06.
 func (o Origin) String() string {
 	switch {
 	case o.Preset != "":
@@ -67,8 +67,8 @@ func (o Origin) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Origin returns the origin of a line, given by its keys: "hosts"; or "costs" and a
-// method; or "budgets", the name of a budget and one of its keys.
+// Origin returns the origin of a line, given by its keys: "hosts"; or "costs"
+// and a method; or "budgets", the name of a budget and one of its keys.
 func (u *Upstream) Origin(line ...string) Origin { return u.origins[originKey(line)] }
 
 func originKey(line []string) string { return strings.Join(line, "\x00") }
@@ -88,8 +88,9 @@ func originOf(n strictyaml.Node) (o Origin) {
 	return o
 }
 
-// placeFor returns the node at which to report a later mistake with n. For a line
-// of a preset, which the user cannot edit, it is the place that names the preset.
+// placeFor returns the node at which to report a later mistake with n. For a
+// line of a preset, which the user cannot edit, it is the place that names
+// the preset.
 func (d *document) placeFor(n strictyaml.Node) strictyaml.Node {
 	if d.reading != nil {
 		return d.presetAt

@@ -20,9 +20,9 @@ type override struct {
 	now       *quota.Budget              // the result
 }
 
-// checkOverride reports an entry whose keys change what an inherited key means. The
-// meaning of a limit depends on what is counted, over which window and of which
-// calls.
+// checkOverride reports an entry whose keys change what an inherited key means.
+// The meaning of a limit depends on what is counted, over which window and of
+// which calls.
 func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited quota.Budget, had map[string]strictyaml.Node) {
 	o := &override{document: d, at: at, inherited: inherited, had: had, own: map[string]bool{}, now: &e.budget}
 	for key := range e.at.keys {
@@ -34,8 +34,8 @@ func (d *document) checkOverride(at strictyaml.Node, e *budgetEntry, inherited q
 	}
 }
 
-// checkCount reports an amount of calls that would be one of units without the
-// preset.
+// checkCount reports an amount of calls that would be one of units without
+// the preset.
 func (o *override) checkCount() bool {
 	if o.own["count"] || o.inherited.Measure != quota.Calls {
 		return true
@@ -73,8 +73,8 @@ func (o *override) formatInherited(key string) string {
 	return "all " + key
 }
 
-// checkWhole reports an entry that would be a complete budget by itself, but with
-// another coverage or other floors.
+// checkWhole reports an entry that would be a complete budget by itself, but
+// with another coverage or other floors.
 func (o *override) checkWhole() {
 	if !o.own["limit"] || !o.own["window"] {
 		return
@@ -101,8 +101,8 @@ func (o *override) isInherited(key string) bool {
 	return ok
 }
 
-// changesMeaning reports whether a key has another value than the preset's, of a kind
-// that matters to the limit. Another zone or time of day begins the same
+// changesMeaning reports whether a key has another value than the preset's, of
+// a kind that matters to the limit. Another zone or time of day begins the same
 // window elsewhere.
 func (o *override) changesMeaning(key string) bool {
 	a, b := o.inherited, o.now

@@ -35,7 +35,8 @@ when_ledger_down:
   default: {allow: 50}
 `
 
-// mistake replaces a text of the valid file; want is all mistakes of the result.
+// mistake replaces a text of the valid file; want is all mistakes of
+// the result.
 type mistake struct{ old, new, want string }
 
 func TestParseReportsAllMistakesInADocument(t *testing.T) {
@@ -160,8 +161,8 @@ func expect(t *testing.T, cases []mistake) {
 // guardable is a ledger for quota.NewGuard, which does not call it.
 type guardable struct{ quota.Ledger }
 
-// Parse does not panic for any bytes. A guard accepts a table that it returns, and the
-// table prices every method within its limits.
+// Parse does not panic for any bytes. A guard accepts a table that it returns,
+// and the table prices every method within its limits.
 func FuzzParse(f *testing.F) {
 	shippedData, err := os.ReadFile(shipped)
 	if err != nil {
@@ -237,8 +238,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestLongestFloorUntil: a guard accepts every floor_until that is parsed, with any
-// margin.
+// TestLongestFloorUntil: a guard accepts every floor_until that is parsed, with
+// any margin.
 func TestLongestFloorUntil(t *testing.T) {
 	for margin, longest := range map[string]string{"0s": "22h15m", "30s": "22h14m", "1h": "20h15m"} {
 		text := "version: 1\naccount: a\npreset: youtube/legacy\nreset_margin: " + margin + "\nbudgets: [{name: youtube-day, floor: {IN: 5}, floor_until: "

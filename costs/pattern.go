@@ -129,9 +129,9 @@ func parsePattern(text, method string) (*pattern, error) {
 	return p, nil
 }
 
-// compare orders patterns by exactness: segment by segment, a literal comes before
-// {name}, and that before {name...}; then a pattern with a verb comes before one
-// without. 0 means that they match the same requests.
+// compare orders patterns by exactness: segment by segment, a literal comes
+// before {name}, and that before {name...}; then a pattern with a verb comes
+// before one without. 0 means that they match the same requests.
 func (p *pattern) compare(other *pattern) int {
 	for i := range max(len(p.segments), len(other.segments)) {
 		var a, b segment // a missing segment is the most exact
@@ -148,8 +148,8 @@ func (p *pattern) compare(other *pattern) int {
 	return -cmp.Compare(p.verb, other.verb) // none is the least
 }
 
-// matches reports whether a path without its leading slash matches p, and returns
-// the text of the capturing segment. loose ignores case.
+// matches reports whether a path without its leading slash matches p, and
+// returns the text of the capturing segment. loose ignores case.
 func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 	more := path != ""
 	for _, s := range p.segments {
@@ -173,9 +173,9 @@ func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 	return name, !more
 }
 
-// findMethod returns the method of a request, or the reason why it is not certain.
-// It is certain if every way in which servers may read the path leads to the same
-// method.
+// findMethod returns the method of a request, or the reason why it is not
+// certain. It is certain if every way in which servers may read the path leads
+// to the same method.
 func (s *site) findMethod(verb string, u *url.URL) (method, reason string) {
 	if !isUpper(verb) {
 		return "", "the verb is not in capital letters; write it as the upstream documents it"
@@ -213,8 +213,8 @@ func isUpper(verb string) bool {
 	return verb != "" && len(verb) <= 20
 }
 
-// isMisspelt reports whether a method with a cost has the same name in another
-// case.
+// isMisspelt reports whether a method with a cost has the same name in
+// another case.
 func (s *site) isMisspelt(name string) bool {
 	if _, ok := s.costs[name]; ok {
 		return false
@@ -227,9 +227,9 @@ func (s *site) isMisspelt(name string) bool {
 	return false
 }
 
-// findPattern returns the most exact pattern that matches a request. Since a HEAD
-// costs as much as its GET, a route for GET matches it unless there is one for
-// HEAD.
+// findPattern returns the most exact pattern that matches a request. Since a
+// HEAD costs as much as its GET, a route for GET matches it unless there is one
+// for HEAD.
 func (s *site) findPattern(verb, path string, loose bool) (found *pattern, name string) {
 	path, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -250,8 +250,8 @@ const maxDecodings = 4
 
 // sameReading reports whether same returns true for every reading of a path by
 // servers, proxies and caches: as it is, decoded any number of times, and with
-// empty segments and ;parameters removed. It returns false for paths with . or ..
-// segments.
+// empty segments and ;parameters removed. It returns false for paths with . or
+// .. segments.
 func sameReading(raw string, same func(string) bool) bool {
 	if isPlainPath(raw) {
 		return same(raw)
@@ -270,8 +270,8 @@ func sameReading(raw string, same func(string) bool) bool {
 	return false
 }
 
-// isPlainPath reports whether there is only one way to read a path, apart from
-// case.
+// isPlainPath reports whether there is only one way to read a path, apart
+// from case.
 func isPlainPath(raw string) bool {
 	after := byte('/')
 	for i := 1; i < len(raw); i++ {

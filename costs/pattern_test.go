@@ -137,8 +137,8 @@ func TestEmptySegmentBeforeAShortRoute(t *testing.T) {
 	}
 }
 
-// TestRoutedMethodWithoutACost: a budget may name it, and a call of it is refused
-// for want of a cost, not as a typo.
+// TestRoutedMethodWithoutACost: a budget may name it, and a call of it is
+// refused for want of a cost, not as a typo.
 func TestRoutedMethodWithoutACost(t *testing.T) {
 	table := parse(t, "version: 1\naccount: a\nhosts: [a.example]\nroutes: {GET /x: read, GET /y: ping, \"GET /z/{method}\": \"{method}\"}\ncosts: {read: 1}\nbudgets: [{name: all, limit: 10, window: 1h, methods: [read, ping]}]\n")
 	for method, want := range map[string]string{"ping": "has no cost", "pnig": "write ping", "": "is not a known method; write one"} {
@@ -163,7 +163,8 @@ func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 	})
 }
 
-// A request that any server could read as the expensive one is never priced below it.
+// A request that any server could read as the expensive one is never priced
+// below it.
 func FuzzRoutes(f *testing.F) {
 	table := parse(f, shop)
 	for _, p := range []string{"/admin/1/graphql.json", "/admin/1/x/../graphql.json", "/admin%2f1%2fgraphql.json", "/ADMIN/1/graphql.json;v=1", "//admin/1/graphql.json/", "/api/users.list", "/admin/1%255C..%255C2/graphql.json"} {

@@ -13,8 +13,8 @@ import (
 //go:embed presets
 var presetFiles embed.FS
 
-// Preset is a built-in table: the costs of an upstream's methods, and its budgets,
-// as documented on a day.
+// Preset is a built-in table: the costs of an upstream's methods, and its
+// budgets, as documented on a day.
 type Preset struct {
 	Name         string    `json:"name"`          // as in costs.yaml, such as youtube/2026-06
 	About        string    `json:"about"`         // what it is for
@@ -69,8 +69,8 @@ func presetNames() []string {
 	return names
 }
 
-// readPreset reads NAME or {name: NAME, variant: VARIANT}, and the lines of that
-// preset.
+// readPreset reads NAME or {name: NAME, variant: VARIANT}, and the lines of
+// that preset.
 func (d *document) readPreset(n strictyaml.Node) {
 	d.presetAt = n
 	name, variant := n, strictyaml.Node{}
@@ -135,8 +135,8 @@ func (d *document) applyVariant(at strictyaml.Node, variants map[string]strictya
 	}
 }
 
-// fields returns the keys that only presets have. They are read first, because the
-// origins of lines need the sources.
+// fields returns the keys that only presets have. They are read first, because
+// the origins of lines need the sources.
 func (p *Preset) fields(variants map[string]strictyaml.Node) []strictyaml.Field {
 	text := func(into *string) func(strictyaml.Node) {
 		return func(n strictyaml.Node) { *into = n.Text(anything) }
@@ -189,8 +189,8 @@ func readDate(n strictyaml.Node) Day {
 	return Day{day}
 }
 
-// findAsk returns what the user must write for a line that the preset leaves out,
-// or "" if it does not leave it out.
+// findAsk returns what the user must write for a line that the preset leaves
+// out, or "" if it does not leave it out.
 func (d *document) findAsk(line string) string {
 	if d.Preset != nil {
 		for _, ask := range d.Preset.Asks {
@@ -202,8 +202,8 @@ func (d *document) findAsk(line string) string {
 	return ""
 }
 
-// checkAsks reports missing lines that the preset leaves to the user. checkComplete
-// reports those of budgets.
+// checkAsks reports missing lines that the preset leaves to the user.
+// checkComplete reports those of budgets.
 func (d *document) checkAsks() {
 	if d.Preset == nil {
 		return

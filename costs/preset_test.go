@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// uses are all presets and variants as a user writes them, with the prices of typical
-// requests to their upstreams.
+// uses are all presets and variants as a user writes them, with the prices of
+// typical requests to their upstreams.
 var uses = map[string]struct {
 	lines    string            // below version and account
 	requests map[string]string // VERB URL: method, units and budgets; "-" is refused
@@ -183,8 +183,8 @@ func TestPresetsNameTheirSources(t *testing.T) {
 	}
 }
 
-// The costs of the youtube presets equal those of the shared list of methods, if the
-// file exists.
+// The costs of the youtube presets equal those of the shared list of methods,
+// if the file exists.
 func TestYouTubePresetsHaveTheDocumentedCosts(t *testing.T) {
 	legacy, now := use(t, uses["youtube/legacy"].lines), use(t, uses["youtube/2026-06"].lines)
 	for _, row := range methods(t) {
@@ -296,8 +296,8 @@ func TestParseReportsAllMistakesWithPresets(t *testing.T) {
 	}
 }
 
-// A limit below the cost of a method of the preset is not a mistake: only a call of
-// that method is an error.
+// A limit below the cost of a method of the preset is not a mistake: only a
+// call of that method is an error.
 func TestCheckFetchedReportsCallsThatNeverFit(t *testing.T) {
 	table := use(t, "preset: youtube/legacy\nbudgets: [{name: youtube-day, limit: 300, floor: {IN: 150, US: 60}}]")
 	for method, regions := range map[string]map[string]bool{

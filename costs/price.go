@@ -27,16 +27,16 @@ func (s *site) cost(method string) quota.Units {
 }
 
 // Price returns the account, method and units of a request. It does not set the
-// caller; see quota.WithCaller. The error is quota.ErrUnguarded if the host is not
-// guarded, quota.ErrPaid if the request continues a resumable upload, and
-// otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the request must
-// not be sent.
+// caller; see quota.WithCaller. The error is quota.ErrUnguarded if the host is
+// not guarded, quota.ErrPaid if the request continues a resumable upload, and
+// otherwise a *PriceError that matches ErrNoRoute or ErrNoCost: the request
+// must not be sent.
 //
-// Price refuses ambiguous requests, which a server, proxy or cache might take for
-// another method. If a request may hold several calls (see Upstream.Batches), it
-// reads up to 1 MiB of the body and replaces req.Body with an equal one. Price is
-// safe for concurrent use with different requests. A nil Table refuses every
-// request.
+// Price refuses ambiguous requests, which a server, proxy or cache might take
+// for another method. If a request may hold several calls (see
+// Upstream.Batches), it reads up to 1 MiB of the body and replaces req.Body
+// with an equal one. Price is safe for concurrent use with different requests.
+// A nil Table refuses every request.
 func (t *Table) Price(req *http.Request) (quota.Call, error) {
 	if t == nil || req == nil || req.URL == nil {
 		return quota.Call{}, &PriceError{Reason: "no table or no URL; load costs.yaml and set the request's URL", kind: ErrNoRoute}
@@ -167,11 +167,11 @@ func whyNotPlain(req *http.Request) string {
 	return ""
 }
 
-// overridesMethod reports whether a header or query parameter with this name
-// changes the method of a request: those of common frameworks, Google's system
-// parameters $httpMethod and $httpHeaders
-// (https://cloud.google.com/apis/docs/system-parameters), and Salesforce's
-// _HttpMethod.
+// overridesMethod reports whether a header or query parameter with this
+// name changes the method of a request: those of common frameworks,
+// Google's system parameters $httpMethod and $httpHeaders
+// (https://cloud.google.com/apis/docs/system-parameters), and
+// Salesforce's _HttpMethod.
 func overridesMethod(name string) bool {
 	switch len(name) {
 	case 7:
@@ -236,10 +236,10 @@ func readQuery(raw string) (q query, reason string) {
 	return q, ""
 }
 
-// isChunk reports whether a request continues a resumable upload, which was charged
-// when it began. The request must have one upload_id, no upload type but
-// resumable and, if its verb could begin an upload too, a Content-Range. Any
-// other request is charged.
+// isChunk reports whether a request continues a resumable upload, which was
+// charged when it began. The request must have one upload_id, no upload type
+// but resumable and, if its verb could begin an upload too, a Content-Range.
+// Any other request is charged.
 func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q *query) bool {
 	if verb != http.MethodPost && verb != http.MethodPut {
 		return false
@@ -259,7 +259,8 @@ func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q 
 	return true
 }
 
-// paidError returns quota.ErrPaid if an upload to this path could have been charged.
+// paidError returns quota.ErrPaid if an upload to this path could have
+// been charged.
 func (s *site) paidError(req *http.Request, routes []route) error {
 	for i := range routes {
 		if s.cost(routes[i].method) > 0 {

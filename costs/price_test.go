@@ -49,7 +49,8 @@ func TestRequestsThatAreNotPlainAreRefused(t *testing.T) {
 	}
 }
 
-// refused asserts that a request has no route, and that the error hides its query.
+// refused asserts that a request has no route, and that the error hides
+// its query.
 func refused(t *testing.T, name string, req *http.Request) {
 	t.Helper()
 	call, err := load(t).Price(req)
@@ -196,7 +197,8 @@ func TestResumableUploadsAreChargedOnce(t *testing.T) {
 	}
 }
 
-// mutations change how a search is written, but not how a lenient server reads it.
+// mutations change how a search is written, but not how a lenient server
+// reads it.
 var mutations = []func(*rapid.T, *http.Request){
 	func(t *rapid.T, r *http.Request) { // one letter of the path encoded
 		i := rapid.IntRange(0, len(r.URL.Path)-1).Draw(t, "at")
@@ -267,8 +269,8 @@ func lenient(p string) string {
 	return path.Clean("/" + strings.Join(segments, "/"))
 }
 
-// A request that any server could read as a search is never priced below one, and a
-// request to a guarded host is never unguarded.
+// A request that any server could read as a search is never priced below one,
+// and a request to a guarded host is never unguarded.
 func FuzzPrice(f *testing.F) {
 	table := load(f)
 	f.Add("GET", searchURL, "", "Accept", "/youtube/v3/search")

@@ -48,8 +48,8 @@ func (t *Table) setConfig(path, dir string) {
 	}
 }
 
-// Parse is like Load, but reads data. Errors give name as the file, and a relative
-// ledger path is relative to the folder of name.
+// Parse is like Load, but reads data. Errors give name as the file, and a
+// relative ledger path is relative to the folder of name.
 func Parse(name string, data []byte) (*Table, error) {
 	return parse(name, filepath.Dir(name), data)
 }
@@ -116,8 +116,8 @@ const (
 	anything    = 4096 // bytes of a ledger's address
 )
 
-// fields returns the keys of a document in the order in which they are read: the
-// preset comes before the lines that override it.
+// fields returns the keys of a document in the order in which they are read:
+// the preset comes before the lines that override it.
 func (d *document) fields() []strictyaml.Field {
 	return slices.Concat([]strictyaml.Field{
 		{Key: "version", Missing: "version: 1", Read: func(n strictyaml.Node) { n.Int(1, 1) }},
@@ -259,8 +259,8 @@ func (d *document) readCosts(n strictyaml.Node) {
 	}
 }
 
-// readMethod reads the name of a method that has or may have a cost, or one of the
-// other words.
+// readMethod reads the name of a method that has or may have a cost, or one of
+// the other words.
 func (d *document) readMethod(n strictyaml.Node, other ...string) string {
 	switch {
 	case d.API != "":
@@ -313,8 +313,8 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 }
 
-// checkSpelling reports a cost whose method is probably a typo of one that routes
-// lead to and that has no cost.
+// checkSpelling reports a cost whose method is probably a typo of one that
+// routes lead to and that has no cost.
 func (d *document) checkSpelling(key strictyaml.Node, method string) {
 	var bare []string
 	for i := range d.site.patterns {

@@ -3,8 +3,8 @@ package costs
 import "strings"
 
 // redact removes everything from a path or method that may be a secret: what
-// follows a delimiter of parameters, plain or percent-encoded, what comes before an
-// @, and long segments that mix letters and digits.
+// follows a delimiter of parameters, plain or percent-encoded, what comes
+// before an @, and long segments that mix letters and digits.
 func redact(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	lower, end := strings.ToLower(text), len(text)
@@ -28,13 +28,15 @@ func redact(text string) string {
 }
 
 // maybeKey reports whether a name looks like a key or token: no method and no
-// part of a documented path has 20 characters with digits among letters, or 40 of any kind.
+// part of a documented path has 20 characters with digits among letters, or 40
+// of any kind.
 func maybeKey(name string) bool {
 	letters := strings.ContainsFunc(name, func(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' })
 	return len(name) >= 40 || len(name) >= 20 && letters && strings.ContainsAny(name, "0123456789")
 }
 
-// redactVerb returns a verb, if it is one: a URL may have been given in its place.
+// redactVerb returns a verb, if it is one: a URL may have been given in
+// its place.
 func redactVerb(verb string) string {
 	if len(verb) > 16 || strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-") != "" {
 		return "…"

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRedactHidesKeysAfterASemicolon: an error names the refused request without
-// anything that may be a key, in any position and spelling.
+// TestRedactHidesKeysAfterASemicolon: an error names the refused request
+// without anything that may be a key, in any position and spelling.
 func TestRedactHidesKeysAfterASemicolon(t *testing.T) {
 	table := load(t)
 	const key = "AIzaSyD-s3cret_s3cret_s3cret_s3cret_s3c"

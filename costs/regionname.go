@@ -12,8 +12,9 @@ import (
 // countryCode matches the names of regions of an upstream with an api.
 var countryCode = regexp.MustCompile(`^[A-Z]{2}$`)
 
-// readRegion reads the name of a region as in regions.yaml. For an upstream with
-// an api it is a country code: any other name would cover nothing, without an error.
+// readRegion reads the name of a region as in regions.yaml. For an upstream
+// with an api it is a country code: any other name would cover nothing, without
+// an error.
 func (d *document) readRegion(n strictyaml.Node) string {
 	name := n.Text(quota.MaxLabel)
 	code := isoCodes[name]
@@ -46,11 +47,12 @@ func CheckRegionName(name string) error {
 	return nil
 }
 
-// isoCodes maps common country codes that are not in ISO 3166-1 to those that are.
+// isoCodes maps common country codes that are not in ISO 3166-1 to those
+// that are.
 var isoCodes = map[string]string{"UK": "GB", "EL": "GR"}
 
-// HasFreeRegions reports whether some upstream has no api, so that regions are not
-// only countries.
+// HasFreeRegions reports whether some upstream has no api, so that regions are
+// not only countries.
 func (t *Table) HasFreeRegions() bool {
 	return slices.ContainsFunc(t.upstreams, func(u Upstream) bool { return u.API == "" })
 }

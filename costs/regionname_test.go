@@ -9,7 +9,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestRegionNamesAreFreeWithoutAnAPI: only an upstream with an api has countries.
+// TestRegionNamesAreFreeWithoutAnAPI: only an upstream with an api
+// has countries.
 func TestRegionNamesAreFreeWithoutAnAPI(t *testing.T) {
 	const free = "version: 1\nupstream: acme\naccount: a\ncosts: {get: 1}\n" +
 		"budgets: [{name: all, limit: 10, window: 1h, floor: {emea: 1, shard-1: 2}}, {name: eu, limit: 5, window: 1h, regions: [eu, UK, north.2]}]\n" +

@@ -7,9 +7,10 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// Reprice returns a function that says what a call of a log asks for by the prices
-// of candidate, and what it costs in the end. units is what the log says it cost
-// while t was in force, 0 if it was refunded. A log does not say what was asked:
+// Reprice returns a function that says what a call of a log asks for by the
+// prices of candidate, and what it costs in the end. units is what the log says
+// it cost while t was in force, 0 if it was refunded. A log does not say what
+// was asked:
 //
 //   - A call that cost what t says costs what candidate says; so do the calls of
 //     a batch.

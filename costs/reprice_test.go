@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestRepriceAsksThePriceAndSettlesToWhatTheLogSays: a replay asked what a settled
-// call cost in the end, and so admitted calls that the guard refuses.
+// TestRepriceAsksThePriceAndSettlesToWhatTheLogSays: a replay asked what a
+// settled call cost in the end, and so admitted calls that the guard refuses.
 func TestRepriceAsksThePriceAndSettlesToWhatTheLogSays(t *testing.T) {
 	parse := func(feedback, prices, batches string) *costs.Table {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: p\nhosts: [api.example.com]\nroutes: {'POST /{method}': '{method}'}\n"+

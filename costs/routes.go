@@ -9,8 +9,8 @@ import (
 //go:generate go run ./internal/genroutes
 
 // api holds the routes of an upstream's discovery document. The tables are
-// generated, sorted by path and verb, and read-only. They are composite literals
-// without code, so they cost nothing at start.
+// generated, sorted by path and verb, and read-only. They are composite
+// literals without code, so they cost nothing at start.
 type api struct {
 	name   string // as in costs.yaml, such as youtube/v3
 	routes []route
@@ -62,8 +62,8 @@ func (a *api) methods() []string {
 	return slices.Compact(names)
 }
 
-// routesFor returns the routes of a URL's path. Documented paths without a parameter
-// need no escaping, so they are looked up unescaped first.
+// routesFor returns the routes of a URL's path. Documented paths without a
+// parameter need no escaping, so they are looked up unescaped first.
 func (a *api) routesFor(u *url.URL) []route {
 	if u.RawPath == "" && !strings.HasSuffix(u.Path, "/") {
 		if routes := a.find(u.Path); len(routes) > 0 {
@@ -73,8 +73,8 @@ func (a *api) routesFor(u *url.URL) []route {
 	return a.routesAt(u.EscapedPath())
 }
 
-// routesAt returns the routes of an escaped path, one for each verb. The path must
-// be exactly as documented, in case, slashes, dots and escapes.
+// routesAt returns the routes of an escaped path, one for each verb. The path
+// must be exactly as documented, in case, slashes, dots and escapes.
 func (a *api) routesAt(path string) []route {
 	if strings.HasSuffix(path, "/") {
 		return nil
@@ -104,8 +104,8 @@ func (a *api) find(path string) []route {
 	return a.routes[low:high]
 }
 
-// plainParameter reports whether every server reads a segment as the same value,
-// however it decodes or cleans the path. An escaped slash is valid:
+// plainParameter reports whether every server reads a segment as the same
+// value, however it decodes or cleans the path. An escaped slash is valid:
 // captions/abc%2Fd is the caption "abc/d".
 func plainParameter(segment string) bool {
 	value := segment

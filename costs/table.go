@@ -6,9 +6,9 @@
 //	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
 //	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
 //
-// Verbs and paths come from the upstream's discovery document, or from routes in
-// the file. A request to a guarded host is refused if it is not clearly one of
-// the known methods, and so is a request to another host of a guarded domain
+// Verbs and paths come from the upstream's discovery document, or from routes
+// in the file. A request to a guarded host is refused if it is not clearly one
+// of the known methods, and so is a request to another host of a guarded domain
 // that is not listed as unguarded. Requests to all other hosts pass.
 package costs
 
@@ -72,8 +72,8 @@ type Upstream struct {
 
 	Down []DownRule // the first that covers a call decides; none: refused
 
-	// UpstreamLimits are the limits of the upstream itself, by budget: those that the
-	// file gives as upstream_limit, and otherwise the preset's limits.
+	// UpstreamLimits are the limits of the upstream itself, by budget: those
+	// that the file gives as upstream_limit, and otherwise the preset's limits.
 	UpstreamLimits map[string]quota.Units
 
 	site    *site
@@ -92,9 +92,9 @@ type MethodCost struct {
 	Units  quota.Units
 }
 
-// NotModified returns the cost of a call of method that is answered with 304 Not
-// Modified: not_modified_units if the file sets them, but at most the full cost;
-// otherwise the full cost. 0 means that it is free.
+// NotModified returns the cost of a call of method that is answered with 304
+// Not Modified: not_modified_units if the file sets them, but at most the full
+// cost; otherwise the full cost. 0 means that it is free.
 func (u *Upstream) NotModified(method string) quota.Units {
 	full := u.site.cost(method)
 	if u.NotModifiedUnits == nil {
@@ -103,8 +103,8 @@ func (u *Upstream) NotModified(method string) quota.Units {
 	return min(*u.NotModifiedUnits, full)
 }
 
-// Ledger returns the address of the ledger, or "" if the file has none. The path
-// of a relative sqlite: address is resolved relative to the file.
+// Ledger returns the address of the ledger, or "" if the file has none. The
+// path of a relative sqlite: address is resolved relative to the file.
 func (t *Table) Ledger() string { return t.ledger }
 
 // Upstreams returns the upstreams in the order of the file.
@@ -123,8 +123,8 @@ func (t *Table) UpstreamOf(u *url.URL) *Upstream {
 	return nil
 }
 
-// Accounts returns the accounts of all upstreams in the order of the file, each
-// once.
+// Accounts returns the accounts of all upstreams in the order of the file,
+// each once.
 func (t *Table) Accounts() (names []string) {
 	for i := range t.upstreams {
 		if name := t.upstreams[i].Account; !slices.Contains(names, name) {
@@ -143,9 +143,9 @@ func (t *Table) Budgets() []quota.Budget {
 	return all
 }
 
-// History returns, for each account, the minimum time that the ledger keeps its
-// entries: the longest history of the account's documents. It is meant for
-// quota.Options.
+// History returns, for each account, the minimum time that the ledger keeps
+// its entries: the longest history of the account's documents. It is meant
+// for quota.Options.
 func (t *Table) History() map[string]time.Duration {
 	longest := map[string]time.Duration{}
 	for i := range t.upstreams {
@@ -167,8 +167,8 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 	return all
 }
 
-// Call returns the call of a method that is given by name. upstream is the name or
-// account of an upstream, or "" if only one has the method. The error is a
+// Call returns the call of a method that is given by name. upstream is the name
+// or account of an upstream, or "" if only one has the method. The error is a
 // *MethodError that matches ErrNoCost or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
@@ -228,11 +228,11 @@ func (t *Table) names() []string {
 	return names
 }
 
-// CheckFetched returns an error if calls of method by caller cannot be guarded. It
-// is a *MethodError that matches ErrNoCost if the method has no cost,
+// CheckFetched returns an error if calls of method by caller cannot be guarded.
+// It is a *MethodError that matches ErrNoCost if the method has no cost,
 // ErrManyUpstreams if it has several, ErrNoBudget if no budget covers it, and
-// quota.ErrNeverFits if it exceeds the limit of a budget less the floors of other
-// regions.
+// quota.ErrNeverFits if it exceeds the limit of a budget less the floors of
+// other regions.
 func (t *Table) CheckFetched(method string, caller quota.Caller) error {
 	call, err := t.Call("", method)
 	if err != nil {
@@ -280,8 +280,9 @@ type Quote struct {
 	Budgets []quota.Budget // the budgets that the call would be charged to
 }
 
-// Quote returns how a request would be charged, without sending it. An empty
-// verb means GET. The error is a *PriceError; it does not include the URL's query.
+// Quote returns how a request would be charged, without sending it. An
+// empty verb means GET. The error is a *PriceError; it does not include the
+// URL's query.
 func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" && u.Opaque == "" {
@@ -299,11 +300,11 @@ func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 	return Quote{Guarded: true, Call: call, Budgets: t.Covering(call)}, nil
 }
 
-// WithEndpoint returns a copy of the table that also guards endpoint, the base URL
-// of a server that takes the place of an upstream's hosts, such as a test server
-// or a proxy. Its requests are priced as the upstream's own. upstream may be "" if
-// only one upstream has an api, or if none has and only one has routes. An http
-// endpoint must be a loopback address.
+// WithEndpoint returns a copy of the table that also guards endpoint, the base
+// URL of a server that takes the place of an upstream's hosts, such as a test
+// server or a proxy. Its requests are priced as the upstream's own. upstream
+// may be "" if only one upstream has an api, or if none has and only one has
+// routes. An http endpoint must be a loopback address.
 func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {

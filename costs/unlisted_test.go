@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestAPathWithoutARouteIsNotUnlisted: unlisted prices methods without a cost, not
-// requests without a method.
+// TestAPathWithoutARouteIsNotUnlisted: unlisted prices methods without a cost,
+// not requests without a method.
 func TestAPathWithoutARouteIsNotUnlisted(t *testing.T) {
 	table := use(t, "hosts: [api.example.com]\nroutes: {GET /a: read, GET /b: write}\nunlisted: 3\ncosts: {read: 1}\nbudgets: [{name: all, limit: 9, window: 24h}, {name: writes, limit: 5, window: 24h, methods: [write]}]")
 	if got, err := table.Quote("GET", "https://api.example.com/b"); err != nil || got.Call.Units != 3 || len(got.Budgets) != 2 {

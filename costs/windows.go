@@ -151,7 +151,8 @@ func (d *document) setMargins() {
 	}
 }
 
-// readTimeOfDay reads a time of day in whole minutes, as the time since midnight.
+// readTimeOfDay reads a time of day in whole minutes, as the time
+// since midnight.
 func readTimeOfDay(n strictyaml.Node) time.Duration {
 	const form = "15:04"
 	text := n.Text(anything)
@@ -174,8 +175,8 @@ func readLength(n strictyaml.Node) time.Duration {
 }
 
 // NextReset returns when the upstream of an account resets next after at, with
-// the margin of its calendar windows. Of several upstreams it is when the last of
-// them does. It is zero if no upstream of the account says.
+// the margin of its calendar windows. Of several upstreams it is when the last
+// of them does. It is zero if no upstream of the account says.
 func (t *Table) NextReset(account string, at time.Time) (next time.Time) {
 	for _, u := range t.Upstreams() {
 		window := u.ResetWindow

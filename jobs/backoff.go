@@ -11,10 +11,11 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// A page that is paid for and not saved is a failure: the upstream answered 500
-// or HTML, or the catalogue could not store the page. So is a program that fails,
-// paid or not. After some failures in a row, a step waits before it is tried again,
-// and so do all steps of its family: those of a method, or of a job.
+// A page that is paid for and not saved is a failure: the upstream answered
+// 500 or HTML, or the catalogue could not store the page. So is a program
+// that fails, paid or not. After some failures in a row, a step waits before
+// it is tried again, and so do all steps of its family: those of a method, or
+// of a job.
 const (
 	stepFailures   = 2 // a step waits from this failure on,
 	methodFailures = 3 // and a method, or job, from this one on, of all its steps
@@ -32,8 +33,8 @@ func backoff(failures, first int) time.Duration {
 	return min(firstBackoff<<min(failures-first, 10), longestBackoff)
 }
 
-// BackoffError is returned for a step that is not tried because it, or its method
-// or job in all regions, keeps failing. It matches quota.ErrRefused.
+// BackoffError is returned for a step that is not tried because it, or its
+// method or job in all regions, keeps failing. It matches quota.ErrRefused.
 type BackoffError struct {
 	Name     string // of the step, the method or the job
 	Failures int    // in a row
@@ -99,8 +100,9 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 }
 
 // end records how an attempt ended that brought no page. It is a failure if
-// something was paid or a program failed, unless the guard, the user or a refused
-// key ended it. An error of the catalogue leaves the attempt recorded as a failure.
+// something was paid or a program failed, unless the guard, the user or a
+// refused key ended it. An error of the catalogue leaves the attempt recorded
+// as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
 	failed := a.isFailure(why)
 	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {

@@ -37,9 +37,9 @@ func (s *scene) calls(method string) (calls int) {
 	return calls
 }
 
-// TestFailingSearchSpendsTheDay: while search answers with 500, with HTML or with
-// redirects to itself, or while no video can be stored, a day of cron makes at
-// most 13 attempts at a search, over all regions and queries.
+// TestFailingSearchSpendsTheDay: while search answers with 500, with HTML or
+// with redirects to itself, or while no video can be stored, a day of cron
+// makes at most 13 attempts at a search, over all regions and queries.
 func TestFailingSearchSpendsTheDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls, 7 seconds")
@@ -87,7 +87,8 @@ func execSQL(t *testing.T, path, statement string) {
 }
 
 // TestStepThatFailsWaits: a step that failed twice is stopped until its time,
-// and costs nothing; other steps go on, --again tries it, and a success resets it.
+// and costs nothing; other steps go on, --again tries it, and a success
+// resets it.
 func TestStepThatFailsWaits(t *testing.T) {
 	s := newScene(t, plenty, "[{search: {queries: [music]}}, trending]", nil, "US")
 	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Status: 500, Times: 3})
@@ -138,7 +139,8 @@ func TestOneBadQueryStopsOthers(t *testing.T) {
 	}
 }
 
-// TestRefusalCountedAsFailure: what the guard refuses does not make a step wait.
+// TestRefusalCountedAsFailure: what the guard refuses does not make a
+// step wait.
 func TestRefusalCountedAsFailure(t *testing.T) {
 	s := newScene(t, "  - {name: all, limit: 150, window: 24h}\n", "[{search: {queries: [music, goal]}}]", nil, "US")
 	for range 3 {

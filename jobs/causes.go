@@ -64,8 +64,9 @@ func causeName(err error) string {
 // maxCauses is how many causes a line has.
 const maxCauses = 5
 
-// DescribeCauses joins the causes in one line, each as describe describes it, the one
-// with the lowest rank first. If there are several, it names their regions.
+// DescribeCauses joins the causes in one line, each as describe describes
+// it, the one with the lowest rank first. If there are several, it names
+// their regions.
 func (r *Report) DescribeCauses(rank func(error) int, describe func(error) string) string {
 	causes := r.causes(rank)
 	if len(causes) == 1 {

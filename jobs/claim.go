@@ -12,12 +12,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// DefaultClaimTime is how long a pass stays claimed after its host was last heard.
+// DefaultClaimTime is how long a pass stays claimed after its host was
+// last heard.
 const DefaultClaimTime = catalog.ClaimTime
 
-// passClaim keeps a pass claimed in the ledger, so that only one host runs it. A
-// goroutine renews the claim. While the ledger is down, a pass whose calls have an
-// allowance goes on unclaimed, and is claimed when the ledger is back.
+// passClaim keeps a pass claimed in the ledger, so that only one host runs it.
+// A goroutine renews the claim. While the ledger is down, a pass whose calls
+// have an allowance goes on unclaimed, and is claimed when the ledger is back.
 type passClaim struct {
 	*pass
 	request quota.ClaimRequest
@@ -32,8 +33,9 @@ type passClaim struct {
 	dirty  map[string]bool               // steps of which the ledger has not heard
 }
 
-// claimPass claims the pass, and returns how far earlier runs have come with it, on
-// this host and on others. It returns an *ElsewhereError if another host has it.
+// claimPass claims the pass, and returns how far earlier runs have come with
+// it, on this host and on others. It returns an *ElsewhereError if another host
+// has it.
 func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catalog.Progress) (catalog.Progress, error) {
 	if p.Guard == nil {
 		return p.restart(ctx, progress, !progress.FinishedAt.IsZero())
@@ -122,8 +124,8 @@ func (c *passClaim) isFailing() bool {
 	return c.claim == nil || c.failed != nil
 }
 
-// claimMargin is how long before its claim lapses a pass ends: its calls in flight end
-// by then.
+// claimMargin is how long before its claim lapses a pass ends: its calls in
+// flight end by then.
 func (r *Runner) claimMargin() time.Duration { return r.claimTime() / 4 }
 
 // renew renews the claim. If the pass is unclaimed, it claims it.
@@ -150,8 +152,8 @@ func (c *passClaim) renew(ctx context.Context) {
 	}
 }
 
-// join claims a pass that is under way. It ends the pass if another host has had it
-// meanwhile, because that one's pages are not known here.
+// join claims a pass that is under way. It ends the pass if another host has
+// had it meanwhile, because that one's pages are not known here.
 func (c *passClaim) join(ctx context.Context) error {
 	claim, err := c.Guard.Claim(ctx, c.request)
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
@@ -172,8 +174,8 @@ func (c *passClaim) join(ctx context.Context) error {
 	return nil
 }
 
-// endIfLapsing ends the pass if it is claimed and the claim lapses soon. If the ledger
-// is down and calls have an allowance, the pass goes on without a claim.
+// endIfLapsing ends the pass if it is claimed and the claim lapses soon. If the
+// ledger is down and calls have an allowance, the pass goes on without a claim.
 func (c *passClaim) endIfLapsing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,8 +190,8 @@ func (c *passClaim) endIfLapsing() {
 	c.end(lapsed)
 }
 
-// check ends a pass that is not to go on. Without a claim, it claims the pass if the
-// ledger is back.
+// check ends a pass that is not to go on. Without a claim, it claims the pass
+// if the ledger is back.
 func (c *passClaim) check(ctx context.Context) {
 	c.endIfLapsing()
 	c.mu.Lock()
@@ -200,7 +202,8 @@ func (c *passClaim) check(ctx context.Context) {
 	}
 }
 
-// hasAllowance reports whether a call of the pass may be sent while the ledger is down.
+// hasAllowance reports whether a call of the pass may be sent while the ledger
+// is down.
 func (p *pass) hasAllowance() bool {
 	var calls []quota.Call
 	for _, account := range p.Table.Accounts() {
@@ -217,8 +220,9 @@ func (p *pass) hasAllowance() bool {
 	return slices.ContainsFunc(calls, func(call quota.Call) bool { return p.Table.Allowance(call) > 0 })
 }
 
-// noteCheckpoint records how far a step has come, for a host that takes the pass over. It is
-// best effort: what the ledger does not hear now, it hears with the next note.
+// noteCheckpoint records how far a step has come, for a host that takes the
+// pass over. It is best effort: what the ledger does not hear now, it hears
+// with the next note.
 func (c *passClaim) noteCheckpoint(ctx context.Context, step string, at catalog.Checkpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +243,8 @@ func (c *passClaim) sendNotes(ctx context.Context) {
 	}
 }
 
-// release ends the claim: the pass is done if err is nil, or may be resumed by any host.
+// release ends the claim: the pass is done if err is nil, or may be resumed by
+// any host.
 func (c *passClaim) release(ctx context.Context, err error) {
 	impatient := time.AfterFunc(DefaultGrace, c.quit) // a renewal in flight holds the claim
 	c.mu.Lock()

@@ -18,7 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// link is a host's way to a ledger. While it is cut, the ledger is down for the host.
+// link is a host's way to a ledger. While it is cut, the ledger is down for
+// the host.
 type link struct {
 	quota.Ledger
 	cut    atomic.Bool
@@ -53,8 +54,8 @@ func (l *link) waitForSpend() {
 	}
 }
 
-// hosts share an upstream, and a ledger for their claims. Calls are charged to another
-// one that all of them always reach, as if they had an allowance.
+// hosts share an upstream, and a ledger for their claims. Calls are charged to
+// another one that all of them always reach, as if they had an allowance.
 type hosts struct {
 	*scene
 	runners []*jobs.Runner // of each host
@@ -121,7 +122,8 @@ func (h *hosts) completes(t *testing.T, host int) {
 	}
 }
 
-// paid checks how often the pages of the chart were paid for, all of them together.
+// paid checks how often the pages of the chart were paid for, all of
+// them together.
 func (h *hosts) paid(t *testing.T, want int64) {
 	t.Helper()
 	if total := h.upstream.Total(); total != want {
@@ -140,8 +142,8 @@ func elsewhere(t *testing.T, report jobs.RegionReport, done bool) {
 	}
 }
 
-// TestLongPassIsTakenOver: a page takes longer than a claim lasts. The claim is renewed
-// meanwhile, and another host does not take the pass over.
+// TestLongPassIsTakenOver: a page takes longer than a claim lasts. The claim is
+// renewed meanwhile, and another host does not take the pass over.
 func TestLongPassIsTakenOver(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a claim to lapse")
@@ -158,8 +160,9 @@ func TestLongPassIsTakenOver(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestRunIsStoppedWhileItClaims: a run that was told to stop while its pass was being
-// claimed read which context had stopped it while the claim replaced that.
+// TestRunIsStoppedWhileItClaims: a run that was told to stop while its pass
+// was being claimed read which context had stopped it while the claim
+// replaced that.
 func TestRunIsStoppedWhileItClaims(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
@@ -175,8 +178,8 @@ func TestRunIsStoppedWhileItClaims(t *testing.T) {
 	h.completes(t, 1) // it is not claimed any more
 }
 
-// TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is claimed when
-// the ledger is back, with the pages that were fetched before.
+// TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is
+// claimed when the ledger is back, with the pages that were fetched before.
 func TestUnclaimedPassIsRepeated(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
@@ -194,8 +197,9 @@ func TestUnclaimedPassIsRepeated(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestBothHostsFinish: a pass begins while the ledger is down for one host only, and
-// another one fetches it. When the ledger is back, the first one stops.
+// TestBothHostsFinish: a pass begins while the ledger is down for one
+// host only, and another one fetches it. When the ledger is back, the
+// first one stops.
 func TestBothHostsFinish(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
@@ -209,8 +213,8 @@ func TestBothHostsFinish(t *testing.T) {
 	h.paid(t, 2+4)
 }
 
-// TestCutOffHostGoesOn: a host loses the ledger within a call. The call is given up
-// before the claim lapses, and another host goes on with the pass.
+// TestCutOffHostGoesOn: a host loses the ledger within a call. The call is
+// given up before the claim lapses, and another host goes on with the pass.
 func TestCutOffHostGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a claim to lapse")
@@ -239,8 +243,8 @@ func TestCutOffHostGoesOn(t *testing.T) {
 	h.paid(t, 4)
 }
 
-// TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim lapses.
-// It goes on, until it finds that another host has taken the pass over.
+// TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim
+// lapses. It goes on, until it finds that another host has taken the pass over.
 func TestAllowanceIsLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a claim to lapse")
@@ -262,8 +266,8 @@ func TestAllowanceIsLost(t *testing.T) {
 	h.paid(t, 2+3) // the second page by both
 }
 
-// TestLedgerForgetsTheClaim: the ledger loses its data in the middle of a pass. The pass
-// is claimed again, and no other host begins it.
+// TestLedgerForgetsTheClaim: the ledger loses its data in the middle of a pass.
+// The pass is claimed again, and no other host begins it.
 func TestLedgerForgetsTheClaim(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")
@@ -315,8 +319,8 @@ func (l *replaced) Entries(ctx context.Context, query quota.Query) iter.Seq2[quo
 	return l.now().Entries(ctx, query)
 }
 
-// TestOtherStepsAreSkipped: two configurations that share an account have regions of
-// the same name. If they fetch something else, these are two passes.
+// TestOtherStepsAreSkipped: two configurations that share an account have
+// regions of the same name. If they fetch something else, these are two passes.
 func TestOtherStepsAreSkipped(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")

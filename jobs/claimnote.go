@@ -20,8 +20,8 @@ import (
 // maxAgain is the longest time for which a pass that is done stays claimed.
 const maxAgain = quota.MaxHistory
 
-// doneFor returns for how long a pass stays claimed once it is done: until the next
-// tick, and longer because the clocks of hosts differ.
+// doneFor returns for how long a pass stays claimed once it is done: until the
+// next tick, and longer because the clocks of hosts differ.
 func doneFor(tick, next time.Time) time.Duration {
 	if next.IsZero() {
 		return maxAgain
@@ -31,8 +31,9 @@ func doneFor(tick, next time.Time) time.Duration {
 	return min(2*interval+slack, maxAgain)
 }
 
-// claimRequest says what is claimed for a pass: what its steps fetch for a region of
-// an account at a tick. Passes of equal steps are the same on all hosts.
+// claimRequest says what is claimed for a pass: what its steps fetch for a
+// region of an account at a tick. Passes of equal steps are the same on
+// all hosts.
 func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.ClaimRequest {
 	var steps []any
 	for _, step := range region.Steps {
@@ -50,8 +51,8 @@ func claimRequest(table *costs.Table, region *Region, tick time.Time) quota.Clai
 		Again: doneFor(tick, region.Schedule.Next(tick))}
 }
 
-// passAccount returns the account of the first call of a region's pass, or the first
-// of costs.yaml if regions.yaml does not say what is called.
+// passAccount returns the account of the first call of a region's pass, or the
+// first of costs.yaml if regions.yaml does not say what is called.
 func passAccount(table *costs.Table, region *Region) string {
 	if table == nil {
 		return ""
@@ -72,7 +73,8 @@ func passAccount(table *costs.Table, region *Region) string {
 // maxHost is the most bytes of a host's name in an owner.
 const maxHost = 64
 
-// newOwner returns a name for this process in one pass: host, pid and random digits.
+// newOwner returns a name for this process in one pass: host, pid and
+// random digits.
 func newOwner() string {
 	host, _ := os.Hostname() // for people
 	var random [6]byte
@@ -90,8 +92,9 @@ func parseOwner(owner string) (host string, pid int) {
 	return strings.Join(parts[:len(parts)-2], "/"), pid
 }
 
-// packCheckpoint returns the note that says how far a step has come, or nil if its
-// page token is too long for one: a host that takes over then begins the step anew.
+// packCheckpoint returns the note that says how far a step has come, or nil if
+// its page token is too long for one: a host that takes over then begins the
+// step anew.
 func packCheckpoint(step string, at catalog.Checkpoint) []byte {
 	note := append([]byte(stepKey(step)), 0)
 	if at.Done {
@@ -147,8 +150,8 @@ func parseCheckpoint(note []byte) (at catalog.Checkpoint, ok bool) {
 	return at, true
 }
 
-// PassClaim says which host has the current pass of a region, or has done it. Times are
-// by the ledger's clock.
+// PassClaim says which host has the current pass of a region, or has done it.
+// Times are by the ledger's clock.
 type PassClaim struct {
 	Region string
 	Tick   time.Time
@@ -159,8 +162,8 @@ type PassClaim struct {
 	Done   time.Time // zero if it is not done
 }
 
-// PassClaims returns who has the current passes of regions, in their order. Passes that
-// no host has are left out.
+// PassClaims returns who has the current passes of regions, in their order.
+// Passes that no host has are left out.
 func PassClaims(ctx context.Context, guard *quota.Guard, table *costs.Table, regions []Region, now time.Time) ([]PassClaim, error) {
 	var claims []PassClaim
 	for i := range regions {

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestNoteLosesTheCheckpoint: what is packed is read, the furthest checkpoint of each
-// step counts, and notes that are malformed or of other steps do not.
+// TestNoteLosesTheCheckpoint: what is packed is read, the furthest checkpoint
+// of each step counts, and notes that are malformed or of other steps do not.
 func TestNoteLosesTheCheckpoint(t *testing.T) {
 	region := &Region{Steps: []Step{{Kind: Trending}, {Kind: Search, Query: strings.Repeat("ü", 100)}, {Kind: Categories}}}
 	trending, search := region.Steps[0].Name(), region.Steps[1].Name()
@@ -41,8 +41,9 @@ func TestNoteLosesTheCheckpoint(t *testing.T) {
 	}
 }
 
-// TestDonePassLapsesTooEarly: a pass stays done until its next tick, also on a host
-// whose clock is an hour late, or a day late if ticks are an hour or more apart.
+// TestDonePassLapsesTooEarly: a pass stays done until its next tick, also on
+// a host whose clock is an hour late, or a day late if ticks are an hour or
+// more apart.
 func TestDonePassLapsesTooEarly(t *testing.T) {
 	tick := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for interval, late := range map[time.Duration]time.Duration{

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
-// TestProgramRunsOnEachHost: a program that is done, or has ended with 75, is not
-// started by another host before the next tick. One that failed is.
+// TestProgramRunsOnEachHost: a program that is done, or has ended with 75, is
+// not started by another host before the next tick. One that failed is.
 func TestProgramRunsOnEachHost(t *testing.T) {
 	const fetch = "[{command: [./stops.sh], calls: {items.list: 1}}, {command: [./fails.sh], calls: {items.list: 1}}, {command: [./done.sh], calls: {items.list: 1}}]"
 	first := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", fetch, "emea")

@@ -54,7 +54,8 @@ func (r *reader) readCommand(item strictyaml.Node, region string, add addStep) {
 	add(at, Step{Kind: Command, Pages: 1, Program: p}, callsAt...)
 }
 
-// readArguments reads a program and its arguments. A program alone needs no list.
+// readArguments reads a program and its arguments. A program alone needs
+// no list.
 func readArguments(n strictyaml.Node, values *command.Values) []string {
 	if n.Kind() == strictyaml.Text {
 		text, ok := n.Verbatim(maxArgument)
@@ -95,7 +96,8 @@ func readArgument(n strictyaml.Node, isProgram bool, values *command.Values) str
 	return text
 }
 
-// programName returns the base name of a program, with its placeholders replaced.
+// programName returns the base name of a program, with its
+// placeholders replaced.
 func programName(arg string, values *command.Values) string {
 	name, err := command.Expand(arg, values)
 	if err != nil {

@@ -35,8 +35,8 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 	return out
 }
 
-// Note returns why a region is not done, short enough for a table: DescribeCauses
-// says all of it.
+// Note returns why a region is not done, short enough for a table:
+// DescribeCauses says all of it.
 func (r *RegionReport) Note() string {
 	if refused, ok := errors.AsType[*quota.RefusedError](r.Err); ok && refused.Reason == quota.ReasonSpent {
 		return fmt.Sprintf("%s: %d of %d left", refused.Budget, refused.Remaining, refused.Limit)

@@ -16,15 +16,15 @@ var ErrNextTick = errors.New("the next tick has come; the rest of this pass is d
 // errDone means that an earlier run has finished the pass.
 var errDone = errors.New("done")
 
-// errSuspended means that the process did not run when it should have renewed a claim.
-// errSilent means that it has tried to.
+// errSuspended means that the process did not run when it should have renewed a
+// claim. errSilent means that it has tried to.
 var (
 	errSuspended = errors.New("this process was suspended")
 	errSilent    = errors.New("the ledger does not answer")
 )
 
-// ElsewhereError is returned for a pass that another host has claimed or done. It
-// matches quota.ErrClaimed.
+// ElsewhereError is returned for a pass that another host has claimed or done.
+// It matches quota.ErrClaimed.
 type ElsewhereError struct{ Claim *quota.ClaimedError }
 
 // Error names the host, and says what follows.
@@ -46,8 +46,9 @@ func (e *ElsewhereError) Error() string {
 // Unwrap returns e.Claim.
 func (e *ElsewhereError) Unwrap() error { return e.Claim }
 
-// LapsedError ends a pass whose claim could not be renewed in time. Another host may
-// go on with it. It matches quota.ErrLedgerDown, unless the process was suspended.
+// LapsedError ends a pass whose claim could not be renewed in time. Another
+// host may go on with it. It matches quota.ErrLedgerDown, unless the process
+// was suspended.
 type LapsedError struct{ Err error }
 
 // Error says why, and what follows.
@@ -58,7 +59,8 @@ func (e *LapsedError) Error() string {
 // Unwrap returns e.Err.
 func (e *LapsedError) Unwrap() error { return e.Err }
 
-// Is reports whether target is quota.ErrLedgerDown, and the ledger is the reason.
+// Is reports whether target is quota.ErrLedgerDown, and the ledger is
+// the reason.
 func (e *LapsedError) Is(target error) bool {
 	return target == quota.ErrLedgerDown && !errors.Is(e.Err, errSuspended)
 }

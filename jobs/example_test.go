@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// A test of a fetch job: the calls of all regions go to a local YouTube, with the
-// upstream's prices, and the server reports what they cost.
+// A test of a fetch job: the calls of all regions go to a local YouTube, with
+// the upstream's prices, and the server reports what they cost.
 func ExampleFetcher() {
 	upstream := youtubetest.New(nil)
 	srv := httptest.NewServer(upstream)

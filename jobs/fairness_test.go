@@ -227,8 +227,8 @@ func (m *market) kept() (least, mean int64) {
 }
 
 // TestFairnessOverThirtyDays runs uneven regions with late ticks and crashes
-// against the local YouTube, which counts by its own day. docs/fairness.md shows
-// the table that it logs.
+// against the local YouTube, which counts by its own day. docs/fairness.md
+// shows the table that it logs.
 func TestFairnessOverThirtyDays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates thirty days, 7 seconds")

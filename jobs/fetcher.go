@@ -21,7 +21,8 @@ import (
 // api is the upstream, by its name in costs.yaml, that steps fetch from.
 const api = "youtube/v3"
 
-// retries is how often a Runner sends a request again whose answer is transient.
+// retries is how often a Runner sends a request again whose answer
+// is transient.
 const retries = 1
 
 // Fetcher makes Runners from what fetching needs: the guarded client, the API
@@ -117,9 +118,10 @@ func fetchedUpstream(table *costs.Table) (*costs.Upstream, error) {
 	return nil, configError("costs.yaml has no upstream with api: %s, which the jobs fetch from; add one", api)
 }
 
-// guardedOnly returns a pricer that lets no request pass unguarded: a job has
-// no business with other hosts. A redirect to one is left to quota.Transport,
-// which refuses it: that is the upstream's doing and not a mistake in costs.yaml.
+// guardedOnly returns a pricer that lets no request pass unguarded: a job
+// has no business with other hosts. A redirect to one is left to
+// quota.Transport, which refuses it: that is the upstream's doing and not a
+// mistake in costs.yaml.
 func guardedOnly(price func(*http.Request) (quota.Call, error)) func(*http.Request) (quota.Call, error) {
 	return func(req *http.Request) (quota.Call, error) {
 		call, err := price(req)

@@ -12,8 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestRedirectCalledConfigMistake: a redirect to an unguarded host used to end a
-// run as a mistake in costs.yaml, with the advice to give the key to that host.
+// TestRedirectCalledConfigMistake: a redirect to an unguarded host used to
+// end a run as a mistake in costs.yaml, with the advice to give the key to
+// that host.
 func TestRedirectCalledConfigMistake(t *testing.T) {
 	web := httptest.NewServer(http.RedirectHandler("https://elsewhere.example/", http.StatusFound))
 	defer web.Close()

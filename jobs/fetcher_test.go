@@ -11,8 +11,8 @@ import (
 )
 
 // TestFetcherWithoutRegionsYAML: without a Config, calls wait as long as
-// regions.yaml's defaults say. A costs.yaml without the upstream and a malformed
-// endpoint are mistakes of the configuration.
+// regions.yaml's defaults say. A costs.yaml without the upstream and a
+// malformed endpoint are mistakes of the configuration.
 func TestFetcherWithoutRegionsYAML(t *testing.T) {
 	const another = "version: 1\naccount: a\ncosts: {get: 1}\nbudgets: [{name: all, limit: 10, window: 1h}]\n"
 	for name, c := range map[string]struct {

@@ -67,8 +67,8 @@ func (r *reader) readSteps(n strictyaml.Node, region string) []Step {
 	return steps
 }
 
-// addStep adds a step to a list, given the place of its item and those of its calls,
-// if they are not the same.
+// addStep adds a step to a list, given the place of its item and those of its
+// calls, if they are not the same.
 type addStep func(at strictyaml.Node, step Step, callsAt ...strictyaml.Node)
 
 // readStep reads the options of a step and calls add for each step they name:

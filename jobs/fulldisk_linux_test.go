@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestFullDiskSpendsTheDay: a catalogue on a full disk costs what a failing step
-// costs, at most.
+// TestFullDiskSpendsTheDay: a catalogue on a full disk costs what a failing
+// step costs, at most.
 func TestFullDiskSpendsTheDay(t *testing.T) {
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(disk, 0o700); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// host has what the processes of one machine share: the ledger's file, the catalogue,
-// the configuration and the upstream.
+// host has what the processes of one machine share: the ledger's file, the
+// catalogue, the configuration and the upstream.
 type host struct {
 	dir      string
 	clock    *ledgertest.Clock
@@ -104,7 +104,8 @@ func TestModelOf2026(t *testing.T) {
 				if s != searches || c != charts {
 					t.Errorf("%s: %d searches and %d charts; want %d and %d", when, s, c, searches, charts)
 				}
-				// Each of the concurrent searches may get the error of the spent bucket.
+				// Each of the concurrent searches may get the error of the
+				// spent bucket.
 				if most := jobs.DefaultParallel; elsewhere == 0 && refused > 0 || refused > most {
 					t.Errorf("%s: %d calls refused upstream", when, refused)
 				}

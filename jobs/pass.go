@@ -89,9 +89,9 @@ func (p *pass) fetch(ctx context.Context) error {
 	return err
 }
 
-// fetchSteps fetches the steps of the pass in order. After a step that is refused,
-// or whose ledger is down, it continues with the next one, which may be charged
-// to other budgets.
+// fetchSteps fetches the steps of the pass in order. After a step that is
+// refused, or whose ledger is down, it continues with the next one, which may
+// be charged to other budgets.
 func (p *pass) fetchSteps(ctx context.Context, progress catalog.Progress) error {
 	ctx, cancel := p.linger(ctx)
 	defer cancel()
@@ -188,15 +188,16 @@ func (p *pass) fetchStep(ctx context.Context, step Step, at catalog.Checkpoint) 
 	return nil
 }
 
-// noteProgress records a checkpoint where a host that takes the pass over finds it.
+// noteProgress records a checkpoint where a host that takes the pass over
+// finds it.
 func (p *pass) noteProgress(ctx context.Context, step Step, at catalog.Checkpoint) {
 	if p.claim != nil {
 		p.claim.noteCheckpoint(context.WithoutCancel(ctx), step.Name(), at)
 	}
 }
 
-// checkTime returns an error if no further page may be begun: the run is told to
-// stop, the claim lapses, or the next tick has come.
+// checkTime returns an error if no further page may be begun: the run is told
+// to stop, the claim lapses, or the next tick has come.
 func (p *pass) checkTime(ctx context.Context) error {
 	if p.claim != nil {
 		p.claim.check(ctx)

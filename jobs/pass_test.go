@@ -54,8 +54,8 @@ func TestRetryAtIsTheSoonestOfAllRegions(t *testing.T) {
 	}
 }
 
-// TestSecondStopIsNotAFailure: a second stop ends the step until the time that the
-// upstream names. Both calls are charged.
+// TestSecondStopIsNotAFailure: a second stop ends the step until the time that
+// the upstream names. Both calls are charged.
 func TestSecondStopIsNotAFailure(t *testing.T) {
 	for name, fault := range map[string]youtubetest.Fault{
 		"slow down": {Status: 429, Reason: "rateLimitExceeded", Times: 2, Header: map[string][]string{"Retry-After": {"90"}}},
@@ -260,8 +260,8 @@ func TestScheduleWithoutTicksFails(t *testing.T) {
 	}
 }
 
-// TestChannelsStepStopsAtItsPageLimit: a full page is followed by another one up
-// to the step's limit; a partial page is the last.
+// TestChannelsStepStopsAtItsPageLimit: a full page is followed by another one
+// up to the step's limit; a partial page is the last.
 func TestChannelsStepStopsAtItsPageLimit(t *testing.T) {
 	for _, c := range []struct{ channels, pages, calls, committed int }{{0, 4, 0, 1}, {49, 4, 1, 1}, {50, 4, 1, 2}, {51, 4, 2, 2}, {120, 2, 2, 2}, {120, 4, 3, 3}} {
 		s := newScene(t, plenty, "[{channels: {pages: 4}}]", nil, "US")
@@ -322,8 +322,8 @@ func TestFailedClaimFailsThePass(t *testing.T) {
 	}
 }
 
-// TestUnreadableTableFailsThePass: a pass whose progress or known pages cannot be
-// read does not pay for pages that it may have.
+// TestUnreadableTableFailsThePass: a pass whose progress or known pages cannot
+// be read does not pay for pages that it may have.
 func TestUnreadableTableFailsThePass(t *testing.T) {
 	for _, table := range []string{"checkpoints", "pages"} {
 		s := newScene(t, plenty, "[trending]", nil, "US")

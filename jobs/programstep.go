@@ -42,8 +42,8 @@ func (r *Region) values(tick time.Time) *command.Values {
 	return &command.Values{Region: r.Name, Zone: r.Schedule.Zone().String(), Tick: tick}
 }
 
-// fetchProgram runs the program of a step, unless an earlier run for this tick has.
-// One that ended with exit code 75 has a page that is not done.
+// fetchProgram runs the program of a step, unless an earlier run for this tick
+// has. One that ended with exit code 75 has a page that is not done.
 func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoint) error {
 	if at.Done {
 		return nil
@@ -86,9 +86,9 @@ func (p *pass) fetchProgram(ctx context.Context, step Step, at catalog.Checkpoin
 	return nil
 }
 
-// probeFirstCall returns the refusal that the first call of a step would get. Its
-// method is the first in calls of regions.yaml. While the ledger is down, it
-// returns an error if the method has no allowance.
+// probeFirstCall returns the refusal that the first call of a step would get.
+// Its method is the first in calls of regions.yaml. While the ledger is down,
+// it returns an error if the method has no allowance.
 func (p *pass) probeFirstCall(ctx context.Context, step Step) error {
 	calls := step.Calls()
 	if len(calls) == 0 {
@@ -106,8 +106,8 @@ func (p *pass) probeFirstCall(ctx context.Context, step Step) error {
 	return err
 }
 
-// runProgram runs a program behind the gateway and adds to the meter what it was
-// charged.
+// runProgram runs a program behind the gateway and adds to the meter what it
+// was charged.
 func (p *pass) runProgram(ctx context.Context, program *command.Program) error {
 	args, err := program.Expand(p.region.values(p.tick))
 	if err != nil {
@@ -147,8 +147,8 @@ func tokens(env []string) (secrets []string) {
 	return secrets
 }
 
-// ledgerTimes returns the time on the ledger's clock for each account, as far as
-// the ledger answers.
+// ledgerTimes returns the time on the ledger's clock for each account, as far
+// as the ledger answers.
 func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
 	times := map[string]time.Time{}
 	if p.Meter == nil {
@@ -162,9 +162,10 @@ func (p *pass) ledgerTimes(ctx context.Context) map[string]time.Time {
 	return times
 }
 
-// meterProgram adds to the meter what a caller was charged since the given times,
-// as the ledger has it: a program may spend through the gateway, with ration spend,
-// or by itself. It reports more calls than regions.yaml says. It is best effort.
+// meterProgram adds to the meter what a caller was charged since the given
+// times, as the ledger has it: a program may spend through the gateway, with
+// ration spend, or by itself. It reports more calls than regions.yaml says. It
+// is best effort.
 func (p *pass) meterProgram(ctx context.Context, program *command.Program, caller quota.Caller, since map[string]time.Time) {
 	made := map[string]int{}
 	for account, began := range since {

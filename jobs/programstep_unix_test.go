@@ -169,8 +169,8 @@ func (s *programs) run(t *testing.T, ctx context.Context) jobs.RegionReport {
 
 const marketStep = "{command: [./market.sh, '{region}'], job: market, calls: {items.list: 3, items.search: 1}}"
 
-// TestProgramIsAStep: it is attributed, metered, run once for each tick, and its
-// output has region and job.
+// TestProgramIsAStep: it is attributed, metered, run once for each tick, and
+// its output has region and job.
 func TestProgramIsAStep(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h, floor: {emea: 10}}\n", "["+marketStep+"]", "emea", "apac")
 	s.script(t, "market.sh", `echo "for $1"; spend items.list && spend items.list && spend items.search`)
@@ -220,8 +220,8 @@ func TestResumeRepeatedADoneProgram(t *testing.T) {
 	}
 }
 
-// TestExit75StopsUntilTheNextTick: the other steps go on, and nothing starts the
-// program again for this tick but --again.
+// TestExit75StopsUntilTheNextTick: the other steps go on, and nothing starts
+// the program again for this tick but --again.
 func TestExit75StopsUntilTheNextTick(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "["+marketStep+", {command: ./other.sh}]", "emea")
 	s.script(t, "market.sh", "echo no room >&2; exit 75")
@@ -248,8 +248,8 @@ func TestExit75StopsUntilTheNextTick(t *testing.T) {
 	}
 }
 
-// TestFailingProgramBacksOff: from its second failure it waits, and a success ends
-// that.
+// TestFailingProgramBacksOff: from its second failure it waits, and a success
+// ends that.
 func TestFailingProgramBacksOff(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "["+marketStep+"]", "emea")
 	s.script(t, "market.sh", "echo broken; exit 2")
@@ -274,8 +274,9 @@ func TestFailingProgramBacksOff(t *testing.T) {
 	}
 }
 
-// TestProgramStartedWithoutQuota: while a cooldown or an empty budget would refuse
-// the first call, the program is not started, and the step says when to come back.
+// TestProgramStartedWithoutQuota: while a cooldown or an empty budget would
+// refuse the first call, the program is not started, and the step says when to
+// come back.
 func TestProgramStartedWithoutQuota(t *testing.T) {
 	s := newPrograms(t, "  - {name: list, limit: 3, window: 24h, methods: [items.list]}\n  - {name: search, limit: 5, window: 24h, methods: [items.search]}\n", "["+marketStep+"]", "emea")
 	s.script(t, "market.sh", "echo ran; spend items.list")
@@ -326,7 +327,8 @@ func TestTimeoutIsAFailure(t *testing.T) {
 	}
 }
 
-// TestShutdownIsNoFailure: the program is told to end, and the next run starts it again.
+// TestShutdownIsNoFailure: the program is told to end, and the next run starts
+// it again.
 func TestShutdownIsNoFailure(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "["+marketStep+"]", "emea")
 	s.script(t, "market.sh", "trap 'echo told; exit 75' TERM; spend items.list; echo begun; while :; do sleep 0.01; done")

@@ -147,8 +147,8 @@ func (r *reader) readRegion(key, value strictyaml.Node, shared Schedule) {
 	r.config.Regions = append(r.config.Regions, region)
 }
 
-// checkName reports a name that a region may not have. With a YouTube step it is
-// a country code.
+// checkName reports a name that a region may not have. With a YouTube step it
+// is a country code.
 func (r *reader) checkName(key strictyaml.Node, region *Region) {
 	check := costs.CheckRegionName
 	if FetchesYouTube([]Region{*region}) {

@@ -192,7 +192,8 @@ func TestOneMistakeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestRegionsSchema checks that the JSON Schema and the parser have the same keys.
+// TestRegionsSchema checks that the JSON Schema and the parser have the
+// same keys.
 func TestRegionsSchema(t *testing.T) {
 	data, err := os.ReadFile("../docs/regions.schema.json")
 	if err != nil {
@@ -272,7 +273,8 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// shipped reads a file of the repository, which may be group-writable in a checkout.
+// shipped reads a file of the repository, which may be group-writable in
+// a checkout.
 func shipped(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -45,7 +45,8 @@ func TestRunUsesItsLane(t *testing.T) {
 	}
 }
 
-// TestGraceIsADeadline: a page that does not arrive in time is abandoned, and stays charged.
+// TestGraceIsADeadline: a page that does not arrive in time is abandoned, and
+// stays charged.
 func TestGraceIsADeadline(t *testing.T) {
 	s := newScene(t, plenty, "[trending]", nil, "US")
 	s.Grace = time.Millisecond

@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// DefaultParallel is the default number of regions that a Runner fetches
-// concurrently.
+// DefaultParallel is the default number of regions that a Runner
+// fetches concurrently.
 const DefaultParallel = 4
 
 // DefaultGrace is how long a cancelled run waits for the pages in flight, which
@@ -24,9 +24,10 @@ const DefaultParallel = 4
 const DefaultGrace = 3 * time.Second
 
 // Runner fetches passes as far as the budgets allow. Catalog is required, and
-// Client for regions with YouTube steps, Guard and Table for those with programs.
-// With a Guard, each pass is claimed in its ledger, so that of all hosts that share
-// the ledger one runs it. A Runner must not be modified while Run is executing.
+// Client for regions with YouTube steps, Guard and Table for those with
+// programs. With a Guard, each pass is claimed in its ledger, so that of all
+// hosts that share the ledger one runs it. A Runner must not be modified while
+// Run is executing.
 type Runner struct {
 	Catalog *catalog.Catalog
 	Client  *youtube.Client
@@ -163,8 +164,8 @@ func summarize(regions []RegionReport) *Report {
 }
 
 // Worst returns the region's error that has the lowest rank, the first of
-// several, or nil if no region has an error. Skipped regions have none. An error
-// that stopped a region without a refusal is ranked and returned as a
+// several, or nil if no region has an error. Skipped regions have none. An
+// error that stopped a region without a refusal is ranked and returned as a
 // *StoppedError.
 func (r *Report) Worst(rank func(error) int) (worst error) {
 	for _, region := range r.Regions {

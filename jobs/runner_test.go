@@ -110,7 +110,8 @@ func (s *scene) run(t testing.TB, ctx context.Context) *jobs.Report {
 	return report
 }
 
-// agree checks that the ledger and the upstream count the same units, and returns them.
+// agree checks that the ledger and the upstream count the same units, and
+// returns them.
 func (s *scene) agree(t testing.TB) quota.Units {
 	t.Helper()
 	balances, err := s.guard.Balances(context.Background())
@@ -355,8 +356,8 @@ func TestRunOnRealCharts(t *testing.T) {
 }
 
 // BenchmarkRun is eight regions of four pages against an upstream that takes
-// 100 ms per answer. Its "answers" is the time of a run divided by that; four in a row
-// are the lower bound.
+// 100 ms per answer. Its "answers" is the time of a run divided by that; four
+// in a row are the lower bound.
 func BenchmarkRun(b *testing.B) {
 	const latency = 100 * time.Millisecond
 	for b.Loop() {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 )
 
-// Schedule is a cron line in a time zone. Its ticks are the minutes at which the
-// zone's clock matches the line. A time that the clock skips when daylight
+// Schedule is a cron line in a time zone. Its ticks are the minutes at which
+// the zone's clock matches the line. A time that the clock skips when daylight
 // saving time begins has no tick on that day (02:30 in New York on 2026-03-08;
 // midnight in Cairo on 2026-04-24), and one that the clock repeats when it ends
 // has two, an hour apart (01:30 in New York on 2026-11-01). @every counts from
@@ -111,8 +111,8 @@ func (s Schedule) Zone() *time.Location {
 	return s.zone
 }
 
-// Next returns the first tick after t, in UTC, or the zero time if there is none
-// within five years.
+// Next returns the first tick after t, in UTC, or the zero time if there is
+// none within five years.
 func (s Schedule) Next(t time.Time) time.Time {
 	t = t.Round(0)
 	if every, ok := s.cron.(cron.ConstantDelaySchedule); ok {
@@ -121,8 +121,9 @@ func (s Schedule) Next(t time.Time) time.Time {
 	if s.cron == nil {
 		return time.Time{}
 	}
-	// Search between two changes of the zone's clock at a time: across a change,
-	// cron v3.0.1 may skip a day (2026-03-29 in Beirut, which has no midnight).
+	// Search between two changes of the zone's clock at a time: across a
+	// change, cron v3.0.1 may skip a day (2026-03-29 in Beirut, which has
+	// no midnight).
 	for at := t; ; {
 		_, offset := at.In(s.Zone()).Zone()
 		_, end := at.In(s.Zone()).ZoneBounds()

@@ -11,8 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLongRetryAfterStopsTheRun: for any status, a Retry-After longer than the run may
-// wait stops the run after the calls in flight, and the report has the retry time.
+// TestLongRetryAfterStopsTheRun: for any status, a Retry-After longer than the
+// run may wait stops the run after the calls in flight, and the report has the
+// retry time.
 func TestLongRetryAfterStopsTheRun(t *testing.T) {
 	for _, status := range []int{400, 403, 404, 409, 413, 429, 500, 502, 503, 504} {
 		s := newScene(t, "  - {name: day, limit: 1000, window: 24h}", "[{trending: {pages: 4}}, {channels: {pages: 4}}, {categories: {}}]", nil, "US", "IN", "BR")

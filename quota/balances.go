@@ -55,9 +55,9 @@ func (g *Guard) Balances(ctx context.Context) ([]Balance, error) {
 	return balances, nil
 }
 
-// AccountBalances returns the balances of one account's budgets, in the order in
-// which they were passed to NewGuard, read at one time. Otherwise it is like
-// Balances.
+// AccountBalances returns the balances of one account's budgets, in the order
+// in which they were passed to NewGuard, read at one time. Otherwise it is
+// like Balances.
 func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance, error) {
 	budgets := g.accounts[account]
 	if len(budgets) == 0 {
@@ -166,8 +166,8 @@ func (r *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	r.Remaining = max(0, r.Limit-s.Used-r.Kept)
 }
 
-// refuse returns the refusal of a call by a charge, or nil if it would be
-// admitted.
+// refuse returns the refusal of a call by a charge, or nil if it would
+// be admitted.
 func (c *Charge) refuse(call *Call, s *chargeState) error {
 	r := newRefusal(call, c.Budget, ReasonSpent)
 	r.setAmounts(call, c, s)

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// immediate answers every request at once, so that only the transport's own cost
-// is measured.
+// immediate answers every request at once, so that only the transport's own
+// cost is measured.
 type immediate struct{ resp *http.Response }
 
 func (i immediate) RoundTrip(*http.Request) (*http.Response, error) { return i.resp, nil }

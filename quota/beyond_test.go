@@ -11,8 +11,8 @@ import (
 )
 
 // TestRetryAtIsCutToOneWindow: a counter may make a call wait for two of its
-// windows, and floors that end make a large one wait for those of the next day. The
-// times are exact: the call is refused just before.
+// windows, and floors that end make a large one wait for those of the next day.
+// The times are exact: the call is refused just before.
 func TestRetryAtIsCutToOneWindow(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {

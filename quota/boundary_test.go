@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// fixedWindow is the usual first attempt: a counter that is set to zero whenever
-// the clock shows a new minute.
+// fixedWindow is the usual first attempt: a counter that is set to zero
+// whenever the clock shows a new minute.
 type fixedWindow struct{ minute, used, limit int64 }
 
 func (f *fixedWindow) allow(now time.Time) bool {
@@ -24,8 +24,8 @@ func (f *fixedWindow) allow(now time.Time) bool {
 }
 
 // Two bursts of 50 calls, two seconds apart, are on both sides of a minute's
-// boundary, with a limit of 50 a minute. A counter that is reset at the boundary
-// admits both; a sliding window admits 50 calls in any minute.
+// boundary, with a limit of 50 a minute. A counter that is reset at the
+// boundary admits both; a sliding window admits 50 calls in any minute.
 func Example_boundary() {
 	fixed, sliding := acrossABoundary()
 	fmt.Printf("fixed window: %d of 50, sliding window: %d of 50\n", fixed, sliding)

@@ -14,10 +14,10 @@ const maxRepeats = 20
 
 // breakers are the circuit breakers of a Transport, one for each budget or
 // account whose upstream has asked for a pause. After the cooldown, a breaker
-// lets a single call through, the trial, while all others wait for its answer.
-// Without it, every waiting call would pay to learn that the upstream still
-// refuses. If it does, the next cooldown is longer; otherwise the breaker is
-// removed.
+// lets a single call through, the trial, while all others wait for its
+// answer. Without it, every waiting call would pay to learn that the upstream
+// still refuses. If it does, the next cooldown is longer; otherwise the
+// breaker is removed.
 //
 // Breakers belong to one process. A claim in the ledger makes the trial the
 // only one of all processes. The zero value is empty.
@@ -41,9 +41,9 @@ type trialRole struct {
 	trial    *trial // nil if the call is not a trial
 }
 
-// cooldownEnded is the error of a call that is not a trial and has waited for
-// the end of a cooldown. The call must not be charged before the trial is
-// answered.
+// cooldownEnded is the error of a call that is not a trial and has waited
+// for the end of a cooldown. The call must not be charged before the trial
+// is answered.
 type cooldownEnded struct{ budget string }
 
 func (*cooldownEnded) Error() string { return "quota: waited for the end of a cooldown" }
@@ -96,8 +96,8 @@ func (b *breakers) add(id budgetID, since time.Time, repeats int) *breaker {
 	return b.open[id]
 }
 
-// close removes the breaker of a trial, because the upstream accepts calls again
-// as far as is known, and ends the trial.
+// close removes the breaker of a trial, because the upstream accepts calls
+// again as far as is known, and ends the trial.
 func (b *breakers) close(t *trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,8 +109,9 @@ func (b *breakers) close(t *trial) {
 
 // pass waits, for at most limit, until no trial of this process is in progress
 // for a breaker that covers a call. If a breaker is still open then, the call
-// becomes its trial, which pass returns. A call whose answer is reported later gets
-// a trial of its own when the time is up, and the claim of the other refuses it.
+// becomes its trial, which pass returns. A call whose answer is reported later
+// gets a trial of its own when the time is up, and the claim of the other
+// refuses it.
 func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(limit)
 	for {
@@ -150,8 +151,8 @@ func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Dur
 }
 
 // covering returns an open breaker of the call's account or of a budget that
-// covers the call, or nil. For a call whose answer is reported, and perhaps never
-// is, a breaker is open for lockExpiry after its cooldown.
+// covers the call, or nil. For a call whose answer is reported, and perhaps
+// never is, a breaker is open for lockExpiry after its cooldown.
 func (b *breakers) covering(g *Guard, call Call, reported bool) *breaker {
 	if len(b.open) == 0 {
 		return nil
@@ -210,8 +211,8 @@ func (b *breakers) observe(g *Guard, call Call, v *Verdict, t *trial, sent time.
 	return length
 }
 
-// lengthen opens a breaker, or notes that its cooldown is repeated. It returns how
-// long the cooldown should be.
+// lengthen opens a breaker, or notes that its cooldown is repeated. It returns
+// how long the cooldown should be.
 func (b *breakers) lengthen(id budgetID, v *Verdict, t *trial, sent time.Time) time.Duration {
 	breaker := b.open[id]
 	isTrial := t != nil && t.breaker.id == id

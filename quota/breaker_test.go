@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// stopping is an upstream whose answers stop all calls for 5 seconds until a given
-// time, and succeed after it.
+// stopping is an upstream whose answers stop all calls for 5 seconds until a
+// given time, and succeed after it.
 func stopping(until time.Time, stops, fine *atomic.Int32) tripper {
 	return func(r *http.Request) (*http.Response, error) {
 		status := http.StatusOK
@@ -38,8 +38,8 @@ func stop5(_ quota.Call, r *http.Response) quota.Verdict {
 	return quota.Verdict{}
 }
 
-// TestShortCooldownIsPaidForByEveryCaller has 16 callers of two processes, which
-// each try again as often as they may, meet an upstream that says stop.
+// TestShortCooldownIsPaidForByEveryCaller has 16 callers of two processes,
+// which each try again as often as they may, meet an upstream that says stop.
 func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 	for _, c := range []struct {
 		name    string

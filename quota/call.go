@@ -56,9 +56,9 @@ type Call struct {
 	Caller  Caller // empty fields are taken from the context; see WithCaller
 
 	// ID makes a repeated Spend or Wait of the same call, for example after its
-	// answer was lost, charge it once: see NameID. Ledgers remember an ID for at
-	// least ten minutes. The zero ID is that of a call which is not repeated. A
-	// Transport ignores it, since it charges each attempt.
+	// answer was lost, charge it once: see NameID. Ledgers remember an ID for
+	// at least ten minutes. The zero ID is that of a call which is not
+	// repeated. A Transport ignores it, since it charges each attempt.
 	ID ID
 }
 
@@ -79,10 +79,10 @@ func CallerFrom(ctx context.Context) Caller {
 type uninterruptedKey struct{}
 
 // WithUninterruptedSpends returns a copy of ctx whose end does not interrupt a
-// spend that the ledger is deciding; waits for units still end with it. A ledger
-// has timeouts of its own, and a spend that it can decide in the caller's goroutine
-// takes up to half as long. It is for servers, whose contexts end when the client
-// hangs up.
+// spend that the ledger is deciding; waits for units still end with it. A
+// ledger has timeouts of its own, and a spend that it can decide in the
+// caller's goroutine takes up to half as long. It is for servers, whose
+// contexts end when the client hangs up.
 func WithUninterruptedSpends(ctx context.Context) context.Context {
 	return context.WithValue(ctx, uninterruptedKey{}, true)
 }

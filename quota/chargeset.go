@@ -34,8 +34,8 @@ func (b *chargedBudget) isCharged(g *Guard, call *Call) bool {
 	return !g.budgets[b.index].Shadow && b.charge.Coverage.Covers(call.Method, call.Caller)
 }
 
-// maxChargeSets bounds the charge sets that are kept, which are at most twice as
-// many, since methods and regions may come from untrusted input.
+// maxChargeSets bounds the charge sets that are kept, which are at most twice
+// as many, since methods and regions may come from untrusted input.
 const maxChargeSets = 1024
 
 // chargesFor returns what call is charged to.
@@ -60,9 +60,9 @@ func (g *Guard) chargesFor(call *Call) *chargeSet {
 	})
 }
 
-// add returns the set of a class that was not in byClass. It replaces byClass only
-// after as many calls as that has classes, so that copying it costs each of them
-// little.
+// add returns the set of a class that was not in byClass. It replaces byClass
+// only after as many calls as that has classes, so that copying it costs each
+// of them little.
 func (s *chargeSets) add(class callClass, newSet func() *chargeSet) *chargeSet {
 	s.mu.Lock()
 	defer s.mu.Unlock()

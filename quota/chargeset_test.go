@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestNewClassesCopyTheOthers: each call of a class not seen before copied up to
-// 1,024 classes, 100 kB, once there were as many.
+// TestNewClassesCopyTheOthers: each call of a class not seen before copied up
+// to 1,024 classes, 100 kB, once there were as many.
 func TestNewClassesCopyTheOthers(t *testing.T) {
 	ledger := memledger.Open(nil)
 	defer ledger.Close()

@@ -20,11 +20,11 @@ type ClaimRequest struct {
 	Hold    time.Duration // how long the claim lasts unless it is renewed
 	Again   time.Duration // how long it cannot be claimed once it is done; the ledger also keeps notes that long
 
-	// Owner names the process to others, in at most MaxClaimNote bytes. If it is
-	// empty, the claim has no notes.
+	// Owner names the process to others, in at most MaxClaimNote bytes. If it
+	// is empty, the claim has no notes.
 	Owner string
-	// Resumes is the Owner of a process that is known to have ended. If it still
-	// holds the claim, the new owner takes it over without waiting.
+	// Resumes is the Owner of a process that is known to have ended. If it
+	// still holds the claim, the new owner takes it over without waiting.
 	Resumes string
 	// Anew claims what is done already, and drops its notes.
 	Anew bool
@@ -33,8 +33,8 @@ type ClaimRequest struct {
 // Claim is the right of one process, among all that use the ledger, to do
 // something. It is safe for concurrent use.
 type Claim struct {
-	// Before is what the ledger held of the claim when it was granted, if it has
-	// an owner.
+	// Before is what the ledger held of the claim when it was granted, if it
+	// has an owner.
 	Before ClaimState
 
 	guard   *Guard
@@ -49,8 +49,8 @@ type Claim struct {
 var (
 	// ErrClaimed matches every *ClaimedError.
 	ErrClaimed = errors.New("quota: claimed by another process")
-	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the ledger
-	// has lost it. Another process may hold it.
+	// ErrClaimLost is returned by Claim.Renew if the claim lapsed, or the
+	// ledger has lost it. Another process may hold it.
 	ErrClaimLost = errors.New("quota: the claim has lapsed")
 )
 
@@ -80,9 +80,9 @@ func (e *ClaimedError) Error() string {
 func (e *ClaimedError) Is(target error) bool { return target == ErrClaimed }
 
 // A claim is a keyed log of its own. An entry of method claim holds it for
-// ClaimRequest.Hold, for an owner that is yet to be noted. A renewal adds an entry of
-// method renew and refunds the one before. An entry of method done is a claim that is
-// done.
+// ClaimRequest.Hold, for an owner that is yet to be noted. A renewal adds an
+// entry of method renew and refunds the one before. An entry of method done is
+// a claim that is done.
 const (
 	claimMethod = "claim"
 	renewMethod = "renew"
@@ -122,9 +122,9 @@ func newClaimEntry(method string, charges ...*Charge) Request {
 
 // Claim claims something for this process. Renew the claim within Hold, or it
 // lapses, and call Claim.Done when it is done, or Claim.Release if it was not.
-// Claim returns a *ClaimedError if another process holds the claim, or if it was
-// done within Again. All times are by the ledger's clock. A cooldown does not
-// matter.
+// Claim returns a *ClaimedError if another process holds the claim, or if it
+// was done within Again. All times are by the ledger's clock. A cooldown does
+// not matter.
 func (g *Guard) Claim(ctx context.Context, r ClaimRequest) (*Claim, error) {
 	c := &Claim{guard: g, request: r}
 	err := c.acquire(ctx)
@@ -172,8 +172,8 @@ func (c *Claim) spend(ctx context.Context, b *Batch) ([]Receipt, error) {
 	return receipts, nil
 }
 
-// explain adds the owner to an error, or takes the claim over from one that has
-// ended.
+// explain adds the owner to an error, or takes the claim over from one that
+// has ended.
 func (c *Claim) explain(ctx context.Context, claimed *ClaimedError) error {
 	log, err := c.guard.readClaim(ctx, &c.request)
 	if err != nil {
@@ -221,8 +221,8 @@ func (c *Claim) Lapses() time.Time {
 	return c.asked.Add(c.request.Hold)
 }
 
-// Renew makes the claim last for Hold from now. It returns ErrClaimLost if it has
-// lapsed; after any other error the claim lasts as long as it did.
+// Renew makes the claim last for Hold from now. It returns ErrClaimLost if it
+// has lapsed; after any other error the claim lasts as long as it did.
 func (c *Claim) Renew(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,8 +252,8 @@ func (c *Claim) renew(ctx context.Context, notes ...Request) error {
 	return c.guard.ledger.Refund(context.WithoutCancel(ctx), before)
 }
 
-// Done records that what was claimed is done, so that no process claims it again
-// for ClaimRequest.Again.
+// Done records that what was claimed is done, so that no process claims it
+// again for ClaimRequest.Again.
 func (c *Claim) Done(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := c.spend(ctx, c.request.batch(newClaimEntry(doneMethod))); err != nil {

@@ -18,8 +18,8 @@ type reign struct {
 	begin, end time.Time
 }
 
-// TestTwoOwnersAtOnce: of processes that claim, renew early and late, release and die
-// at random, no two hold a claim at the same time.
+// TestTwoOwnersAtOnce: of processes that claim, renew early and late, release
+// and die at random, no two hold a claim at the same time.
 func TestTwoOwnersAtOnce(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		var mu sync.Mutex
@@ -50,8 +50,8 @@ func TestTwoOwnersAtOnce(t *testing.T) {
 	})
 }
 
-// reignOnce claims, and if it is granted renews a few times. A third of the owners
-// release the claim, the others let it lapse.
+// reignOnce claims, and if it is granted renews a few times. A third of the
+// owners release the claim, the others let it lapse.
 func reignOnce(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock, owner string) *reign {
 	passTime := func() { clock.Add(time.Duration(rand.IntN(20)) * time.Second) }
 	passTime()

@@ -60,8 +60,8 @@ func claiming(owner string) quota.ClaimRequest {
 	return quota.ClaimRequest{Account: account, Name: "pass", Hold: time.Minute, Again: 24 * time.Hour, Owner: owner}
 }
 
-// claimEight asks for the same claim eight times at once. It fails the test unless want
-// of them get it, and returns one of those.
+// claimEight asks for the same claim eight times at once. It fails the test
+// unless want of them get it, and returns one of those.
 func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota.Claim {
 	t.Helper()
 	held := make(chan *quota.Claim, 8)
@@ -87,8 +87,8 @@ func claimEight(t *testing.T, guard *quota.Guard, owner string, want int) *quota
 	return <-held
 }
 
-// TestClaimIsHeldTwice: of many processes one gets a claim. It is free again after a
-// release, when its holder has died, and a time after it was done.
+// TestClaimIsHeldTwice: of many processes one gets a claim. It is free again
+// after a release, when its holder has died, and a time after it was done.
 func TestClaimIsHeldTwice(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		for _, owner := range []string{"", "host"} {
@@ -112,8 +112,8 @@ func TestClaimIsHeldTwice(t *testing.T) {
 	})
 }
 
-// TestRenewedClaimLapses: a claim that is renewed in time is held, one that is renewed
-// late is lost, whether or not another process has it by then.
+// TestRenewedClaimLapses: a claim that is renewed in time is held, one that is
+// renewed late is lost, whether or not another process has it by then.
 func TestRenewedClaimLapses(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		first := claimEight(t, guard, "first", 1)
@@ -137,8 +137,8 @@ func TestRenewedClaimLapses(t *testing.T) {
 	})
 }
 
-// TestClaimOfTheDeadIsWaitedFor: the process that follows one that has ended takes its
-// claim over at once, unless another has it.
+// TestClaimOfTheDeadIsWaitedFor: the process that follows one that has ended
+// takes its claim over at once, unless another has it.
 func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		claimEight(t, guard, "dead", 1)
@@ -165,8 +165,8 @@ func TestClaimOfTheDeadIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestClaimOfAnotherIsTakenForThatOfTheDead: a process that claims what the dead one
-// held, and has not noted its name yet, is not taken for the dead one.
+// TestClaimOfAnotherIsTakenForThatOfTheDead: a process that claims what the
+// dead one held, and has not noted its name yet, is not taken for the dead one.
 func TestClaimOfAnotherIsTakenForThatOfTheDead(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		claimEight(t, guard, "dead", 1)
@@ -189,8 +189,9 @@ func TestClaimOfAnotherIsTakenForThatOfTheDead(t *testing.T) {
 	})
 }
 
-// TestNotesAreLost: later owners read what earlier ones have noted, whole and in order,
-// until it is claimed anew. A claim with many notes can still be released.
+// TestNotesAreLost: later owners read what earlier ones have noted, whole
+// and in order, until it is claimed anew. A claim with many notes can still
+// be released.
 func TestNotesAreLost(t *testing.T) {
 	onEachLedger(t, func(t *testing.T, guard *quota.Guard, clock *ledgertest.Clock) {
 		var want [][]byte

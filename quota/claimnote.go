@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// ClaimState is what a ledger holds of a claim. Times are by the ledger's clock.
+// ClaimState is what a ledger holds of a claim. Times are by the
+// ledger's clock.
 type ClaimState struct {
 	Owner string    // of the last process that claimed it; "" if there is none
 	Since time.Time // when that claimed it
@@ -38,8 +39,8 @@ func (c *Claim) Note(ctx context.Context, note []byte) error {
 	return opError("note of "+c.request.Name, c.recordNote(ctx, noteMethod, note))
 }
 
-// recordNote records a note. It also renews the claim before too many entries follow it:
-// a ledger refunds only what is near the end of a log (MaxSettle).
+// recordNote records a note. It also renews the claim before too many entries
+// follow it: a ledger refunds only what is near the end of a log (MaxSettle).
 func (c *Claim) recordNote(ctx context.Context, method string, note []byte) error {
 	if len(note) > MaxClaimNote {
 		return fmt.Errorf("%w: a note of %d bytes; shorten it to %d", ErrBadCall, len(note), MaxClaimNote)
@@ -55,7 +56,8 @@ func (c *Claim) recordNote(ctx context.Context, method string, note []byte) erro
 	return err
 }
 
-// packNote returns the entries of a note: its length in two bytes, and the note.
+// packNote returns the entries of a note: its length in two bytes, and
+// the note.
 func packNote(method string, note []byte) (requests []Request) {
 	packed := append([]byte{byte(len(note) >> 8), byte(len(note))}, note...)
 	for chunk := range slices.Chunk(packed, chunkBytes) {
@@ -109,7 +111,8 @@ func (l *claimLog) hideFormerOwner() {
 	}
 }
 
-// readClaim reads the log of a claim. It does not say until when the claim is held.
+// readClaim reads the log of a claim. It does not say until when the claim
+// is held.
 func (g *Guard) readClaim(ctx context.Context, r *ClaimRequest) (*claimLog, error) {
 	log, batch := &claimLog{}, r.batch()
 	var reading *packedNote
@@ -149,8 +152,8 @@ func (l *claimLog) addNote(n *packedNote) {
 	}
 }
 
-// ClaimState returns what the ledger holds of a claim, or the zero ClaimState if that
-// is neither held nor done. It writes nothing.
+// ClaimState returns what the ledger holds of a claim, or the zero ClaimState
+// if that is neither held nor done. It writes nothing.
 func (g *Guard) ClaimState(ctx context.Context, r ClaimRequest) (*ClaimState, error) {
 	batch, charges := r.batch(), r.charges()
 	standings, err := g.ledger.Standings(ctx, batch.Account, batch.Key, charges)

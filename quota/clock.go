@@ -36,9 +36,9 @@ const MaxClockSkew = time.Minute
 // the log has an entry as recent as that. See ClockError.
 const MaxClockLead = 5 * time.Minute
 
-// ClockError says that the ledger's clock is more than MaxClockLead ahead of the
-// caller's and of the newest entry of the log. One of the clocks is wrong; if it
-// is the ledger's, its windows would free what is still used. Nothing was
+// ClockError says that the ledger's clock is more than MaxClockLead ahead of
+// the caller's and of the newest entry of the log. One of the clocks is wrong;
+// if it is the ledger's, its windows would free what is still used. Nothing was
 // decided and nothing was dropped. It is an ErrLedgerConfig.
 type ClockError struct {
 	Account string
@@ -48,8 +48,8 @@ type ClockError struct {
 	Newest  time.Time // the timestamp of the log's newest entry; zero if there is none
 
 	// Upstream is the time by the upstream's latest answer to this Guard's
-	// Transport; zero if it is not known. If it supports the ledger's clock, calls
-	// go on, and Transport.Report gets this error.
+	// Transport; zero if it is not known. If it supports the ledger's clock,
+	// calls go on, and Transport.Report gets this error.
 	Upstream time.Time
 }
 
@@ -74,8 +74,8 @@ func (e *ClockError) Unwrap() error { return ErrLedgerConfig }
 
 // AcceptClock accepts the ledger's clock for the logs of an account after a
 // *ClockError, when this host's is the wrong one. It adds a remark of 0 units at
-// the ledger's time, which supports its clock for MaxClockLead, as the calls that
-// follow do. The clock of the host must still be corrected.
+// the ledger's time, which supports its clock for MaxClockLead, as the calls
+// that follow do. The clock of the host must still be corrected.
 func (g *Guard) AcceptClock(ctx context.Context, account string) error {
 	call := Call{Account: account, Method: "ledger.accept", Caller: Caller{Lane: LaneManual}}
 	mode := entryMode{force: true, kind: EntryNote, anyClock: true}

@@ -21,21 +21,22 @@ type Cooldown struct {
 	Reason string // for people, usually the upstream's words; truncated to MaxReason bytes
 }
 
-// Cool sets a cooldown, which refuses calls in all processes that share the
-// ledger.
+// Cool sets a cooldown, which refuses calls in all processes that share
+// the ledger.
 func (g *Guard) Cool(ctx context.Context, cooldown Cooldown) error {
 	defer g.refusals.invalidate()
 	return opError("cooldown", g.ledger.SetCooldown(context.WithoutCancel(ctx), cooldown))
 }
 
-// Uncool clears the cooldown of a budget or, if budget is empty, of the whole
-// account.
+// Uncool clears the cooldown of a budget or, if budget is empty, of the
+// whole account.
 func (g *Guard) Uncool(ctx context.Context, account, budget string) error {
 	defer g.refusals.invalidate()
 	return opError("clear cooldown", g.ledger.ClearCooldown(ctx, account, budget))
 }
 
-// Moves returns the Move by which an account is closed. ok is false if it is in use.
+// Moves returns the Move by which an account is closed. ok is false if it is
+// in use.
 func (g *Guard) Moves(ctx context.Context, account string) (move Move, ok bool, err error) {
 	standings, err := g.cooldownStandings(ctx, account, "", "")
 	if err != nil {
@@ -66,8 +67,8 @@ func (g *Guard) Cooldowns(ctx context.Context, account string) (now time.Time, c
 	return standings[0].At, cooldowns, nil
 }
 
-// cooldownStandings returns standings of a log with its time and the cooldowns of
-// budgets. An empty name stands for the account. A budget's standing has the
+// cooldownStandings returns standings of a log with its time and the cooldowns
+// of budgets. An empty name stands for the account. A budget's standing has the
 // cooldown of the account if that ends later than its own.
 func (g *Guard) cooldownStandings(ctx context.Context, account, key string, budgets ...string) ([]Standing, error) {
 	everything := NewCoverage(Coverage{})

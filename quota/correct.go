@@ -50,8 +50,8 @@ func (g *Guard) Correct(ctx context.Context, account string, correction func() e
 	return correction()
 }
 
-// reservedPrefix begins the accounts, and the keys of logs, that a Guard keeps for
-// itself.
+// reservedPrefix begins the accounts, and the keys of logs, that a Guard keeps
+// for itself.
 const reservedPrefix = "ration: "
 
 const (
@@ -59,6 +59,6 @@ const (
 	lockExpiry = 10 * time.Second // in case the process that holds it dies
 )
 
-// IsReserved reports whether a Guard keeps an account, such as that of claims, or the
-// log of a key for itself.
+// IsReserved reports whether a Guard keeps an account, such as that of claims,
+// or the log of a key for itself.
 func IsReserved(name string) bool { return strings.HasPrefix(name, reservedPrefix) }

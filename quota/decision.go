@@ -18,8 +18,8 @@ type Decision struct {
 
 // Observe makes the guard call f with each decision of Spend, Wait,
 // SpendTogether and of Transports, before they return it. Notes, probes and the
-// guard's own entries are not decisions. f must be quick and safe for concurrent
-// use. Several functions may observe one guard.
+// guard's own entries are not decisions. f must be quick and safe for
+// concurrent use. Several functions may observe one guard.
 func (g *Guard) Observe(f func(Decision)) {
 	for {
 		before := g.observer.Load()

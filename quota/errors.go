@@ -20,19 +20,19 @@ var (
 	// ErrInDoubt means that the ledger's answer was lost. The call counts as
 	// spent and must not be made.
 	ErrInDoubt = errors.New("quota: in doubt: the ledger's answer was lost, the call counts as spent")
-	// ErrLedgerDown means that the ledger could not be reached. Nothing was
-	// spent.
+	// ErrLedgerDown means that the ledger could not be reached. Nothing
+	// was spent.
 	ErrLedgerDown = errors.New("quota: ledger down")
 	// ErrLedgerBusy means that the ledger is up, and that other callers used it
-	// for as long as this one could wait. Nothing was spent; try again later. It
-	// is not an ErrLedgerDown.
+	// for as long as this one could wait. Nothing was spent; try again later.
+	// It is not an ErrLedgerDown.
 	ErrLedgerBusy = errors.New("quota: ledger busy")
 	// ErrLedgerConfig means that the ledger cannot serve until its
 	// configuration is corrected: a wrong password, a file that is not a
 	// ledger, a missing permission. It is not an ErrLedgerDown.
 	ErrLedgerConfig = errors.New("quota: ledger misconfigured")
-	// ErrLedgerLost means that the ledger no longer holds spends that it had
-	// recorded.
+	// ErrLedgerLost means that the ledger no longer holds spends that it
+	// had recorded.
 	ErrLedgerLost = errors.New("quota: ledger lost entries")
 	// ErrUnguarded is returned by Transport.Price for a request to a host that
 	// is not guarded. Transport sends such a request without charging it.
@@ -92,8 +92,8 @@ type RefusedError struct {
 	Needed    Units   // what the call would have used
 
 	// OwnLimit is the limit that the caller asked, if Limit is a lower one that
-	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil is when
-	// that one ends if it is not asked again.
+	// another configuration asked within LimitHold, and 0 otherwise. LimitUntil
+	// is when that one ends if it is not asked again.
 	OwnLimit   Units
 	LimitUntil time.Time
 
@@ -105,10 +105,10 @@ type RefusedError struct {
 	// RetryAfter is how long RetryAt was away at the time of the refusal.
 	RetryAfter time.Duration
 
-	// Ahead is how far the timestamp of the log's newest entry is ahead of the
-	// ledger's clock, or 0 if that is at most MaxStepBack. If it is not 0, the
-	// clock was wrong at some time and RetryAt is not reliable; see
-	// Guard.Restamp.
+	// Ahead is how far the timestamp of the log's newest entry is ahead of
+	// the ledger's clock, or 0 if that is at most MaxStepBack. If it is
+	// not 0, the clock was wrong at some time and RetryAt is not reliable;
+	// see Guard.Restamp.
 	Ahead time.Duration
 }
 
@@ -203,8 +203,8 @@ func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 // 9999-12-31T23:59:59Z. No cooldown ends later.
 const MaxUnix = textfmt.MaxUnix
 
-// printable returns at most MaxReason bytes of untrusted text with control characters
-// and direction marks escaped, so that it is safe on a terminal.
+// printable returns at most MaxReason bytes of untrusted text with control
+// characters and direction marks escaped, so that it is safe on a terminal.
 func printable(s string) string {
 	quoted := fmt.Sprintf("%q", textfmt.Shorten(s, MaxReason))
 	return quoted[1 : len(quoted)-1]

@@ -25,9 +25,9 @@ func oneBudget() *quota.Guard {
 	return guard
 }
 
-// Budgets are plain values. This account has 10,000 units a day, counted from
-// midnight in California, of which searches may take 4,000, and 600 calls a
-// minute.
+// Budgets are plain values. This account has 10,000 units a day, counted
+// from midnight in California, of which searches may take 4,000, and 600
+// calls a minute.
 func ExampleNewGuard() {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -53,8 +53,8 @@ func ExampleNewGuard() {
 	// videos.list: day minute
 }
 
-// A call whose cost is known only afterwards is charged the most that it may cost,
-// and then settled to its real cost.
+// A call whose cost is known only afterwards is charged the most that it may
+// cost, and then settled to its real cost.
 func ExampleGuard_Spend() {
 	guard, ctx := oneBudget(), context.Background()
 	grant, err := guard.Spend(ctx, quota.Call{Account: "my-project", Method: "report", Units: 100})
@@ -206,8 +206,8 @@ func ExampleTransport_price() {
 	//  1 quota: not a guarded host
 }
 
-// WithCaller sets the caller of calls. Budgets may cover only some lanes or regions,
-// and the log records the caller of each call.
+// WithCaller sets the caller of calls. Budgets may cover only some lanes or
+// regions, and the log records the caller of each call.
 func ExampleWithCaller() {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		{Account: "my-project", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
@@ -230,8 +230,8 @@ func ExampleWithCaller() {
 }
 
 // A cooldown stops all processes that share the ledger, until it ends or is
-// cleared. A Transport with Feedback sets one when the upstream's answer asks for
-// it.
+// cleared. A Transport with Feedback sets one when the upstream's answer asks
+// for it.
 func ExampleGuard_Cool() {
 	guard, ctx := oneBudget(), context.Background()
 	err := guard.Cool(ctx, quota.Cooldown{Account: "my-project", For: time.Hour, Reason: "503 from the upstream"})

@@ -20,8 +20,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// saying returns a client whose upstream reports the number in the path as what is
-// left of a budget.
+// saying returns a client whose upstream reports the number in the path as what
+// is left of a budget.
 func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, left quota.Units) {
 	client := &http.Client{Transport: &quota.Transport{Guard: guard, Base: &http.Transport{}, Price: func(*http.Request) (quota.Call, error) {
 		return quota.Call{Account: account, Method: "m", Units: 10}, nil
@@ -41,8 +41,8 @@ func saying(up *upstream, guard *quota.Guard, budget string) func(t *testing.T, 
 	}
 }
 
-// TestExternalUsageNeverRaisesABudget plays an upstream that another program spends
-// on too.
+// TestExternalUsageNeverRaisesABudget plays an upstream that another program
+// spends on too.
 func TestExternalUsageNeverRaisesABudget(t *testing.T) {
 	up := newUpstream(t, nil)
 	calls := budget("other", 1000, time.Hour)
@@ -87,8 +87,8 @@ func TestExternalUsageOfCalls(t *testing.T) {
 	}
 }
 
-// sharedLedgers open a ledger; the function that each returns opens it again, as
-// another process would.
+// sharedLedgers open a ledger; the function that each returns opens it again,
+// as another process would.
 var sharedLedgers = map[string]func(t *testing.T) func() quota.Ledger{
 	"memory": func(*testing.T) func() quota.Ledger {
 		l := memledger.Open(nil)
@@ -118,8 +118,8 @@ var sharedLedgers = map[string]func(t *testing.T) func() quota.Ledger{
 	},
 }
 
-// TestExternalUsageIsRecordedOnce lets many guards, like those of many processes,
-// see the same difference at the same time.
+// TestExternalUsageIsRecordedOnce lets many guards, like those of many
+// processes, see the same difference at the same time.
 func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	for name, open := range sharedLedgers {
 		t.Run(name, func(t *testing.T) {
@@ -169,8 +169,9 @@ func TestExternalUsageIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestExternalUsageAtADayBoundary: around the boundary of a day the upstream may
-// still report the day that ends, and a note then would count in the next day too.
+// TestExternalUsageAtADayBoundary: around the boundary of a day the upstream
+// may still report the day that ends, and a note then would count in the next
+// day too.
 func TestExternalUsageAtADayBoundary(t *testing.T) {
 	up, clock := newUpstream(t, nil), &ledgertest.Clock{}
 	hour, day := budget("hour", 1000, time.Hour), budget("day", 2000, time.Hour)
@@ -298,8 +299,8 @@ func TestDrainGivesUp(t *testing.T) {
 	})
 }
 
-// TestExternalUsageIsCheckedAgain: after a note, small differences are ignored for a
-// minute.
+// TestExternalUsageIsCheckedAgain: after a note, small differences are ignored
+// for a minute.
 func TestExternalUsageIsCheckedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("hour", 1000, time.Hour))
@@ -322,8 +323,8 @@ func TestExternalUsageIsCheckedAgain(t *testing.T) {
 	})
 }
 
-// TestExternalUsageIsOneNote: thousands of external calls are one entry, and take a
-// few round trips to the ledger.
+// TestExternalUsageIsOneNote: thousands of external calls are one entry, and
+// take a few round trips to the ledger.
 func TestExternalUsageIsOneNote(t *testing.T) {
 	calls := budget("calls", 5000, time.Hour)
 	calls.Measure = quota.Calls

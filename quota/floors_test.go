@@ -114,8 +114,8 @@ func TestFloorsOfAGuard(t *testing.T) {
 	spend("US", 200, "<nil>")
 }
 
-// TestRefusalsAreCachedPerRegion: a cached refusal is valid for its region only, and
-// until the region returns units.
+// TestRefusalsAreCachedPerRegion: a cached refusal is valid for its region
+// only, and until the region returns units.
 func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &counting{Ledger: memledger.Open(nil)}
@@ -150,8 +150,8 @@ func TestRefusalsAreCachedPerRegion(t *testing.T) {
 	})
 }
 
-// TestNoRegionWaitsBehindAnother lets one region wait for a budget with a floor for
-// another.
+// TestNoRegionWaitsBehindAnother lets one region wait for a budget with a floor
+// for another.
 func TestNoRegionWaitsBehindAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		day := budget("day", 10, time.Minute)

@@ -69,9 +69,9 @@ func goingAway(t *testing.T, seen func()) string {
 	return "https://" + listener.Addr().String()
 }
 
-// TestGoAwayResendsBeyondTheLimit: every time that net/http sends a request again is
-// charged before, also over a connection that another request has dialled, and the
-// limit ends it.
+// TestGoAwayResendsBeyondTheLimit: every time that net/http sends a request
+// again is charged before, also over a connection that another request has
+// dialled, and the limit ends it.
 func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 	const limit = 60
 	for _, workers := range []int{1, 32} {
@@ -102,8 +102,9 @@ func TestGoAwayResendsBeyondTheLimit(t *testing.T) {
 
 const killedEnv = "QUOTA_TEST_GOAWAY" // the upstream that this binary calls, and its ledger
 
-// TestKilledWhileItSendsAgain: of a process that net/http keeps sending requests for, and
-// that is killed meanwhile, each request is charged that the upstream saw.
+// TestKilledWhileItSendsAgain: of a process that net/http keeps sending
+// requests for, and that is killed meanwhile, each request is charged that the
+// upstream saw.
 func TestKilledWhileItSendsAgain(t *testing.T) {
 	insecure := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	guarded := func(path string) *quota.Guard {
@@ -166,8 +167,8 @@ func cutting(t *testing.T, hits *atomic.Int32) string {
 	return up.URL
 }
 
-// TestResendsOverReusedConnectionsBeyondTheLimit: however many workers share the
-// connections, the upstream counts exactly the limit.
+// TestResendsOverReusedConnectionsBeyondTheLimit: however many workers share
+// the connections, the upstream counts exactly the limit.
 func TestResendsOverReusedConnectionsBeyondTheLimit(t *testing.T) {
 	limit := 2000
 	if testing.Short() {

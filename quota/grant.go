@@ -37,7 +37,8 @@ func (g *Grant) ID() string {
 	return g.receipt.ID.String()
 }
 
-// Call returns the call that was granted, with its units as recorded at present.
+// Call returns the call that was granted, with its units as recorded
+// at present.
 func (g *Grant) Call() Call {
 	if g == nil {
 		return Call{}
@@ -57,11 +58,11 @@ func (g *Grant) recorded() Receipt {
 	return receipt
 }
 
-// Balances returns the balances of the budgets that the call was charged to, in
-// the guard's order, as they were right after the grant. They need no further
-// request to the ledger. Cooldown and Floors are not set. The result is empty
-// for a call that no budget covers or that was granted while the ledger was
-// down.
+// Balances returns the balances of the budgets that the call was charged to,
+// in the guard's order, as they were right after the grant. They need no
+// further request to the ledger. Cooldown and Floors are not set. The result
+// is empty for a call that no budget covers or that was granted while the
+// ledger was down.
 func (g *Grant) Balances() []Balance {
 	if g == nil || len(g.held) == 0 || len(g.held) != len(g.set.charges) {
 		return nil

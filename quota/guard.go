@@ -12,9 +12,8 @@ import (
 	"github.com/ration-dev/ration/internal/textfmt"
 )
 
-// Guard charges calls to the budgets that cover them. It is safe for
-// concurrent use. Any number of Guards, in any number of processes, may share a
-// ledger.
+// Guard charges calls to the budgets that cover them. It is safe for concurrent
+// use. Any number of Guards, in any number of processes, may share a ledger.
 type Guard struct {
 	ledger   Ledger
 	budgets  []Budget
@@ -167,8 +166,8 @@ func (g *Guard) Note(ctx context.Context, note Note) error {
 	return err
 }
 
-// entryMode is how a call is recorded. The zero value records a call if it
-// fits.
+// entryMode is how a call is recorded. The zero value records a call if
+// it fits.
 type entryMode struct {
 	force bool
 	kind  EntryKind
@@ -224,9 +223,9 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	return grant, nil
 }
 
-// refusalFor adds the cost and the caller of a call to a refusal by the ledger. If
-// the account has moved, it returns a *MovedError. It returns any other error as it
-// is.
+// refusalFor adds the cost and the caller of a call to a refusal by the ledger.
+// If the account has moved, it returns a *MovedError. It returns any other
+// error as it is.
 func refusalFor(call *Call, err error) error {
 	byLedger, ok := errors.AsType[*RefusedError](err)
 	if !ok {

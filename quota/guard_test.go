@@ -146,7 +146,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestLongestLabelsAreAccepted: MaxLabel and MaxUnits are valid, one more is not.
+// TestLongestLabelsAreAccepted: MaxLabel and MaxUnits are valid, one more
+// is not.
 func TestLongestLabelsAreAccepted(t *testing.T) {
 	label := strings.Repeat("x", quota.MaxLabel)
 	longest := quota.Request{Method: label, Units: quota.MaxUnits, Calls: quota.MaxUnits, Caller: quota.Caller{Lane: label, Job: label, Region: label}}
@@ -223,8 +224,8 @@ func TestGrantsSettleAndRefund(t *testing.T) {
 	}
 }
 
-// TestNotesAreNotCalls records notes and corrections in a log whose budgets are
-// spent.
+// TestNotesAreNotCalls records notes and corrections in a log whose budgets
+// are spent.
 func TestNotesAreNotCalls(t *testing.T) {
 	calls := budget("calls", 1, time.Hour)
 	calls.Measure = quota.Calls
@@ -259,8 +260,8 @@ func TestNotesAreNotCalls(t *testing.T) {
 	}
 }
 
-// TestRecordIgnoresCooldowns: a call that has happened is recorded despite budgets
-// and cooldowns, for the caller of the context.
+// TestRecordIgnoresCooldowns: a call that has happened is recorded despite
+// budgets and cooldowns, for the caller of the context.
 func TestRecordIgnoresCooldowns(t *testing.T) {
 	ledger := memledger.Open(nil)
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 5, time.Hour)}, nil)
@@ -300,8 +301,8 @@ func TestRecordIgnoresCooldowns(t *testing.T) {
 	}
 }
 
-// TestRefusalsNameTheCaller: a refusal has the cost and the caller of the refused
-// call, even if the guard cached it for another job's call.
+// TestRefusalsNameTheCaller: a refusal has the cost and the caller of the
+// refused call, even if the guard cached it for another job's call.
 func TestRefusalsNameTheCaller(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)
 	if err != nil {

@@ -44,8 +44,8 @@ func TestFullestKeys(t *testing.T) {
 	}
 }
 
-// TestClockGlitchFreezesABudget: a clock that was wrong is reported, and one call
-// repairs the account's log and those of its keys.
+// TestClockGlitchFreezesABudget: a clock that was wrong is reported, and one
+// call repairs the account's log and those of its keys.
 func TestClockGlitchFreezesABudget(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
@@ -72,8 +72,8 @@ func TestClockGlitchFreezesABudget(t *testing.T) {
 	}
 }
 
-// TestGrantBalances: the balances of a grant, as spend --json shows them, do not
-// need a second query of the ledger.
+// TestGrantBalances: the balances of a grant, as spend --json shows them, do
+// not need a second query of the ledger.
 func TestGrantBalances(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))

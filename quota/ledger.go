@@ -19,12 +19,13 @@ import (
 // for every budget that covers it, even for budgets that the spending process
 // did not know. The totals of a new coverage are computed from the log.
 //
-// Charges that say where they are configured are an exception. If configurations
-// disagree about the limit of one budget, the lowest limit holds that any of them
-// has asked within LimitHold; it ends at most 2*LimitRecord later. What a
-// configuration asks replaces what it asked before it was changed, and
-// ClearLimits ends the limits of all. A budget is what has one Charge.Identity;
-// keys share the limits of their account. Answers say which limit held.
+// Charges that say where they are configured are an exception. If
+// configurations disagree about the limit of one budget, the lowest limit holds
+// that any of them has asked within LimitHold; it ends at most 2*LimitRecord
+// later. What a configuration asks replaces what it asked before it was
+// changed, and ClearLimits ends the limits of all. A budget is what has one
+// Charge.Identity; keys share the limits of their account. Answers say which
+// limit held.
 //
 // A Counter window is answered from two counts and the start of their period,
 // whatever the number of calls. A log that has only ever served Counter
@@ -51,30 +52,30 @@ import (
 // count in every window until the clock reaches them. Answers then report how
 // far ahead the newest one is (Ahead), and Restamp repairs the log.
 //
-// An account without a log is refused with a *LookAlikeError if its name differs
-// from that of another account only in case or in spaces around it.
+// An account without a log is refused with a *LookAlikeError if its name
+// differs from that of another account only in case or in spaces around it.
 //
 // RetryAt in a refusal is never later than the longest window of the request's
-// charges from now, or the end of a cooldown. It is exact unless timestamps are
-// ahead of the clock; if they are, by up to MaxStepBack, it may be late by as
-// much.
+// charges from now, or the end of a cooldown. It is exact unless timestamps
+// are ahead of the clock; if they are, by up to MaxStepBack, it may be late by
+// as much.
 //
 // A clock that jumps ahead would free every window. A batch can therefore carry
 // its caller's time (Batch.Clock): where the two disagree and the log has no
 // recent entry that supports the ledger's clock, nothing is decided or dropped.
 //
 // A log has an epoch: a random number of one life of it. A log that was deleted
-// has another one when it is created again, and so has an older copy of a log once
-// a client has restored what it lacks. Receipts have the epoch, and a client
-// that passes the newest one on in Batch.Known is not granted anything by a log
-// that has forgotten it. A ledger whose data can be replaced by an older copy
-// looks for the entry itself, when its connection or file is new and once a
-// minute; the other checks cost nothing.
+// has another one when it is created again, and so has an older copy of a log
+// once a client has restored what it lacks. Receipts have the epoch, and a
+// client that passes the newest one on in Batch.Known is not granted anything
+// by a log that has forgotten it. A ledger whose data can be replaced by an
+// older copy looks for the entry itself, when its connection or file is new and
+// once a minute; the other checks cost nothing.
 //
 // All methods return an error that wraps ErrLedgerDown or ErrLedgerBusy if
 // nothing was done, ErrInDoubt if that is not known, or ErrLedgerConfig if the
-// configuration must be corrected first. They return the context's error if the context ended
-// before anything was done.
+// configuration must be corrected first. They return the context's error if the
+// context ended before anything was done.
 type Ledger interface {
 	// Spend decides the requests of a batch in order, in one atomic step; each
 	// request sees those admitted before it. A request is admitted if all of
@@ -99,9 +100,9 @@ type Ledger interface {
 	// changes its counts by the difference to Receipt.Recorded.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
-	// Refund makes the entry of a call that was never sent count neither units
-	// nor as a call. It returns ErrStays if more than MaxSettle entries are
-	// newer.
+	// Refund makes the entry of a call that was never sent count neither
+	// units nor as a call. It returns ErrStays if more than MaxSettle entries
+	// are newer.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It
@@ -122,26 +123,28 @@ type Ledger interface {
 	Sums(ctx context.Context, query Query) iter.Seq2[Sum, error]
 
 	// SetCooldown sets a cooldown. If one is already in force, the later end
-	// applies; one that was set with Cooldown.For counts as ending at most For
-	// from now, in case the clock was ahead when it was set. While an account moves,
-	// the cooldown of the Move, which ends at MoveUntil or later, is in force. The
-	// account's own one, set before or meanwhile, is kept under DisplacedBudget.
+	// applies; one that was set with Cooldown.For counts as ending at most
+	// For from now, in case the clock was ahead when it was set. While an
+	// account moves, the cooldown of the Move, which ends at MoveUntil or
+	// later, is in force. The account's own one, set before or meanwhile, is
+	// kept under DisplacedBudget.
 	SetCooldown(ctx context.Context, cooldown Cooldown) error
 
 	// ClearCooldown clears the cooldown of a budget or, if budget is empty, of
 	// the account. It is a no-op if there is none.
 	ClearCooldown(ctx context.Context, account, budget string) error
 
-	// Cooldowns returns the cooldowns of an account that are in force, its own and
-	// those of all of its budgets, in no particular order.
+	// Cooldowns returns the cooldowns of an account that are in force, its own
+	// and those of all of its budgets, in no particular order.
 	Cooldowns(ctx context.Context, account string) ([]Cooldown, error)
 
 	// ClearLimits forgets the limits that were asked of an account's budgets.
 	ClearLimits(ctx context.Context, account string) error
 
-	// Accounts yields the accounts that have a log or a cooldown, in no particular
-	// order, those that a Guard keeps for itself included; see IsReserved. It may
-	// miss accounts that are added meanwhile. It stops after yielding an error.
+	// Accounts yields the accounts that have a log or a cooldown, in no
+	// particular order, those that a Guard keeps for itself included; see
+	// IsReserved. It may miss accounts that are added meanwhile. It stops after
+	// yielding an error.
 	Accounts(ctx context.Context) iter.Seq2[string, error]
 
 	// Keys yields the keys of an account that have a log, in no particular
@@ -160,15 +163,15 @@ type Ledger interface {
 
 	// Restore puts back what a log has lost, in one atomic step. It adds the
 	// entries that are missing, by their ids, with their own timestamps, and
-	// raises the units of those that were settled to less. Where the restoration
-	// has several entries of one id, such as an addition, in the order of their
-	// timestamps, the log gets as many of them. Restore records for good
-	// what Heard, Lives and Gaps say, and adds notes for what others have spent
-	// that the log lacks by these statements. The notes are computed anew by
-	// each Restore, so that they shrink as other clients restore their own
-	// entries. Restore is idempotent; it lowers nothing but these notes. A log
-	// in whose place an older copy stands gets a new epoch (Restoration.Lost).
-	// A log without entries stays as it is.
+	// raises the units of those that were settled to less. Where the
+	// restoration has several entries of one id, such as an addition, in the
+	// order of their timestamps, the log gets as many of them. Restore records
+	// for good what Heard, Lives and Gaps say, and adds notes for what others
+	// have spent that the log lacks by these statements. The notes are computed
+	// anew by each Restore, so that they shrink as other clients restore their
+	// own entries. Restore is idempotent; it lowers nothing but these notes. A
+	// log in whose place an older copy stands gets a new epoch
+	// (Restoration.Lost). A log without entries stays as it is.
 	Restore(ctx context.Context, r *Restoration) (Restored, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.
@@ -189,14 +192,14 @@ const MaxSettle = 256
 // SpendFunc is Ledger.Spend.
 type SpendFunc = func(context.Context, *Batch) ([]Answer, error)
 
-// CombiningLedger is a Ledger that decides concurrent calls of one log together,
-// as one batch. A decorator that has work to do for each batch can put it around
-// the decision, and so do it once for all of them.
+// CombiningLedger is a Ledger that decides concurrent calls of one log
+// together, as one batch. A decorator that has work to do for each batch can
+// put it around the decision, and so do it once for all of them.
 type CombiningLedger interface {
 	Ledger
 	// Around replaces the function that decides a batch, whose calls may come
-	// from several Spends, by what layer makes of it. Call it before the first
-	// Spend.
+	// from several Spends, by what layer makes of it. Call it before the
+	// first Spend.
 	Around(layer func(SpendFunc) SpendFunc)
 }
 
@@ -213,22 +216,23 @@ type Batch struct {
 	Seq    uint64
 
 	// Once says that this is the only batch of its client. If the ledger
-	// remembers a batch of the client with another Seq, Spend decides nothing and
-	// returns an ErrReused.
+	// remembers a batch of the client with another Seq, Spend decides nothing
+	// and returns an ErrReused.
 	Once bool
 
 	// History is the least time for which the log keeps its entries, so that
 	// they can be listed: 0 to MaxHistory. 0 keeps them as the windows need.
 	History time.Duration
 
-	// Known is an entry that the log is known to have held, with its Epoch; or an
-	// Epoch alone, of a caller that was only refused; or zero. If the log cannot hold
-	// the entry, or has another Epoch, Spend decides nothing and returns a
+	// Known is an entry that the log is known to have held, with its Epoch; or
+	// an Epoch alone, of a caller that was only refused; or zero. If the log
+	// cannot hold the entry, or has another Epoch, Spend decides nothing and
+	// returns a
 	// *ForgottenError.
 	Known Receipt
 
-	// Clock is the time on the caller's clock, or zero. If the ledger's clock is
-	// more than MaxClockLead ahead of it, and of the log's newest timestamp,
+	// Clock is the time on the caller's clock, or zero. If the ledger's clock
+	// is more than MaxClockLead ahead of it, and of the log's newest timestamp,
 	// Spend decides nothing and returns a *ClockError.
 	Clock time.Time
 

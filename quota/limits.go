@@ -27,9 +27,9 @@ func (c *Config) ID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// LimitHold is how long a limit that was asked holds against a higher one for the
-// same budget. Ledgers record it at most every LimitRecord, so it holds for up to
-// that much longer.
+// LimitHold is how long a limit that was asked holds against a higher one for
+// the same budget. Ledgers record it at most every LimitRecord, so it holds for
+// up to that much longer.
 const (
 	LimitHold   = 24 * time.Hour
 	LimitRecord = 15 * time.Minute
@@ -57,8 +57,8 @@ func withoutExternal(methods []string) []string {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
 }
 
-// Limited returns a copy of c with a lower limit, which holds until a time. Floors
-// are at most the limit.
+// Limited returns a copy of c with a lower limit, which holds until a time.
+// Floors are at most the limit.
 func (c *Charge) Limited(limit Units, until time.Time) *Charge {
 	held := *c
 	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until
@@ -79,9 +79,9 @@ func limitNote(limit, own Units, until time.Time) string {
 		limit, own, textfmt.Time(until))
 }
 
-// AcceptLimits makes the limits hold that are asked from now on, whatever limits
-// were asked of the account's budgets before. A lower limit holds again once a
-// process asks for it.
+// AcceptLimits makes the limits hold that are asked from now on, whatever
+// limits were asked of the account's budgets before. A lower limit holds again
+// once a process asks for it.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// LookAlikeError says that an account has no log yet, and that the ledger has one
-// of an account whose name differs only in case or in spaces around it. Each
-// would have the whole limit. Nothing was decided. It is an ErrLedgerConfig.
+// LookAlikeError says that an account has no log yet, and that the ledger
+// has one of an account whose name differs only in case or in spaces
+// around it. Each would have the whole limit. Nothing was decided. It is
+// an ErrLedgerConfig.
 type LookAlikeError struct {
 	Account string // as it was asked for
 	Known   string // the account that the ledger has
@@ -22,8 +23,8 @@ func (e *LookAlikeError) Error() string {
 // Unwrap returns ErrLedgerConfig.
 func (e *LookAlikeError) Unwrap() error { return ErrLedgerConfig }
 
-// CheckLookAlike returns a *LookAlikeError if account looks like a known one and
-// is not the same.
+// CheckLookAlike returns a *LookAlikeError if account looks like a known one
+// and is not the same.
 func CheckLookAlike(account, known string) error {
 	if account == known || !strings.EqualFold(strings.TrimSpace(account), strings.TrimSpace(known)) {
 		return nil

@@ -8,9 +8,9 @@ import (
 )
 
 // Move is an account on its way from one ledger to another, or past it: see
-// package ledgercopy. Each of the two ledgers has it as a cooldown of the account
-// without an end, so that it is decided in one atomic step with every call, by
-// processes of every version.
+// package ledgercopy. Each of the two ledgers has it as a cooldown of the
+// account without an end, so that it is decided in one atomic step with every
+// call, by processes of every version.
 type Move struct {
 	Account  string
 	Ledger   string // the address of the other ledger, without secrets
@@ -18,8 +18,9 @@ type Move struct {
 	ID       string // the same in both ledgers
 }
 
-// MoveUntil is the end of a Move's cooldown, as Unix time, 2200-01-01T00:00:00Z; one of
-// an arriving account ends a second later. Any other one ends before.
+// MoveUntil is the end of a Move's cooldown, as Unix time,
+// 2200-01-01T00:00:00Z; one of an arriving account ends a second later. Any
+// other one ends before.
 const MoveUntil = 7258118400
 
 const (
@@ -28,7 +29,8 @@ const (
 	leftWords, arrivingWords = "moved to ", "copied from "
 	moveIDWords              = " (ration ledger copy "
 
-	// arrivingRetry is when a call that meets an arriving account may try again.
+	// arrivingRetry is when a call that meets an arriving account may
+	// try again.
 	arrivingRetry = 5 * time.Second
 )
 
@@ -63,8 +65,8 @@ func shortened(s string, most int) string {
 	return s[:head] + gap + s[tail:]
 }
 
-// Move returns what the cooldown says of a Move. ok is false if it is any other
-// cooldown.
+// Move returns what the cooldown says of a Move. ok is false if it is any
+// other cooldown.
 func (c *Cooldown) Move() (m Move, ok bool) {
 	if c == nil || c.Budget != "" || c.Until.Unix() < MoveUntil {
 		return m, false
@@ -80,7 +82,8 @@ func (c *Cooldown) Move() (m Move, ok bool) {
 	return Move{Account: c.Account, Ledger: rest[:at], Arriving: !left, ID: rest[at+len(moveIDWords) : len(rest)-1]}, true
 }
 
-// Move returns the Move that refused a call. ok is false if it was anything else.
+// Move returns the Move that refused a call. ok is false if it was
+// anything else.
 func (e *RefusedError) Move() (m Move, ok bool) {
 	if e.Reason != ReasonCooldown {
 		return m, false
@@ -88,8 +91,8 @@ func (e *RefusedError) Move() (m Move, ok bool) {
 	return (&Cooldown{Account: e.Account, Budget: e.Budget, Until: e.RetryAt, Reason: e.Detail}).Move()
 }
 
-// MovedError says that an account has moved to another ledger. Nothing was decided.
-// It is an ErrLedgerConfig.
+// MovedError says that an account has moved to another ledger. Nothing was
+// decided. It is an ErrLedgerConfig.
 type MovedError struct {
 	Account string
 	Ledger  string // the address of the new ledger, without secrets
@@ -103,7 +106,8 @@ func (e *MovedError) Error() string {
 // Unwrap returns ErrLedgerConfig.
 func (e *MovedError) Unwrap() error { return ErrLedgerConfig }
 
-// forMove returns e or, if a Move refused the call, what its caller must know: a
+// forMove returns e or, if a Move refused the call, what its caller must
+// know: a
 // *MovedError, or that the account arrives in a moment.
 func (e *RefusedError) forMove() error {
 	move, ok := e.Move()

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestMovedAccountIsWaitedFor: a call on a ledger that its account has left would be
-// refused as by any cooldown, and tried again for ever.
+// TestMovedAccountIsWaitedFor: a call on a ledger that its account has left
+// would be refused as by any cooldown, and tried again for ever.
 func TestMovedAccountIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, ledger := t.Context(), memledger.Open(nil)
@@ -59,8 +59,8 @@ func TestMovedAccountIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestArrivingAccountIsWaitedForUntilTheYear2200: a call on the new ledger is tried
-// again in seconds, and granted as soon as the account is there.
+// TestArrivingAccountIsWaitedForUntilTheYear2200: a call on the new ledger is
+// tried again in seconds, and granted as soon as the account is there.
 func TestArrivingAccountIsWaitedForUntilTheYear2200(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
@@ -85,8 +85,9 @@ func TestArrivingAccountIsWaitedForUntilTheYear2200(t *testing.T) {
 	})
 }
 
-// TestStopDuringAMoveIsLost: a stop of the whole account that the upstream asks of a
-// call in flight, after the account has left the ledger, is kept for the new one.
+// TestStopDuringAMoveIsLost: a stop of the whole account that the upstream asks
+// of a call in flight, after the account has left the ledger, is kept for the
+// new one.
 func TestStopDuringAMoveIsLost(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return now }})
@@ -110,8 +111,8 @@ func TestStopDuringAMoveIsLost(t *testing.T) {
 	}
 }
 
-// TestUpstreamMovesAnAccount: what an upstream says is the reason of a cooldown, and
-// must not name a ledger for the operator to connect to.
+// TestUpstreamMovesAnAccount: what an upstream says is the reason of a
+// cooldown, and must not name a ledger for the operator to connect to.
 func TestUpstreamMovesAnAccount(t *testing.T) {
 	move := quota.Move{Account: "a", Ledger: "redis://evil:6379/0", ID: "0123456789ab"}
 	c := move.Cooldown()
@@ -134,7 +135,8 @@ func TestUpstreamMovesAnAccount(t *testing.T) {
 	}
 }
 
-// TestLongLedgerNameIsCut: a reason holds 200 bytes, and the id must be in them.
+// TestLongLedgerNameIsCut: a reason holds 200 bytes, and the id must be
+// in them.
 func TestLongLedgerNameIsCut(t *testing.T) {
 	for _, name := range []string{strings.Repeat("sqlite:/é", 60), "sqlite:/" + strings.Repeat("日本", 40), "redis+cluster://" + strings.Repeat("node.internal:6379,", 20)} {
 		for _, arriving := range []bool{false, true} {

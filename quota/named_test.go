@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestNameOfAnotherDescriptionIsGranted: a name that stood for another call is an
-// error and charges nothing, also after that was settled or refunded.
+// TestNameOfAnotherDescriptionIsGranted: a name that stood for another call is
+// an error and charges nothing, also after that was settled or refunded.
 func TestNameOfAnotherDescriptionIsGranted(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard, other := openGuard(t, open), openGuard(t, open)
@@ -50,8 +50,8 @@ func TestNameOfAnotherDescriptionIsGranted(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfOthersHideAGrant: a call that was granted is granted again by its
-// name while the same call without a name was just refused.
+// TestRefusalsOfOthersHideAGrant: a call that was granted is granted again by
+// its name while the same call without a name was just refused.
 func TestRefusalsOfOthersHideAGrant(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)
@@ -79,8 +79,8 @@ func (l *interruptible) Spend(ctx context.Context, batch *quota.Batch) ([]quota.
 	return l.Ledger.Spend(ctx, batch)
 }
 
-// TestHangUpInterruptsTheLedger: a server's spend is decided although its client
-// hangs up meanwhile; other spends are interrupted.
+// TestHangUpInterruptsTheLedger: a server's spend is decided although its
+// client hangs up meanwhile; other spends are interrupted.
 func TestHangUpInterruptsTheLedger(t *testing.T) {
 	ledger := &interruptible{Ledger: memledger.Open(nil)}
 	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 10, 24*time.Hour)}, nil)

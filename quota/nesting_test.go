@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestDefaultTransportGuardedByItself sets http.DefaultTransport to a Transport
-// without a Base, directly and wrapped. This once recursed until the budget was
-// spent.
+// TestDefaultTransportGuardedByItself sets http.DefaultTransport to a
+// Transport without a Base, directly and wrapped. This once recursed until the
+// budget was spent.
 func TestDefaultTransportGuardedByItself(t *testing.T) {
 	original := http.DefaultTransport
 	defer func() { http.DefaultTransport = original }()
@@ -98,8 +98,8 @@ func TestWrappingTwiceChargesTwice(t *testing.T) {
 	}
 }
 
-// TestRequestsMadeFromAnAnswerAreTheirOwn: a request that a caller derives from the
-// request of a response is not that request guarded twice.
+// TestRequestsMadeFromAnAnswerAreTheirOwn: a request that a caller derives from
+// the request of a response is not that request guarded twice.
 func TestRequestsMadeFromAnAnswerAreTheirOwn(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSmallChangesAreNotLookedAt: within a minute of a note, the ledger is compared
-// again only if what is left has changed by a hundredth of the limit.
+// TestSmallChangesAreNotLookedAt: within a minute of a note, the ledger is
+// compared again only if what is left has changed by a hundredth of the limit.
 func TestSmallChangesAreNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))
@@ -50,8 +50,8 @@ type closable struct {
 
 func (c closable) CloseIdleConnections() { *c.closed++ }
 
-// TestIdleConnectionsOfTheBaseStayOpen: CloseIdleConnections reaches a base that has
-// it.
+// TestIdleConnectionsOfTheBaseStayOpen: CloseIdleConnections reaches a base
+// that has it.
 func TestIdleConnectionsOfTheBaseStayOpen(t *testing.T) {
 	closed := 0
 	(&quota.Transport{Guard: newGuard(t, nil, budget("day", 1, time.Hour)), Base: closable{closed: &closed}}).CloseIdleConnections()

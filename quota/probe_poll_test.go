@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// claims is the ledger of a process that claims a trial only after another. It counts
-// its claims.
+// claims is the ledger of a process that claims a trial only after another. It
+// counts its claims.
 type claims struct {
 	behind
 	made *int
@@ -27,8 +27,9 @@ func (c claims) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return c.behind.Spend(ctx, batch)
 }
 
-// TestAWaitingProcessClaimsAgainAndAgain: a process tries to claim the trial once
-// while another's is in progress, and then only reads that claim until it ends.
+// TestAWaitingProcessClaimsAgainAndAgain: a process tries to claim the trial
+// once while another's is in progress, and then only reads that claim until
+// it ends.
 func TestAWaitingProcessClaimsAgainAndAgain(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +72,8 @@ func (c *corrected) Standings(ctx context.Context, account, key string, charges 
 	return c.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the note,
-// another process may record the same difference, or the ledger may fail.
+// TestWhatAnotherProcessEnteredIsEnteredTwice: between the comparison and the
+// note, another process may record the same difference, or the ledger may fail.
 func TestWhatAnotherProcessEnteredIsEnteredTwice(t *testing.T) {
 	failure := errors.New("no ledger")
 	for _, c := range []struct {

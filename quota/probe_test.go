@@ -45,7 +45,8 @@ func TestProbeAnswersAsSpendWould(t *testing.T) {
 	})
 }
 
-// TestProbeRefusesTheFirstCall: on an empty log, Probe refused a call that Spend grants.
+// TestProbeRefusesTheFirstCall: on an empty log, Probe refused a call that
+// Spend grants.
 func TestProbeRefusesTheFirstCall(t *testing.T) {
 	narrow := budget("narrow", 3, time.Minute)
 	narrow.Methods, narrow.Measure = []string{"search"}, quota.Calls

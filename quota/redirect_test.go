@@ -18,8 +18,8 @@ type hop struct {
 	header http.Header
 }
 
-// redirecting is a network of hosts in which each URL of a chain redirects to the
-// next.
+// redirecting is a network of hosts in which each URL of a chain redirects to
+// the next.
 func redirecting(hops *[]hop, chain ...string) tripper {
 	return func(r *http.Request) (*http.Response, error) {
 		*hops = append(*hops, hop{r.URL.String(), r.Header})
@@ -126,8 +126,8 @@ func TestRedirectForwardsCredentials(t *testing.T) {
 	}
 }
 
-// TestRedirectWithoutOrigin: a base that does not set Response.Request must not hide
-// the origin of a redirect.
+// TestRedirectWithoutOrigin: a base that does not set Response.Request must not
+// hide the origin of a redirect.
 func TestRedirectWithoutOrigin(t *testing.T) {
 	up := newUpstream(t, nil)
 	guard := newGuard(t, nil, budget("day", 100, time.Hour))

@@ -17,13 +17,13 @@ type Restoration struct {
 	Lives   []Life
 	Gaps    []Gap // what earlier restorations returned
 
-	// Lost says that the log has lost entries. If its epoch is that of a Life, an
-	// older copy has taken its place, and it gets a new epoch: what clients hear of
-	// it from now on does not count what is still missing.
+	// Lost says that the log has lost entries. If its epoch is that of a Life,
+	// an older copy has taken its place, and it gets a new epoch: what clients
+	// hear of it from now on does not count what is still missing.
 	Lost bool
 
-	// Known, if it is not zero, is as in Batch. If the log does not hold it, entries
-	// have been lost, whatever Lost says.
+	// Known, if it is not zero, is as in Batch. If the log does not hold it,
+	// entries have been lost, whatever Lost says.
 	Known Receipt
 }
 
@@ -38,9 +38,9 @@ type Heard struct {
 	Epoch    uint64    // of the log; 0 if it is not known, and the log held every entry of the window
 }
 
-// Life says since when a log held what a client had been granted, there or in an
-// earlier life of the log or within an allowance. A Heard of that log from before did
-// not count these entries, although it is later than they are.
+// Life says since when a log held what a client had been granted, there or in
+// an earlier life of the log or within an allowance. A Heard of that log from
+// before did not count these entries, although it is later than they are.
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
@@ -48,9 +48,10 @@ type Life struct {
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
-// Gap says that an older copy took the place of a log, under the epoch of that, and was
-// used until it was restored. The copy did not hold what the log was given after From
-// and before To. So a Heard of To or later does not count that.
+// Gap says that an older copy took the place of a log, under the epoch of
+// that, and was used until it was restored. The copy did not hold what the
+// log was given after From and before To. So a Heard of To or later does not
+// count that.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time
@@ -122,9 +123,9 @@ func (r *Restoration) Check() error {
 	return nil
 }
 
-// ForgottenError says that a log no longer holds an entry that the caller knows, or
-// has another epoch than the caller knows: the log was deleted, or an older copy took
-// its place. It is an ErrLedgerLost. Nothing was decided.
+// ForgottenError says that a log no longer holds an entry that the caller
+// knows, or has another epoch than the caller knows: the log was deleted, or an
+// older copy took its place. It is an ErrLedgerLost. Nothing was decided.
 type ForgottenError struct {
 	Account string
 	Key     string

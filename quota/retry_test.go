@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestTransportRetriesTransientAnswers lets an upstream answer 503 a number of times
-// before it recovers.
+// TestTransportRetriesTransientAnswers lets an upstream answer 503 a number of
+// times before it recovers.
 func TestTransportRetriesTransientAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -92,8 +92,8 @@ func TestRetriesCannotDrainTheQuota(t *testing.T) {
 	}
 }
 
-// TestRetriesWaitWithinMaxTotalWait: a wait that the upstream asks for counts like
-// any other.
+// TestRetriesWaitWithinMaxTotalWait: a wait that the upstream asks for counts
+// like any other.
 func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	guard := newGuard(t, nil, budget("day", 1000, time.Hour))
@@ -111,8 +111,8 @@ func TestRetriesWaitWithinMaxTotalWait(t *testing.T) {
 	}
 }
 
-// TestRetryWithoutADelayPanics: without an After, the pauses are 100, 200 and 400 ms,
-// each plus or minus half of it.
+// TestRetryWithoutADelayPanics: without an After, the pauses are 100, 200 and
+// 400 ms, each plus or minus half of it.
 func TestRetryWithoutADelayPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, time.Hour))

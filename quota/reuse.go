@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// ErrReused means that Call.ID, or the name it stands for, was used for another
-// call before, which was granted. The call was not charged and must not be made.
+// ErrReused means that Call.ID, or the name it stands for, was used for
+// another call before, which was granted. The call was not charged and must
+// not be made.
 var ErrReused = errors.New("quota: this id was used for another call; give each call its own")
 
 // checkRepeated looks up the entry of a call with an ID, if its answer may be

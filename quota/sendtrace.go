@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// sendTrace traces how often one round trip sends its request. net/http may
-// send a request again if a reused connection died. sendTrace charges each
-// further send before it is written, and cancels the round trip if that is
-// refused.
+// sendTrace traces how often one round trip sends its request. net/http
+// may send a request again if a reused connection died. sendTrace charges
+// each further send before it is written, and cancels the round trip if
+// that is refused.
 type sendTrace struct {
 	charge func() (*Grant, error)
 	cancel context.CancelCauseFunc
@@ -68,11 +68,12 @@ func (s *sendTrace) paySend() {
 	s.grants = append(s.grants, grant)
 }
 
-// useConn is called with the connection of the next send. It charges the send if
-// nothing else has: HTTP/2 asks for a connection in silence when it sends a request
-// again over one that another request has dialled. If the send was refused, it
-// closes the connection, since net/http may write to an idle one although the
-// context has ended. HTTP/2 looks at the context, and its connection is shared.
+// useConn is called with the connection of the next send. It charges the send
+// if nothing else has: HTTP/2 asks for a connection in silence when it sends a
+// request again over one that another request has dialled. If the send was
+// refused, it closes the connection, since net/http may write to an idle one
+// although the context has ended. HTTP/2 looks at the context, and its
+// connection is shared.
 func (s *sendTrace) useConn(conn net.Conn) {
 	encrypted, ok := conn.(*tls.Conn)
 	shared := ok && encrypted.ConnectionState().NegotiatedProtocol == "h2"
@@ -172,10 +173,10 @@ func unwrapTransport(base http.RoundTripper) (transport *http.Transport, wrapped
 	return nil, wrapped
 }
 
-// cancelingBody returns a body of resp that cancels the request's context when
-// it is closed or read to its end. It returns the body itself if the parent
-// context never ends, so that nothing would leak, or if the protocol was
-// switched.
+// cancelingBody returns a body of resp that cancels the request's context
+// when it is closed or read to its end. It returns the body itself if the
+// parent context never ends, so that nothing would leak, or if the protocol
+// was switched.
 func cancelingBody(resp *http.Response, parent context.Context, cancel context.CancelCauseFunc) io.ReadCloser {
 	if parent.Done() == nil || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp.Body

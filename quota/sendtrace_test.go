@@ -88,8 +88,8 @@ func untraced(url string, then func(*http.Request) error) tripper {
 	}
 }
 
-// TestAnErrorAfterSendingIsRefunded has bases that send a request and then fail as if
-// nothing had been sent.
+// TestAnErrorAfterSendingIsRefunded has bases that send a request and then fail
+// as if nothing had been sent.
 func TestAnErrorAfterSendingIsRefunded(t *testing.T) {
 	up := newUpstream(t, nil)
 	closed := httptest.NewServer(nil)
@@ -160,8 +160,8 @@ type cyclic struct{ http.RoundTripper }
 
 func (c *cyclic) Unwrap() http.RoundTripper { return c }
 
-// TestCachedAnswersStayCharged: a base that answers without a connection may have
-// sent the request.
+// TestCachedAnswersStayCharged: a base that answers without a connection may
+// have sent the request.
 func TestCachedAnswersStayCharged(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 250, time.Hour))
 	cached := tripper(func(r *http.Request) (*http.Response, error) {
@@ -232,8 +232,8 @@ func TestTransportChargesWhatNetHTTPResends(t *testing.T) {
 	}
 }
 
-// TestAnsweredRequestsLeakTheirContext: the watch of a request ends with the body of
-// its response, and leaves the connection of a switched protocol alone.
+// TestAnsweredRequestsLeakTheirContext: the watch of a request ends with the
+// body of its response, and leaves the connection of a switched protocol alone.
 func TestAnsweredRequestsLeakTheirContext(t *testing.T) {
 	conn, other := net.Pipe()
 	defer other.Close()

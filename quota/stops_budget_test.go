@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAStopOfABudgetIsPaidForByEveryCaller: one call is the trial of a budget's stop,
-// as for an account's.
+// TestAStopOfABudgetIsPaidForByEveryCaller: one call is the trial of a budget's
+// stop, as for an account's.
 func TestAStopOfABudgetIsPaidForByEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard := newGuard(t, nil, budget("day", 1000, 24*time.Hour))

@@ -16,10 +16,11 @@ const MaxTogether = 1000
 // for at most limit. Calls that could never fit together are a *NeverFitsError. A
 // refusal is about all of the calls.
 //
-// The first call is charged if the rest has room beside it, and then the rest. If
-// other callers have taken that room in between, all are refunded. Calls with an
-// ID that were refunded since are charged anew, all of them; those that an earlier
-// request with the ID was granted stay charged, since they may be sent.
+// The first call is charged if the rest has room beside it, and then the rest.
+// If other callers have taken that room in between, all are refunded. Calls
+// with an ID that were refunded since are charged anew, all of them; those
+// that an earlier request with the ID was granted stay charged, since they may
+// be sent.
 //
 // It returns the errors of Spend. If calls were granted and could not be
 // refunded, the error says so, and their units stay charged.
@@ -30,8 +31,8 @@ func (g *Guard) SpendTogether(ctx context.Context, call Call, count int, limit t
 	return grants, err
 }
 
-// waitAlike is SpendTogether for calls that may be the trial of a cooldown, as in
-// wait.
+// waitAlike is SpendTogether for calls that may be the trial of a cooldown, as
+// in wait.
 func (g *Guard) waitAlike(ctx context.Context, call Call, count int, limit time.Duration, as trialRole) ([]*Grant, error) {
 	switch {
 	case count < 1 || count > MaxTogether:
@@ -131,8 +132,9 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	return nil, !errors.Is(err, ErrReused), err
 }
 
-// refusedTogether makes the refusal of one call one of count calls. Its limit lacks what
-// kept calls need, and what it says is used includes granted ones, refunded since.
+// refusedTogether makes the refusal of one call one of count calls. Its limit
+// lacks what kept calls need, and what it says is used includes granted ones,
+// refunded since.
 func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, granted Units) {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok {
@@ -147,10 +149,10 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 	}
 }
 
-// spendAlike charges calls in one batch, with charges in place of those of set. If
-// one is refused, or has the id of another call, it returns the grants of the
-// others and the error. refunded means that a call with the same id was refunded
-// before.
+// spendAlike charges calls in one batch, with charges in place of those of set.
+// If one is refused, or has the id of another call, it returns the grants of
+// the others and the error. refunded means that a call with the same id was
+// refunded before.
 func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
 	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, Once: call.ID != (ID{}), History: set.history, Requests: make([]Request, count)}
 	for i := range batch.Requests {

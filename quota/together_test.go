@@ -21,8 +21,8 @@ func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, 
 	}
 }
 
-// TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once, also
-// by another process, after a settle, and when it was refused before.
+// TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once,
+// also by another process, after a settle, and when it was refused before.
 func TestRepeatedSpendIsChargedTwice(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		first, second := openGuard(t, open), openGuard(t, open)
@@ -112,8 +112,8 @@ func TestSpendTogetherIsPartial(t *testing.T) {
 	})
 }
 
-// TestSpendTogetherRetriesTooEarly: the refusal of several calls says when all of
-// them fit, and leaves nothing in the log.
+// TestSpendTogetherRetriesTooEarly: the refusal of several calls says when all
+// of them fit, and leaves nothing in the log.
 func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
@@ -151,8 +151,8 @@ func TestSpendTogetherRetriesTooEarly(t *testing.T) {
 	}
 }
 
-// TestRefusalIsAboutTheLast: where the lower limit of another configuration holds, the
-// refusal of several calls was about the first that did not fit.
+// TestRefusalIsAboutTheLast: where the lower limit of another configuration
+// holds, the refusal of several calls was about the first that did not fit.
 func TestRefusalIsAboutTheLast(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		ledger, err := open()
@@ -323,8 +323,8 @@ func TestLaterAnswerIsIgnored(t *testing.T) {
 	}
 }
 
-// TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces the
-// Transport's.
+// TestMaxWaitOfARequestIsIgnored: the wait of a request's context replaces
+// the Transport's.
 func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{budget("burst", 1, 50*time.Millisecond)}, nil)
 	if err != nil {
@@ -348,8 +348,8 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 	}
 }
 
-// TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew under
-// its ID, and then once.
+// TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew
+// under its ID, and then once.
 func TestRefundedCallIsRepeatedFree(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		guard := openGuard(t, open)

@@ -27,9 +27,10 @@ type Transport struct {
 
 	// Price returns the call that a request makes. If its error wraps
 	// ErrUnguarded or ErrPaid, the request is sent without a charge; any other
-	// error refuses the request. nil refuses every request. A call whose account
-	// has no budget that covers it is sent, and recorded in that account's log.
-	// Price must be safe for concurrent use and must not modify the request.
+	// error refuses the request. nil refuses every request. A call whose
+	// account has no budget that covers it is sent, and recorded in that
+	// account's log. Price must be safe for concurrent use and must not modify
+	// the request.
 	Price func(*http.Request) (Call, error)
 
 	// Base sends the requests. nil means http.DefaultTransport. See RoundTrip
@@ -143,8 +144,8 @@ func refuse(req *http.Request, err error) (*http.Response, error) {
 	return nil, err
 }
 
-// sendCharged charges and sends a request, and retries it while its answer is
-// transient.
+// sendCharged charges and sends a request, and retries it while its answer
+// is transient.
 func (t *Transport) sendCharged(req *http.Request, call Call) (*http.Response, error) {
 	grant, trial, err := t.pay(req.Context(), call)
 	if err != nil {

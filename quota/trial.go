@@ -65,10 +65,10 @@ func (g *Guard) spendTrial(ctx context.Context, call *Call, set *chargeSet, as t
 	return grant, err
 }
 
-// claimTrial returns nil if the call may be spent: it is not a trial, it holds the
-// claim, another call's trial has passed or was never reported, or the ledger
-// failed, which the spend will report. It returns a *RefusedError if a cooldown is
-// in force, or if another trial may last beyond the deadline.
+// claimTrial returns nil if the call may be spent: it is not a trial, it holds
+// the claim, another call's trial has passed or was never reported, or the
+// ledger failed, which the spend will report. It returns a *RefusedError if a
+// cooldown is in force, or if another trial may last beyond the deadline.
 func (g *Guard) claimTrial(ctx context.Context, call *Call, set *chargeSet, as trialRole, deadline time.Time) error {
 	trial := as.trial
 	for trial != nil && trial.claimed == nil {

@@ -62,8 +62,8 @@ func stopFor(d time.Duration) func(quota.Call, *http.Response) quota.Verdict {
 	}
 }
 
-// newProcess returns a client like that of a new process on a ledger. It waits for
-// at most ten stops.
+// newProcess returns a client like that of a new process on a ledger. It waits
+// for at most ten stops.
 func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Duration, base tripper) *http.Client {
 	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
@@ -96,8 +96,8 @@ func getStatus(client *http.Client) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// TestShortCooldownIsPaidForByEveryProcess has processes with three callers each, and
-// an upstream that never ends its stop.
+// TestShortCooldownIsPaidForByEveryProcess has processes with three callers
+// each, and an upstream that never ends its stop.
 func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for cooldowns")
@@ -140,8 +140,8 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 	}
 }
 
-// TestProcessesStayPausedAfterTheUpstreamRecovers: once a trial finds that the stop
-// is over, the calls of all processes are sent.
+// TestProcessesStayPausedAfterTheUpstreamRecovers: once a trial finds that the
+// stop is over, the calls of all processes are sent.
 func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a cooldown")
@@ -191,8 +191,8 @@ func (b behind) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, 
 	return b.Ledger.Spend(ctx, batch)
 }
 
-// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait until its claim
-// lapses, not longer.
+// TestProcessThatDiesDuringItsTrialBlocksOthers: the others wait until its
+// claim lapses, not longer.
 func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
@@ -237,8 +237,9 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 	}
 }
 
-// TestTrialIsRefusedForTenYears: a claim that was stamped while the ledger's clock
-// was wrong is refused for at most its own length, and the refusal says so.
+// TestTrialIsRefusedForTenYears: a claim that was stamped while the ledger's
+// clock was wrong is refused for at most its own length, and the refusal
+// says so.
 func TestTrialIsRefusedForTenYears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -276,8 +277,8 @@ func TestTrialIsRefusedForTenYears(t *testing.T) {
 	})
 }
 
-// TestRefusedTrialIsSent: a trial is charged like any other call, and may be refused
-// by a budget.
+// TestRefusedTrialIsSent: a trial is charged like any other call, and may be
+// refused by a budget.
 func TestRefusedTrialIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		guard, hits := newGuard(t, nil, budget("day", 1, 24*time.Hour)), 0

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// SpendTogether is Guard.SpendTogether for calls whose answers are passed to
-// Answered: of this Transport, or of any other on the same ledger, which gets the
-// first grant by its token. After a cooldown, the calls of one SpendTogether in
-// all processes are granted first, like those of RoundTrip, and the others wait
-// for the answer to the first of them, with Settle and Refund as answers too.
-// Without an answer, the others wait for at most 10 seconds.
+// SpendTogether is Guard.SpendTogether for calls whose answers are passed
+// to Answered: of this Transport, or of any other on the same ledger, which
+// gets the first grant by its token. After a cooldown, the calls of one
+// SpendTogether in all processes are granted first, like those of
+// RoundTrip, and the others wait for the answer to the first of them, with
+// Settle and Refund as answers too. Without an answer, the others wait for
+// at most 10 seconds.
 func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, limit time.Duration) ([]*Grant, error) {
 	if t.Feedback == nil {
 		return t.Guard.SpendTogether(ctx, call, count, limit)
@@ -37,7 +38,8 @@ func (t *Transport) SpendTogether(ctx context.Context, call Call, count int, lim
 	return grants, err
 }
 
-// setGranted makes the claim of a trial known to the other calls of this process.
+// setGranted makes the claim of a trial known to the other calls of
+// this process.
 func (b *breakers) setGranted(t *trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,9 +53,9 @@ func (b *breakers) setGranted(t *trial) {
 }
 
 // checkReport ends a trial for the calls of this process if its answer has been
-// reported to any process, or its claim has expired. In the latter case it closes
-// the breaker: programs that report nothing must not hold others up one after
-// another. It returns false if the trial goes on.
+// reported to any process, or its claim has expired. In the latter case it
+// closes the breaker: programs that report nothing must not hold others up one
+// after another. It returns false if the trial goes on.
 func (b *breakers) checkReport(ctx context.Context, g *Guard, t *trial) bool {
 	outcome, err := t.granted.outcome(ctx, g, t.breaker.id.account)
 	b.mu.Lock()
@@ -82,8 +84,8 @@ func (g *Grant) takeTrial() *trial {
 	return t
 }
 
-// endTrial ends the trial that a grant is, if any. passed says that the upstream
-// has accepted the call. The caller holds g.mu.
+// endTrial ends the trial that a grant is, if any. passed says that the
+// upstream has accepted the call. The caller holds g.mu.
 func (g *Grant) endTrial(ctx context.Context, passed bool) {
 	t := g.trial
 	if g.trial = nil; t == nil {

@@ -63,9 +63,9 @@ func (s *script) run(t *testing.T, count int, stop time.Duration, call func() in
 	}
 }
 
-// TestReportingScriptsWalkIntoTheirOwnStop: of scripts that wait for the end of a
-// cooldown, one at a time finds out whether the upstream accepts calls again, in
-// one process and in several, whichever process gets the report.
+// TestReportingScriptsWalkIntoTheirOwnStop: of scripts that wait for the end of
+// a cooldown, one at a time finds out whether the upstream accepts calls again,
+// in one process and in several, whichever process gets the report.
 func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for cooldowns")
@@ -109,8 +109,8 @@ func TestReportingScriptsWalkIntoTheirOwnStop(t *testing.T) {
 	}
 }
 
-// fakeLedgers runs a test on the ledgers whose clock is this process's, in fake
-// time.
+// fakeLedgers runs a test on the ledgers whose clock is this process's, in
+// fake time.
 func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Ledger, error))) {
 	for name, open := range map[string]opener{"memory": openMemory, "SQLite": openSQLite} {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func fakeLedgers(t *testing.T, run func(*testing.T, func() (quota.Ledger, error)
 	}
 }
 
-// TestSilentScriptHoldsUpTheOthers: for 10 s after the cooldown, not longer and not
-// one after another.
+// TestSilentScriptHoldsUpTheOthers: for 10 s after the cooldown, not longer and
+// not one after another.
 func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		shared := newScript(t, open, time.Second)
@@ -157,8 +157,8 @@ func TestSilentScriptHoldsUpTheOthers(t *testing.T) {
 	})
 }
 
-// TestSettledTrialHoldsUpTheOthers: a trial that is settled, refunded or answered
-// lets others go on at once, and only a refunded one is tried again.
+// TestSettledTrialHoldsUpTheOthers: a trial that is settled, refunded or
+// answered lets others go on at once, and only a refunded one is tried again.
 func TestSettledTrialHoldsUpTheOthers(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		for end, want := range map[string]int{"settled": 3, "refunded": 1, "answered": 3} {
@@ -202,8 +202,8 @@ func TestSettledTrialHoldsUpTheOthers(t *testing.T) {
 	})
 }
 
-// TestHastyScriptIsNotHeldUp: while a trial has no answer, a call that does not wait
-// is refused with a time to come back, and the same call again is not.
+// TestHastyScriptIsNotHeldUp: while a trial has no answer, a call that does not
+// wait is refused with a time to come back, and the same call again is not.
 func TestHastyScriptIsNotHeldUp(t *testing.T) {
 	fakeLedgers(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		s := newScript(t, open, 3*time.Second)

@@ -14,10 +14,10 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestWindowsAgainstTheUpstreamsDay plays a caller that spends as much as it can,
-// minute by minute, over the days on which the Pacific clocks change, and counts
-// like the upstream, by its own calendar day. The figures are those of
-// docs/windows.md.
+// TestWindowsAgainstTheUpstreamsDay plays a caller that spends as much as it
+// can, minute by minute, over the days on which the Pacific clocks change,
+// and counts like the upstream, by its own calendar day. The figures are
+// those of docs/windows.md.
 func TestWindowsAgainstTheUpstreamsDay(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {

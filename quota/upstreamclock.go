@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// upstreamClocks are the clocks of the upstreams, as their answers show them: the
-// third witness where the clocks of the ledger and of this host disagree. The
-// time since an answer is monotonic, so it does not change when this host's clock
-// is set. The zero value is ready to use.
+// upstreamClocks are the clocks of the upstreams, as their answers show them:
+// the third witness where the clocks of the ledger and of this host disagree.
+// The time since an answer is monotonic, so it does not change when this host's
+// clock is set. The zero value is ready to use.
 type upstreamClocks struct {
 	mu     sync.Mutex
 	last   map[string]heardDate   // by account
@@ -73,8 +73,8 @@ func (c *upstreamClocks) takeDoubt(account string) *ClockError {
 }
 
 // decide asks the ledger for a decision. If the ledger's clock is ahead of this
-// host's and the upstream's supports it, this host's is wrong, and the decision is
-// made by the other two.
+// host's and the upstream's supports it, this host's is wrong, and the decision
+// is made by the other two.
 func (g *Guard) decide(ctx context.Context, batch *Batch) ([]Answer, error) {
 	answers, err := g.ledger.Spend(ctx, batch)
 	if err == nil {

@@ -14,11 +14,11 @@ import (
 // Verdict is what an upstream's answer says about its quota. The zero Verdict
 // says nothing.
 type Verdict struct {
-	// Settled says that the call really cost Units; the grant is settled to it,
-	// but to no more than the lowest limit that covers the call. Undocumented
-	// says that the upstream does not document this cost; the grant is then
-	// settled to no less than the price and no more than MaxRaise times the
-	// price.
+	// Settled says that the call really cost Units; the grant is settled to
+	// it, but to no more than the lowest limit that covers the call.
+	// Undocumented says that the upstream does not document this cost; the
+	// grant is then settled to no less than the price and no more than
+	// MaxRaise times the price.
 	Settled      bool
 	Undocumented bool
 	Units        Units
@@ -76,9 +76,9 @@ func (e *LimitError) Error() string {
 		e.Budget, e.Limit, e.Upstream, (e.Upstream+1)/2)
 }
 
-// CostError says that the cost in an upstream's answer is out of bounds (see
-// Verdict.Settled), so that another amount was charged. It is passed to
-// Transport.Report.
+// CostError says that the cost in an upstream's answer is out of bounds
+// (see Verdict.Settled), so that another amount was charged. It is passed
+// to Transport.Report.
 type CostError struct {
 	Account string
 	Method  string
@@ -93,13 +93,13 @@ func (e *CostError) Error() string {
 		e.Method, e.Cost, e.Price, e.Charged)
 }
 
-// Answered applies what resp, the upstream's answer, says about the quota, for a
-// call that Guard.Spend has granted and that was sent by other means. It does
-// what RoundTrip does for its own requests: it settles the grant, sets cooldowns,
-// ends the trial of a cooldown (see SpendTogether) and, in the background, records
-// external usage. It returns the verdict with
-// the cooldown that was set, and the ledger's errors, which go to Report too. If
-// grant is nil, no charge is changed. The body of resp is read, not closed.
+// Answered applies what resp, the upstream's answer, says about the quota, for
+// a call that Guard.Spend has granted and that was sent by other means. It does
+// what RoundTrip does for its own requests: it settles the grant, sets
+// cooldowns, ends the trial of a cooldown (see SpendTogether) and, in the
+// background, records external usage. It returns the verdict with the cooldown
+// that was set, and the ledger's errors, which go to Report too. If grant is
+// nil, no charge is changed. The body of resp is read, not closed.
 func (t *Transport) Answered(ctx context.Context, call Call, grant *Grant, resp *http.Response) (Verdict, error) {
 	t.Guard.upstreams.recordDate(call.Account, resp)
 	if t.Feedback == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// answering returns a client whose upstream's answers all have one verdict, and what
-// it reports.
+// answering returns a client whose upstream's answers all have one verdict, and
+// what it reports.
 func answering(guard *quota.Guard, price quota.Units, v quota.Verdict) (*http.Client, *[]error) {
 	reports := &[]error{}
 	base := tripper(func(r *http.Request) (*http.Response, error) {
@@ -80,8 +80,8 @@ func TestCostHeadersAreTrustedWithoutBound(t *testing.T) {
 	}
 }
 
-// TestDifferentLimitIsNotReported: an upstream's limit that is far from a budget's is
-// reported once per process.
+// TestDifferentLimitIsNotReported: an upstream's limit that is far from a
+// budget's is reported once per process.
 func TestDifferentLimitIsNotReported(t *testing.T) {
 	guard := newGuard(t, nil, budget("day", 2400, 24*time.Hour), budget("other", 5000, 24*time.Hour))
 	for _, c := range []struct {
@@ -114,8 +114,8 @@ func TestDifferentLimitIsNotReported(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfUnknownBudgets: an answer may name unknown budgets and impossible
-// amounts.
+// TestFeedbackOfUnknownBudgets: an answer may name unknown budgets and
+// impossible amounts.
 func TestFeedbackOfUnknownBudgets(t *testing.T) {
 	lane := budget("lane", 100, time.Hour)
 	lane.Lanes = []string{"cron"}

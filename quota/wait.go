@@ -83,9 +83,10 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 
 type endOfWaitsKey struct{}
 
-// WithWaitsUntil returns a copy of ctx in which no call waits for units once done is
-// closed: it is granted then or refused, as it would be at the end of its wait. It
-// is for servers that stop, whose clients should learn when to come back.
+// WithWaitsUntil returns a copy of ctx in which no call waits for units once
+// done is closed: it is granted then or refused, as it would be at the end of
+// its wait. It is for servers that stop, whose clients should learn when to
+// come back.
 func WithWaitsUntil(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endOfWaitsKey{}, done)
 }
@@ -119,8 +120,8 @@ func mustGiveUp(ctx context.Context, err error, limit time.Duration) bool {
 	return ok && time.Until(deadline) < refused.RetryAfter
 }
 
-// sleep returns nil after d, when wake is closed or when waits end, and otherwise
-// the reason why ctx ended.
+// sleep returns nil after d, when wake is closed or when waits end, and
+// otherwise the reason why ctx ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -185,8 +186,8 @@ func (q *waitQueue) setRefused(w *waiter, refused *RefusedError) {
 	w.changed = make(chan struct{})
 }
 
-// blocker is an earlier waiter that waits for a budget which a later call
-// needs.
+// blocker is an earlier waiter that waits for a budget which a later
+// call needs.
 type blocker struct {
 	budget  string
 	limit   Units

@@ -43,15 +43,15 @@ type Window struct {
 	month  bool
 }
 
-// Sliding returns the window of the trailing length. It is exact: an entry
-// counts until its age is length. The length is 1 ms to 400 days, in whole
-// microseconds.
+// Sliding returns the window of the trailing length. It is exact: an
+// entry counts until its age is length. The length is 1 ms to 400 days,
+// in whole microseconds.
 //
 // Calls arrive at the upstream later than the ledger records them, some later
-// than others, so an upstream that counts arrivals can see more in a window than
-// was admitted in one. With a margin, of WithMargin, units return that much
-// later; it must be at least the difference between the fastest and the slowest
-// call. The default is 0.
+// than others, so an upstream that counts arrivals can see more in a window
+// than was admitted in one. With a margin, of WithMargin, units return that
+// much later; it must be at least the difference between the fastest and the
+// slowest call. The default is 0.
 func Sliding(length time.Duration) Window {
 	return Window{kind: KindSliding, length: length}
 }
@@ -61,15 +61,15 @@ func Sliding(length time.Duration) Window {
 //
 // Within a margin before and after the boundary, a call counts for both days
 // and must fit both. Neither day can then be overspent while the clocks of
-// upstream and ledger differ by less than the margin. A spent day admits calls
-// again one margin after the boundary. The margin is DefaultMargin, or that of
-// WithMargin.
+// upstream and ledger differ by less than the margin. A spent day admits
+// calls again one margin after the boundary. The margin is DefaultMargin, or
+// that of WithMargin.
 func Daily(zone *time.Location) Window {
 	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin}
 }
 
-// Monthly returns the window of the calendar month in zone, with the margins of
-// Daily.
+// Monthly returns the window of the calendar month in zone, with the margins
+// of Daily.
 func Monthly(zone *time.Location) Window {
 	return Window{kind: KindDaily, zone: zone, margin: DefaultMargin, month: true}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // TestCalendarWindows checks windows on the days on which their zones' clocks
-// change, in months of every length, and in zones with offsets that are not whole
-// hours or with days without a midnight.
+// change, in months of every length, and in zones with offsets that are not
+// whole hours or with days without a midnight.
 func TestCalendarWindows(t *testing.T) {
 	at := func(s string) time.Time {
 		parsed, err := time.Parse(time.RFC3339, s)

@@ -45,8 +45,8 @@ func (s *stand) alertTo(t *testing.T, url string) {
 	s.write(t, "costs.yaml", mustRead(t, path)+"alert: {webhook: \""+url+"/services/hook\", levels: [95]}\n")
 }
 
-// TestEightProcessesAlertEightTimes: of eight runs that all find the budget spent,
-// one sends the alert.
+// TestEightProcessesAlertEightTimes: of eight runs that all find the budget
+// spent, one sends the alert.
 func TestEightProcessesAlertEightTimes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes, 2 seconds")

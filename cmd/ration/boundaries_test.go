@@ -76,8 +76,8 @@ var boundaries = map[string][]string{
 	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
-// onlyStandard are the packages that a library user gets without any
-// dependency.
+// onlyStandard are the packages that a library user gets without
+// any dependency.
 var onlyStandard = []string{"internal/textfmt", "quota", "quota/internal/decide", "quota/internal/combine", "quota/memledger", "quota/feedback", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/readahead", "jobs/youtube/youtubetest"}
 
 // TestBoundaries parses the imports themselves: go list would be stale in the
@@ -115,9 +115,9 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// TestLibrariesCompileGoogle: a program that guards its own client does not compile
-// Google's client and its telemetry, which take most of the time of a first build.
-// TestBoundaries opens each file, so a cached result is not stale.
+// TestLibrariesCompileGoogle: a program that guards its own client does not
+// compile Google's client and its telemetry, which take most of the time of a
+// first build. TestBoundaries opens each file, so a cached result is not stale.
 func TestLibrariesCompileGoogle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts the go command seven times, 2 seconds")

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// defineCaller defines the flags that attribute calls. Their defaults are those of
-// a program of regions.yaml, if it calls ration.
+// defineCaller defines the flags that attribute calls. Their defaults are those
+// of a program of regions.yaml, if it calls ration.
 func (a *app) defineCaller(flags *pflag.FlagSet, caller *quota.Caller, lane string) {
 	flags.StringVar(&caller.Region, "region", a.getenv("RATION_REGION"), "the region that the calls are for")
 	flags.StringVar(&caller.Job, "job", a.getenv("RATION_JOB"), "the job that makes the calls")

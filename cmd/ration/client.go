@@ -31,9 +31,9 @@ func (a *app) setup() *setup.Setup {
 	return a.place
 }
 
-// withClient opens the client of table, as setup.Setup.Open does, calls use with it, and
-// closes it. It adds the ledger's name to errors of use, unless they are about the
-// command line.
+// withClient opens the client of table, as setup.Setup.Open does, calls use
+// with it, and closes it. It adds the ledger's name to errors of use, unless
+// they are about the command line.
 func (a *app) withClient(table *costs.Table, create bool, use func(*client.Client) error) error {
 	c, err := a.setup().Open(table, create)
 	if err != nil {
@@ -54,9 +54,9 @@ func (a *app) isShowable(err error) bool {
 	return a.setup().Opened != nil && (err == nil || exit == exitLedger)
 }
 
-// report tells what no call returns: an outage of the ledger, a correction that
-// did not reach it, whose units stay charged, and an answer that contradicts
-// costs.yaml.
+// report tells what no call returns: an outage of the ledger, a correction
+// that did not reach it, whose units stay charged, and an answer that
+// contradicts costs.yaml.
 func (a *app) report(call quota.Call, err error) {
 	switch {
 	case as[*client.OutageError](err):

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/jobs/daemon"
 )
 
-// daemonOptions returns what serve and proxy need of this process, and what ends
-// their use of it.
+// daemonOptions returns what serve and proxy need of this process, and what
+// ends their use of it.
 func (a *app) daemonOptions(grace time.Duration) (*daemon.Options, func()) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)

@@ -21,8 +21,8 @@ import (
 
 var deployFolder = filepath.Join("..", "..", "docs", "deploy")
 
-// TestDockerfile: there is no engine here, so each step that needs none is checked.
-// The build command's packages compile in other tests.
+// TestDockerfile: there is no engine here, so each step that needs none is
+// checked. The build command's packages compile in other tests.
 func TestDockerfile(t *testing.T) {
 	text := mustRead(t, "../../Dockerfile")
 	for _, path := range []string{"go.mod", "go.sum", "LICENSE", "cmd/ration"} {
@@ -116,7 +116,8 @@ func TestComposeRedisNeedsItsPassword(t *testing.T) {
 	}
 }
 
-// TestAirflowOperator reads retry_at as ration prints it, and pokes as Airflow does.
+// TestAirflowOperator reads retry_at as ration prints it, and pokes as
+// Airflow does.
 func TestAirflowOperator(t *testing.T) {
 	python := tool(t, "python3", "python3")
 	const check = `
@@ -154,9 +155,9 @@ else: assert False, "a usage error did not fail the task"
 	}
 }
 
-// TestFolderThatKubernetesPrepares: a volume belongs to root and the pod's group,
-// which may write to it, and each start gives the group what is in it. The group may
-// read what is mounted of the ConfigMap and the Secret.
+// TestFolderThatKubernetesPrepares: a volume belongs to root and the pod's
+// group, which may write to it, and each start gives the group what is in it.
+// The group may read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes one after the other, a second")

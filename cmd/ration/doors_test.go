@@ -44,8 +44,8 @@ var openElsewhere = map[string]string{
 	"cmd/ration/testdata/bare/main.go database/sql.Open":   "a program to compare with",
 }
 
-// isModule reports whether a folder is a module of its own: a tool for those who
-// build ration.
+// isModule reports whether a folder is a module of its own: a tool for those
+// who build ration.
 func isModule(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))
 	return err == nil

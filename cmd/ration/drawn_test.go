@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDrawnTests: a test that draws its cases is missing in the Makefile's DRAWN, so
-// make test would draw only a tenth of them.
+// TestDrawnTests: a test that draws its cases is missing in the Makefile's
+// DRAWN, so make test would draw only a tenth of them.
 func TestDrawnTests(t *testing.T) {
 	_, drawn, _ := strings.Cut(mustRead(t, filepath.Join("..", "..", "Makefile")), "\nDRAWN = ")
 	drawn, _, _ = strings.Cut(drawn, "\n")
@@ -80,8 +80,8 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// draws reports whether a function draws cases, by itself or by functions that it
-// calls.
+// draws reports whether a function draws cases, by itself or by functions that
+// it calls.
 func draws(calls map[string][]string, function string, depth int) bool {
 	for _, called := range calls[function] {
 		if called == "rapid.Check" || called == "ledgertest.Run" || depth > 0 && draws(calls, called, depth-1) {

@@ -98,8 +98,9 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 	return describeExit(ctx, args[0], err, told, session)
 }
 
-// describeExit returns the error of a program that ended with err. If the program
-// failed after a refusal, that is the refusal, unless a signal ended it.
+// describeExit returns the error of a program that ended with err. If the
+// program failed after a refusal, that is the refusal, unless a signal
+// ended it.
 func describeExit(ctx context.Context, name string, err error, told bool, session *gateway.Session) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

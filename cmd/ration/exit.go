@@ -34,8 +34,9 @@ const (
 	exitSignal  = 128 // and the signal's number
 )
 
-// exitCodes returns the part of a command's help about its exit codes. The codes
-// for usage, signals and failures apply to every command; others are added to them.
+// exitCodes returns the part of a command's help about its exit codes. The
+// codes for usage, signals and failures apply to every command; others are
+// added to them.
 func exitCodes(others ...int) string {
 	lines := []string{"Exit codes:", "  0   done"}
 	if slices.Contains(others, exitMisfit) {

@@ -9,8 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestBusyEndsForGood: a file that others keep busy ends a command with the code
-// after which cron and the unit that ships resume it. The configuration is fine.
+// TestBusyEndsForGood: a file that others keep busy ends a command with the
+// code after which cron and the unit that ships resume it. The configuration
+// is fine.
 func TestBusyEndsForGood(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFakeYouTubeIsAskedByAnyProgram: a real process serves the API with its faults,
-// says what arrived, and ends with a signal.
+// TestFakeYouTubeIsAskedByAnyProgram: a real process serves the API with its
+// faults, says what arrived, and ends with a signal.
 func TestFakeYouTubeIsAskedByAnyProgram(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	cmd := s.command("fake", "youtube", "--listen", "127.0.0.1:0", "--limit", "3", "--exact", "--key", "k", "--fault", "status=503,skip=1")

@@ -15,7 +15,8 @@ func (a *app) warnUnfilled(err error) {
 	a.warn("history", "the history is not up to date: "+err.Error())
 }
 
-// fillHistory brings the history up to date, unless another time than now is shown.
+// fillHistory brings the history up to date, unless another time than now
+// is shown.
 func (a *app) fillHistory(ctx context.Context, c *client.Client) {
 	if !a.elsewhen {
 		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))

@@ -20,7 +20,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// cluster is one configuration, one Redis and one local YouTube for several hosts.
+// cluster is one configuration, one Redis and one local YouTube for
+// several hosts.
 type cluster struct {
 	*stand
 	redis *redistest.Server
@@ -52,7 +53,8 @@ func (h *host) process(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// must runs a command line that must end with exit code 0, and returns its output.
+// must runs a command line that must end with exit code 0, and returns
+// its output.
 func (h *host) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := h.process(args...).CombinedOutput()
@@ -97,8 +99,8 @@ func (c *cluster) freeze() {
 	c.upstream.Fail(youtubetest.Fault{Skip: 2, Delay: -1})
 }
 
-// TestTwoHostsPayTwice: two hosts that share a ledger and a regions.yaml run at the
-// same time, and again. Each pass is paid once.
+// TestTwoHostsPayTwice: two hosts that share a ledger and a regions.yaml run at
+// the same time, and again. Each pass is paid once.
 func TestTwoHostsPayTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts eight processes, 2 seconds")
@@ -128,8 +130,9 @@ func TestTwoHostsPayTwice(t *testing.T) {
 	}
 }
 
-// TestKilledHostsPassStays: a host is killed in the middle of a page. Another one goes
-// on with the pass when the claim has lapsed, and pays for that page again.
+// TestKilledHostsPassStays: a host is killed in the middle of a page.
+// Another one goes on with the pass when the claim has lapsed, and pays for
+// that page again.
 func TestKilledHostsPassStays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits six seconds for a claim to lapse")
@@ -172,7 +175,8 @@ func (c *cluster) pass(t *testing.T, h *host) status.Pass {
 	return report.Passes[0]
 }
 
-// TestKilledRunWaitsForItsOwnClaim: after a kill, the same host goes on at once.
+// TestKilledRunWaitsForItsOwnClaim: after a kill, the same host goes on
+// at once.
 func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil, hostFetch, "US")
@@ -191,8 +195,8 @@ func TestKilledRunWaitsForItsOwnClaim(t *testing.T) {
 	}
 }
 
-// TestStoppedHostsPassStays: a host is told to stop. It saves the page in flight, and
-// another one goes on at once. Nothing is paid for twice.
+// TestStoppedHostsPassStays: a host is told to stop. It saves the page in
+// flight, and another one goes on at once. Nothing is paid for twice.
 func TestStoppedHostsPassStays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and stops them, a second")
@@ -261,9 +265,9 @@ func (p *cable) setCut(cut bool) {
 	p.conns = nil
 }
 
-// TestHostThatIsCutOffGoesOn: a host loses the ledger in the middle of a page. It stops
-// before its claim lapses, another one goes on, and when the first one is back it finds
-// the pass done.
+// TestHostThatIsCutOffGoesOn: a host loses the ledger in the middle of a page.
+// It stops before its claim lapses, another one goes on, and when the first one
+// is back it finds the pass done.
 func TestHostThatIsCutOffGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits six seconds for a claim to lapse")
@@ -290,8 +294,9 @@ func TestHostThatIsCutOffGoesOn(t *testing.T) {
 	}
 }
 
-// TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and another one
-// finishes that. When the first one wakes up, it stops, or saves the page in flight.
+// TestSuspendedHostGoesOn: a host is suspended in the middle of a pass, and
+// another one finishes that. When the first one wakes up, it stops, or saves
+// the page in flight.
 func TestSuspendedHostGoesOn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a claim to lapse")

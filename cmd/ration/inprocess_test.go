@@ -59,7 +59,8 @@ func (d *workingDirectory) in(dir string, f func() int) (int, error) {
 	return f(), nil
 }
 
-// environment looks variables up in "name=value" pairs, of which the last counts.
+// environment looks variables up in "name=value" pairs, of which the
+// last counts.
 func environment(pairs []string) func(string) string {
 	return func(name string) string {
 		for _, pair := range slices.Backward(pairs) {

@@ -143,8 +143,8 @@ func (a *app) moveAll(ctx context.Context, c *ledgercopy.Copy, names, reserved [
 	return ledgercopy.FollowAll(ctx, all, grace)
 }
 
-// accountsToCopy returns the accounts to move, all or the one that is named, and
-// those that a guard keeps for itself.
+// accountsToCopy returns the accounts to move, all or the one that is named,
+// and those that a guard keeps for itself.
 func accountsToCopy(ctx context.Context, table *costs.Table, c *ledgercopy.Copy, account string) (names, reserved []string, err error) {
 	names, reserved, err = c.Accounts(ctx, table.Accounts())
 	if errors.Is(err, ledgercopy.ErrEmpty) {

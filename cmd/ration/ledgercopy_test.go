@@ -20,17 +20,17 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// asSpender in the environment makes the test binary a job that spends without pause
-// on the ledgers that it names, in their order: when the account has moved from one,
-// it goes on with the next. With early in place of the first, it goes on as soon as
-// the account is on its way to the second.
+// asSpender in the environment makes the test binary a job that spends without
+// pause on the ledgers that it names, in their order: when the account has
+// moved from one, it goes on with the next. With early in place of the first,
+// it goes on as soon as the account is on its way to the second.
 const (
 	asSpender = "RATION_TEST_AS_SPENDER"
 	early     = "early "
 )
 
-// spenderMain calls the upstream, whose address is the only argument, until it is
-// killed. A call is charged 2 units, and costs 1.
+// spenderMain calls the upstream, whose address is the only argument, until it
+// is killed. A call is charged 2 units, and costs 1.
 func spenderMain() {
 	ledgers, isEarly := strings.CutPrefix(os.Getenv(asSpender), early)
 	addresses := strings.Fields(ledgers)
@@ -90,8 +90,8 @@ func spenderMain() {
 	}
 }
 
-// countingUpstream counts calls, and how often each job was refused by the new ledger
-// since the last one.
+// countingUpstream counts calls, and how often each job was refused by the new
+// ledger since the last one.
 type countingUpstream struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -130,8 +130,8 @@ func (u *countingUpstream) count() int {
 	return u.calls
 }
 
-// exhausted reports whether the new ledger has refused each of the jobs ten times
-// since the last call was sent.
+// exhausted reports whether the new ledger has refused each of the jobs ten
+// times since the last call was sent.
 func (u *countingUpstream) exhausted(jobs int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -144,10 +144,10 @@ func (u *countingUpstream) exhausted(jobs int) bool {
 	return done == jobs
 }
 
-// TestMoveGrantsTwice moves an account while eight processes spend: four go on with
-// the new ledger when the old one says so, four as soon as the copy has begun. The
-// copy is killed at several points and run again. The upstream counts exactly the
-// limit, and the settlements of calls in flight arrive.
+// TestMoveGrantsTwice moves an account while eight processes spend: four go on
+// with the new ledger when the old one says so, four as soon as the copy has
+// begun. The copy is killed at several points and run again. The upstream
+// counts exactly the limit, and the settlements of calls in flight arrive.
 func TestMoveGrantsTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs processes while a ledger moves, 15 seconds")
@@ -199,8 +199,8 @@ func TestMoveGrantsTwice(t *testing.T) {
 	}
 }
 
-// address returns a ledger's address, which is in the stand's folder or a database of
-// the server.
+// address returns a ledger's address, which is in the stand's folder or a
+// database of the server.
 func (s *stand) address(t *testing.T, text string) string {
 	t.Helper()
 	if file, ok := strings.CutPrefix(text, "sqlite:"); ok {
@@ -262,7 +262,8 @@ func (s *stand) entries(t *testing.T, address string) (n int) {
 	return n
 }
 
-// killCopies begins to copy four times, and kills the process a little later each time.
+// killCopies begins to copy four times, and kills the process a little later
+// each time.
 func (s *stand) killCopies(t *testing.T, from, to string, await func(what string, done func() bool)) {
 	t.Helper()
 	for _, p := range []struct {

@@ -70,8 +70,8 @@ func refusalText(n *int64, unknown string) string {
 	return fmt.Sprint(*n)
 }
 
-// noteMissing says which accounts' logs do not reach back to the beginning of the
-// range that was asked for.
+// noteMissing says which accounts' logs do not reach back to the beginning of
+// the range that was asked for.
 func (r *logReport) noteMissing(ctx context.Context, guard *quota.Guard) error {
 	missing, err := r.source.Missing(ctx, guard.Retention, r.now())
 	if err != nil {

@@ -46,8 +46,8 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// tool returns the path of a program of one of Debian's packages. It skips the test
-// without one, or fails it if RATION_REQUIRE_TOOLS=1.
+// tool returns the path of a program of one of Debian's packages. It skips the
+// test without one, or fails it if RATION_REQUIRE_TOOLS=1.
 func tool(t *testing.T, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

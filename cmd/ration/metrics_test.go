@@ -19,8 +19,8 @@ func hasSamples(t *testing.T, text string, samples ...string) {
 	}
 }
 
-// TestMetricsFileIsHalfWritten: the file for node_exporter is replaced as a whole,
-// readable by it, and loses what a ledger that is down does not tell.
+// TestMetricsFileIsHalfWritten: the file for node_exporter is replaced as a
+// whole, readable by it, and loses what a ledger that is down does not tell.
 func TestMetricsFileIsHalfWritten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a ledger that is down")

@@ -28,8 +28,8 @@ import (
 
 var observe = filepath.Join("..", "..", "docs", "observe")
 
-// prometheusTool returns the path of a program of Debian's package prometheus. It
-// skips the test without one, or fails it if RATION_REQUIRE_PROMETHEUS=1.
+// prometheusTool returns the path of a program of Debian's package prometheus.
+// It skips the test without one, or fails it if RATION_REQUIRE_PROMETHEUS=1.
 func prometheusTool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -79,8 +79,8 @@ func panelQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// TestObservedMetricsDoNotExist: the page lists every metric, the dashboard shows
-// every metric, and it and the rules name no other.
+// TestObservedMetricsDoNotExist: the page lists every metric, the dashboard
+// shows every metric, and it and the rules name no other.
 func TestObservedMetricsDoNotExist(t *testing.T) {
 	names := metricNames(t)
 	var listed []string
@@ -104,7 +104,8 @@ func TestObservedMetricsDoNotExist(t *testing.T) {
 	}
 }
 
-// TestRulesAreWrong: promtool accepts the rules, and they fire when they should.
+// TestRulesAreWrong: promtool accepts the rules, and they fire when
+// they should.
 func TestRulesAreWrong(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts promtool, a second")
@@ -120,9 +121,9 @@ func TestRulesAreWrong(t *testing.T) {
 	}
 }
 
-// TestPrometheusCannotReadServe: a Prometheus with the rules scrapes a serve. The
-// names are as promtool wants them, each query of the dashboard runs, and the
-// alert of a spent budget is on its way.
+// TestPrometheusCannotReadServe: a Prometheus with the rules scrapes a serve.
+// The names are as promtool wants them, each query of the dashboard runs, and
+// the alert of a spent budget is on its way.
 func TestPrometheusCannotReadServe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a Prometheus, 6 seconds")
@@ -215,7 +216,8 @@ func (p *prometheusServer) query(t *testing.T, query string) []json.RawMessage {
 	return answer.Data.Result
 }
 
-// rules returns the name, the health and the state of each alert rule, a line each.
+// rules returns the name, the health and the state of each alert rule, a
+// line each.
 func (p *prometheusServer) rules(t *testing.T) (lines string) {
 	t.Helper()
 	_, body := get(t, p.url+"/api/v1/rules")

@@ -16,9 +16,9 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestDeadLedgerInTheMiddleOfARun kills the Redis of a run, and of a serve, whose
-// regions are fetched one after the other, and starts it again when calls have
-// gone out without it: both say it once each, off a terminal and with -q.
+// TestDeadLedgerInTheMiddleOfARun kills the Redis of a run, and of a serve,
+// whose regions are fetched one after the other, and starts it again when calls
+// have gone out without it: both say it once each, off a terminal and with -q.
 func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits ten seconds for a ledger that is down")
@@ -61,9 +61,9 @@ func TestDeadLedgerInTheMiddleOfARun(t *testing.T) {
 	}
 }
 
-// TestOutageIsHiddenFromReaders: what only reads a ledger that is down says so, and
-// what was sent without it. The commands run at once, because each waits for the
-// ledger.
+// TestOutageIsHiddenFromReaders: what only reads a ledger that is down says so,
+// and what was sent without it. The commands run at once, because each waits
+// for the ledger.
 func TestOutageIsHiddenFromReaders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
@@ -112,8 +112,8 @@ func TestOutageIsHiddenFromReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCountersLookLikeALoss: an account whose windows are all estimates has no log, in
-// which a grant of this host could be missing.
+// TestCountersLookLikeALoss: an account whose windows are all estimates has no
+// log, in which a grant of this host could be missing.
 func TestCountersLookLikeALoss(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 9500, window: {counter: 24h}}", "[trending]", "US")
@@ -127,8 +127,8 @@ func TestCountersLookLikeALoss(t *testing.T) {
 	}
 }
 
-// TestLossIsHiddenFromReaders: a ledger that had forgotten everything was shown as one
-// from which nothing was spent, until the next call restored it.
+// TestLossIsHiddenFromReaders: a ledger that had forgotten everything was shown
+// as one from which nothing was spent, until the next call restored it.
 func TestLossIsHiddenFromReaders(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)

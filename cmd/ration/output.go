@@ -11,8 +11,9 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// width returns how many columns a line on stdout may have: COLUMNS if it is
-// set, else the width of the terminal. 0 means no limit: stdout is not a terminal.
+// width returns how many columns a line on stdout may have: COLUMNS if it
+// is set, else the width of the terminal. 0 means no limit: stdout is not
+// a terminal.
 func (a *app) width() int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return n

@@ -77,7 +77,8 @@ const (
 	maxPlanJitter = 7 * 24 * time.Hour
 )
 
-// span returns when the plan begins, and what is now; the zero time is the clock's.
+// span returns when the plan begins, and what is now; the zero time is
+// the clock's.
 func (f *planFlags) span() (from, now time.Time, err error) {
 	if f.days < 1 || f.days > maxPlanDays {
 		return from, now, &cmdline.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}

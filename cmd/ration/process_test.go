@@ -44,8 +44,8 @@ func newStand(t *testing.T, o *youtubetest.Options, budget, fetch string, region
 // leapDay is a schedule whose tick does not come while a test runs.
 const leapDay = "0 0 29 2 *"
 
-// middayZone returns a zone in which it is midday by the system's clock, give or
-// take half an hour: a test that runs there meets no end of a day.
+// middayZone returns a zone in which it is midday by the system's clock, give
+// or take half an hour: a test that runs there meets no end of a day.
 func middayZone() string {
 	switch ahead := 12 - time.Now().UTC().Add(30*time.Minute).Hour(); {
 	case ahead > 0:
@@ -144,8 +144,9 @@ func mustRead(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestSignals stops a run while a page is in flight. SIGTERM and SIGINT keep
-// it; after SIGKILL nothing that reached the upstream is missing from the ledger.
+// TestSignals stops a run while a page is in flight. SIGTERM and SIGINT
+// keep it; after SIGKILL nothing that reached the upstream is missing from
+// the ledger.
 func TestSignals(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no signals to send")

@@ -33,7 +33,8 @@ func (s *stand) script(t *testing.T, text string) {
 	}
 }
 
-// stubborn is a script whose program and grandchild end only when they are killed.
+// stubborn is a script whose program and grandchild end only when they
+// are killed.
 const stubborn = `trap '' TERM
 sh -c 'trap "" TERM; echo $$ >>pids; while :; do sleep 1; done' &
 echo $$ >>pids
@@ -61,8 +62,8 @@ func (s *stand) checkEnded(t *testing.T) {
 	}
 }
 
-// TestKilledRationLeftItsProgramRunning: if a process is killed that runs a program,
-// by exec or as a step, the program ends too.
+// TestKilledRationLeftItsProgramRunning: if a process is killed that runs a
+// program, by exec or as a step, the program ends too.
 func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -90,8 +91,8 @@ func TestKilledRationLeftItsProgramRunning(t *testing.T) {
 	}
 }
 
-// TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is ended, and
-// the next serve starts it again.
+// TestServeLeftProgramsRunning: on SIGTERM the whole group of a program is
+// ended, and the next serve starts it again.
 func TestServeLeftProgramsRunning(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a program that does not stop, a second")
@@ -127,7 +128,8 @@ func TestRunLeftProgramsRunning(t *testing.T) {
 	s.checkEnded(t)
 }
 
-// TestProgramThatStopsWaitsForTheNextTick: serve does not start it again before.
+// TestProgramThatStopsWaitsForTheNextTick: serve does not start it
+// again before.
 func TestProgramThatStopsWaitsForTheNextTick(t *testing.T) {
 	s := newProgramStand(t, "echo no room; exit 75")
 	d := s.serve(t, []string{"YOUTUBE_API_KEY="})

@@ -45,8 +45,8 @@ func get(t *testing.T, url string) (int, string) {
 
 const video = "/to/youtube.googleapis.com/youtube/v3/videos?part=id&id=a&key=k"
 
-// TestProxyEndsWithItsRequests: the request in flight is answered, the prices are
-// read again on SIGHUP, an invalid file and another ledger are not.
+// TestProxyEndsWithItsRequests: the request in flight is answered, the prices
+// are read again on SIGHUP, an invalid file and another ledger are not.
 func TestProxyEndsWithItsRequests(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, &youtubetest.Options{Latency: 200 * time.Millisecond}, plentyOfUnits, "[trending]", "US")
@@ -105,8 +105,8 @@ func TestProxyStartsWithoutItsLedger(t *testing.T) {
 	d.ends(syscall.SIGINT)
 }
 
-// TestTwoServesOnOneHost: the second does without the gateway that it was not asked
-// for, and fails if it was.
+// TestTwoServesOnOneHost: the second does without the gateway that it was not
+// asked for, and fails if it was.
 func TestTwoServesOnOneHost(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
@@ -194,8 +194,8 @@ func TestExecPassesSignalsOn(t *testing.T) {
 	}
 }
 
-// TestExecGatewayIsItsPrograms: another program of the host cannot spend, and the
-// token is on no stream.
+// TestExecGatewayIsItsPrograms: another program of the host cannot spend, and
+// the token is on no stream.
 func TestExecGatewayIsItsPrograms(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[trending]", "US")
 	cmd := s.command("exec", "--", "sh", "-c", `echo "$RATION_URL"; read line`)

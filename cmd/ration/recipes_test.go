@@ -47,7 +47,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// copyTree replaces a tree by a copy of the module without what no recipe needs.
+// copyTree replaces a tree by a copy of the module without what no
+// recipe needs.
 func copyTree(t *testing.T, tree string) {
 	t.Helper()
 	if err := os.RemoveAll(tree); err != nil {
@@ -104,8 +105,8 @@ func applyDiff(t *testing.T, path, diff string) {
 	writeFile(t, path, strings.Replace(text, old, strings.Join(after, "\n"), 1))
 }
 
-// runLines runs commands in the tree, each of which must succeed. They build without
-// the race detector, as the page says. go vet is part of make check.
+// runLines runs commands in the tree, each of which must succeed. They build
+// without the race detector, as the page says. go vet is part of make check.
 func runLines(t *testing.T, tree, commands string) {
 	t.Helper()
 	for line := range strings.Lines(commands) {

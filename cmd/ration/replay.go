@@ -113,8 +113,8 @@ func (r *replaying) run(ctx context.Context) error {
 	return err
 }
 
-// checkAccounts returns an error if the other file has no account of this one, whose
-// log would be empty, and warns of those that it lacks.
+// checkAccounts returns an error if the other file has no account of this one,
+// whose log would be empty, and warns of those that it lacks.
 func (r *replaying) checkAccounts() error {
 	var missing []string
 	for _, account := range r.InForce.Accounts() {
@@ -132,8 +132,8 @@ func (r *replaying) checkAccounts() error {
 	return nil
 }
 
-// printRemarks says what the replay does not show: calls that a cooldown refused, and those
-// that the ledger has dropped.
+// printRemarks says what the replay does not show: calls that a cooldown
+// refused, and those that the ledger has dropped.
 func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	if err := r.noteCooldowns(ctx, c.Guard()); err != nil {
 		return err
@@ -142,7 +142,8 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
 }
 
-// noteCooldowns says which cooldowns are in force, if the range reaches until now.
+// noteCooldowns says which cooldowns are in force, if the range reaches
+// until now.
 func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error {
 	if !r.Until.IsZero() && !r.Until.After(r.now()) {
 		return nil

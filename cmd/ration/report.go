@@ -141,7 +141,8 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 	return a.printApplied(call, applied, f.maxWait)
 }
 
-// redeem returns the grant that a text stands for, of the method if one is given.
+// redeem returns the grant that a text stands for, of the method if one
+// is given.
 func redeem(c *client.Client, table *costs.Table, text, method string) (*quota.Grant, error) {
 	grant, err := c.Guard().Redeem(text)
 	if err != nil {
@@ -204,7 +205,8 @@ func (a *app) readAnswer(name string) (string, error) {
 	return string(text), err
 }
 
-// printApplied prints what an answer did, and returns an error if calls must stop.
+// printApplied prints what an answer did, and returns an error if calls
+// must stop.
 func (a *app) printApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
 	var stopped error
 	c := applied.Cooldown

@@ -121,8 +121,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	return a.printRun(report)
 }
 
-// printLevels prints on stderr which levels budgets have crossed. It prints nothing
-// if the ledger or the state folder cannot be read.
+// printLevels prints on stderr which levels budgets have crossed. It prints
+// nothing if the ledger or the state folder cannot be read.
 func (a *app) printLevels(ctx context.Context, c *client.Client) {
 	marks, err := a.setup().LevelMarks()
 	if err != nil {
@@ -172,7 +172,8 @@ func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Regio
 	return report, nil
 }
 
-// printRun prints what a run did, and returns its error as one that was printed.
+// printRun prints what a run did, and returns its error as one that
+// was printed.
 func (a *app) printRun(report *jobs.Report) error {
 	err := worst(report)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// runLine is the one line of a run that did not end complete. err decides the exit
-// code.
+// runLine is the one line of a run that did not end complete. err decides the
+// exit code.
 func runLine(report *jobs.Report, err error, now time.Time) string {
 	var done int
 	var left []string
@@ -39,8 +39,8 @@ func runLine(report *jobs.Report, err error, now time.Time) string {
 	return fmt.Sprintf("stopped: %s; %s%s", causes, progress, when)
 }
 
-// describeCause is why a region is not done. When to come back to a refused one is
-// said at the end of the line.
+// describeCause is why a region is not done. When to come back to a refused one
+// is said at the end of the line.
 func describeCause(err error) string {
 	if exit, _ := code(err); exit != exitStopped {
 		return message(err)

@@ -23,9 +23,9 @@ func blocks(t *testing.T, language string) []string {
 	return found
 }
 
-// TestCrontabLine runs the line of docs/running.md as cron does: by sh -c, from the home
-// folder, with LOGNAME, SHELL, HOME and what the crontab itself sets (crontab(5)).
-// Only the folders are the test's, and the test's upstream.
+// TestCrontabLine runs the line of docs/running.md as cron does: by sh -c, from
+// the home folder, with LOGNAME, SHELL, HOME and what the crontab itself sets
+// (crontab(5)). Only the folders are the test's, and the test's upstream.
 func TestCrontabLine(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, nil, "{name: all, limit: 2, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
@@ -74,8 +74,8 @@ func TestCrontabLine(t *testing.T) {
 	}
 }
 
-// TestUnitFiles gives the units of docs/deploy/systemd to systemd-analyze verify.
-// Without one it looks for what must be in them.
+// TestUnitFiles gives the units of docs/deploy/systemd to systemd-analyze
+// verify. Without one it looks for what must be in them.
 func TestUnitFiles(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "ration")

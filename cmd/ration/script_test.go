@@ -53,11 +53,12 @@ func (m besideHome) Run() int {
 // ahead of the system's. Without it, the system's clock is used.
 const shiftEnv = "RATION_TEST_SHIFT"
 
-// claimTimeEnv in the environment of a ration process is how long it claims a pass.
+// claimTimeEnv in the environment of a ration process is how long it claims
+// a pass.
 const claimTimeEnv = "RATION_TEST_CLAIM_TIME"
 
-// stdinEnv in the environment of a script names the file that its command lines read
-// as standard input.
+// stdinEnv in the environment of a script names the file that its command lines
+// read as standard input.
 const stdinEnv = "RATION_TEST_STDIN"
 
 // midday is when tests begin that charge calendar days: far from the boundaries
@@ -202,8 +203,9 @@ func server(ts *testscript.TestScript) **youtubetest.Server {
 	return ts.Value(upstreamKey{}).(**youtubetest.Server)
 }
 
-// startUpstream starts a local YouTube and names it in RATION_ENDPOINT:
-// upstream [2026] [units] [search=calls]. Its clock is that of ration processes.
+// startUpstream starts a local YouTube and names it in
+// RATION_ENDPOINT: upstream [2026] [units] [search=calls]. Its clock
+// is that of ration processes.
 func startUpstream(ts *testscript.TestScript, _ bool, args []string) {
 	shift, _ := time.ParseDuration(ts.Getenv(shiftEnv))
 	options := &youtubetest.Options{Now: func() time.Time { return time.Now().Add(shift) }}

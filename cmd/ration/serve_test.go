@@ -105,8 +105,9 @@ func (d *served) ends(signal syscall.Signal) {
 
 const plentyOfUnits = "{name: all, limit: 9500, window: 24h}"
 
-// TestServeEndsWithItsPages stops serve while a page is in flight. The page is
-// paid for, so it is kept; the next serve fetches what is missing, no page twice.
+// TestServeEndsWithItsPages stops serve while a page is in flight. The page
+// is paid for, so it is kept; the next serve fetches what is missing, no
+// page twice.
 func TestServeEndsWithItsPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and stops them, 3 seconds")

@@ -19,8 +19,8 @@ import (
 // The users and groups of the tests below; they need no name.
 const alice, bob, carol, sharers, ownGroups = 54321, 54322, 54323, 54330, 54340
 
-// as is a ration process of one user, with the usual umask and, for members, the
-// group that shares.
+// as is a ration process of one user, with the usual umask and, for members,
+// the group that shares.
 func (s *stand) as(uid uint32, member bool, args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", `umask 022; exec "$@"`, "sh", filepath.Join(s.dir, "ration")}, args...)...)
 	cmd.Env = append(s.environ(), asRation+"=1", "RATION_TRUST_GROUP=54330", "HOME=/nonexistent")
@@ -63,8 +63,9 @@ func newSharing(t *testing.T) *stand {
 	return s
 }
 
-// TestTwoUsersShareOneLedger: two members of a group spend, run and read with one
-// ledger, catalogue and journal, whoever created them, under a umask of 022.
+// TestTwoUsersShareOneLedger: two members of a group spend, run and read
+// with one ledger, catalogue and journal, whoever created them, under a
+// umask of 022.
 func TestTwoUsersShareOneLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes of two users, a second")
@@ -100,8 +101,8 @@ func TestTwoUsersShareOneLedger(t *testing.T) {
 	}
 }
 
-// TestTwoUsersSpendTheLimitOnce: 16 processes of two users ask at once for more than
-// the limit. Each of them has the journal, and says nothing.
+// TestTwoUsersSpendTheLimitOnce: 16 processes of two users ask at once for more
+// than the limit. Each of them has the journal, and says nothing.
 func TestTwoUsersSpendTheLimitOnce(t *testing.T) {
 	s := newSharing(t)
 	var wg sync.WaitGroup
@@ -124,8 +125,9 @@ func TestTwoUsersSpendTheLimitOnce(t *testing.T) {
 	}
 }
 
-// TestTwoUsersRunAtOnce: the catalogue is new, or SQLite creates the files beside it again,
-// and for a moment only the one who was first may write to them.
+// TestTwoUsersRunAtOnce: the catalogue is new, or SQLite creates the files
+// beside it again, and for a moment only the one who was first may write
+// to them.
 func TestTwoUsersRunAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts 16 processes of two users, a second")
@@ -144,8 +146,8 @@ func TestTwoUsersRunAtOnce(t *testing.T) {
 	}
 }
 
-// TestUserOutsideTheGroupIsKeptOut: naming the group is not enough, and its members'
-// files are refused without it.
+// TestUserOutsideTheGroupIsKeptOut: naming the group is not enough, and its
+// members' files are refused without it.
 func TestUserOutsideTheGroupIsKeptOut(t *testing.T) {
 	s := newSharing(t)
 	if out, err := s.as(alice, true, "spend", "videos.list").CombinedOutput(); err != nil {

@@ -35,7 +35,8 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// eachSource calls check with every Go and Lua file that is neither generated nor testdata.
+// eachSource calls check with every Go and Lua file that is neither generated
+// nor testdata.
 func eachSource(t *testing.T, check func(path, text string)) {
 	t.Helper()
 	generated := regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
@@ -78,8 +79,8 @@ func goFunctions(t *testing.T, path, text string) map[string]int {
 	return lines
 }
 
-// luaFunctions returns how many lines each function of a file has that begins in
-// the first column, where its end stands too.
+// luaFunctions returns how many lines each function of a file has that begins
+// in the first column, where its end stands too.
 func luaFunctions(_ *testing.T, _, text string) map[string]int {
 	lines := map[string]int{}
 	name, first := "", 0

@@ -94,7 +94,8 @@ func (a *app) keyedTable(r *status.Report) {
 	}
 }
 
-// passTable shows the passes that a host has, and those that another one has done.
+// passTable shows the passes that a host has, and those that another one
+// has done.
 func (a *app) passTable(r *status.Report) {
 	t, shown := a.table("region", "pass", "host", "pid", "since", "until"), false
 	for _, p := range r.Passes {

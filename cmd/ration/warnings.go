@@ -38,8 +38,9 @@ func (a *app) warn(kind, text string) {
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
 }
 
-// warnOfLoss warns if the ledger has forgotten what this host was granted, or if the
-// journal cannot say. A ledger that is down is not warned of: the command says it.
+// warnOfLoss warns if the ledger has forgotten what this host was granted, or
+// if the journal cannot say. A ledger that is down is not warned of: the
+// command says it.
 func (a *app) warnOfLoss(ctx context.Context) {
 	if a.elsewhen {
 		return

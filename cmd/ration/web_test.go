@@ -29,8 +29,8 @@ func download(t *testing.T, url string) (text string, status int) {
 
 var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
-// TestServeShowsThePage: the page of serve has the figures of status --json, its
-// stream does not keep serve from its end, and --no-page leaves it out.
+// TestServeShowsThePage: the page of serve has the figures of status --json,
+// its stream does not keep serve from its end, and --no-page leaves it out.
 func TestServeShowsThePage(t *testing.T) {
 	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
 	d := s.serve(t, nil)

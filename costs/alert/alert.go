@@ -1,15 +1,15 @@
-// Package alert tells people once, over all hosts, what they should know about a
-// budget: that it is nearly spent or will be, that the upstream has asked for a pause, that
-// the ledger is down or has forgotten, that costs.yaml does not agree with the
-// upstream.
+// Package alert tells people once, over all hosts, what they should know about
+// a budget: that it is nearly spent or will be, that the upstream has asked for
+// a pause, that the ledger is down or has forgotten, that costs.yaml does not
+// agree with the upstream.
 //
 //	watch := alert.New(c, nil)
 //	go watch.Run(ctx)
 //
-// Of all processes that use the ledger, the one that claims an alert there sends
-// it. A claim is released if sending fails, and expires if the process dies, so
-// an alert may rarely come twice. While the ledger is down nothing can be
-// claimed there: then one process of each host sends.
+// Of all processes that use the ledger, the one that claims an alert there
+// sends it. A claim is released if sending fails, and expires if the process
+// dies, so an alert may rarely come twice. While the ledger is down nothing can
+// be claimed there: then one process of each host sends.
 //
 // Sending happens in Run and Check only, so it delays no call.
 package alert
@@ -41,12 +41,13 @@ type Options struct {
 	// address is shown. nil drops them.
 	Report func(error)
 	// Planned returns when each of the table's budgets will first refuse a
-	// scheduled call, or zero if it will not soon. Each check of the pace calls it.
-	// If it is nil, nothing is scheduled.
+	// scheduled call, or zero if it will not soon. Each check of the pace calls
+	// it. If it is nil, nothing is scheduled.
 	Planned func(context.Context) ([]time.Time, error)
 }
 
-// Watch sends the alerts of one client's costs.yaml. It is safe for concurrent use.
+// Watch sends the alerts of one client's costs.yaml. It is safe for
+// concurrent use.
 type Watch struct {
 	client  *client.Client
 	options Options
@@ -97,8 +98,8 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Reported is given what the client reports, as client.Options.Report gets it. It
-// keeps what is worth an alert for the next Check, and returns at once.
+// Reported is given what the client reports, as client.Options.Report gets it.
+// It keeps what is worth an alert for the next Check, and returns at once.
 func (w *Watch) Reported(call quota.Call, err error) {
 	e := &event{Kind: costs.AlertDrift, Account: call.Account, detail: err.Error()}
 	if limit, ok := errors.AsType[*quota.LimitError](err); ok {
@@ -117,8 +118,8 @@ func (w *Watch) Reported(call quota.Call, err error) {
 	}
 }
 
-// Check looks at the budgets and the ledger once, and sends what is due. It returns
-// when that is sent, or has failed.
+// Check looks at the budgets and the ledger once, and sends what is due. It
+// returns when that is sent, or has failed.
 func (w *Watch) Check(ctx context.Context) {
 	w.checks.Lock()
 	defer w.checks.Unlock()
@@ -184,8 +185,8 @@ func (w *Watch) found(account string, balances []quota.Balance) (events []*event
 	return events
 }
 
-// levelEvent returns the event of a budget, which is sent if it has reached a level
-// that a target names.
+// levelEvent returns the event of a budget, which is sent if it has reached a
+// level that a target names.
 func levelEvent(b *quota.Balance) *event {
 	percent := min(100, b.Used*100/b.Limit())
 	window := ""
@@ -209,8 +210,8 @@ const (
 	leastForecast = 6 * time.Hour    // a shorter window runs out and is back before anybody looks
 )
 
-// exhausted returns an event for each budget that will be used up before its window
-// ends, if it is time for another forecast and a target wants to know.
+// exhausted returns an event for each budget that will be used up before its
+// window ends, if it is time for another forecast and a target wants to know.
 func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 	wanted := func(target *costs.Alert) bool { return slices.Contains(target.On, costs.AlertExhaustion) }
 	isWanted := false
@@ -241,8 +242,8 @@ func (w *Watch) exhausted(ctx context.Context) (events []*event) {
 	return events
 }
 
-// exhaustion returns the event of a budget that will be used up before its window
-// ends, by its pace or by the schedule, or nil.
+// exhaustion returns the event of a budget that will be used up before its
+// window ends, by its pace or by the schedule, or nil.
 func exhaustion(s *usage.BudgetStatus, planned time.Time) *event {
 	window := s.Budget.Window
 	if s.Budget.Shadow || s.Used >= s.Limit() || window.Horizon() < leastForecast {
@@ -291,8 +292,8 @@ func host() string {
 // finishTime is the longest time that Finish takes.
 const finishTime = 30 * time.Second
 
-// Finish is Check for a program that ends: it takes at most half a minute. It sends
-// nothing if ctx is cancelled.
+// Finish is Check for a program that ends: it takes at most half a minute. It
+// sends nothing if ctx is cancelled.
 func (w *Watch) Finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finishTime)
 	defer cancel()

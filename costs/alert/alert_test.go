@@ -60,8 +60,8 @@ func (r *receiver) texts() (texts []string) {
 	return texts
 }
 
-// newClient returns a client with a budget of 100 units a day, and a shadow of it
-// that is soon spent.
+// newClient returns a client with a budget of 100 units a day, and a shadow of
+// it that is soon spent.
 func newClient(t *testing.T, alertLines, ledger, state string) *client.Client {
 	t.Helper()
 	text := "version: 1\naccount: p\ncosts: {list: 1}\nbudgets: [{name: day, limit: 100, window: 24h}, {name: tried, limit: 51, window: 24h, shadow: true}]\nalert: " + alertLines + "\n"
@@ -88,8 +88,8 @@ func spend(t *testing.T, c *client.Client, units quota.Units) {
 // sqlite is the address of a ledger in a folder.
 func sqlite(dir string) string { return "sqlite:" + filepath.Join(dir, "ration.db") }
 
-// TestAlertComesTwice: of eight watches one sends each level, also after failures,
-// and the highest of several levels says it all.
+// TestAlertComesTwice: of eight watches one sends each level, also after
+// failures, and the highest of several levels says it all.
 func TestAlertComesTwice(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 2)
 	var watches []*alert.Watch
@@ -115,8 +115,8 @@ func TestAlertComesTwice(t *testing.T) {
 	}
 }
 
-// TestFailedAlertIsForgotten: an alert that could not be delivered is sent by the next check
-// of another process, and the error shows no secret of the URL.
+// TestFailedAlertIsForgotten: an alert that could not be delivered is sent by
+// the next check of another process, and the error shows no secret of the URL.
 func TestFailedAlertIsForgotten(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	r.fails = 1
@@ -135,8 +135,8 @@ func TestFailedAlertIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAlertInjects: what an upstream says cannot mention a channel, link, or move
-// the cursor, and URLs lose their secrets.
+// TestAlertInjects: what an upstream says cannot mention a channel, link, or
+// move the cursor, and URLs lose their secrets.
 func TestAlertInjects(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+"}", sqlite(dir), dir)
@@ -211,8 +211,8 @@ func TestDriftIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAlertComesTooLate: what will be used up at its present pace is told before it
-// is, once over all watches.
+// TestAlertComesTooLate: what will be used up at its present pace is told
+// before it is, once over all watches.
 func TestAlertComesTooLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		units quota.Units // in the last two hours
@@ -244,8 +244,8 @@ func TestAlertComesTooLate(t *testing.T) {
 	}
 }
 
-// TestAlertIgnoresTheSchedule: what the schedule will use up is told before it is,
-// once together with what the pace says.
+// TestAlertIgnoresTheSchedule: what the schedule will use up is told before it
+// is, once together with what the pace says.
 func TestAlertIgnoresTheSchedule(t *testing.T) {
 	at := time.Now().Add(5 * time.Hour)
 	for name, c := range map[string]struct {

@@ -91,8 +91,8 @@ func nameOf(name string) string {
 	return "alert " + hex.EncodeToString(sum[:12])
 }
 
-// ledgerDown sends that the ledger does not answer, unless another process of this
-// host has.
+// ledgerDown sends that the ledger does not answer, unless another process of
+// this host has.
 func (w *Watch) ledgerDown(ctx context.Context, account string, reason error) {
 	e := &event{Kind: costs.AlertLedger, Account: account, detail: fmt.Sprintf("the ledger %s does not answer: %v", w.client.LedgerName(), reason)}
 	for _, target := range w.ledgerTargets() {
@@ -121,13 +121,14 @@ func (w *Watch) ledgerTargets() (all []*costs.Alert) {
 	return all
 }
 
-// markPath is a file that exists while a target of this host knows that the ledger
-// is down.
+// markPath is a file that exists while a target of this host knows that the
+// ledger is down.
 func (w *Watch) markPath(target *costs.Alert) string {
 	return filepath.Join(w.client.State(), "alerts", nameOf(w.client.LedgerName()+" "+target.String()))
 }
 
-// mark reports whether this process is to tell a target that the ledger is down.
+// mark reports whether this process is to tell a target that the ledger
+// is down.
 func (w *Watch) mark(target *costs.Alert) bool {
 	path := w.markPath(target)
 	if w.client.State() == "" || privatefile.MkdirAll(filepath.Dir(path)) != nil {
@@ -165,7 +166,7 @@ func (w *Watch) unmark() {
 const (
 	// endedSuffix names a mark whose outage is over.
 	endedSuffix = ".ended"
-	// stale is for how long a process may still report an outage that is over: a
-	// connection pool repeats its last error for a second.
+	// stale is for how long a process may still report an outage that is over:
+	// a connection pool repeats its last error for a second.
 	stale = 2 * time.Second
 )

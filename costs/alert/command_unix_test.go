@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/costs/alert"
 )
 
-// TestCommandGetsNoAlert: a command beside costs.yaml gets the JSON on its standard
-// input, without a shell.
+// TestCommandGetsNoAlert: a command beside costs.yaml gets the JSON on its
+// standard input, without a shell.
 func TestCommandGetsNoAlert(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "page.sh"), []byte("#!/bin/sh\ncat >\"$1\"\n"), 0o700); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/internal/redistest"
 )
 
-// TestHostTellsOfAnOutageTwice: while Redis is down one process of a host sends the alert,
-// and again in the next outage.
+// TestHostTellsOfAnOutageTwice: while Redis is down one process of a host sends
+// the alert, and again in the next outage.
 func TestHostTellsOfAnOutageTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits eight seconds for a ledger that is down")
@@ -60,8 +60,8 @@ func ageEnded(t *testing.T, state string) {
 	}
 }
 
-// TestHostBelievesAnOldError: a process whose connections still report the outage
-// after another has reached the ledger sends no alert.
+// TestHostBelievesAnOldError: a process whose connections still report the
+// outage after another has reached the ledger sends no alert.
 func TestHostBelievesAnOldError(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")

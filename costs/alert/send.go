@@ -81,8 +81,8 @@ func withoutSecrets(text string) string {
 	})
 }
 
-// forSlack returns a text without control characters and direction marks, in which
-// Slack finds no link, mention or command.
+// forSlack returns a text without control characters and direction marks, in
+// which Slack finds no link, mention or command.
 func forSlack(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {

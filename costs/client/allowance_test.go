@@ -9,9 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestAllowanceOfAnotherCallIsUsed: while the ledger cannot be reached, each call gets
-// the allowance of its method, lane and job, the strictest of its account's documents.
-// What was sent counts once, however many documents share the account.
+// TestAllowanceOfAnotherCallIsUsed: while the ledger cannot be reached, each
+// call gets the allowance of its method, lane and job, the strictest of its
+// account's documents. What was sent counts once, however many documents share
+// the account.
 func TestAllowanceOfAnotherCallIsUsed(t *testing.T) {
 	t.Parallel()
 	const budgets = "budgets: [{name: all, limit: 100, window: 24h}]\n"

@@ -1,5 +1,5 @@
-// Package client opens everything that a costs.yaml names and returns it as an
-// http.RoundTripper.
+// Package client opens everything that a costs.yaml names and returns it as
+// an http.RoundTripper.
 //
 //	c, err := client.Open("costs.yaml", nil)
 //	if err != nil {
@@ -16,12 +16,12 @@
 //
 // # Environment
 //
-// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in costs.yaml,
-// else the file ration.db in the state folder. Passwords for Redis come from
-// RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from the files
-// named by these variables with _FILE appended; a password in an address is an
-// error. The state folder is Options.State, else the one that [StateFolder]
-// returns.
+// The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in
+// costs.yaml, else the file ration.db in the state folder. Passwords for Redis
+// come from RATION_REDIS_PASSWORD and RATION_REDIS_SENTINEL_PASSWORD, or from
+// the files named by these variables with _FILE appended; a password in an
+// address is an error. The state folder is Options.State, else the one that
+// [StateFolder] returns.
 //
 // The other variables of command ration do not apply here: the folder of the
 // configuration files (RATION_CONFIG), the test endpoint (RATION_ENDPOINT) and
@@ -31,8 +31,8 @@
 //
 // Requests to hosts that costs.yaml does not guard are sent without a charge,
 // and a test server is such a host. To charge them, pass [New] a table that
-// guards the server too: [costs.Table.WithEndpoint] makes one, as in the examples
-// of package youtubetest.
+// guards the server too: [costs.Table.WithEndpoint] makes one, as in the
+// examples of package youtubetest.
 //
 // # Files
 //
@@ -45,8 +45,8 @@
 //	last-refusal.json       the last refusal, which ration why explains
 //	refusals-DATE.jsonl     how many calls were refused, for the history
 //
-// The journal, which package quota/journal describes, is in a folder of its own; see
-// [Options].Journal.
+// The journal, which package quota/journal describes, is in a folder of its
+// own; see [Options].Journal.
 //
 // A SQLite ledger that is named must be in a folder that exists. Otherwise a
 // typo would create a second, empty ledger.
@@ -209,8 +209,8 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// newJournal wraps inner with the journal of this host. Without a folder for it,
-// nothing is granted while the ledger is down.
+// newJournal wraps inner with the journal of this host. Without a folder for
+// it, nothing is granted while the ledger is down.
 func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, report func(error)) *journal.Ledger {
 	options := &journal.Options{Name: name, Budgets: table.Budgets(), Now: o.Now, Report: report}
 	folder := o.journalFolder()
@@ -264,8 +264,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// SpendTogether charges calls that are sent by other means, and whose answers are
-// passed to Answered; see quota.Transport.SpendTogether.
+// SpendTogether charges calls that are sent by other means, and whose answers
+// are passed to Answered; see quota.Transport.SpendTogether.
 func (c *Client) SpendTogether(ctx context.Context, call quota.Call, count int, limit time.Duration) ([]*quota.Grant, error) {
 	return c.transport.SpendTogether(ctx, call, count, limit)
 }
@@ -317,8 +317,8 @@ func unrecorded(l *journal.Ledger, table *costs.Table) (sum quota.Units, err err
 	return sum, nil
 }
 
-// Repairs returns how the ledger was restored from this host's journal in the last
-// 24 hours, by account. It may be called after Close.
+// Repairs returns how the ledger was restored from this host's journal in the
+// last 24 hours, by account. It may be called after Close.
 func (c *Client) Repairs() ([]journal.Repair, error) { return repairs(c.journal, c.table) }
 
 // Repairs is Client.Repairs without opening the ledger.

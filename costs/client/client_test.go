@@ -67,8 +67,9 @@ func get(c *client.Client, method string) error {
 	return err
 }
 
-// TestRefusalsOfAProgramAreRecorded: a refusal of a program's request is stored for
-// ration why. Of many within a second, the last is stored when the Client is closed.
+// TestRefusalsOfAProgramAreRecorded: a refusal of a program's request is stored
+// for ration why. Of many within a second, the last is stored when the Client
+// is closed.
 func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	s := newStand(t, "")
 	c := s.open()
@@ -109,8 +110,8 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	}
 }
 
-// TestSecretInRefusal has the upstream repeat a key: it is not written with the
-// refusal.
+// TestSecretInRefusal has the upstream repeat a key: it is not written with
+// the refusal.
 func TestSecretInRefusal(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Redact = func(text string) string { return strings.ReplaceAll(text, "AIzaSECRET", "[hidden]") }
@@ -126,8 +127,8 @@ func TestSecretInRefusal(t *testing.T) {
 	}
 }
 
-// TestLedgerByEnvironment checks which of the options, the environment and the file
-// names the ledger.
+// TestLedgerByEnvironment checks which of the options, the environment and the
+// file names the ledger.
 func TestLedgerByEnvironment(t *testing.T) {
 	s := newStand(t, "ledger: sqlite:named.db\n")
 	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
@@ -154,8 +155,8 @@ func TestLedgerByEnvironment(t *testing.T) {
 	}
 }
 
-// TestEmptyLedgerReported opens another, empty ledger with the same state
-// folder.
+// TestEmptyLedgerReported opens another, empty ledger with the same
+// state folder.
 func TestEmptyLedgerReported(t *testing.T) {
 	s := newStand(t, "")
 	if err := get(s.open(), "get"); err != nil {
@@ -177,8 +178,8 @@ func TestEmptyLedgerReported(t *testing.T) {
 	}
 }
 
-// TestNewerJournalIsOpened: what a newer version wrote of this host's calls is not
-// known here, so nothing is opened beside it.
+// TestNewerJournalIsOpened: what a newer version wrote of this host's calls is
+// not known here, so nothing is opened beside it.
 func TestNewerJournalIsOpened(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Journal = filepath.Join(s.dir, "journal")
@@ -204,9 +205,9 @@ func TestNewerJournalIsOpened(t *testing.T) {
 	}
 }
 
-// TestDeadRedis has a ledger that cannot be reached: calls within the allowance are
-// sent, the outage is reported, and other calls fail. The password comes from a file,
-// which is reported to the program.
+// TestDeadRedis has a ledger that cannot be reached: calls within the allowance
+// are sent, the outage is reported, and other calls fail. The password comes
+// from a file, which is reported to the program.
 func TestDeadRedis(t *testing.T) {
 	s := newStand(t, "")
 	s.options.Ledger = "redis://127.0.0.1:1/0"
@@ -256,7 +257,8 @@ func TestDeadRedis(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentWithoutStateFolder: calls that cannot be counted are not sent.
+// TestNothingIsSentWithoutStateFolder: calls that cannot be counted are
+// not sent.
 func TestNothingIsSentWithoutStateFolder(t *testing.T) {
 	s := newStand(t, "")
 	s.options.State, s.options.Ledger = "", "redis://127.0.0.1:1/0"
@@ -309,8 +311,8 @@ func TestManyCallsAndClose(t *testing.T) {
 	}
 }
 
-// TestLedgerOfATestRemembersTheLast: ledgers that tests open themselves shared one journal
-// in the user's folder, from which each was restored.
+// TestLedgerOfATestRemembersTheLast: ledgers that tests open themselves shared
+// one journal in the user's folder, from which each was restored.
 func TestLedgerOfATestRemembersTheLast(t *testing.T) {
 	s := newStand(t, "")
 	home := t.TempDir()

@@ -14,8 +14,8 @@ import (
 // ConfigFile returns the path of costs.yaml or regions.yaml. Both come from one
 // folder, since the prices of one do not fit the regions of another: folder, or
 // if that is "" the first that holds either of the working folder and ration in
-// XDG_CONFIG_HOME, by default HOME/.config. The error is a *ConfigError; it wraps
-// a *MissingFileError if there is no such file.
+// XDG_CONFIG_HOME, by default HOME/.config. The error is a *ConfigError; it
+// wraps a *MissingFileError if there is no such file.
 func ConfigFile(name, folder string, getenv func(string) string) (string, error) {
 	folders := []string{folder}
 	if folders[0] == "" {
@@ -47,8 +47,8 @@ func ConfigFile(name, folder string, getenv func(string) string) (string, error)
 	return "", &ConfigError{&MissingFileError{Name: name, folders: folders}}
 }
 
-// MissingFileError says that a configuration file is in none of the folders where
-// it may be.
+// MissingFileError says that a configuration file is in none of the folders
+// where it may be.
 type MissingFileError struct {
 	Name    string
 	folders []string

@@ -24,9 +24,9 @@ func configError(format string, args ...any) error {
 	return &ConfigError{fmt.Errorf(format, args...)}
 }
 
-// EmptyLedgerError says that the ledger is empty and another one was used
-// before with the same state folder. What was spent on that one no longer
-// counts.
+// EmptyLedgerError says that the ledger is empty and another one was
+// used before with the same state folder. What was spent on that one no
+// longer counts.
 type EmptyLedgerError struct {
 	Ledger string // as LedgerName returns it
 	Before string // the ledger used before
@@ -63,9 +63,9 @@ func (e *OutageError) Error() string {
 		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))
 }
 
-// IsDown reports whether err says that the ledger is down: it cannot be reached,
-// or it was lost, or an answer stays in doubt. A ledger that is busy or
-// misconfigured is not down.
+// IsDown reports whether err says that the ledger is down: it cannot be
+// reached, or it was lost, or an answer stays in doubt. A ledger that is busy
+// or misconfigured is not down.
 func IsDown(err error) bool {
 	is := func(target error) bool { return errors.Is(err, target) }
 	if is(quota.ErrLedgerBusy) || is(quota.ErrLedgerConfig) {
@@ -74,8 +74,8 @@ func IsDown(err error) bool {
 	return is(quota.ErrLedgerDown) || is(quota.ErrInDoubt) || is(quota.ErrLedgerLost)
 }
 
-// DescribeOutage returns the text of an outage with what all processes of this host
-// have sent meanwhile.
+// DescribeOutage returns the text of an outage with what all processes of this
+// host have sent meanwhile.
 func (c *Client) DescribeOutage(outage *OutageError) string {
 	if all, err := c.Unrecorded(); err == nil && all > 0 && outage.Down {
 		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/costs/client"
 )
 
-// The preset for GitHub's REST API guards go-github. The limit that an answer reports
-// counts too: here other programs have spent 1,679 of the hour's calls.
+// The preset for GitHub's REST API guards go-github. The limit that an answer
+// reports counts too: here other programs have spent 1,679 of the hour's calls.
 func Example_goGithub() {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\npreset: github-rest\naccount: my-app\n"))
 	if err != nil {
@@ -42,8 +42,8 @@ func Example_goGithub() {
 	// Output: golang/go - 1680 of 5000 used
 }
 
-// localGitHub returns a transport to a server that answers like GitHub. It runs until
-// the tests end.
+// localGitHub returns a transport to a server that answers like GitHub. It runs
+// until the tests end.
 func localGitHub() http.RoundTripper {
 	return dialing(httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-RateLimit-Limit", "5000")

@@ -31,9 +31,9 @@ func LedgerName(table *costs.Table, o *Options) string {
 	return nameOf(address)
 }
 
-// oneSpelling returns the name of a Redis server with its hosts in lower case and
-// sorted, and with 127.0.0.1 for localhost. The journal takes two names for two
-// ledgers, each with an allowance of its own.
+// oneSpelling returns the name of a Redis server with its hosts in lower case
+// and sorted, and with 127.0.0.1 for localhost. The journal takes two names for
+// two ledgers, each with an allowance of its own.
 func oneSpelling(name string) string {
 	scheme, rest, isAddress := strings.Cut(name, "://")
 	if !isAddress {
@@ -50,8 +50,8 @@ func oneSpelling(name string) string {
 	return scheme + "://" + strings.Join(hosts, ",") + rest[len(authority):]
 }
 
-// nameOf returns an address without secrets, and with an absolute path for a
-// file.
+// nameOf returns an address without secrets, and with an absolute path for
+// a file.
 func nameOf(address string) string {
 	if rest, ok := strings.CutPrefix(address, "sqlite:"); ok {
 		path, _, _ := strings.Cut(rest, "?")
@@ -114,8 +114,8 @@ func opened[L quota.Ledger](l L, err error) (quota.Ledger, error) {
 	return l, nil
 }
 
-// schemeAdvice returns what to write instead of an address with an unknown
-// scheme.
+// schemeAdvice returns what to write instead of an address with an
+// unknown scheme.
 func schemeAdvice(address string) string {
 	scheme, _, found := strings.Cut(address, ":")
 	if !found && strings.ContainsAny(address, "./") && !strings.ContainsAny(address, "@?;=#&%") {

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// TestLedgerName checks that names hold no secret, differ where ledgers may, and are the
-// same for two spellings of one server.
+// TestLedgerName checks that names hold no secret, differ where ledgers may,
+// and are the same for two spellings of one server.
 func TestLedgerName(t *testing.T) {
 	for address, want := range map[string]string{
 		"redis://:s3cret@host":         "redis://host:6379/0",

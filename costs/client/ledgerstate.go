@@ -20,8 +20,8 @@ type LedgerState struct {
 	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours; nil if that is not known
 }
 
-// NewLedgerState returns the state that an outage shows, or the zero LedgerState
-// for nil. It does not set Unrecorded.
+// NewLedgerState returns the state that an outage shows, or the zero
+// LedgerState for nil. It does not set Unrecorded.
 func NewLedgerState(outage *OutageError) (s LedgerState) {
 	if outage != nil {
 		s.Down, s.Since, s.Until = outage.Down, human.Instant(outage.Since), human.Instant(outage.Until)
@@ -30,8 +30,8 @@ func NewLedgerState(outage *OutageError) (s LedgerState) {
 	return s
 }
 
-// String says that the ledger is or was down, and what was granted without it. It
-// is "" if no outage is known.
+// String says that the ledger is or was down, and what was granted without it.
+// It is "" if no outage is known.
 func (s LedgerState) String() string {
 	if s.Since == nil {
 		return ""
@@ -55,7 +55,8 @@ func (c *Client) LedgerState() LedgerState {
 	return s
 }
 
-// AddTo returns a document as JSON, with the state of the ledger as its last key.
+// AddTo returns a document as JSON, with the state of the ledger as its
+// last key.
 func (s LedgerState) AddTo(document any) (json.RawMessage, error) {
 	text, err := json.Marshal(document)
 	if err != nil {

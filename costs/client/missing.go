@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// MissingError says that the ledger of an account lacks grants of this host: it has
-// forgotten, or it is another one than it was.
+// MissingError says that the ledger of an account lacks grants of this host: it
+// has forgotten, or it is another one than it was.
 type MissingError struct {
 	Account string
 	Granted time.Time // when the newest of them was granted
@@ -23,8 +23,9 @@ func (e *MissingError) Error() string {
 		human.Name(e.Account), human.Time(e.Granted))
 }
 
-// Missing returns a *MissingError for each account whose ledger has forgotten what this
-// host was granted, in the order of costs.yaml. The next call notices that, too.
+// Missing returns a *MissingError for each account whose ledger has forgotten
+// what this host was granted, in the order of costs.yaml. The next call notices
+// that, too.
 func (c *Client) Missing(ctx context.Context) ([]*MissingError, error) {
 	return missing(ctx, c.journal, c.table)
 }

@@ -38,14 +38,14 @@ type outageMark struct {
 
 const outageFile = "ledger-down.json"
 
-// maxStateFile is the most bytes that are read of a small file in the state
-// folder.
+// maxStateFile is the most bytes that are read of a small file in the
+// state folder.
 const maxStateFile = 64 << 10
 
-// Outage returns the current outage of the ledger or else the last one, or nil
-// if none is known. Until the Client has used the ledger, it returns what
-// another process with the same state folder found. It may be called after
-// Close.
+// Outage returns the current outage of the ledger or else the last one, or
+// nil if none is known. Until the Client has used the ledger, it returns
+// what another process with the same state folder found. It may be called
+// after Close.
 func (c *Client) Outage() *OutageError {
 	o := c.outages
 	o.mu.Lock()
@@ -193,8 +193,8 @@ func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 	}
 }
 
-// overJournal wraps the journal and observes what is granted without the
-// ledger.
+// overJournal wraps the journal and observes what is granted without
+// the ledger.
 type overJournal struct {
 	quota.Ledger
 	outages *outages
@@ -237,9 +237,9 @@ func (l *underJournal) Standings(ctx context.Context, account, key string, charg
 }
 
 // observe records how the ledger answered, and returns its error. It adds where
-// passwords come from to an error about a missing password. An outage ends with an
-// answer about calls: the journal learns account by account that the ledger is back,
-// and of those that a Guard keeps for itself perhaps first.
+// passwords come from to an error about a missing password. An outage ends with
+// an answer about calls: the journal learns account by account that the ledger
+// is back, and of those that a Guard keeps for itself perhaps first.
 func (l *underJournal) observe(account string, err error) error {
 	switch {
 	case err == nil && quota.IsReserved(account):

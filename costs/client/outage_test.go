@@ -117,8 +117,8 @@ func TestOutageReportedOnce(t *testing.T) {
 	}
 }
 
-// unreachableError is a quota.ErrLedgerDown whose text says what to do, like that of
-// package redisledger.
+// unreachableError is a quota.ErrLedgerDown whose text says what to do, like
+// that of package redisledger.
 type unreachableError struct{}
 
 func (*unreachableError) Error() string {

@@ -10,9 +10,9 @@ import (
 // maxRecent is the most refusals that RecentRefusals returns.
 const maxRecent = 20
 
-// RecentRefusals returns the last refusals that this Client recorded, newest first:
-// of those that are alike, with the same budget, method, caller and reason, only
-// the newest.
+// RecentRefusals returns the last refusals that this Client recorded, newest
+// first: of those that are alike, with the same budget, method, caller and
+// reason, only the newest.
 func (c *Client) RecentRefusals() []*Refusal {
 	recent := &c.refusals.recent
 	recent.mu.Lock()

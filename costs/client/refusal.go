@@ -65,13 +65,13 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 }
 
 // RecordRefusal writes the *quota.RefusedError in err to the state folder, for
-// ration why, and counts it for the history. It writes at most once a second and
-// when the Client is closed. It is a no-op if err holds none or the folder cannot
-// be written. RoundTrip records its refusals itself.
+// ration why, and counts it for the history. It writes at most once a second
+// and when the Client is closed. It is a no-op if err holds none or the folder
+// cannot be written. RoundTrip records its refusals itself.
 func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err, true) }
 
-// RepeatRefusal writes a refusal again that was recorded before, as the last one,
-// without counting it again. It may be called after Close.
+// RepeatRefusal writes a refusal again that was recorded before, as the last
+// one, without counting it again. It may be called after Close.
 func (c *Client) RepeatRefusal(err error) { c.refusals.record(c, err, false) }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is
@@ -94,8 +94,8 @@ func LastRefusal(state string) (*Refusal, error) {
 	return r, nil
 }
 
-// refusals writes the last refusal of a Client, and counts all of them. It is safe
-// for concurrent use.
+// refusals writes the last refusal of a Client, and counts all of them. It is
+// safe for concurrent use.
 type refusals struct {
 	mu      sync.Mutex
 	written time.Time
@@ -110,8 +110,8 @@ type refusals struct {
 // be refused a million times a second.
 const writePause = time.Second
 
-// record writes the refusal in err, or keeps it pending until writePause is
-// over.
+// record writes the refusal in err, or keeps it pending until writePause
+// is over.
 func (r *refusals) record(c *Client, err error, count bool) {
 	refused, ok := errors.AsType[*quota.RefusedError](err)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// RefusalCount is how many calls of one kind were refused at one time. "-" stands
-// for no method, region, job or lane.
+// RefusalCount is how many calls of one kind were refused at one time. "-"
+// stands for no method, region, job or lane.
 type RefusalCount struct {
 	At      time.Time `json:"at"` // by the ledger's clock, rounded down to a minute
 	Account string    `json:"account"`
@@ -45,13 +45,13 @@ func (r *refusals) count(c *Client, refused *quota.RefusedError) {
 	}
 }
 
-// refusalFiles is how the names of the files with counts begin: one for each day
-// of UTC, so that a file is complete when its day is over.
+// refusalFiles is how the names of the files with counts begin: one for each
+// day of UTC, so that a file is complete when its day is over.
 const refusalFiles = "refusals-"
 
-// writeCounts appends the counts to the file of the day, in one write. Those that
-// cannot be written are lost: a refusal never waits or fails for them. The caller
-// has locked r.
+// writeCounts appends the counts to the file of the day, in one write. Those
+// that cannot be written are lost: a refusal never waits or fails for them. The
+// caller has locked r.
 func (r *refusals) writeCounts(c *Client) {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)

@@ -49,8 +49,8 @@ func (o *Options) stateFolder() (string, error) {
 	return StateFolder(o.Getenv)
 }
 
-// JournalFolder returns the folder of the journal that New would use, or "" if there
-// is none. See Options.Journal.
+// JournalFolder returns the folder of the journal that New would use, or "" if
+// there is none. See Options.Journal.
 func JournalFolder(o *Options) string {
 	options := o.withDefaults()
 	return options.journalFolder()

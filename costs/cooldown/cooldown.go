@@ -69,8 +69,8 @@ func NewCleared(account, budget string) *Cleared {
 
 // Clear lifts the cooldown of a budget or, if budget is empty, of the whole
 // account. It also returns the time on the ledger's clock. A budget's cooldown
-// that ends before that of its account is lifted, but not reported as Lifted. Clear
-// returns a *MoveError for an account that moves to another ledger.
+// that ends before that of its account is lifted, but not reported as Lifted.
+// Clear returns a *MoveError for an account that moves to another ledger.
 func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at time.Time, out *Cleared, err error) {
 	_, before, err := guard.Cooldowns(ctx, account)
 	if err == nil && budget == "" {
@@ -116,8 +116,8 @@ func (e *UntilError) Error() string {
 
 // Set sets a cooldown. If neither its For nor its Until is set, it lasts until
 // the upstream's next reset, as table defines it. Set returns the time on the
-// ledger's clock and the cooldown that is in force then: that of the budget, else
-// that of its account, or nil if it is over already.
+// ledger's clock and the cooldown that is in force then: that of the budget,
+// else that of its account, or nil if it is over already.
 func Set(ctx context.Context, guard *quota.Guard, table *costs.Table, cooldown quota.Cooldown) (at time.Time, set *Report, err error) {
 	if cooldown.For == 0 {
 		if err := resolveUntil(ctx, guard, table, &cooldown); err != nil {

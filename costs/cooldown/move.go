@@ -8,8 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// MoveError is returned by Clear for the cooldown that closes an account which moves
-// from one ledger to another. Reopen lifts it. It is a quota.ErrLedgerConfig.
+// MoveError is returned by Clear for the cooldown that closes an
+// account which moves from one ledger to another. Reopen lifts it. It
+// is a quota.ErrLedgerConfig.
 type MoveError struct{ quota.Move }
 
 // Error says what lifting it would do.
@@ -36,8 +37,9 @@ func checkMove(held []quota.Cooldown) error {
 	return nil
 }
 
-// Reopen opens an account in a ledger that it has left, or to which its copy is given
-// up. The cooldown that the account had before the move is in force again.
+// Reopen opens an account in a ledger that it has left, or to which its
+// copy is given up. The cooldown that the account had before the move is in
+// force again.
 func Reopen(ctx context.Context, guard *quota.Guard, account string) error {
 	ledger := guard.Ledger()
 	all, err := ledger.Cooldowns(ctx, account)

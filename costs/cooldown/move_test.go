@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestClearOpensAnAccountThatMoved: both ledgers would grant its calls. Reopen opens
-// it, and puts back the cooldown that the account had.
+// TestClearOpensAnAccountThatMoved: both ledgers would grant its calls. Reopen
+// opens it, and puts back the cooldown that the account had.
 func TestClearOpensAnAccountThatMoved(t *testing.T) {
 	for _, arriving := range []bool{false, true} {
 		s := newStand(t)

@@ -1,5 +1,5 @@
-// Package duration parses durations in files and on the command line, so that all
-// places accept the same ones.
+// Package duration parses durations in files and on the command line, so that
+// all places accept the same ones.
 package duration
 
 import (
@@ -19,9 +19,10 @@ var ErrSyntax = errors.New("not a duration")
 // maxShown is how much of a text an error quotes.
 const maxShown = 60
 
-// Parse parses a duration such as 500ms, 30s, 10m, 24h, 7d or 1d12h. The units are
-// those of time.ParseDuration and d, which is 24 hours and comes first. A sign is
-// an error, and so is a number without a unit, except 0. Errors wrap ErrSyntax.
+// Parse parses a duration such as 500ms, 30s, 10m, 24h, 7d or 1d12h. The
+// units are those of time.ParseDuration and d, which is 24 hours and comes
+// first. A sign is an error, and so is a number without a unit, except 0.
+// Errors wrap ErrSyntax.
 func Parse(text string) (time.Duration, error) {
 	d, ok := parse(text)
 	if !ok {
@@ -30,8 +31,8 @@ func Parse(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSeconds is like Parse, but a number without a unit, such as 5 or 0.5, counts
-// seconds.
+// ParseSeconds is like Parse, but a number without a unit, such as 5 or 0.5,
+// counts seconds.
 func ParseSeconds(text string) (time.Duration, error) {
 	if number(text) {
 		text += "s"

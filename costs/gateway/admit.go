@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// The headers of a request that are for the gateway. They do not reach the
-// upstream.
+// The headers of a request that are for the gateway. They do not reach
+// the upstream.
 const (
 	headerToken   = "Ration-Token"
 	headerJob     = "Ration-Job"
@@ -102,8 +102,8 @@ func bearer(r *http.Request) string {
 }
 
 // knowsHost reports whether the Host header names this server. Otherwise a web
-// page whose name leads to a loopback address (DNS rebinding) could use it. On a
-// Unix socket any name will do, and with a token, which such a page does not
+// page whose name leads to a loopback address (DNS rebinding) could use it. On
+// a Unix socket any name will do, and with a token, which such a page does not
 // have, any address.
 func (g *Gateway) knowsHost(r *http.Request) bool {
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr.Network() == "unix" {
@@ -133,8 +133,8 @@ func isFromOtherSite(r *http.Request) bool {
 	})
 }
 
-// isNavigation reports whether a browser follows a link, which shows the answer to
-// its user and not to the site with the link.
+// isNavigation reports whether a browser follows a link, which shows the answer
+// to its user and not to the site with the link.
 func isNavigation(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

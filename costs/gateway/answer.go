@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/inbound"
 )
 
-// Spend is the answer to a spend, granted or not, in JSON. Command ration prints
-// the same.
+// Spend is the answer to a spend, granted or not, in JSON. Command ration
+// prints the same.
 type Spend struct {
 	Granted    bool         `json:"granted"`
 	Grant      *string      `json:"grant"`  // what settle, refund and report take
@@ -161,9 +161,9 @@ func (g *Gateway) writeJSON(w http.ResponseWriter, status int, document any) {
 	g.writeAnswer(w, status, "application/json", append(text, '\n'))
 }
 
-// writeAnswer writes an answer to a client that may read it slowly, but reads it.
-// Before the header, net/http reads the rest of a body that the handler did not
-// read.
+// writeAnswer writes an answer to a client that may read it slowly, but reads
+// it. Before the header, net/http reads the rest of a body that the handler did
+// not read.
 func (g *Gateway) writeAnswer(w http.ResponseWriter, status int, kind string, text []byte) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(g.limits.answer + g.limits.body))

@@ -26,10 +26,10 @@ import (
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
-// BenchmarkProxy sends each request through httputil.ReverseProxy alone, through
-// the gateway with a ledger in memory and with one in SQLite (NORMAL), in turns.
-// It reports the quantiles of the latter two relative to the first, and the CPU
-// time of each.
+// BenchmarkProxy sends each request through httputil.ReverseProxy alone,
+// through the gateway with a ledger in memory and with one in SQLite (NORMAL),
+// in turns. It reports the quantiles of the latter two relative to the first,
+// and the CPU time of each.
 func BenchmarkProxy(b *testing.B) {
 	u := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"items": []}`) }))
 	defer u.Close()
@@ -73,8 +73,8 @@ func BenchmarkProxy(b *testing.B) {
 	b.ReportMetric(subjects[0].quantile(50)/1e3, "alone-p50-µs")
 }
 
-// newAppend returns the least that a journal does for a grant: an append to a file
-// that other processes append to.
+// newAppend returns the least that a journal does for a grant: an append to a
+// file that other processes append to.
 func newAppend(b *testing.B) func() {
 	file, err := os.OpenFile(b.TempDir()+"/journal", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -90,8 +90,8 @@ func newAppend(b *testing.B) func() {
 	}
 }
 
-// newTransaction returns the least that a ledger in SQLite (NORMAL) does for a grant:
-// a transaction that inserts a row.
+// newTransaction returns the least that a ledger in SQLite (NORMAL) does for a
+// grant: a transaction that inserts a row.
 func newTransaction(b *testing.B) func() {
 	db, err := sql.Open("sqlite", "file:"+b.TempDir()+"/floor.db?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
 	if err != nil {
@@ -191,10 +191,10 @@ func serveBench(t testing.TB, c *client.Client, endpoint, address string) (base 
 }
 
 // BenchmarkSpend asks for units over a Unix socket, from 64 clients in the same
-// process. memory and sqlite (NORMAL) are decisions; healthz is a request of the
-// same server that decides nothing. cpu-µs is the CPU time of client and server
-// for one request: unlike the rate, it depends little on other work of the
-// machine.
+// process. memory and sqlite (NORMAL) are decisions; healthz is a request of
+// the same server that decides nothing. cpu-µs is the CPU time of client and
+// server for one request: unlike the rate, it depends little on other work of
+// the machine.
 func BenchmarkSpend(b *testing.B) {
 	body := `{"method":"read"}`
 	spend := fmt.Sprintf("POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

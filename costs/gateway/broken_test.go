@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/costs/gateway"
 )
 
-// newRawUpstream returns a gateway before an upstream that writes an answer byte
-// for byte to each connection and closes it.
+// newRawUpstream returns a gateway before an upstream that writes an answer
+// byte for byte to each connection and closes it.
 func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
 	t.Helper()
 	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -30,8 +30,9 @@ func newRawUpstream(t *testing.T, answer string) (*server, *client.Client) {
 	return newServer(t, &gateway.Options{Endpoint: u.URL}, c), c
 }
 
-// TestUpstreamRefusesByTrailer: neither the trailers of an upstream, announced or
-// not, nor its early hints can make an answer look like a refusal of the gateway.
+// TestUpstreamRefusesByTrailer: neither the trailers of an upstream,
+// announced or not, nor its early hints can make an answer look like a
+// refusal of the gateway.
 func TestUpstreamRefusesByTrailer(t *testing.T) {
 	for name, answer := range map[string]string{
 		"announced": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Ration-Refused-By, X-Sum\r\n\r\n3\r\nabc\r\n0\r\nRation-Refused-By: x\r\nX-Sum: 1\r\n\r\n",
@@ -61,8 +62,8 @@ func TestInvalidStatusPanics(t *testing.T) {
 }
 
 // TestCutAnswerIsRepeated: an answer that the upstream cuts short reaches the
-// client as far as it goes. A client that got no byte on a connection it has used
-// before would repeat the request.
+// client as far as it goes. A client that got no byte on a connection it has
+// used before would repeat the request.
 func TestCutAnswerIsRepeated(t *testing.T) {
 	for _, head := range []string{"Content-Length: 100\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"} {
 		s, c := newRawUpstream(t, "HTTP/1.1 200 OK\r\n"+head)

@@ -43,8 +43,8 @@ var interpreters = []struct {
 	{"shell", []string{"sh", "shell/example.sh"}, "curl"},
 }
 
-// find returns the interpreter of the system's packages, else the one in PATH. It
-// skips the test without one, or fails it if RATION_REQUIRE_CLIENTS=1.
+// find returns the interpreter of the system's packages, else the one in PATH.
+// It skips the test without one, or fails it if RATION_REQUIRE_CLIENTS=1.
 func find(t *testing.T, name, pkg string) string {
 	if path, err := exec.LookPath("/usr/bin/" + name); err == nil {
 		return path
@@ -211,8 +211,8 @@ func TestRedirectTakesTheToken(t *testing.T) {
 // clientProgram is a program that an interpreter runs.
 type clientProgram struct{ name, pkg, flag, program string }
 
-// redirected returns programs that get a page, the one that its link leads to, and
-// two that redirect.
+// redirected returns programs that get a page, the one that its link leads to,
+// and two that redirect.
 func redirected(url string) []clientProgram {
 	return []clientProgram{
 		{"python3", "python3", "-c", `import sys; sys.path.insert(0, "python"); import ration

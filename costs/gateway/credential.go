@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// ReadCredential returns the secret of an upstream's credential, or "" for nil. It
-// returns an error if other users may read the file, or if it does not hold one
-// line of text.
+// ReadCredential returns the secret of an upstream's credential, or "" for nil.
+// It returns an error if other users may read the file, or if it does not hold
+// one line of text.
 func ReadCredential(c *costs.Credential) (string, error) {
 	if c == nil {
 		return "", nil
@@ -45,7 +45,8 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	}
 }
 
-// withoutParameter returns a query without a parameter, and otherwise unchanged.
+// withoutParameter returns a query without a parameter, and
+// otherwise unchanged.
 func withoutParameter(query, name string) string {
 	if query == "" {
 		return ""

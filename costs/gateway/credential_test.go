@@ -108,8 +108,8 @@ func TestCredentialLeaks(t *testing.T) {
 	}
 }
 
-// TestRateLimitOfWindows: w is what a budget counts over, at least a second, and
-// times are rounded up.
+// TestRateLimitOfWindows: w is what a budget counts over, at least a second,
+// and times are rounded up.
 func TestRateLimitOfWindows(t *testing.T) {
 	const head = "version: 1\nupstream: items\naccount: my-project\nhosts: [api.example.com]\nroutes: {\"/{path...}\": read}\ncosts: {read: 1}\nbudgets:\n"
 	for budget, want := range map[string]string{

@@ -65,8 +65,8 @@ func (g *Gateway) document(read Document) handler {
 	}
 }
 
-// writeLines writes the lines, each within limits.answer. An error after the first
-// one ends the connection, so that the document does not look complete.
+// writeLines writes the lines, each within limits.answer. An error after the
+// first one ends the connection, so that the document does not look complete.
 func (g *Gateway) writeLines(w http.ResponseWriter, l Lines) {
 	begun := false
 	control := http.NewResponseController(w)

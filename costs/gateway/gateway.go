@@ -13,16 +13,17 @@
 // The document at /v1/openapi.json describes all of it. In a request to /to/,
 // host is the upstream's, with its port if it has one, and path and query are
 // what the upstream gets, byte for byte. The request is charged as one of
-// package client would be. Location and Link headers that lead to a guarded host
-// lead back to the gateway.
+// package client would be. Location and Link headers that lead to a guarded
+// host lead back to the gateway.
 //
 // # What a proxied request keeps
 //
-// Bodies, trailers and encodings pass unchanged, in both directions and at the
-// same time. Of the encodings that a client accepts, only those are asked for in
-// which the gateway can read an error: gzip and none. Headers that begin with
-// Ration- are for the gateway and do not pass. Nor do upgrades, such as those to
-// WebSocket, or TRACE, which would show a credential that the gateway adds.
+// Bodies, trailers and encodings pass unchanged, in both directions and at
+// the same time. Of the encodings that a client accepts, only those are asked
+// for in which the gateway can read an error: gzip and none. Headers that
+// begin with Ration- are for the gateway and do not pass. Nor do upgrades,
+// such as those to WebSocket, or TRACE, which would show a credential that
+// the gateway adds.
 //
 // # Timeouts
 //
@@ -131,8 +132,8 @@ func New(o *Options) *Gateway {
 	return g
 }
 
-// Use makes the gateway use c from now on. Requests that have begun go on with the
-// client before it; see Release. A nil c leaves none.
+// Use makes the gateway use c from now on. Requests that have begun go on with
+// the client before it; see Release. A nil c leaves none.
 func (g *Gateway) Use(c *client.Client) {
 	var next *connected
 	if c != nil {
@@ -155,9 +156,9 @@ func (g *Gateway) Use(c *client.Client) {
 	}
 }
 
-// Release makes the gateway not use c any more. It returns when no request uses c,
-// which may then be closed. An answer of an upstream that is still streaming does
-// not use it any more.
+// Release makes the gateway not use c any more. It returns when no request uses
+// c, which may then be closed. An answer of an upstream that is still streaming
+// does not use it any more.
 func (g *Gateway) Release(c *client.Client) {
 	g.mu.Lock()
 	used := g.clients[c]
@@ -171,8 +172,8 @@ func (g *Gateway) Release(c *client.Client) {
 	}
 }
 
-// Acquire returns the client in use, which stays open until release is called, or
-// nil if there is none. Release waits for it, so do not keep it.
+// Acquire returns the client in use, which stays open until release is called,
+// or nil if there is none. Release waits for it, so do not keep it.
 func (g *Gateway) Acquire() (c *client.Client, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,7 +258,8 @@ func (g *Gateway) HandleDocument(pattern string, read Document) {
 // DocumentHandler returns the handler of a document, for Handle.
 func (g *Gateway) DocumentHandler(read Document) http.Handler { return g.withClient(g.document(read)) }
 
-// HandleClient adds a page that reads the client in use, behind the same checks.
+// HandleClient adds a page that reads the client in use, behind the
+// same checks.
 func (g *Gateway) HandleClient(pattern string, handle func(http.ResponseWriter, *http.Request, *client.Client)) {
 	g.mux.Handle(pattern, g.withClient(func(w http.ResponseWriter, r *http.Request, c *connected) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.limits.answer))
@@ -269,8 +271,8 @@ func (g *Gateway) HandleClient(pattern string, handle func(http.ResponseWriter, 
 func (g *Gateway) Handle(pattern string, h http.Handler) { g.mux.Handle(pattern, h) }
 
 // HandlePage adds a page for people, at / and below /page/. It checks the token
-// itself, because a browser sends a cookie, and links of other sites may lead to
-// it. Call it before the gateway is served.
+// itself, because a browser sends a cookie, and links of other sites may lead
+// to it. Call it before the gateway is served.
 func (g *Gateway) HandlePage(h http.Handler) {
 	g.page = h
 	g.mux.Handle("/{$}", h)

@@ -102,8 +102,8 @@ func serve(t *testing.T, g *gateway.Gateway, serve func(context.Context, net.Lis
 	return &server{g, t, base}
 }
 
-// dial returns a connection to the server, with a deadline against a test that
-// hangs.
+// dial returns a connection to the server, with a deadline against a test
+// that hangs.
 func (s *server) dial() *net.TCPConn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -176,8 +176,8 @@ func used(t testing.TB, c *client.Client) int {
 	return int(balances[0].Used)
 }
 
-// TestSpendReportSettle: a program asks, tells what was answered, and is refused
-// when the budget is spent.
+// TestSpendReportSettle: a program asks, tells what was answered, and is
+// refused when the budget is spent.
 func TestSpendReportSettle(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, nil, c)
@@ -240,8 +240,8 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 	}
 }
 
-// TestProxyChargesAndRefuses: requests reach the upstream without what is for the
-// gateway, and refused ones do not reach it.
+// TestProxyChargesAndRefuses: requests reach the upstream without what is for
+// the gateway, and refused ones do not reach it.
 func TestProxyChargesAndRefuses(t *testing.T) {
 	var seen atomic.Pointer[http.Request]
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -279,8 +279,8 @@ func TestProxyChargesAndRefuses(t *testing.T) {
 	}
 }
 
-// TestWhoMayUseTheGateway: other names, other sites and, with a token, everybody
-// else.
+// TestWhoMayUseTheGateway: other names, other sites and, with a token,
+// everybody else.
 func TestWhoMayUseTheGateway(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("Authorization")+r.Header.Get("Ration-Token"))

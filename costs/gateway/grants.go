@@ -77,8 +77,8 @@ type Left struct {
 	Units  quota.Units `json:"units"`
 }
 
-// Apply applies an answer to a call, as client.Client does for its own requests.
-// grant may be nil, if it is not known; then nothing is settled.
+// Apply applies an answer to a call, as client.Client does for its own
+// requests. grant may be nil, if it is not known; then nothing is settled.
 func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, grant *quota.Grant) (*Applied, error) {
 	if a.Status < 100 || a.Status > 599 {
 		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
@@ -109,8 +109,8 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	return applied, nil
 }
 
-// cooldownEnd returns the ledger's time, and when the cooldowns of a budget and its
-// account end: zero if there are none, or if the ledger does not answer.
+// cooldownEnd returns the ledger's time, and when the cooldowns of a budget and
+// its account end: zero if there are none, or if the ledger does not answer.
 func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string) (now, end time.Time) {
 	now, held, err := guard.Cooldowns(ctx, account)
 	if err != nil {

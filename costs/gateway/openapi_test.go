@@ -16,7 +16,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// specification is openapi.json, against which requests and answers are checked.
+// specification is openapi.json, against which requests and answers
+// are checked.
 type specification struct {
 	document map[string]any
 
@@ -62,7 +63,8 @@ func escaped(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(key)
 }
 
-// at returns what is at a JSON pointer, and its own pointer if it is a reference.
+// at returns what is at a JSON pointer, and its own pointer if it is
+// a reference.
 func (s *specification) at(pointer string) (map[string]any, string) {
 	found := any(s.document)
 	for key := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -195,8 +197,8 @@ func (s *specification) checkHeaders(at string, response map[string]any, header 
 	return nil
 }
 
-// TestOpenAPIDocumentIsMalformed: it is one of version 3.1, its schemas compile,
-// its references lead somewhere, and its examples are what they show.
+// TestOpenAPIDocumentIsMalformed: it is one of version 3.1, its schemas
+// compile, its references lead somewhere, and its examples are what they show.
 func TestOpenAPIDocumentIsMalformed(t *testing.T) {
 	s := newSpecification(t)
 	compiler := jsonschema.NewCompiler()
@@ -241,7 +243,8 @@ func TestOpenAPIDocumentIsMalformed(t *testing.T) {
 	}
 }
 
-// walk compiles each schema, resolves each reference and validates each example.
+// walk compiles each schema, resolves each reference and validates
+// each example.
 func (s *specification) walk(t *testing.T, at string, node any, seen map[string]bool) {
 	switch node := node.(type) {
 	case []any:

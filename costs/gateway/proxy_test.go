@@ -31,7 +31,8 @@ budgets:
   - {name: day, limit: 100000, window: {sliding: 24h}}
 `
 
-// newProxy returns a gateway before an upstream, and what the upstream has seen.
+// newProxy returns a gateway before an upstream, and what the upstream
+// has seen.
 func newProxy(t *testing.T, answer http.HandlerFunc) (*server, *upstream, *atomic.Pointer[http.Request]) {
 	t.Helper()
 	seen := &atomic.Pointer[http.Request]{}

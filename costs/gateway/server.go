@@ -32,9 +32,9 @@ func newServerTimes() serverTimes {
 }
 
 // Listen listens on an address: HOST:PORT, where port 0 is any that is free, or
-// unix:PATH for a socket that only this user may use. It returns the base URL of
-// the server for programs of this host. A socket that no server listens on any
-// more is replaced.
+// unix:PATH for a socket that only this user may use. It returns the base URL
+// of the server for programs of this host. A socket that no server listens on
+// any more is replaced.
 func Listen(address string) (listener net.Listener, base string, err error) {
 	path, isSocket := strings.CutPrefix(address, "unix:")
 	if !isSocket {
@@ -91,8 +91,8 @@ func NeedsToken(l net.Listener) bool {
 }
 
 // Serve serves handler on a listener until ctx ends, and then waits for at most
-// grace until the requests in flight are answered; those that wait for units are
-// refused then. It closes the listener.
+// grace until the requests in flight are answered; those that wait for units
+// are refused then. It closes the listener.
 func Serve(ctx context.Context, l net.Listener, handler http.Handler, grace time.Duration) error {
 	return serve(ctx, l, handler, grace, newServerTimes())
 }
@@ -121,8 +121,8 @@ func serve(ctx context.Context, l net.Listener, handler http.Handler, grace time
 	return nil
 }
 
-// panicLog logs the panics of handlers. It drops the other messages of net/http,
-// which are about broken connections.
+// panicLog logs the panics of handlers. It drops the other messages of
+// net/http, which are about broken connections.
 type panicLog struct{}
 
 func (panicLog) Write(line []byte) (int, error) {

@@ -28,8 +28,8 @@ type Session struct {
 	stopped *connected // if refused is the upstream's; that client has the cooldown
 }
 
-// NewSession returns a session, whose calls are attributed to fixed. What is empty
-// in fixed the program's requests may say, and fallback if they do not.
+// NewSession returns a session, whose calls are attributed to fixed. What is
+// empty in fixed the program's requests may say, and fallback if they do not.
 func (g *Gateway) NewSession(fixed, fallback quota.Caller) *Session {
 	s := &Session{Token: tokenPrefix + rand.Text(), gateway: g, fixed: fixed, fallback: fallback}
 	g.mu.Lock()
@@ -45,9 +45,9 @@ func (s *Session) End() {
 	delete(s.gateway.sessions, s.Token)
 }
 
-// Refused returns the last refusal of a call of the session by a budget, a cooldown
-// or the upstream, or nil. A refusal by the upstream is one that has set a
-// cooldown, and is over when that ends.
+// Refused returns the last refusal of a call of the session by a budget, a
+// cooldown or the upstream, or nil. A refusal by the upstream is one that has
+// set a cooldown, and is over when that ends.
 func (s *Session) Refused(ctx context.Context) *quota.RefusedError {
 	s.mu.Lock()
 	defer s.mu.Unlock()

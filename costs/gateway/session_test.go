@@ -16,8 +16,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestSessionsAttributeAndRememberRefusals: a program cannot override the caller of
-// its session, and the session remembers the last refusal.
+// TestSessionsAttributeAndRememberRefusals: a program cannot override the
+// caller of its session, and the session remembers the last refusal.
 func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)
 	s := newServer(t, &gateway.Options{Token: "other", Caller: func(_ *costs.Table, caller quota.Caller) (quota.Caller, error) {
@@ -56,9 +56,9 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 }
 
-// TestSessionForgetsTheUpstreamsRefusal: an answer that sets a cooldown is a refusal
-// of the session's call, proxied or reported, until the cooldown ends; other errors
-// of the upstream are none.
+// TestSessionForgetsTheUpstreamsRefusal: an answer that sets a cooldown is a
+// refusal of the session's call, proxied or reported, until the cooldown ends;
+// other errors of the upstream are none.
 func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stop" {
@@ -92,7 +92,8 @@ func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
 	}
 }
 
-// TestReleaseWaitsForRequests: a client that a request still uses is not closed.
+// TestReleaseWaitsForRequests: a client that a request still uses is
+// not closed.
 func TestReleaseWaitsForRequests(t *testing.T) {
 	begun, end := make(chan bool), make(chan bool)
 	g := gateway.New(&gateway.Options{Documents: map[string]gateway.Document{
@@ -145,7 +146,8 @@ func TestReleaseWaitsForRequests(t *testing.T) {
 	<-served
 }
 
-// TestDocuments: lines, what is known in spite of an error, and malformed queries.
+// TestDocuments: lines, what is known in spite of an error, and
+// malformed queries.
 func TestDocuments(t *testing.T) {
 	document := func(found any, err error) gateway.Document {
 		return func(context.Context, *client.Client, url.Values) (any, error) { return found, err }

@@ -120,8 +120,8 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	g.writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
 }
 
-// idempotencyID returns the id of a call that may be repeated, or the zero ID of
-// one that may not.
+// idempotencyID returns the id of a call that may be repeated, or the zero ID
+// of one that may not.
 func idempotencyID(r *http.Request, call quota.Call, units *quota.Units, count int) (quota.ID, error) {
 	key, err := single(r, "Idempotency-Key")
 	if err == nil && key == "" && len(r.Header.Values("Idempotency-Key")) > 0 {

@@ -20,8 +20,8 @@ var errStalled = errors.New("no byte has moved for too long")
 var past = time.Unix(1, 0)
 
 // boundBody sets deadlines for a request whose body may never arrive and whose
-// answer may never be read, and returns what must be called at its end: net/http
-// reads the rest of a body then.
+// answer may never be read, and returns what must be called at its end:
+// net/http reads the rest of a body then.
 func (g *Gateway) boundBody(w http.ResponseWriter, r *http.Request) (end func()) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{}) // it was set for the connection's last answer
@@ -168,8 +168,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 }
 
 // net/http notices that an HTTP/1 client has hung up only after it has read the
-// whole body. While a request waits for units, at most maxAhead bytes of its body
-// are therefore read into memory, and maxSpooled into a temporary file.
+// whole body. While a request waits for units, at most maxAhead bytes of its
+// body are therefore read into memory, and maxSpooled into a temporary file.
 const (
 	maxAhead   = 64 << 10
 	maxSpooled = 1 << 30

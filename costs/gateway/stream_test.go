@@ -42,8 +42,9 @@ func protocols(http2 bool) *http.Protocols {
 	return p
 }
 
-// TestStreamsWaitForEachOther: over HTTP/1.1 and HTTP/2 on both sides, an answer
-// begins before its request has ended, and trailers pass in both directions.
+// TestStreamsWaitForEachOther: over HTTP/1.1 and HTTP/2 on both sides,
+// an answer begins before its request has ended, and trailers pass in
+// both directions.
 func TestStreamsWaitForEachOther(t *testing.T) {
 	for _, overTLS := range []bool{false, true} {
 		u := &upstream{Server: httptest.NewUnstartedServer(http.HandlerFunc(echo))}
@@ -173,8 +174,9 @@ budgets:
   - {name: day, limit: 1, window: {sliding: 5m}}
 `
 
-// TestGoneClientWaits: a client that hangs up while it waits for units stops
-// waiting and is not charged, with and without a body, over HTTP/1.1 and HTTP/2.
+// TestGoneClientWaits: a client that hangs up while it waits for units
+// stops waiting and is not charged, with and without a body, over HTTP/1.1
+// and HTTP/2.
 func TestGoneClientWaits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for clients that are gone")
@@ -209,9 +211,9 @@ func TestGoneClientWaits(t *testing.T) {
 	}
 }
 
-// TestGoneUploadWaits: a client that hangs up while it waits for units is noticed
-// although its body is larger than what is read into memory, in the middle of the
-// body and after it.
+// TestGoneUploadWaits: a client that hangs up while it waits for units is
+// noticed although its body is larger than what is read into memory, in the
+// middle of the body and after it.
 func TestGoneUploadWaits(t *testing.T) {
 	const length = 1 << 20
 	for _, sent := range []int{length / 2, length} {
@@ -256,8 +258,8 @@ func TestWaitingUploadArrivesChanged(t *testing.T) {
 	}
 }
 
-// TestGoneClientIsCharged: a request of a client that hangs up is refunded if it
-// was not sent, and stays charged if it was.
+// TestGoneClientIsCharged: a request of a client that hangs up is refunded if
+// it was not sent, and stays charged if it was.
 func TestGoneClientIsCharged(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		ctx, hangUp := context.WithCancel(t.Context())

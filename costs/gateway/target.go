@@ -51,9 +51,9 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 	return t, nil
 }
 
-// leadBack makes the Location and the Links of an answer that lead to a guarded
-// host lead back to the gateway, so that a client which follows them is still
-// guarded.
+// leadBack makes the Location and the Links of an answer that lead to a
+// guarded host lead back to the gateway, so that a client which follows them
+// is still guarded.
 func (t *target) leadBack(header http.Header, table *costs.Table) {
 	if location := header.Get("Location"); location != "" {
 		header.Set("Location", t.back(location, table))
@@ -63,8 +63,8 @@ func (t *target) leadBack(header http.Header, table *costs.Table) {
 	}
 }
 
-// back returns the path on the gateway that a reference in an answer leads to, or
-// the reference as it is if that is not guarded.
+// back returns the path on the gateway that a reference in an answer leads to,
+// or the reference as it is if that is not guarded.
 func (t *target) back(reference string, table *costs.Table) string {
 	to, err := t.url.Parse(reference)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
@@ -95,7 +95,8 @@ func (t *target) back(reference string, table *costs.Table) string {
 	return back
 }
 
-// withoutPort returns the host of a URL, and its port if that is not its scheme's.
+// withoutPort returns the host of a URL, and its port if that is not
+// its scheme's.
 func withoutPort(u *url.URL) string {
 	if u.Scheme == "https" {
 		return strings.TrimSuffix(u.Host, ":443")

@@ -14,7 +14,8 @@ func Instant(t time.Time) *time.Time {
 	return new(JSONTime(t))
 }
 
-// JSONTime returns a time that JSON can hold: in UTC, and at most quota.MaxUnix.
+// JSONTime returns a time that JSON can hold: in UTC, and at most
+// quota.MaxUnix.
 func JSONTime(t time.Time) time.Time {
 	if t.Unix() > quota.MaxUnix {
 		t = time.Unix(quota.MaxUnix, 0)

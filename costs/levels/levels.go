@@ -23,8 +23,8 @@ var percents = []quota.Units{60, 80, 95}
 
 // Marks remembers in a folder which levels were reported: each has a file, and
 // the process that creates it reports the level. The file is removed when the
-// budget falls below the level, or when a new day of a daily window begins. There
-// is no lock, so a process that dies blocks no other. Marks is safe for
+// budget falls below the level, or when a new day of a daily window begins.
+// There is no lock, so a process that dies blocks no other. Marks is safe for
 // concurrent use.
 type Marks struct{ Dir string }
 
@@ -66,8 +66,8 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 	return lines
 }
 
-// reached reports whether at least percent of a budget's limit is used. A shadow
-// budget reaches nothing: its limit refuses no call.
+// reached reports whether at least percent of a budget's limit is used. A
+// shadow budget reaches nothing: its limit refuses no call.
 func reached(b *quota.Balance, percent quota.Units) bool {
 	// Limits go up to 2^47, so nothing here overflows.
 	return !b.Budget.Shadow && b.Used*100 >= b.Limit()*percent

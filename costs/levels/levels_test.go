@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLevels reports each crossing once, to any caller, and again after the level was
-// left or a new day has begun.
+// TestLevels reports each crossing once, to any caller, and again after the
+// level was left or a new day has begun.
 func TestLevels(t *testing.T) {
 	l := Marks{filepath.Join(t.TempDir(), "levels")}
 	sliding, daily := quota.Sliding(24*time.Hour), quota.Daily(time.UTC)
@@ -52,8 +52,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestLevelsAreToldByOne: of many concurrent callers one reports a crossing; without a
-// state folder all of them do.
+// TestLevelsAreToldByOne: of many concurrent callers one reports a crossing;
+// without a state folder all of them do.
 func TestLevelsAreToldByOne(t *testing.T) {
 	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(time.Hour)}, Used: 8}}
 	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1, filepath.Join(os.Args[0], "no-folder"): 16} {

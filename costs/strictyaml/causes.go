@@ -41,8 +41,8 @@ func isSeparator(tk *token.Token) bool {
 	return false
 }
 
-// checkCommas reports values in braces that contain a comma, such as {limit: 9,500},
-// which YAML reads as a limit of 9 and a key 500.
+// checkCommas reports values in braces that contain a comma, such as {limit:
+// 9,500}, which YAML reads as a limit of 9 and a key 500.
 func (f *File) checkCommas(tokens token.Tokens) {
 	var inMap []bool // for each bracket that is open
 	for i := 0; i < len(tokens); i++ {
@@ -81,8 +81,8 @@ func isAdjacent(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && b.Position.Column == a.Position.Column+len([]rune(a.Value))
 }
 
-// endsEntry reports whether the entry of a map ends at i, so that what stands before
-// it is a key without a value.
+// endsEntry reports whether the entry of a map ends at i, so that what stands
+// before it is a key without a value.
 func endsEntry(tokens token.Tokens, i int) bool {
 	return i < len(tokens) && (tokens[i].Type == token.CollectEntryType || tokens[i].Type == token.MappingEndType)
 }

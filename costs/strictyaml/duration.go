@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/costs/duration"
 )
 
-// Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d, with
-// duration.Parse.
+// Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d,
+// with duration.Parse.
 func (n Node) Duration(least, most time.Duration) time.Duration {
 	text, _ := n.text()
 	return n.duration(text, duration.Parse, least, most)

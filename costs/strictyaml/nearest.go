@@ -2,8 +2,8 @@ package strictyaml
 
 import "strings"
 
-// Nearest returns the word that s is probably a typo of, or "". At most a third of
-// the word's letters, and at most three, may be different, missing, added or
+// Nearest returns the word that s is probably a typo of, or "". At most a third
+// of the word's letters, and at most three, may be different, missing, added or
 // swapped. Case is ignored.
 func Nearest(s string, words []string) string {
 	if len(s) > 100 {
@@ -19,8 +19,8 @@ func Nearest(s string, words []string) string {
 }
 
 // distance counts the edits from a to b: insertions, deletions, replacements
-// and swaps of neighbours (optimal string alignment), in bytes. It may stop at
-// most.
+// and swaps of neighbours (optimal string alignment), in bytes. It may stop
+// at most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

@@ -17,7 +17,8 @@ import (
 // Kind is a kind of node.
 type Kind uint8
 
-// The kinds of node. Other is a value that no method reads: null, true, 1.5, 0x10.
+// The kinds of node. Other is a value that no method reads: null, true,
+// 1.5, 0x10.
 const (
 	Other Kind = iota
 	Map
@@ -27,8 +28,8 @@ const (
 )
 
 // Node is a value or key in a File. If a value is not what a method reads, the
-// method reports a mistake to the File and returns zero. The zero Node means no
-// value.
+// method reports a mistake to the File and returns zero. The zero Node means
+// no value.
 type Node struct {
 	file *File
 	node ast.Node
@@ -59,8 +60,8 @@ func (n Node) Kind() Kind {
 	return Other
 }
 
-// Place returns the file, line and column of n, as in a Mistake. They are zero for
-// the zero Node.
+// Place returns the file, line and column of n, as in a Mistake. They are zero
+// for the zero Node.
 func (n Node) Place() (file string, line, column int) {
 	if n.file == nil {
 		return "", 0, 0
@@ -97,8 +98,9 @@ func (n Node) Mistakes() int {
 }
 
 // Fields reads a map with known keys. It calls Read of each field whose key is
-// present, in the order of fields, and reports unknown, repeated and missing keys.
-// It reports no missing key if there is an unknown one, which may be a typo of it.
+// present, in the order of fields, and reports unknown, repeated and missing
+// keys. It reports no missing key if there is an unknown one, which may be a
+// typo of it.
 func (n Node) Fields(fields ...Field) {
 	known := make([]string, len(fields))
 	for i := range fields {
@@ -172,8 +174,8 @@ func (n Node) Items(each func(Node)) {
 	}
 }
 
-// Text reads a text of one line and at most most bytes, without control characters
-// or surrounding spaces. It returns "" only after a mistake.
+// Text reads a text of one line and at most most bytes, without control
+// characters or surrounding spaces. It returns "" only after a mistake.
 func (n Node) Text(most int) string {
 	text := n.PaddedText(most)
 	if text != strings.TrimSpace(text) {
@@ -205,9 +207,9 @@ func (n Node) PaddedText(most int) string {
 	return ""
 }
 
-// Verbatim reads a text of at most most bytes as it stands: it may be empty, and
-// may have spaces around it and any characters but NUL. ok is false only after a
-// mistake.
+// Verbatim reads a text of at most most bytes as it stands: it may be empty,
+// and may have spaces around it and any characters but NUL. ok is false only
+// after a mistake.
 func (n Node) Verbatim(most int) (text string, ok bool) {
 	text, ok = n.text()
 	switch {
@@ -259,8 +261,8 @@ func (n Node) OneOf(what string, words []string) string {
 	return ""
 }
 
-// Int reads an integer from least to most, in decimal digits without quotes, plus
-// sign, exponent or separators.
+// Int reads an integer from least to most, in decimal digits without quotes,
+// plus sign, exponent or separators.
 func (n Node) Int(least, most int64) int64 {
 	if n.Kind() == Integer {
 		if value, err := strconv.ParseInt(firstToken(n.node).Value, 10, 64); err == nil && value >= least && value <= most {

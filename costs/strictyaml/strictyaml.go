@@ -1,8 +1,8 @@
-// Package strictyaml reads configuration from a simple subset of YAML: maps, lists
-// and one-line values, without anchors, aliases, merge keys, tags or block text.
-// It does not stop at a mistake. Reading continues with zero values, and
-// [File.Err] returns all mistakes, each with file, line and column and what to
-// write instead.
+// Package strictyaml reads configuration from a simple subset of YAML: maps,
+// lists and one-line values, without anchors, aliases, merge keys, tags or
+// block text. It does not stop at a mistake. Reading continues with zero
+// values, and [File.Err] returns all mistakes, each with file, line and column
+// and what to write instead.
 //
 //	file := strictyaml.Parse("costs.yaml", data)
 //	for _, document := range file.Documents() {
@@ -29,8 +29,8 @@ import (
 const (
 	// MaxSize is the maximum size of a file in bytes.
 	MaxSize = 1 << 20
-	// maxDepth is the maximum nesting of lists and maps in one line. The parser is
-	// recursive, and a stack overflow cannot be recovered.
+	// maxDepth is the maximum nesting of lists and maps in one line. The parser
+	// is recursive, and a stack overflow cannot be recovered.
 	maxDepth = 32
 	// maxTokens is the maximum number of tokens in a file. The parser takes
 	// quadratic time in the keys of a map: 15 seconds for 60,000 keys.
@@ -46,8 +46,8 @@ type File struct {
 	zones    map[string]*time.Location
 }
 
-// Parse parses data. Mistakes give name as the file. After a syntax error the File
-// has no documents.
+// Parse parses data. Mistakes give name as the file. After a syntax error the
+// File has no documents.
 func Parse(name string, data []byte) *File {
 	f := &File{name: name}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -81,8 +81,8 @@ func Parse(name string, data []byte) *File {
 		f.nodes = append(f.nodes, Node{file: f, node: document.Body, name: "the document"})
 		found += countScalars(document.Body)
 	}
-	// goccy/go-yaml v1.19.2 silently drops everything after an empty document. Make
-	// sure that no part of a file is ignored.
+	// goccy/go-yaml v1.19.2 silently drops everything after an empty document.
+	// Make sure that no part of a file is ignored.
 	if len(f.nodes) != documents || found != scalars {
 		f.nodes = nil
 		f.report(1, 1, "part of the file cannot be read: write maps and lists in their simplest form")
@@ -166,8 +166,8 @@ func (f *File) checkBytes(data []byte) bool {
 	return true
 }
 
-// checkTokens reports unsupported syntax, and returns the numbers of documents and
-// scalars that the parser must find.
+// checkTokens reports unsupported syntax, and returns the numbers of documents
+// and scalars that the parser must find.
 func (f *File) checkTokens(tokens token.Tokens) (documents, scalars int) {
 	var (
 		depth, entries, line int

@@ -225,7 +225,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Reading does not panic for any bytes, and every mistake names a place and what to do.
+// Reading does not panic for any bytes, and every mistake names a place and
+// what to do.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"count: 7\nitems: [x]\n", "a: 1\n---\n---\nb: 2\n", "- - -", "? a\n: b", "a: [1, {b: c", "\"", "a: |\n x", "%YAML 1.2\n---\na: b\n...\n", "a:\n- b\n -c", "{}: {}\n[]: x"} {
 		f.Add(seed)

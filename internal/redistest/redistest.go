@@ -28,16 +28,16 @@ func (s *Server) URL() string { return "redis://" + s.Addr + "/0" }
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Start starts a server on a free loopback port. Its arguments are args after
-// those that disable persistence. The server is ready when Start returns, and is
-// killed when the test ends. Without a redis-server on this machine, the test is
-// skipped, or fails if RATION_REQUIRE_REDIS=1.
+// those that disable persistence. The server is ready when Start returns, and
+// is killed when the test ends. Without a redis-server on this machine, the
+// test is skipped, or fails if RATION_REQUIRE_REDIS=1.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
-// Binary returns the path of redis-server. Without one on this machine, the test is
-// skipped, or fails if RATION_REQUIRE_REDIS=1.
+// Binary returns the path of redis-server. Without one on this machine, the
+// test is skipped, or fails if RATION_REQUIRE_REDIS=1.
 func Binary(t testing.TB) string {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -69,7 +69,8 @@ func start(t testing.TB, args []string) *Server {
 	return s
 }
 
-// Restart starts a stopped server again, on the same port and in the same folder.
+// Restart starts a stopped server again, on the same port and in the
+// same folder.
 func (s *Server) Restart(t testing.TB, more ...string) {
 	t.Helper()
 	s.cmd, s.done = exec.Command(s.cmd.Path, append(s.cmd.Args[1:], more...)...), make(chan struct{})
@@ -136,8 +137,8 @@ func (s *Server) startProcess() error {
 	return fmt.Errorf("redis-server did not start; its log: %s", strings.TrimSpace(string(text)))
 }
 
-// freePort returns a free port. The port of its cluster bus, 10,000 higher, is free
-// too.
+// freePort returns a free port. The port of its cluster bus, 10,000 higher, is
+// free too.
 func freePort() (int, error) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

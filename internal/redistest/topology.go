@@ -20,8 +20,8 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// Do sends a command to this server and returns the reply. The test fails if the
-// command does.
+// Do sends a command to this server and returns the reply. The test fails if
+// the command does.
 func (s *Server) Do(t testing.TB, args ...any) any {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, DialerRetries: 1})
@@ -66,8 +66,8 @@ type Cluster struct {
 // Slots is the number of slots in a cluster.
 const Slots = 16384
 
-// StartCluster starts a cluster of three masters and three replicas. A node fails
-// over after a second. The cluster is ready when StartCluster returns.
+// StartCluster starts a cluster of three masters and three replicas. A node
+// fails over after a second. The cluster is ready when StartCluster returns.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -164,8 +164,8 @@ type Sentinels struct {
 // Master is the sentinels' name for the master.
 const Master = "main"
 
-// StartSentinels starts the servers and the sentinels. A master that does not reply
-// for a second fails over.
+// StartSentinels starts the servers and the sentinels. A master that does not
+// reply for a second fails over.
 func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Servers: []*Server{Start(t, args...)}}
@@ -189,8 +189,8 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 	return s
 }
 
-// StartSentinel starts one sentinel for a master on a loopback port. quorum is how
-// many sentinels must agree that the master is down.
+// StartSentinel starts one sentinel for a master on a loopback port. quorum is
+// how many sentinels must agree that the master is down.
 func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sentinel.conf")

@@ -1,5 +1,6 @@
-// Package textfmt formats times, durations and shortened texts, as every message of
-// this module does. Package human has what is about units and tables.
+// Package textfmt formats times, durations and shortened texts, as
+// every message of this module does. Package human has what is about
+// units and tables.
 package textfmt
 
 import (
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxUnix is the last second that RFC 3339 can represent, as Unix time:
-// 9999-12-31T23:59:59Z.
+// MaxUnix is the last second that RFC 3339 can represent, as Unix
+// time: 9999-12-31T23:59:59Z.
 const MaxUnix = 253402300799
 
 // Time formats t in RFC 3339 and UTC, rounded up to a second, so that a caller

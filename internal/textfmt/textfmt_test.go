@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/internal/textfmt"
 )
 
-// TestFarInstantsOverflow: the sum of a far time and its rounding is not negative,
-// and what follows the year 9999 can still be read back.
+// TestFarInstantsOverflow: the sum of a far time and its rounding is not
+// negative, and what follows the year 9999 can still be read back.
 func TestFarInstantsOverflow(t *testing.T) {
 	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 291 * 365 * 24 * time.Hour} {
 		if got := textfmt.Duration(d); got != "290 years or more" {

@@ -1,6 +1,6 @@
 // Package catalog stores what was fetched: videos, their chart positions,
-// channels and categories, and how far each pass has come. It is a single SQLite
-// file that several processes may use at once.
+// channels and categories, and how far each pass has come. It is a single
+// SQLite file that several processes may use at once.
 //
 // A page and its checkpoint are committed together, so a run resumes where the
 // last one stopped or crashed. Rows that are not refreshed within the retention
@@ -38,12 +38,12 @@ const (
 	busyPause     = 5 * time.Millisecond // between attempts to open: SQLite does not wait for writers when a file turns to WAL
 )
 
-// busyTimeout is how long a catalogue that another program has locked is waited for.
-// Tests shorten it.
+// busyTimeout is how long a catalogue that another program has locked is waited
+// for. Tests shorten it.
 var busyTimeout = 30 * time.Second
 
-// shareTimeout is how long Open waits for another member of the group to let it write to
-// a file that is new.
+// shareTimeout is how long Open waits for another member of the group to let it
+// write to a file that is new.
 const shareTimeout = time.Second
 
 //go:embed schema.sql
@@ -87,12 +87,12 @@ type Catalog struct {
 	matches   int           // how many matches a search ranks: maxMatches
 }
 
-// Open opens the catalogue at path for reading and writing. If there is none, it
-// creates the file with mode 0600, and missing folders with mode 0700.
+// Open opens the catalogue at path for reading and writing. If there is none,
+// it creates the file with mode 0600, and missing folders with mode 0700.
 func Open(path string, o *Options) (*Catalog, error) { return open(path, o, true) }
 
-// OpenExisting is like Open, but does not create or upgrade the file. It returns
-// ErrNoCatalog if there is none.
+// OpenExisting is like Open, but does not create or upgrade the file. It
+// returns ErrNoCatalog if there is none.
 func OpenExisting(path string, o *Options) (*Catalog, error) { return open(path, o, false) }
 
 func open(path string, o *Options, create bool) (*Catalog, error) {
@@ -219,8 +219,9 @@ type rowQuerier interface {
 	QueryRow(query string, args ...any) *sql.Row
 }
 
-// readVersion returns the schema version of the file, 0 if it is empty. It
-// returns a *FileError if the file is not a catalogue, or newer than this program.
+// readVersion returns the schema version of the file, 0 if it is empty.
+// It returns a *FileError if the file is not a catalogue, or newer than
+// this program.
 func (c *Catalog) readVersion(q rowQuerier) (version int, err error) {
 	var app, tables int
 	err = q.QueryRow(`SELECT (SELECT application_id FROM pragma_application_id),
@@ -239,8 +240,8 @@ func (c *Catalog) readVersion(q rowQuerier) (version int, err error) {
 	return version, nil
 }
 
-// createSchema creates or upgrades the schema. It always takes the write lock, so
-// that a read-only file is an error now and not at the first page.
+// createSchema creates or upgrades the schema. It always takes the write lock,
+// so that a read-only file is an error now and not at the first page.
 func (c *Catalog) createSchema() error {
 	if _, err := c.db.Exec("PRAGMA journal_mode = WAL"); err != nil {
 		return err
@@ -263,8 +264,8 @@ func (c *Catalog) createSchema() error {
 }
 
 // prepareQueries prepares the queries of queries.sql. Text after a query's
-// semicolon is cut off: the driver (modernc.org/sqlite v1.61.1) would take it for
-// a second statement, and parse both on each use.
+// semicolon is cut off: the driver (modernc.org/sqlite v1.61.1) would take it
+// for a second statement, and parse both on each use.
 func (c *Catalog) prepareQueries() error {
 	c.queries = make(map[string]*sql.Stmt)
 	for _, part := range strings.Split(queriesSQL, "-- name: ")[1:] {

@@ -130,7 +130,8 @@ func TestOpenCreatesForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// A file that is not a catalogue is an error that names it, and is left unchanged.
+// A file that is not a catalogue is an error that names it, and is
+// left unchanged.
 func TestOpenRefusesOtherFiles(t *testing.T) {
 	database := func(script string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -185,8 +186,8 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// SQLite keeps writing to a deleted file without an error (observed 2026-11-20); its
-// pages would be lost with their units.
+// SQLite keeps writing to a deleted file without an error (observed
+// 2026-11-20); its pages would be lost with their units.
 func TestReplacedWhileOpen(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"deleted":  os.Remove,
@@ -231,8 +232,8 @@ func TestDiskFullKeepsCommittedPages(t *testing.T) {
 	intact(t, c)
 }
 
-// While another program locks the file, a write waits until its context ends, and
-// searches still work.
+// While another program locks the file, a write waits until its context ends,
+// and searches still work.
 func TestBusyHonoursTheContext(t *testing.T) {
 	c, _ := openTest(t)
 	commit(t, c, Page{Videos: chart("v", 1)})

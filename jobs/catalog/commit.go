@@ -12,9 +12,10 @@ import (
 // Nothing is stored if it returns an error or ctx is cancelled; to store a page
 // that is already paid for, pass context.WithoutCancel(ctx).
 //
-// Commit is idempotent: committing the last page of a step again changes nothing.
-// It returns ErrMoved if another run has advanced the step. The first page of a
-// new tick deletes the checkpoints of older ticks, whose tokens are stale.
+// Commit is idempotent: committing the last page of a step again changes
+// nothing. It returns ErrMoved if another run has advanced the step. The
+// first page of a new tick deletes the checkpoints of older ticks, whose
+// tokens are stale.
 func (c *Catalog) Commit(ctx context.Context, p Page) error {
 	if p.Region == "" || p.Step == "" || p.Tick.IsZero() {
 		return errors.New("catalog: commit: page without region, tick or step; set all three")
@@ -65,8 +66,8 @@ func (b *transaction) advanceCheckpoint(p Page, now int64) error {
 	return err
 }
 
-// putVideos stores the page's videos and, for a chart, their positions. The rank
-// of a video without an id stays empty.
+// putVideos stores the page's videos and, for a chart, their positions. The
+// rank of a video without an id stays empty.
 func (b *transaction) putVideos(p Page, now int64) error {
 	for i, v := range p.Videos {
 		if v.ID == "" {

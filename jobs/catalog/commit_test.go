@@ -92,8 +92,8 @@ func TestIndexFollowsUpsert(t *testing.T) {
 	intact(t, c)
 }
 
-// A page that is committed again after its first answer was lost leaves the same rows
-// and the same checkpoint; a page out of order leaves nothing.
+// A page that is committed again after its first answer was lost leaves the
+// same rows and the same checkpoint; a page out of order leaves nothing.
 func TestCommitAgain(t *testing.T) {
 	c, k := openTest(t)
 	first := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 50), FirstRank: 1, Next: "CDIQAA"}
@@ -196,7 +196,8 @@ func TestPassLifecycle(t *testing.T) {
 	}
 }
 
-// A region whose passes never finish moves to the end of the order like any other.
+// A region whose passes never finish moves to the end of the order like
+// any other.
 func TestLongestUnfetched(t *testing.T) {
 	c, k := openTest(t)
 	commit(t, c, Page{Region: "DE"})
@@ -221,8 +222,8 @@ func TestLongestUnfetched(t *testing.T) {
 	}
 }
 
-// TestCommitIsAtomic: if any part of a page cannot be stored, the commit fails and the
-// checkpoint stays.
+// TestCommitIsAtomic: if any part of a page cannot be stored, the commit fails
+// and the checkpoint stays.
 func TestCommitIsAtomic(t *testing.T) {
 	page := Page{Region: "US", Tick: tick, Step: "trending", Videos: chart("v", 3), FirstRank: 1, ETag: "e", Done: true,
 		Channels: []Channel{{ID: "UC1"}}, MissingChannels: []string{"UC2"}, Categories: []Category{{ID: "10", Title: "Music"}}}

@@ -22,8 +22,8 @@ var (
 	// ErrLocked matches every *LockedError.
 	ErrLocked = errors.New("already running")
 
-	// ErrMoved is returned by Commit if the page does not follow its checkpoint,
-	// because another run has advanced it.
+	// ErrMoved is returned by Commit if the page does not follow its
+	// checkpoint, because another run has advanced it.
 	ErrMoved = errors.New("another run has advanced the checkpoint; hold the region's lock while fetching")
 )
 
@@ -95,7 +95,8 @@ func (e *LockedError) Error() string {
 // Unwrap returns ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// wrap adds the operation to an error, and makes an SQLite error about the file a
+// wrap adds the operation to an error, and makes an SQLite error about the
+// file a
 // *FileError.
 func (c *Catalog) wrap(op string, err error) error {
 	if err == nil {

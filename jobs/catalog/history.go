@@ -43,8 +43,8 @@ type DaySum struct {
 }
 
 // History returns daily sums in the order of their days, accounts, budgets and
-// names. Days are those of a budget's zone for a calendar window, and of UTC for
-// other budgets and for whole accounts. Days on which nothing was spent or
+// names. Days are those of a budget's zone for a calendar window, and of UTC
+// for other budgets and for whole accounts. Days on which nothing was spent or
 // refused are missing. Package history fills in the sums.
 func (c *Catalog) History(ctx context.Context, q *DayQuery) ([]DaySum, error) {
 	if q.By != "" && !slices.Contains([]string{"method", "region", "job", "lane"}, q.By) {

@@ -19,7 +19,8 @@ var errHeld = errors.New("held")
 // Lock is a lock held by this process until Unlock. If the process ends first,
 // even by a crash, the operating system releases it.
 type Lock struct {
-	// Left is the note of the last holder if that ended without Unlock, else "".
+	// Left is the note of the last holder if that ended without Unlock,
+	// else "".
 	Left string
 
 	file   *os.File
@@ -34,9 +35,10 @@ type lockHolder struct {
 	Note  string    `json:"note,omitempty"`
 }
 
-// Lock takes the lock with the given name. It does not wait: if the lock is held,
-// even by this process, it returns a *LockedError. The lock file lies next to the
-// catalogue and is never deleted, since two runs could then lock two files.
+// Lock takes the lock with the given name. It does not wait: if the lock is
+// held, even by this process, it returns a *LockedError. The lock file lies
+// next to the catalogue and is never deleted, since two runs could then lock
+// two files.
 func (c *Catalog) Lock(name string) (*Lock, error) {
 	path := c.path + "." + url.PathEscape(name) + ".lock"
 	f, err := privatefile.Open(path)
@@ -59,7 +61,8 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 	return l, nil
 }
 
-// SetNote writes a note for the next holder, in case this one ends without Unlock.
+// SetNote writes a note for the next holder, in case this one ends
+// without Unlock.
 func (l *Lock) SetNote(note string) error {
 	l.holder.Note = note
 	if err := l.writeHolder(); err != nil {
@@ -81,8 +84,8 @@ func (l *Lock) writeHolder() error {
 	return err
 }
 
-// newLockedError reads the holder of a lock from its file. The holder is unknown
-// while it is writing the file.
+// newLockedError reads the holder of a lock from its file. The holder is
+// unknown while it is writing the file.
 func newLockedError(f *os.File, name string) error {
 	h := readHolder(f)
 	return &LockedError{Name: name, PID: h.PID, Host: h.Host, Since: h.Since}
@@ -97,7 +100,8 @@ func readHolder(f *os.File) (h lockHolder) {
 	return h
 }
 
-// Unlock releases the lock. Further calls, and Unlock of a nil Lock, are no-ops.
+// Unlock releases the lock. Further calls, and Unlock of a nil Lock,
+// are no-ops.
 func (l *Lock) Unlock() error {
 	if l == nil {
 		return nil

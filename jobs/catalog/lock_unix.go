@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks the open file, not the process, so that a second open of the file
-// is refused in this process too.
+// tryLock locks the open file, not the process, so that a second open of the
+// file is refused in this process too.
 func tryLock(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

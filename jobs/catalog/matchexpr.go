@@ -62,8 +62,9 @@ func spaceControls(r rune) rune {
 	return r
 }
 
-// quoteWords returns the first words of part, at most limit, as one FTS5 string,
-// and their number. It returns 0 if part has no character that is indexed.
+// quoteWords returns the first words of part, at most limit, as one FTS5
+// string, and their number. It returns 0 if part has no character that
+// is indexed.
 func quoteWords(part string, limit int) (term string, words int) {
 	if strings.IndexFunc(part, isIndexed) < 0 {
 		return "", 0
@@ -81,8 +82,8 @@ func quoteWords(part string, limit int) (term string, words int) {
 	return term, len(all)
 }
 
-// shortenWord truncates a word to maxWordRunes and reports whether it matches as
-// a prefix.
+// shortenWord truncates a word to maxWordRunes and reports whether it matches
+// as a prefix.
 func shortenWord(w string) (string, bool) {
 	last, _ := utf8.DecodeLastRuneInString(w)
 	prefix := last == '*' || unicode.In(last, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,

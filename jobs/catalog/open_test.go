@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLockedCatalogueIsBusy: a catalogue that another program keeps locked for longer
-// than a command waits is busy, also to one that opens it meanwhile.
+// TestLockedCatalogueIsBusy: a catalogue that another program keeps locked for
+// longer than a command waits is busy, also to one that opens it meanwhile.
 func TestLockedCatalogueIsBusy(t *testing.T) {
 	defer func(d time.Duration) { busyTimeout = d }(busyTimeout)
 	busyTimeout = 100 * time.Millisecond
@@ -43,9 +43,9 @@ func TestLockedCatalogueIsBusy(t *testing.T) {
 	}
 }
 
-// TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer while it
-// changes a new file to WAL, so eight processes that created a catalogue at once could
-// fail because it was locked.
+// TestOpenedWhileAnotherProcessWrites: SQLite does not wait for a writer while
+// it changes a new file to WAL, so eight processes that created a catalogue at
+// once could fail because it was locked.
 func TestOpenedWhileAnotherProcessWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	if _, err := statFile(path, true); err != nil {

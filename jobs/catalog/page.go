@@ -8,8 +8,8 @@ import (
 )
 
 // KnownPage returns the newest committed page of a region's step and token that
-// has an ETag, or the zero Page if there is none. If the upstream answers that it
-// is unchanged, commit it with a new Tick, Number, FirstRank and Done.
+// has an ETag, or the zero Page if there is none. If the upstream answers that
+// it is unchanged, commit it with a new Tick, Number, FirstRank and Done.
 func (c *Catalog) KnownPage(ctx context.Context, region, step, token string) (Page, error) {
 	var content []byte
 	err := c.queries["known_page"].QueryRowContext(ctx, region, step, token).Scan(&content)
@@ -23,8 +23,8 @@ func (c *Catalog) KnownPage(ctx context.Context, region, step, token string) (Pa
 	return p, c.wrap("read a known page of "+region+" "+step, err)
 }
 
-// putPage stores a page that has an ETag, for KnownPage. It replaces the page that
-// its step had at the same number.
+// putPage stores a page that has an ETag, for KnownPage. It replaces the page
+// that its step had at the same number.
 func (b *transaction) putPage(p Page, now int64) error {
 	if p.ETag == "" {
 		return nil

@@ -56,8 +56,8 @@ func childCommit(path, region string) error {
 	return c.FinishPass(context.Background(), region, tick)
 }
 
-// Eight processes create one catalogue and write to it at the same time; none fails
-// because the database is busy, and no row is lost.
+// Eight processes create one catalogue and write to it at the same time; none
+// fails because the database is busy, and no row is lost.
 func TestProcessesWriteAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	regions := []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}

@@ -104,8 +104,8 @@ func (c *Catalog) RecentPasses(ctx context.Context, limit int) ([]PassSummary, e
 
 // LongestUnfetched returns regions in the order in which a run fetches them:
 // first those never fetched, then by the time of their last page. Equal regions
-// keep their order. The last page counts, not the last finished pass: otherwise a
-// region whose passes never finish would always be first.
+// keep their order. The last page counts, not the last finished pass: otherwise
+// a region whose passes never finish would always be first.
 func (c *Catalog) LongestUnfetched(ctx context.Context, regions []string) ([]string, error) {
 	all, err := c.Regions(ctx)
 	if err != nil {

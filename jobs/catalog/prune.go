@@ -13,9 +13,9 @@ type Pruned struct {
 // tens of milliseconds for videos, so other writers do not wait long.
 const pruneBatch = 500
 
-// Prune deletes the rows that were not refreshed within the retention, in several
-// transactions. If it returns an error, the counts say what was deleted until
-// then.
+// Prune deletes the rows that were not refreshed within the retention, in
+// several transactions. If it returns an error, the counts say what was deleted
+// until then.
 func (c *Catalog) Prune(ctx context.Context) (Pruned, error) {
 	var p Pruned
 	if c.retention < 0 {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A row is deleted exactly thirty days after its last refresh, with the rows that
-// refer to it.
+// A row is deleted exactly thirty days after its last refresh, with the rows
+// that refer to it.
 func TestPrune(t *testing.T) {
 	c, k := openTest(t)
 	ctx := t.Context()
@@ -15,7 +15,8 @@ func TestPrune(t *testing.T) {
 	commit(t, c, Page{Videos: old, FirstRank: 1, Channels: []Channel{{ID: "UC0", Title: "Beach"}}, Categories: []Category{{ID: "17", Title: "Sports"}}})
 	commit(t, c, Page{Region: "GB", Videos: chart("kept", 3), FirstRank: 1})
 	k.t = k.t.Add(24 * time.Hour)
-	// A refresh keeps a video. A search that finds it again does not refresh the fields that it lacks.
+	// A refresh keeps a video. A search that finds it again does not refresh
+	// the fields that it lacks.
 	commit(t, c, Page{Region: "GB", Tick: tick.Add(24 * time.Hour), Videos: chart("kept", 3), FirstRank: 1})
 	commit(t, c, Page{Region: "GB", Tick: tick.Add(24 * time.Hour), Step: "search:sea", Videos: old[:1], Snippets: true})
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A catalogue of another user is refused by Open, not after the first page was paid
-// for.
+// A catalogue of another user is refused by Open, not after the first page was
+// paid for.
 func TestOpenReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "catalog.db")

@@ -22,8 +22,8 @@ func (v Video) URL() string { return "https://www.youtube.com/watch?v=" + url.Qu
 // description. Only the 5,000 matches that were first seen most recently are
 // ranked. Equal hits are ordered by publication, newest first, then by id.
 //
-// Every text is a valid query; see Query.Text. Search returns ErrEmptyQuery if it
-// has no word.
+// Every text is a valid query; see Query.Text. Search returns ErrEmptyQuery if
+// it has no word.
 func (c *Catalog) Search(ctx context.Context, q Query) ([]Hit, error) {
 	expr, err := matchExpr(q.Text)
 	if err != nil {

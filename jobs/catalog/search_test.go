@@ -100,8 +100,8 @@ func TestHitCharts(t *testing.T) {
 	}
 }
 
-// For a very common word only the newest matches are ranked: an older video that would
-// rank first is missing, unless a filter leaves few matches.
+// For a very common word only the newest matches are ranked: an older video
+// that would rank first is missing, unless a filter leaves few matches.
 func TestSearchIsBounded(t *testing.T) {
 	c, _ := openTest(t)
 	if c.matches != 5000 {
@@ -122,7 +122,8 @@ func TestSearchIsBounded(t *testing.T) {
 			t.Error("more than the newest matches were ranked")
 		}
 	}
-	// FTS5 must deliver newest first by itself: a sorter would rank every match first.
+	// FTS5 must deliver newest first by itself: a sorter would rank every
+	// match first.
 	rows, err := c.db.Query("EXPLAIN QUERY PLAN "+searchText(t), "x", "", nil, maxMatches, 20)
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +158,8 @@ func searchText(t *testing.T) string {
 var nasty = []string{"a", "Z", "7", "running", "é", "\u0301", "हि", "न्दी", "東京", "กรุง", "🎉", "👨‍👩‍👧", "❤\ufe0f", "\u200d", `"`, `""`, "'", "*", "-", "+", "^", ":",
 	"(", ")", "{", "}", ",", ";", ".", "\\", "%", "_", "\x00", "\x01", "\xff", "\u202e", "\ufffd", " ", "  ", "\n", "\t", "NEAR(", "AND", "OR", "NOT", "title:", "rowid", "--", "/*"}
 
-// Any query returns hits or ErrEmptyQuery, and no other error. A stored video is found
-// by its own text, as words, quoted, and word by word.
+// Any query returns hits or ErrEmptyQuery, and no other error. A stored video
+// is found by its own text, as words, quoted, and word by word.
 func TestEveryQueryIsValid(t *testing.T) {
 	c, _ := openTest(t)
 	text := rapid.Custom(func(r *rapid.T) string {

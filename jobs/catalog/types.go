@@ -27,7 +27,8 @@ type Channel struct {
 	Videos      *int64
 }
 
-// Category is a video category of one region. Its ID is unique in the region only.
+// Category is a video category of one region. Its ID is unique in the
+// region only.
 type Category struct {
 	ID    string
 	Title string
@@ -42,12 +43,12 @@ type Page struct {
 	Number int       // number of pages of this step committed before: Checkpoint.Pages
 
 	Videos []Video
-	// Snippets reports that Videos come from search.list: titles are HTML-escaped,
-	// descriptions truncated, tags and counts missing. They do not overwrite the
-	// fields of complete rows.
+	// Snippets reports that Videos come from search.list: titles are
+	// HTML-escaped, descriptions truncated, tags and counts missing. They do
+	// not overwrite the fields of complete rows.
 	Snippets bool
-	// FirstRank is the chart position of Videos[0], which the others follow, or 0
-	// if the videos are not a chart.
+	// FirstRank is the chart position of Videos[0], which the others follow, or
+	// 0 if the videos are not a chart.
 	FirstRank int
 
 	Channels        []Channel
@@ -60,8 +61,8 @@ type Page struct {
 	ETag  string // if set, KnownPage returns the page
 }
 
-// Checkpoint says how far a step of a pass has come. The zero value means that it
-// has not begun.
+// Checkpoint says how far a step of a pass has come. The zero value means that
+// it has not begun.
 type Checkpoint struct {
 	Next      string    // token of the next page to fetch
 	Pages     int       // number of pages committed
@@ -70,8 +71,8 @@ type Checkpoint struct {
 	FetchedAt time.Time // time of the last commit
 }
 
-// Progress says how far a pass has come. The zero value means that it has not
-// begun.
+// Progress says how far a pass has come. The zero value means that it has
+// not begun.
 type Progress struct {
 	StartedAt  time.Time
 	FetchedAt  time.Time // time of the last commit
@@ -79,8 +80,8 @@ type Progress struct {
 	Steps      map[string]Checkpoint
 }
 
-// PassSummary says how far a pass has come, and when. Steps, Pages and Videos are 0
-// for a pass that a newer one of its region has replaced.
+// PassSummary says how far a pass has come, and when. Steps, Pages and Videos
+// are 0 for a pass that a newer one of its region has replaced.
 type PassSummary struct {
 	Region     string
 	Tick       time.Time
@@ -108,12 +109,12 @@ type Counts struct {
 
 // Query is a query for Search.
 type Query struct {
-	// Text is a list of words, all of which must occur. "Quoted words" must occur
-	// next to each other, and a word that ends in * matches every word with that
-	// prefix. There are no other operators. Words are stemmed before they are
-	// compared, so cats finds cat. Scripts without spaces are indexed as runs
-	// between punctuation, and a word matches the beginning of a run only. Words
-	// after the first 32 are ignored.
+	// Text is a list of words, all of which must occur. "Quoted words" must
+	// occur next to each other, and a word that ends in * matches every word
+	// with that prefix. There are no other operators. Words are stemmed before
+	// they are compared, so cats finds cat. Scripts without spaces are indexed
+	// as runs between punctuation, and a word matches the beginning of a run
+	// only. Words after the first 32 are ignored.
 	Text   string
 	Region string        // only videos that this region's passes have met; "" means all
 	MaxAge time.Duration // only videos published at most this long ago; 0 means all

@@ -1,8 +1,9 @@
 // Package command runs the user's own programs as steps of a pass.
 //
-// A Program describes one, as regions.yaml does, and a Run executes it: in a
-// process group of its own, with a time limit, and with its output passed on line
-// by line. The program is guarded by a Gateway, which it finds in its environment.
+// A Program describes one, as regions.yaml does, and a Run executes it: in
+// a process group of its own, with a time limit, and with its output passed
+// on line by line. The program is guarded by a Gateway, which it finds in
+// its environment.
 package command
 
 import (
@@ -22,8 +23,8 @@ import (
 
 // Gateway is where a step's program reaches its guard.
 type Gateway interface {
-	// Open returns the environment (RATION_URL, RATION_TOKEN) of one program run,
-	// attributed to caller, and what ends it.
+	// Open returns the environment (RATION_URL, RATION_TOKEN) of one program
+	// run, attributed to caller, and what ends it.
 	Open(ctx context.Context, caller quota.Caller) (env []string, close func() error, err error)
 }
 
@@ -59,8 +60,8 @@ func (p *Program) String() string {
 }
 
 // Expand returns the arguments of one run, the first of which is the path of
-// the program. A name with a slash is relative to Dir, any other is looked up in
-// PATH. The error says where the program was expected.
+// the program. A name with a slash is relative to Dir, any other is looked up
+// in PATH. The error says where the program was expected.
 func (p *Program) Expand(v *Values) ([]string, error) {
 	args := slices.Clone(p.Args)
 	for i, arg := range p.Args {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/jobs/command"
 )
 
-// TestProgramsAreFound: a name with a slash is relative to the folder, another is
-// looked up in PATH. An error has the place and says what to do.
+// TestProgramsAreFound: a name with a slash is relative to the folder, another
+// is looked up in PATH. An error has the place and says what to do.
 func TestProgramsAreFound(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"fetch-emea.sh": 0o755, "plain.sh": 0o644} {

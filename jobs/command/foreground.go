@@ -11,8 +11,9 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// StartError says that a program cannot be started. Code is what a shell exits with
-// in that case: 127 if it finds no such program, and 126 if it cannot run it.
+// StartError says that a program cannot be started. Code is what a shell
+// exits with in that case: 127 if it finds no such program, and 126 if it
+// cannot run it.
 type StartError struct {
 	Code int
 	Err  error
@@ -40,8 +41,8 @@ func Find(name string) (string, error) {
 }
 
 // Foreground runs a program until it ends, and passes on the signals of this
-// process that come from signals: PassedOn says which. It returns whether one of
-// them asked the program to end, and a *StartError or the error of Cmd.Wait.
+// process that come from signals: PassedOn says which. It returns whether one
+// of them asked the program to end, and a *StartError or the error of Cmd.Wait.
 func Foreground(cmd *exec.Cmd, signals <-chan os.Signal) (told bool, err error) {
 	defer EndWithCaller(cmd)()
 	if err := cmd.Start(); err != nil {

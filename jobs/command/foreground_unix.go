@@ -14,9 +14,9 @@ func PassedOn() []os.Signal {
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
 }
 
-// isFromTerminal reports whether a signal probably comes from the terminal of this
-// process, which sends it to every process in the foreground: the program has it
-// already.
+// isFromTerminal reports whether a signal probably comes from the terminal of
+// this process, which sends it to every process in the foreground: the program
+// has it already.
 func isFromTerminal(s os.Signal) bool {
 	switch s {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
@@ -32,7 +32,8 @@ func isFromTerminal(s os.Signal) bool {
 	return err == nil && foreground == syscall.Getpgrp()
 }
 
-// SignalCode returns 128 and the number of the signal that ended a program, or 0.
+// SignalCode returns 128 and the number of the signal that ended a program,
+// or 0.
 func SignalCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

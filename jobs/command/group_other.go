@@ -21,6 +21,6 @@ func endGroup(leader *os.Process) error {
 	return leader.Kill()
 }
 
-// clearGroup does nothing: what a program leaves running is not known once it has
-// ended.
+// clearGroup does nothing: what a program leaves running is not known once it
+// has ended.
 func clearGroup(*os.Process, bool, time.Time) {}

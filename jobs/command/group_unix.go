@@ -25,9 +25,9 @@ func endGroup(leader *os.Process) error {
 // groupPoll is how often clearGroup looks whether processes are left.
 const groupPoll = 10 * time.Millisecond
 
-// clearGroup ends what is left of a program's group after the program has ended:
-// it is told to end, unless it was before, and killed at the deadline. While a
-// process of the group is left, no other process gets its number.
+// clearGroup ends what is left of a program's group after the program has
+// ended: it is told to end, unless it was before, and killed at the deadline.
+// While a process of the group is left, no other process gets its number.
 func clearGroup(leader *os.Process, told bool, deadline time.Time) {
 	if !told && endGroup(leader) != nil {
 		return

@@ -17,8 +17,8 @@ import (
 // stoppedCode is the exit code of a program that stopped before it was done.
 const stoppedCode = 75
 
-// ErrStopped matches the *ExitError of a program that ended with exit code 75: it
-// is not done, and wants to be started again at the next tick.
+// ErrStopped matches the *ExitError of a program that ended with exit code 75:
+// it is not done, and wants to be started again at the next tick.
 var ErrStopped = errors.New("the program stopped before it was done")
 
 // ExitError says that a program did not end with exit code 0.
@@ -67,13 +67,14 @@ type Run struct {
 }
 
 // Do runs the program and returns nil if it ended with exit code 0. When its
-// timeout is over or ctx is cancelled, the program and all that it started in its
-// process group are told to end (SIGTERM), and killed after Grace. What the
-// program leaves running in its group when it ends is killed too, after Grace at
-// the latest.
+// timeout is over or ctx is cancelled, the program and all that it started in
+// its process group are told to end (SIGTERM), and killed after Grace. What the
+// program leaves running in its group when it ends is killed too, after Grace
+// at the latest.
 //
-// Do returns an *ExitError for another exit code, a *TimeoutError, or the cause of
-// ctx. A program that was told to end because of ctx, and then ends with 0, is done.
+// Do returns an *ExitError for another exit code, a *TimeoutError, or the cause
+// of ctx. A program that was told to end because of ctx, and then ends with 0,
+// is done.
 func (r *Run) Do(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	defer cancel()
@@ -121,7 +122,8 @@ func (r *Run) Do(ctx context.Context) error {
 	}
 }
 
-// startError adds to the error of a program that could not be started what to do.
+// startError adds to the error of a program that could not be started what
+// to do.
 func startError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -65,8 +65,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestOutputIsLines: the two streams are split by themselves, a last line needs no
-// newline, and a long line is cut.
+// TestOutputIsLines: the two streams are split by themselves, a last line needs
+// no newline, and a long line is cut.
 func TestOutputIsLines(t *testing.T) {
 	s := newScript(t, `printf 'out '; printf 'err ' >&2; printf 'one\r\n'; printf 'two\n\n' >&2
 head -c 5000 /dev/zero | tr '\0' x; echo; echo "the token is s3cret-token"; printf 'last'`)
@@ -147,8 +147,8 @@ func pids(t *testing.T, path string, n int) []int {
 	return nil
 }
 
-// TestTimeoutLeftAGrandchildRunning: the whole group is told to end, and the timeout
-// is the error even if the program then ends with 0.
+// TestTimeoutLeftAGrandchildRunning: the whole group is told to end, and the
+// timeout is the error even if the program then ends with 0.
 func TestTimeoutLeftAGrandchildRunning(t *testing.T) {
 	s := newScript(t, `trap 'exit 0' TERM
 sh -c 'echo $$ >>pids; sleep 60' &
@@ -163,8 +163,8 @@ wait`)
 	checkEnded(t, pids(t, filepath.Join(s.Dir, "pids"), 2)...)
 }
 
-// TestShutdownKillsWhatIgnoresSIGTERM: after the grace, nothing of the group is left,
-// not even what keeps the output open.
+// TestShutdownKillsWhatIgnoresSIGTERM: after the grace, nothing of the group is
+// left, not even what keeps the output open.
 func TestShutdownKillsWhatIgnoresSIGTERM(t *testing.T) {
 	s := newScript(t, `trap '' TERM
 sh -c 'trap "" TERM; echo $$ >>pids; while :; do sleep 1; done' &
@@ -201,8 +201,8 @@ func TestProgramEndsWhenTold(t *testing.T) {
 	}
 }
 
-// TestGrandchildKeptTheOutputOpen: a program that is done is done, and what it left
-// running does not keep the step.
+// TestGrandchildKeptTheOutputOpen: a program that is done is done, and what it
+// left running does not keep the step.
 func TestGrandchildKeptTheOutputOpen(t *testing.T) {
 	for name, text := range map[string]string{
 		"ends when told":  `sleep 60 & echo $! >pids; echo done`,

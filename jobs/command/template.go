@@ -29,8 +29,8 @@ func (v *Values) value(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Expand replaces the placeholders {region}, {tick} and {zone} in an argument. {{
-// and }} stand for one brace. Any other brace is an error.
+// Expand replaces the placeholders {region}, {tick} and {zone} in an argument.
+// {{ and }} stand for one brace. Any other brace is an error.
 func Expand(arg string, v *Values) (string, error) {
 	var out strings.Builder
 	for {

@@ -1,6 +1,6 @@
 // Package daemon runs serve and proxy: it keeps a gateway open, loads the
-// configuration again when it is told to, sends alerts, shows metrics, and tells
-// systemd how it is doing. Serve also runs the passes of the schedule.
+// configuration again when it is told to, sends alerts, shows metrics, and
+// tells systemd how it is doing. Serve also runs the passes of the schedule.
 package daemon
 
 import (
@@ -32,8 +32,8 @@ type Options struct {
 	Logger func() *slog.Logger
 	// Message returns the text of an error, without secrets.
 	Message func(error) string
-	// IsDown reports whether an error says that only the ledger is down, which may
-	// be back when it is opened again.
+	// IsDown reports whether an error says that only the ledger is down, which
+	// may be back when it is opened again.
 	IsDown func(error) bool
 	// Listening is called when the gateway at a URL accepts requests.
 	Listening func(log *slog.Logger, url string)
@@ -108,10 +108,10 @@ func (s *service) warnOfMove(ctx context.Context, c *client.Client) {
 // ledgerPause is how long a ledger that cannot even be opened is left alone.
 const ledgerPause = 10 * time.Second
 
-// load calls open, which reads the files and opens what they name, and makes the
-// gateway use that. It logs what changed, or what is wrong with them. If that is
-// the ledger's being down, it is tried again later. The first error that is not
-// for the log is returned as it is.
+// load calls open, which reads the files and opens what they name, and makes
+// the gateway use that. It logs what changed, or what is wrong with them. If
+// that is the ledger's being down, it is tried again later. The first error
+// that is not for the log is returned as it is.
 func (s *service) load(open func() (*client.Client, *configuration, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

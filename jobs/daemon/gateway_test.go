@@ -23,8 +23,9 @@ import (
 
 const video = "/to/youtube.googleapis.com/youtube/v3/videos?part=id&id=a&key=k"
 
-// TestMetricsAreNotServed: a daemon shows what it decided and its passes, behind the
-// checks of all pages, and goes on with that when the configuration is read again.
+// TestMetricsAreNotServed: a daemon shows what it decided and its passes,
+// behind the checks of all pages, and goes on with that when the configuration
+// is read again.
 func TestMetricsAreNotServed(t *testing.T) {
 	s := newStand(t, plentyOfUnits+", {name: tried, limit: 1, window: 24h, shadow: true}", "[trending]", "US")
 	s.env["RATION_TOKEN"] = "0123456789abcdef"
@@ -77,8 +78,8 @@ func TestSearchesAreUnlimited(t *testing.T) {
 	d.ends()
 }
 
-// TestProxyNeverFindsItsLedger: a proxy that starts while its ledger is down answers
-// 503 and sends nothing, until the ledger is there.
+// TestProxyNeverFindsItsLedger: a proxy that starts while its ledger is down
+// answers 503 and sends nothing, until the ledger is there.
 func TestProxyNeverFindsItsLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
@@ -130,8 +131,8 @@ func (s *stand) alert() chan alertSent {
 	return got
 }
 
-// TestServeDoesNotAlert: serve sends what is due when it starts, and another one
-// does not.
+// TestServeDoesNotAlert: serve sends what is due when it starts, and another
+// one does not.
 func TestServeDoesNotAlert(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 100, window: 24h}", "[trending]", "US")
 	got := s.alert()
@@ -149,8 +150,8 @@ func TestServeDoesNotAlert(t *testing.T) {
 	}
 }
 
-// TestServeForeseesNothing: serve sends an alert because the coming ticks need more
-// than a budget has left, although little has been spent so far.
+// TestServeForeseesNothing: serve sends an alert because the coming ticks need
+// more than a budget has left, although little has been spent so far.
 func TestServeForeseesNothing(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 500, window: 24h}", "[{search: {queries: [q]}}]", "US")
 	got := s.alert()
@@ -163,8 +164,8 @@ func TestServeForeseesNothing(t *testing.T) {
 	d.ends()
 }
 
-// TestReloadedProxyKeepsOldPrices: a reload changes what the next request costs. A
-// broken file changes nothing.
+// TestReloadedProxyKeepsOldPrices: a reload changes what the next request
+// costs. A broken file changes nothing.
 func TestReloadedProxyKeepsOldPrices(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[trending]", "US")
 	if err := os.Remove(filepath.Join(s.dir, "regions.yaml")); err != nil {

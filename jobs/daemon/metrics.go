@@ -30,8 +30,8 @@ func MetricsOptions(table *costs.Table, c *client.Client) *metrics.Options {
 	return o
 }
 
-// exposition is what a daemon shows at /metrics: the guard of the client in use,
-// and its passes. It is safe for concurrent use.
+// exposition is what a daemon shows at /metrics: the guard of the client in
+// use, and its passes. It is safe for concurrent use.
 type exposition struct {
 	passes *metrics.Passes
 	pages  sync.Map // of http.Handler, by *client.Client

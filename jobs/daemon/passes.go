@@ -70,8 +70,9 @@ func (p *passes) after(ctx context.Context, report *jobs.Report) {
 	}
 }
 
-// fillPause is how often serve fills the history when no pass does: others may
-// spend through the gateway, and the shortest log keeps its entries for minutes.
+// fillPause is how often serve fills the history when no pass does: others
+// may spend through the gateway, and the shortest log keeps its entries
+// for minutes.
 const fillPause = time.Minute
 
 // keepHistory fills the history now and then, until stop is called.

@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/jobs/daemon"
 )
 
-// TestReloadSaysNothingOfWhatChanged: a reload took new limits, regions and a new
-// key without a word, and moved to another, empty ledger. It logs a line for each
-// change, and refuses to move as a whole; a restart moves, and warns.
+// TestReloadSaysNothingOfWhatChanged: a reload took new limits, regions and a
+// new key without a word, and moved to another, empty ledger. It logs a line
+// for each change, and refuses to move as a whole; a restart moves, and warns.
 func TestReloadSaysNothingOfWhatChanged(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US", "GB")
 	s.write("key", "the-first-key\n")

@@ -97,8 +97,8 @@ func (s *scheduled) openDoor() error {
 // searchesAMinute is how often one client may search through a gateway.
 const searchesAMinute = 60
 
-// openSearch makes the gateway answer searches, at most searchesAMinute for each
-// client. Other hosts' gateways count by themselves.
+// openSearch makes the gateway answer searches, at most searchesAMinute for
+// each client. Other hosts' gateways count by themselves.
 func (s *scheduled) openSearch() error {
 	limiter, err := inbound.New(memledger.Open(nil), []inbound.Limit{{Calls: searchesAMinute, Per: time.Minute}}, &inbound.Options{Name: "search"})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// TestServeWaitsForTheBudget: a budget pays two pages at a time. Serve says when it goes on,
-// and does, within the same tick.
+// TestServeWaitsForTheBudget: a budget pays two pages at a time. Serve says
+// when it goes on, and does, within the same tick.
 func TestServeWaitsForTheBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a window")
@@ -30,8 +30,8 @@ func TestServeWaitsForTheBudget(t *testing.T) {
 	}
 }
 
-// TestServeTellsLevels: serve reports each level that a budget crosses once, whichever
-// process spent the units.
+// TestServeTellsLevels: serve reports each level that a budget crosses once,
+// whichever process spent the units.
 func TestServeTellsLevels(t *testing.T) {
 	s := newStand(t, "{name: all, limit: 5, window: 24h, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
 	for _, want := range []string{"80 % of 5 units (4)", "95 % of 5 units (5)", ""} {
@@ -63,8 +63,8 @@ func TestServeInACooldown(t *testing.T) {
 	}
 }
 
-// TestServeOutlivesItsLedger: with no ledger at all it says so, does not end, and
-// calls nobody.
+// TestServeOutlivesItsLedger: with no ledger at all it says so, does not end,
+// and calls nobody.
 func TestServeOutlivesItsLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for a ledger that is down")
@@ -80,8 +80,8 @@ func TestServeOutlivesItsLedger(t *testing.T) {
 	}
 }
 
-// TestServeNeedsItsUsualPort: another program has the address of the gateway. Serve
-// does without one that is optional, and fails if it is not.
+// TestServeNeedsItsUsualPort: another program has the address of the gateway.
+// Serve does without one that is optional, and fails if it is not.
 func TestServeNeedsItsUsualPort(t *testing.T) {
 	s := newStand(t, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
 	first := s.serve()

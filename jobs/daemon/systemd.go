@@ -8,8 +8,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// systemdNotifier tells systemd how serve is doing (sd_notify(3)). It is a no-op
-// if the environment has no NOTIFY_SOCKET.
+// systemdNotifier tells systemd how serve is doing (sd_notify(3)). It is a
+// no-op if the environment has no NOTIFY_SOCKET.
 type systemdNotifier struct{}
 
 // notify sends the lines in one datagram.

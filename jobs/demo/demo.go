@@ -1,5 +1,5 @@
-// Package demo shows what ration does: eight regions fetch from a local YouTube, first
-// within their budget, then within one that is too small.
+// Package demo shows what ration does: eight regions fetch from a local
+// YouTube, first within their budget, then within one that is too small.
 package demo
 
 import (
@@ -24,8 +24,8 @@ var files embed.FS
 
 // Stage works in one folder of the demo.
 type Stage interface {
-	// Act runs all regions and shows what came of it. It returns what broke the
-	// run.
+	// Act runs all regions and shows what came of it. It returns what broke
+	// the run.
 	Act(ctx context.Context) error
 	// ShowStatus shows what is left.
 	ShowStatus(ctx context.Context) error
@@ -83,7 +83,8 @@ func (d *Demo) enough(ctx context.Context, address string, upstream *youtubetest
 	return nil
 }
 
-// tooLittle is the second act: the run breaks, and the next one fetches the rest.
+// tooLittle is the second act: the run breaks, and the next one fetches
+// the rest.
 func (d *Demo) tooLittle(ctx context.Context, address string, upstream *youtubetest.Server) error {
 	d.Say("\nAct 2: the same charts on a budget of 15 units every six seconds\n")
 	before := len(upstream.Arrivals())

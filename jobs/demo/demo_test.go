@@ -40,8 +40,8 @@ func (s *stage) ShowStatus(context.Context) error { return nil }
 
 func (s *stage) Held(context.Context) (quota.Units, error) { return s.held, nil }
 
-// TestDemoBoasts: the demo fails if the ledger does not hold what the upstream counted,
-// if the small budget stops nothing, and if a page is fetched twice.
+// TestDemoBoasts: the demo fails if the ledger does not hold what the upstream
+// counted, if the small budget stops nothing, and if a page is fetched twice.
 func TestDemoBoasts(t *testing.T) {
 	for want, c := range map[string]struct {
 		held  quota.Units

@@ -20,8 +20,8 @@ type headroom struct {
 func (h *headroom) hosts() quota.Units { return (h.upstream - h.budget.Limit) / h.allowance }
 
 // CheckAllowances compares the allowances of when_ledger_down with what the
-// budgets leave of the upstream's limits: while the ledger is down, each host may
-// spend its allowance although the others have spent the whole budget.
+// budgets leave of the upstream's limits: while the ledger is down, each host
+// may spend its allowance although the others have spent the whole budget.
 func (c *Checkup) CheckAllowances(table *costs.Table) {
 	for _, account := range table.Accounts() {
 		var tightest, unknown *headroom
@@ -87,7 +87,8 @@ func headrooms(table *costs.Table, account string) (all []headroom) {
 	return all
 }
 
-// allowanceIn returns an allowance in what a budget counts, for calls of one cost.
+// allowanceIn returns an allowance in what a budget counts, for calls of
+// one cost.
 func allowanceIn(b *quota.Budget, allowed, cost quota.Units) quota.Units {
 	if b.Measure == quota.Calls {
 		return allowed / max(cost, 1)

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// CheckCredentials checks the files with the credentials that the gateway adds to
-// requests: that they can be read, and by this user alone.
+// CheckCredentials checks the files with the credentials that the gateway adds
+// to requests: that they can be read, and by this user alone.
 func (c *Checkup) CheckCredentials(table *costs.Table) {
 	for _, u := range table.Upstreams() {
 		if u.Credential == nil {

@@ -1,7 +1,7 @@
 // Package doctor checks what the commands and a guarded program rely on: the
 // configuration and the figures of its presets, the lanes and regions of its
-// budgets, credentials, the state folder, the ledger and its clock. Each finding
-// says what to do.
+// budgets, credentials, the state folder, the ledger and its clock. Each
+// finding says what to do.
 package doctor
 
 import (

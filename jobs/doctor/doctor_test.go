@@ -120,8 +120,8 @@ budgets: [{name: b, limit: 10, window: 24h}]
 	})
 }
 
-// TestLedgerClockAheadIsOnlyAWarning: where the ledger would decide nothing, doctor
-// finds a problem.
+// TestLedgerClockAheadIsOnlyAWarning: where the ledger would decide nothing,
+// doctor finds a problem.
 func TestLedgerClockAheadIsOnlyAWarning(t *testing.T) {
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {m: 1}\nbudgets: [{name: day, limit: 10, window: 24h}]\n"))
 	if err != nil {

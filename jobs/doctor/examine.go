@@ -71,8 +71,8 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	}
 }
 
-// examineLoss says what the ledger has forgotten of this host's grants. One that cannot
-// be asked is a finding of CheckLedger.
+// examineLoss says what the ledger has forgotten of this host's grants. One
+// that cannot be asked is a finding of CheckLedger.
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) {
 	missing, err := s.Missing(ctx)
 	if err != nil && !client.IsDown(err) {
@@ -115,8 +115,8 @@ func wholePath(s *setup.Setup, name string) string {
 	return human.Name(path)
 }
 
-// examineRegions reports whether regions.yaml has YouTube steps, or cannot be read.
-// Without the file, ration only spends.
+// examineRegions reports whether regions.yaml has YouTube steps, or cannot be
+// read. Without the file, ration only spends.
 func (c *Checkup) examineRegions(s *setup.Setup, table *costs.Table) bool {
 	var regions []string
 	config, err := s.Regions(table, jobs.Lane)

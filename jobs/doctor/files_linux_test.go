@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/jobs/doctor"
 )
 
-// asNobody gives a folder to the user nobody, and lets a test that runs as root use
-// files with that user's rights: root may write all of them.
+// asNobody gives a folder to the user nobody, and lets a test that runs as root
+// use files with that user's rights: root may write all of them.
 func asNobody(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -64,8 +64,8 @@ func TestDoctorMissesWhatRunFinds(t *testing.T) {
 	}
 }
 
-// TestJournalFileOfAnotherUser: root has restored the log once. A run of this user that
-// is to restore it ends with 78; doctor says so before.
+// TestJournalFileOfAnotherUser: root has restored the log once. A run of this
+// user that is to restore it ends with 78; doctor says so before.
 func TestJournalFileOfAnotherUser(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "0123.lock"), nil, 0); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// CheckMissingLedger checks whether a ledger that does not exist can be created.
+// CheckMissingLedger checks whether a ledger that does not exist can
+// be created.
 func (c *Checkup) CheckMissingLedger(name string) {
 	if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
 		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)
@@ -22,8 +23,8 @@ func (c *Checkup) CheckMissingLedger(name string) {
 	c.Add(OK, "", "ledger %s: none there yet, the first call makes it", name)
 }
 
-// CheckLedger checks that the ledger answers, its clock, and the settings of a
-// Redis.
+// CheckLedger checks that the ledger answers, its clock, and the settings of
+// a Redis.
 func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	accounts, name := opened.Table().Accounts(), opened.LedgerName()
 	at, _, err := opened.Guard().Now(ctx, accounts[0])
@@ -96,8 +97,9 @@ func (c *Checkup) checkLimits(ctx context.Context, guard *quota.Guard) {
 	}
 }
 
-// newestAhead returns how far the newest timestamp of an account is ahead of the
-// ledger's clock: of its own log or, if that is right, of its ten fullest keys.
+// newestAhead returns how far the newest timestamp of an account is ahead of
+// the ledger's clock: of its own log or, if that is right, of its ten
+// fullest keys.
 func newestAhead(ctx context.Context, guard *quota.Guard, account string) (time.Duration, error) {
 	_, ahead, err := guard.Now(ctx, account)
 	if err != nil || ahead > 0 {

@@ -45,8 +45,8 @@ func (c *Checkup) checkFolder(dir string, info fs.FileInfo) {
 	c.checkFiles(filepath.Join(dir, "*.db*")) // the ledger, the catalogue and their locks
 }
 
-// CheckJournal checks that this user may write in the journal's folder and to its files;
-// an empty dir means that there is none.
+// CheckJournal checks that this user may write in the journal's folder and to
+// its files; an empty dir means that there is none.
 func (c *Checkup) CheckJournal(dir string) {
 	if dir == "" {
 		return
@@ -65,9 +65,9 @@ func (c *Checkup) CheckJournal(dir string) {
 	c.checkFiles(filepath.Join(dir, "*"))
 }
 
-// CheckLedgerFiles checks that this user may write the files of a ledger in a file.
-// It must be called before the ledger is opened: closing any descriptor of a file
-// that SQLite has open drops its locks.
+// CheckLedgerFiles checks that this user may write the files of a ledger in a
+// file. It must be called before the ledger is opened: closing any descriptor
+// of a file that SQLite has open drops its locks.
 func (c *Checkup) CheckLedgerFiles(name string) {
 	if path, ok := strings.CutPrefix(name, "sqlite:"); ok {
 		c.checkFiles(path + "*")
@@ -95,8 +95,8 @@ func (c *Checkup) checkFiles(pattern string) {
 	}
 }
 
-// makeable returns why a path that does not exist cannot be created: the nearest
-// folder above it that exists is not writable.
+// makeable returns why a path that does not exist cannot be created: the
+// nearest folder above it that exists is not writable.
 func makeable(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -26,10 +26,12 @@ func Periods() []string { return []string{"day", "hour"} }
 // ByPeriod reports whether q adds up by time.
 func (q *Query) ByPeriod() bool { return slices.Contains(Periods(), q.By) }
 
-// ByHistory reports whether q reads the days of the history, which knows no runs.
+// ByHistory reports whether q reads the days of the history, which knows
+// no runs.
 func (q *Query) ByHistory(source *usage.Source) bool { return q.By == "day" && source.Filter.Run == "" }
 
-// Selection is what a Query selects: totals or periods if it adds up, else lines.
+// Selection is what a Query selects: totals or periods if it adds up,
+// else lines.
 type Selection struct {
 	Totals  []usage.Total
 	Periods []usage.Period
@@ -37,8 +39,8 @@ type Selection struct {
 	More    bool // there are older entries
 }
 
-// Select returns what a query selects of a source. A ledger that is down may be an
-// error beside days.
+// Select returns what a query selects of a source. A ledger that is down may be
+// an error beside days.
 func (q *Query) Select(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) (found Selection, err error) {
 	switch {
 	case q.ByHistory(source):
@@ -78,9 +80,9 @@ func (q *Query) Largest(all []usage.Total) []usage.Total {
 	return all
 }
 
-// Days brings the history up to date and returns the days that source selects. c may
-// be nil: then only the stored days are read. If the ledger is down, Days returns the
-// stored days and an error.
+// Days brings the history up to date and returns the days that source selects.
+// c may be nil: then only the stored days are read. If the ledger is down, Days
+// returns the stored days and an error.
 func Days(ctx context.Context, s *setup.Setup, c *client.Client, source *usage.Source) ([]usage.Period, error) {
 	dir, err := s.MakeState()
 	if err != nil {

@@ -55,8 +55,8 @@ func (w *world) open() {
 	}
 }
 
-// spend spends, and reports whether that was granted. A refusal is recorded, as the
-// spend command does.
+// spend spends, and reports whether that was granted. A refusal is recorded, as
+// the spend command does.
 func (w *world) spend(method string, units quota.Units, region, job string) bool {
 	w.Helper()
 	w.clock = w.clock.Add(time.Second)
@@ -92,8 +92,8 @@ func (w *world) documents(q entries.Query, source *usage.Source) (lines []string
 	return lines, found.More
 }
 
-// TestQuerySelectsOtherEntries: the newest entries, their totals, the largest totals
-// and the hours are of the entries that the filter selects.
+// TestQuerySelectsOtherEntries: the newest entries, their totals, the largest
+// totals and the hours are of the entries that the filter selects.
 func TestQuerySelectsOtherEntries(t *testing.T) {
 	w := newWorld(t)
 	w.spend("search", 100, "IN", "music")
@@ -130,8 +130,8 @@ func TestQuerySelectsOtherEntries(t *testing.T) {
 	}
 }
 
-// TestDaysAreForgottenWithTheLog: the sums of a day and its refusals are known after
-// the log has dropped it, and when the ledger is gone.
+// TestDaysAreForgottenWithTheLog: the sums of a day and its refusals are known
+// after the log has dropped it, and when the ledger is gone.
 func TestDaysAreForgottenWithTheLog(t *testing.T) {
 	w := newWorld(t)
 	w.spend("search", 100, "IN", "")
@@ -181,8 +181,8 @@ func TestDaysAreForgottenWithTheLog(t *testing.T) {
 	}
 }
 
-// TestSearchOfNoCountry: a limit of 0 and a country's wrong code are errors of the
-// search, and without a catalogue there is none to search.
+// TestSearchOfNoCountry: a limit of 0 and a country's wrong code are errors of
+// the search, and without a catalogue there is none to search.
 func TestSearchOfNoCountry(t *testing.T) {
 	for _, c := range []struct {
 		query  catalog.Query

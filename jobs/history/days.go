@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// Days returns the days of the history that source selects: whole ones, also at the
-// ends. A filter by run is ignored.
+// Days returns the days of the history that source selects: whole ones, also at
+// the ends. A filter by run is ignored.
 func Days(ctx context.Context, store *catalog.Catalog, source *usage.Source) ([]usage.Period, error) {
 	query := catalog.DayQuery{Budget: new(""), To: source.Until, Method: source.Filter.Method, Region: source.Filter.Region, Job: source.Filter.Job, Lane: source.Filter.Lane}
 	if !source.Since.IsZero() {

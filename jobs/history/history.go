@@ -1,17 +1,17 @@
 // Package history keeps the daily sums of what was spent and refused, which
 // outlive a ledger's log: catalog.Catalog.History reads them.
 //
-// Fill reads the log and brings the sums up to date. Any process may call it, at
-// any time and as often as it likes: the sums come out the same. What the
+// Fill reads the log and brings the sums up to date. Any process may call it,
+// at any time and as often as it likes: the sums come out the same. What the
 // log still holds is read anew, so that a call that was settled, refunded or
 // restored late is corrected, within an hour if it is older than 48 hours. What
 // the log has dropped since the last Fill stays as it was read last. If the log
-// drops entries between two Fills, these are missing: a log keeps entries for at
-// least as long as its longest window, so one Fill in that time is enough.
+// drops entries between two Fills, these are missing: a log keeps entries for
+// at least as long as its longest window, so one Fill in that time is enough.
 //
 // A day is that of the budget's zone if its window is a calendar window, and of
-// UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys, and
-// logs without entries, whose budgets are all estimates, have no history.
+// UTC otherwise. The sums of a whole account are by days of UTC. Logs of keys,
+// and logs without entries, whose budgets are all estimates, have no history.
 package history
 
 import (
@@ -30,8 +30,8 @@ import (
 // attempts is how often Fill tries when other processes fill at the same time.
 const attempts = 5
 
-// Fill brings the history of all accounts up to date. It returns the ledger's or
-// the catalogue's error.
+// Fill brings the history of all accounts up to date. It returns the ledger's
+// or the catalogue's error.
 func Fill(ctx context.Context, store *catalog.Catalog, guard *quota.Guard, accounts []string) error {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
@@ -113,8 +113,8 @@ func (f *filler) locate(ctx context.Context) error {
 	return nil
 }
 
-// readSums adds up the log between all places at which a slice of any series
-// begins.
+// readSums adds up the log between all places at which a slice of any
+// series begins.
 func (f *filler) readSums(ctx context.Context) error {
 	last := f.at + quota.MaxStepBack.Microseconds() // entries may be ahead
 	var places []int64

@@ -49,8 +49,8 @@ func eachLedger(t *testing.T, test func(t *testing.T, open func(now func() time.
 	})
 }
 
-// world is a guard on a ledger, and a history of it with two processes that fill
-// it.
+// world is a guard on a ledger, and a history of it with two processes that
+// fill it.
 type world struct {
 	t       testing.TB
 	clock   *ledgertest.Clock
@@ -135,8 +135,8 @@ func pacific(t testing.TB) *time.Location {
 	return zone
 }
 
-// TestDayOutlivesTheLog: an operator asked on Monday who spent Friday's quota, and
-// the log had dropped it.
+// TestDayOutlivesTheLog: an operator asked on Monday who spent Friday's quota,
+// and the log had dropped it.
 func TestDayOutlivesTheLog(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func(func() time.Time) quota.Ledger) {
 		w := newWorld(t, t.TempDir(), open, budget("sliding", quota.Sliding(24*time.Hour)), budget("la", quota.Daily(pacific(t))))
@@ -188,7 +188,8 @@ func TestRefundAfterTheFill(t *testing.T) {
 	})
 }
 
-// TestForgottenLogKeepsItsHistory: a Redis that lost its data took the day with it.
+// TestForgottenLogKeepsItsHistory: a Redis that lost its data took the day
+// with it.
 func TestForgottenLogKeepsItsHistory(t *testing.T) {
 	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))

@@ -8,13 +8,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// maxPeakEntries is the most entries that one Fill of an account reads for peaks.
+// maxPeakEntries is the most entries that one Fill of an account reads
+// for peaks.
 const maxPeakEntries = 200_000
 
 // findPeaks sets the most that the window held on each day, as far as entries
-// have come since the last Fill. It reads these entries, and those that left the
-// window meanwhile, but no more than maxPeakEntries in one Fill: of a long log that
-// was not read for a while, a peak may be too low.
+// have come since the last Fill. It reads these entries, and those that left
+// the window meanwhile, but no more than maxPeakEntries in one Fill: of a long
+// log that was not read for a while, a peak may be too low.
 func (s *series) findPeaks(ctx context.Context, f *filler) error {
 	if kind := s.window.Kind(); kind != quota.KindSliding && kind != quota.KindDaily || f.oldest >= f.until {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has no refusals, and two
-// processes that added the files of a day both counted them.
+// TestRefusalsOfSeveralProcessesAreCountedOnce: a ledger has no refusals, and
+// two processes that added the files of a day both counted them.
 func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 	dir := t.TempDir()
 	now := func() time.Time { return noon }
@@ -90,8 +90,8 @@ func checkRefusals(t *testing.T, store *catalog.Catalog, dir string) {
 	}
 }
 
-// TestTwoProcessesFillAtOnce: two processes read the log, and the one that wrote
-// last had read first.
+// TestTwoProcessesFillAtOnce: two processes read the log, and the one that
+// wrote last had read first.
 func TestTwoProcessesFillAtOnce(t *testing.T) {
 	open := func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
 	w := newWorld(t, t.TempDir(), open, budget("b", quota.Sliding(24*time.Hour)))

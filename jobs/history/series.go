@@ -38,8 +38,8 @@ type series struct {
 	day quota.Day // in which the last slice was
 }
 
-// sliceWidth returns the width of slices: so narrow that what a log drops in the
-// time beyond its windows is whole slices.
+// sliceWidth returns the width of slices: so narrow that what a log drops in
+// the time beyond its windows is whole slices.
 func sliceWidth(retention time.Duration) time.Duration {
 	return min(max((retention/18).Truncate(time.Minute), time.Minute), 24*time.Hour)
 }

@@ -12,9 +12,9 @@ import (
 // updateTimeout is the longest time that Update takes.
 const updateTimeout = 30 * time.Second
 
-// Update brings the history of a client's accounts up to date: Fill, and AddRefusals
-// from its state folder. While the ledger is down nothing can be filled, which is
-// not an error.
+// Update brings the history of a client's accounts up to date: Fill, and
+// AddRefusals from its state folder. While the ledger is down nothing can be
+// filled, which is not an error.
 func Update(ctx context.Context, store *catalog.Catalog, c *client.Client, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()

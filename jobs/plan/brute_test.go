@@ -25,9 +25,9 @@ type due struct {
 }
 
 // TestPlanMatchesBruteForce compares plans with brute force on a small grid of
-// minutes. Peaks equal the largest plain sum over every lateness of every start.
-// A plan fits if and only if the real guard refuses nothing for any lateness. The
-// refusals are those of plain sums with every start on time.
+// minutes. Peaks equal the largest plain sum over every lateness of every
+// start. A plan fits if and only if the real guard refuses nothing for any
+// lateness. The refusals are those of plain sums with every start on time.
 func TestPlanMatchesBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -107,7 +107,8 @@ func checkAsked(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	}
 }
 
-// checkColumns compares columns of a minute, and a single column, with plain sums.
+// checkColumns compares columns of a minute, and a single column, with
+// plain sums.
 func checkColumns(t *rapid.T, in *plan.Input, report *plan.Report, i int, dues []due) {
 	b := &in.Budgets[i]
 	if b.Window.Estimate() {
@@ -322,7 +323,8 @@ func recorded(e *quota.Entry) quota.Request {
 	return r
 }
 
-// checkPlay compares the refusals and what stays unused with a play of plain sums.
+// checkPlay compares the refusals and what stays unused with a play of
+// plain sums.
 func checkPlay(t *rapid.T, in *plan.Input, report *plan.Report, dues []due) {
 	t.Helper()
 	refused, used := naivePlay(in, dues)

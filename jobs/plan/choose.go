@@ -17,10 +17,10 @@ type candidate struct {
 // fairness decides.
 const goodEnough = 0.8
 
-// chooseBest returns the best of the variants that fit, or nil if there is none.
-// Of those that keep good enough a number of calls, it is the one whose poorest
-// region keeps the largest share; then the one with the most calls, then the one
-// with the fewest changes.
+// chooseBest returns the best of the variants that fit, or nil if there is
+// none. Of those that keep good enough a number of calls, it is the one whose
+// poorest region keeps the largest share; then the one with the most calls,
+// then the one with the fewest changes.
 func (s *scheduleSearch) chooseBest(tried []candidate) variant {
 	if len(tried) == 0 {
 		return nil

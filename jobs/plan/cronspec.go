@@ -56,8 +56,8 @@ func (w cronSpec) withTimes(minutes, hours string) string {
 	return strings.Join(append([]string{minutes, hours}, w.fields[2:]...), " ")
 }
 
-// lighterSpecs returns schedules with fewer and fewer ticks: fewer minutes of an
-// hour, then fewer hours of a day, then three days of a week, then one.
+// lighterSpecs returns schedules with fewer and fewer ticks: fewer minutes of
+// an hour, then fewer hours of a day, then three days of a week, then one.
 func lighterSpecs(spec string) []string {
 	w := parseSpec(spec)
 	if w.every > 0 {
@@ -91,9 +91,9 @@ func longerDelays(every time.Duration) []string {
 	return all
 }
 
-// thinPlaces returns ever smaller subsets of some places of a cycle, such as the
-// minutes of an hour, down to a single one. Places that are evenly spread stay
-// so; the first of them may move towards the start of the cycle.
+// thinPlaces returns ever smaller subsets of some places of a cycle, such as
+// the minutes of an hour, down to a single one. Places that are evenly spread
+// stay so; the first of them may move towards the start of the cycle.
 func thinPlaces(places []int, cycle int) [][]int {
 	var all [][]int
 	if isEven(places, cycle) {

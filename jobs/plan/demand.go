@@ -176,8 +176,8 @@ func (d *demand) stepNames(match func(jobs.Step) bool) []string {
 	return names
 }
 
-// eachHeld calls yield for every entry of the ledger that is charged to a budget,
-// given by its index, with the amount charged.
+// eachHeld calls yield for every entry of the ledger that is charged to a
+// budget, given by its index, with the amount charged.
 func (in *Input) eachHeld(budget int, yield func(e *quota.Entry, amount int64)) {
 	b, coverage := &in.Budgets[budget], quota.Coverages(in.Budgets)[budget]
 	entries := in.State.Entries[b.Account]

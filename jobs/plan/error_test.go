@@ -48,8 +48,8 @@ func (l *failing) Close() error {
 	return l.Ledger.Close()
 }
 
-// TestPlayReturnsErrors checks that a failing Play returns an error instead of a
-// partial report, and closes its ledger.
+// TestPlayReturnsErrors checks that a failing Play returns an error instead of
+// a partial report, and closes its ledger.
 func TestPlayReturnsErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		ledger failing
@@ -195,7 +195,8 @@ func TestNeedCountsRegionsThatStart(t *testing.T) {
 	}
 }
 
-// unreadable is a ledger that cannot be read: its standings fail, or its entries.
+// unreadable is a ledger that cannot be read: its standings fail, or
+// its entries.
 type unreadable struct {
 	quota.Ledger
 	standings bool

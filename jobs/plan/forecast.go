@@ -15,8 +15,8 @@ import (
 const ForecastTime = 48 * time.Hour
 
 // Forecast returns, for each of in.Budgets, the tick of the first call of the
-// schedule that the budget will refuse within ForecastTime of in.From, or the zero
-// time if there is none. It is Play without jitter; in.To is ignored.
+// schedule that the budget will refuse within ForecastTime of in.From, or the
+// zero time if there is none. It is Play without jitter; in.To is ignored.
 func Forecast(ctx context.Context, in *Input) ([]time.Time, error) {
 	soon := *in
 	soon.To, soon.Jitter = in.From.Add(ForecastTime), 0
@@ -52,8 +52,9 @@ const (
 	outlineSlices  = 24
 )
 
-// ReadOutline is like ReadState with a zero from, but of a long log it reads sums,
-// which is much faster. Units may return late by a 24th of the longest window.
+// ReadOutline is like ReadState with a zero from, but of a long log it
+// reads sums, which is much faster. Units may return late by a 24th of the
+// longest window.
 func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state State, err error) {
 	balances, err := guard.Balances(ctx)
 	if err != nil {
@@ -72,8 +73,8 @@ func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state S
 	return at, state, nil
 }
 
-// readOutline adds the entries of an account or, if there are too many, the sums
-// of each slice.
+// readOutline adds the entries of an account or, if there are too many, the
+// sums of each slice.
 func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account string, at time.Time, horizon time.Duration) error {
 	entries, ok, err := firstEntries(ctx, ledger, quota.Query{Account: account, Since: at.Add(-horizon), Until: at})
 	if ok || err != nil {
@@ -116,7 +117,8 @@ func earlier(x, y time.Time) time.Time {
 	return y
 }
 
-// appendSum appends entries that count as much as a sum, at the time of its last.
+// appendSum appends entries that count as much as a sum, at the time of
+// its last.
 func appendSum(entries []quota.Entry, sum *quota.Sum) []quota.Entry {
 	for units, calls := sum.Units, sum.Calls; units > 0 || calls > 0; {
 		e := quota.Entry{At: sum.Last, Kind: quota.EntryNote, Method: sum.Method, Caller: sum.Caller, Units: min(units, quota.MaxUnits), Calls: min(calls, quota.MaxUnits)}

@@ -12,9 +12,10 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// TestPlanForecastAgainstWhatComes: the schedule's calls are spent at their ticks
-// on the real ledger after a forecast. Each budget's first refusal must be the one
-// that was forecast, or within 5 % of its time where a long log was read by sums.
+// TestPlanForecastAgainstWhatComes: the schedule's calls are spent at their
+// ticks on the real ledger after a forecast. Each budget's first refusal must
+// be the one that was forecast, or within 5 % of its time where a long log was
+// read by sums.
 func TestPlanForecastAgainstWhatComes(t *testing.T) {
 	regions := parse(t, "schedule: 7,37 * * * *\nfetch: [categories, {search: {queries: [q]}}]\nregions: {US: {}, IN: {schedule: 20 * * * *}}\n")
 	forecasts := 0
@@ -86,8 +87,8 @@ func fillLog(d *rapid.T, guard *quota.Guard, clock *ledgertest.Clock, long bool)
 	}
 }
 
-// refusedAtTicks spends the schedule's calls at their ticks, and returns when each
-// budget first refused one.
+// refusedAtTicks spends the schedule's calls at their ticks, and returns when
+// each budget first refused one.
 func refusedAtTicks(d *rapid.T, guard *quota.Guard, clock *ledgertest.Clock, in *plan.Input) map[string]time.Time {
 	first := map[string]time.Time{}
 	end, spent := in.From.Add(plan.ForecastTime), time.Duration(0)

@@ -152,11 +152,11 @@ func (p *peak) add(at, used, need, limit int64) {
 	}
 }
 
-// needAt returns the most of the limit that a call at the given time requires:
-// used, which includes the call, and the floors of other regions. The floors'
-// share never falls when more is used, so used is taken at its highest. If
-// floors end before the day does, those of the next day apply from its margin
-// on.
+// needAt returns the most of the limit that a call at the given time
+// requires: used, which includes the call, and the floors of other regions.
+// The floors' share never falls when more is used, so used is taken at its
+// highest. If floors end before the day does, those of the next day apply
+// from its margin on.
 func (l *load) needAt(at, late, used int64) int64 {
 	since, until := l.since(at), l.budget.FloorUntil.Microseconds()
 	if until == 0 {
@@ -199,8 +199,9 @@ func (l *load) reservedAt(set int, at, late, since int64) int64 {
 	return most
 }
 
-// findEstimatedPeak is findPeak for a counter. A start counts in full if it may
-// lie in the current period, otherwise by the remaining share of the one before.
+// findEstimatedPeak is findPeak for a counter. A start counts in full if it
+// may lie in the current period, otherwise by the remaining share of the
+// one before.
 func (l *load) findEstimatedPeak(late int64) peak {
 	p := peak{used: l.estimate(l.from, late, &l.ticks, &l.held), at: l.from}
 	for _, at := range l.ticks.at {

@@ -93,8 +93,8 @@ func hasFloors(in *plan.Input) bool {
 }
 
 // naivePlay plays what is due on the dot by plain sums, the longest-unfetched
-// region first. It returns how many calls of each region are refused or dropped,
-// and what is granted or was held, by budget.
+// region first. It returns how many calls of each region are refused or
+// dropped, and what is granted or was held, by budget.
 func naivePlay(in *plan.Input, dues []due) (refused []int, used [][]counted) {
 	fetched := make([]int, len(in.Regions))
 	refused, used = make([]int, len(in.Regions)), make([][]counted, len(in.Budgets))
@@ -167,8 +167,8 @@ func naiveUnusedMean(in *plan.Input, b *quota.Budget, granted []counted) quota.U
 	return max(0, b.Limit-quota.Units(mean))
 }
 
-// naiveNeed is the most that a start finds taken in any window of a budget that it
-// must fit, itself and the floors of other regions included.
+// naiveNeed is the most that a start finds taken in any window of a budget that
+// it must fit, itself and the floors of other regions included.
 func naiveNeed(in *plan.Input, b *quota.Budget, starts []due) (most quota.Units) {
 	all := amounts(in, b, starts)
 	for _, s := range starts {

@@ -29,10 +29,10 @@ const (
 	extraRows = 8
 )
 
-// Draw writes a picture of every budget that the schedule is charged to: what its
-// window holds over time if every start is on time, a letter a region, against
-// its limit. Rows are rounded up, so whatever is drawn above the limit exceeds
-// it. The error is that of w.
+// Draw writes a picture of every budget that the schedule is charged to: what
+// its window holds over time if every start is on time, a letter a region,
+// against its limit. Rows are rounded up, so whatever is drawn above the limit
+// exceeds it. The error is that of w.
 func (r *Report) Draw(w io.Writer, p *Picture) error {
 	width := maxWidth
 	if p.Width > 0 {
@@ -138,8 +138,9 @@ func limitLine(columns []Column, limit quota.Units) string {
 	return string(line)
 }
 
-// stackColumn returns the cells of a column from the bottom up, divided among the
-// ledger and the regions in proportion. A ^ at the top means that it is cut.
+// stackColumn returns the cells of a column from the bottom up, divided
+// among the ledger and the regions in proportion. A ^ at the top means that
+// it is cut.
 func (c *canvas) stackColumn(column *Column, limit quota.Units, limitRows int) string {
 	if column.Total == 0 {
 		return ""

@@ -1,13 +1,13 @@
 // Package plan simulates a schedule against budgets before it runs. Every tick
 // of the coming days spends its calls through a real quota.Guard, on a ledger
-// with a simulated clock. The Report says which calls would be refused, when and
-// of which region, and how full each budget gets, with every start on time and
-// with starts up to a given jitter late.
+// with a simulated clock. The Report says which calls would be refused, when
+// and of which region, and how full each budget gets, with every start on time
+// and with starts up to a given jitter late.
 //
-// A pass requests the most that it may: all pages of each step, all calls of each
-// program. Its calls are
-// spent one after another at the time of its tick, and none of them waits. When
-// a call is refused, the rest of its step is dropped.
+// A pass requests the most that it may: all pages of each step, all calls of
+// each program. Its calls are spent one after another at the time of its
+// tick, and none of them waits. When a call is refused, the rest of its step
+// is dropped.
 package plan
 
 import (
@@ -35,8 +35,8 @@ type Input struct {
 	Price   func(method string) (quota.Call, error) // prices a step's method, such as costs.Table.Call
 	Budgets []quota.Budget                          // of all accounts
 
-	// Open returns an empty ledger that uses now as its clock. Play closes it. nil
-	// opens one of package memledger.
+	// Open returns an empty ledger that uses now as its clock. Play closes it.
+	// nil opens one of package memledger.
 	Open func(now func() time.Time) quota.Ledger
 	// State is the content of the ledger at From.
 	State State
@@ -121,8 +121,8 @@ type Played struct {
 }
 
 // Play simulates the schedule. The error is ErrTooLong, a *quota.NeverFitsError
-// for a call that exceeds a whole limit, an error of quota.NewGuard or in.Price,
-// or the context's.
+// for a call that exceeds a whole limit, an error of quota.NewGuard or
+// in.Price, or the context's.
 func Play(ctx context.Context, in *Input) (*Report, error) {
 	d, err := newDemand(in)
 	if err != nil {
@@ -145,7 +145,8 @@ func Play(ctx context.Context, in *Input) (*Report, error) {
 	return report, nil
 }
 
-// tryShadow sets what a shadow would refuse if it were a budget like the others.
+// tryShadow sets what a shadow would refuse if it were a budget like
+// the others.
 func (b *BudgetReport) tryShadow(ctx context.Context, in *Input, index int) error {
 	tried := *in
 	tried.trying = true
@@ -194,8 +195,8 @@ func (d *demand) newReport() *Report {
 
 func fromMicros(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// Starved returns the regions that lose the largest share of their calls, in the
-// order of r.Regions, or nil if no call is refused.
+// Starved returns the regions that lose the largest share of their calls, in
+// the order of r.Regions, or nil if no call is refused.
 func (r *Report) Starved() []*RegionReport {
 	var starved []*RegionReport
 	for i := range r.Regions {

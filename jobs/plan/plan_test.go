@@ -85,7 +85,8 @@ func TestShippedSchedule(t *testing.T) {
 	for _, b := range report.Budgets {
 		fmt.Fprintln(&got, b.Budget.Name, b.Peak, b.PeakAt.Format("02T15:04"), b.PeakLate, b.Unused, b.Refused, b.Over)
 	}
-	// A pass is 4 + 100 + 10 + 1 units; a start that is late may stand beside the next day's at the same hour.
+	// A pass is 4 + 100 + 10 + 1 units; a start that is late may stand beside
+	// the next day's at the same hour.
 	want := `true 96 1536 11040 9792 [trending channels]
 youtube 3680 31T18:49 3795 5705 0 false
 youtube-day 3680 01T06:49 3680 5820 0 false
@@ -97,7 +98,8 @@ youtube-search-burst 200 31T00:07 300 1200 0 false
 	}
 }
 
-// TestDaysOf23And25Hours: such days in the zones of the budget and of the schedule.
+// TestDaysOf23And25Hours: such days in the zones of the budget and of
+// the schedule.
 func TestDaysOf23And25Hours(t *testing.T) {
 	pacific, hourly := zone(t, "America/Los_Angeles"), "schedule: 30 * * * *\nfetch: [categories]\nregions: {US: {}}\n"
 	day := quota.Budget{Account: "my-project", Name: "day", Limit: 100, Window: quota.Daily(pacific)}
@@ -136,8 +138,8 @@ func TestDaysOf23And25Hours(t *testing.T) {
 	}
 }
 
-// TestPlanStartsFromTheLedgersState: the state includes adjustments, calls of other
-// regions, entries that only a monthly window covers, and cooldowns.
+// TestPlanStartsFromTheLedgersState: the state includes adjustments, calls of
+// other regions, entries that only a monthly window covers, and cooldowns.
 func TestPlanStartsFromTheLedgersState(t *testing.T) {
 	from := at(t, "2026-11-20T12:00:00Z")
 	entry := func(ago time.Duration, units, calls quota.Units, region string) quota.Entry {
@@ -171,7 +173,8 @@ func TestPlanStartsFromTheLedgersState(t *testing.T) {
 			fmt.Fprintln(&got, played.At.Format("15:04"), played.Region, played.Calls, played.Refused)
 		}
 	}
-	// The region that was never fetched is first. A cooldown ends exactly on time.
+	// The region that was never fetched is first. A cooldown ends exactly
+	// on time.
 	want := `true
 units true 55 55 0
 calls true 9 9 0
@@ -221,7 +224,8 @@ func BenchmarkMonth(b *testing.B) {
 	}
 }
 
-// shipped reads a file of the repository, which may be group-writable in a checkout.
+// shipped reads a file of the repository, which may be group-writable in
+// a checkout.
 func shipped(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -231,8 +235,8 @@ func shipped(t *testing.T, path string) []byte {
 	return data
 }
 
-// TestColumnsOfEachWindow checks a picture's columns, half an hour apart, by region and
-// with what the ledger held.
+// TestColumnsOfEachWindow checks a picture's columns, half an hour apart, by
+// region and with what the ledger held.
 func TestColumnsOfEachWindow(t *testing.T) {
 	from := at(t, "2026-11-20T00:30:00Z")
 	for name, c := range map[string]struct {

@@ -49,8 +49,8 @@ func (p *Planning) ReadState(ctx context.Context, guard *quota.Guard) error {
 	return nil
 }
 
-// Play plays days of 24 hours, and suggests a schedule if this one does not fit and
-// that is asked for.
+// Play plays days of 24 hours, and suggests a schedule if this one does not fit
+// and that is asked for.
 func (p *Planning) Play(ctx context.Context, days int, suggest bool) (err error) {
 	if p.From.IsZero() {
 		p.From = p.At.Truncate(time.Microsecond)
@@ -86,7 +86,8 @@ type Document struct {
 	Suggestion      *Suggestion    `json:"suggestion"`
 }
 
-// Document returns the plan for JSON, with all that was played if verbose is set.
+// Document returns the plan for JSON, with all that was played if verbose
+// is set.
 func (p *Planning) Document(verbose bool) *Document {
 	r := p.Report
 	out := &Document{Fits: r.Fits, At: p.At, From: r.From, To: r.To, JitterS: human.Seconds(p.Jitter), UnrecordedUnits: p.Unrecorded,
@@ -104,7 +105,8 @@ func (p *Planning) Document(verbose bool) *Document {
 	return out
 }
 
-// Notes says what the figures mean, a paragraph each. The last one is the verdict.
+// Notes says what the figures mean, a paragraph each. The last one is
+// the verdict.
 func (p *Planning) Notes() (notes []string) {
 	r := p.Report
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

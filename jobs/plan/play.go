@@ -106,7 +106,8 @@ func (p *player) playTogether(ctx context.Context, ticks []tick) error {
 	return nil
 }
 
-// playTick plays one tick. After a refused call it continues with the next step.
+// playTick plays one tick. After a refused call it continues with the
+// next step.
 func (p *player) playTick(ctx context.Context, t tick) error {
 	demand, region := &p.regions[t.region], &p.report.Regions[t.region]
 	played := Played{At: fromMicros(t.at), Region: demand.region}
@@ -130,8 +131,8 @@ func (p *player) playStep(ctx context.Context, t tick, s *stepDemand, played *Pl
 		for i := range s.page {
 			c := &s.page[i]
 			for range c.most {
-				// Timestamps increase strictly, as in any ledger, and every call is
-				// later than what leaves its window at this tick.
+				// Timestamps increase strictly, as in any ledger, and every
+				// call is later than what leaves its window at this tick.
 				p.now = t.at + p.spent
 				p.spent++
 				_, err := p.guard.Spend(ctx, c.Call)
@@ -187,8 +188,8 @@ func (p *player) recordRefusal(t tick, err *quota.RefusedError, calls int) {
 	}
 }
 
-// countedTime returns for how many microseconds of the plan a charge at the given
-// time counts for a budget.
+// countedTime returns for how many microseconds of the plan a charge at the
+// given time counts for a budget.
 func (p *player) countedTime(budget int, at int64) float64 {
 	l := p.report.Budgets[budget].load
 	length := l.budget.Window.Length().Microseconds()

@@ -55,8 +55,8 @@ func held(at time.Time, units quota.Units) map[string][]quota.Entry {
 	return map[string][]quota.Entry{"my-project": {{At: at, Method: "videos.list", Units: units, Calls: 1, Caller: quota.Caller{Region: "US"}}}}
 }
 
-// TestSuggestionAsYAML: shared values are written once, and comments give the old
-// value of each change.
+// TestSuggestionAsYAML: shared values are written once, and comments give the
+// old value of each change.
 func TestSuggestionAsYAML(t *testing.T) {
 	s := &plan.Suggestion{
 		Regions: parse(t, "schedule: '0 */6 * * *'\nfetch: [{trending: {pages: 3}}, categories, {search: {queries: [music, \"a: b\"], pages: 2}}]\n"+

@@ -21,9 +21,9 @@ type ReplayInput struct {
 	// Since is when budgets begin to refuse: what is older was spent, whatever
 	// they say.
 	Since time.Time
-	// Price returns the units that a call asks for, and what it costs once it was
-	// answered, given what the log says it cost. costs.Table.Reprice makes one.
-	// nil is what the log says for both. 0 units are asked for as 1.
+	// Price returns the units that a call asks for, and what it costs once it
+	// was answered, given what the log says it cost. costs.Table.Reprice makes
+	// one. nil is what the log says for both. 0 units are asked for as 1.
 	Price func(account, method string, units quota.Units) (asked, cost quota.Units)
 	// Refused, unless it is nil, is called for each call that is refused.
 	Refused func(l *usage.Line, budget string)
@@ -51,8 +51,8 @@ type ReplayedBudget struct {
 	Last         time.Time
 }
 
-// ReplayedHour is what one budget would have refused of a region in one hour of
-// UTC.
+// ReplayedHour is what one budget would have refused of a region in one hour
+// of UTC.
 type ReplayedHour struct {
 	Hour    time.Time   `json:"hour"`
 	Account string      `json:"account"`
@@ -62,13 +62,14 @@ type ReplayedHour struct {
 	Units   quota.Units `json:"refused_units"`
 }
 
-// Replay plays the entries of a log, oldest first, against budgets, and returns
-// what a guard would have refused. A call asks for its price and is then settled
-// to what it cost, or refunded, as it was. A log does not say when: Replay does
-// it before the next call is made. A call that is refused is not spent, and
-// neither are later additions to it. Other additions, notes and corrections are
-// entered whatever the budgets say, like all that is before ReplayInput.Since.
-// Cooldowns are not played: what they refused is not in the log.
+// Replay plays the entries of a log, oldest first, against budgets, and
+// returns what a guard would have refused. A call asks for its price and is
+// then settled to what it cost, or refunded, as it was. A log does not say
+// when: Replay does it before the next call is made. A call that is refused
+// is not spent, and neither are later additions to it. Other additions, notes
+// and corrections are entered whatever the budgets say, like all that is
+// before ReplayInput.Since. Cooldowns are not played: what they refused is
+// not in the log.
 //
 // Entries are read one by one: memory holds what the longest window holds.
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*Replayed, error) {
@@ -197,8 +198,8 @@ func longestHorizon(budgets []quota.Budget) (longest time.Duration) {
 	return longest
 }
 
-// refusedCalls remembers the calls that were refused, each for as long as lasts at
-// least.
+// refusedCalls remembers the calls that were refused, each for as long as lasts
+// at least.
 type refusedCalls struct {
 	lasts        time.Duration
 	began        time.Time // when newest was begun
@@ -214,10 +215,11 @@ func (r *refusedCalls) add(id quota.ID, at time.Time) {
 
 func (r *refusedCalls) has(id quota.ID) bool { return r.newest[id] || r.last[id] }
 
-// ReplayShadow returns what one of in.Budgets, a shadow, would have refused since
-// its window began, given the ledger's time now; in.Since is not read. The log
-// keeps the window before that, too, so that what the shadow held then is known.
-// Others of the budgets refuse nothing, since the log has only what they admitted.
+// ReplayShadow returns what one of in.Budgets, a shadow, would have refused
+// since its window began, given the ledger's time now; in.Since is not read.
+// The log keeps the window before that, too, so that what the shadow held then
+// is known. Others of the budgets refuse nothing, since the log has only what
+// they admitted.
 func ReplayShadow(ctx context.Context, ledger quota.Ledger, in ReplayInput, shadow int, now time.Time) (ReplayedBudget, error) {
 	in.Budgets = slices.Clone(in.Budgets)
 	for i := range in.Budgets {

@@ -16,9 +16,10 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// TestReplayRefusesWhatTheGuardRefuses holds a replay and a guard together, call
-// by call: a drawn trace goes to a guard of the candidate budgets as it happens,
-// and into a log of other prices without limits, which is then replayed.
+// TestReplayRefusesWhatTheGuardRefuses holds a replay and a guard
+// together, call by call: a drawn trace goes to a guard of the candidate
+// budgets as it happens, and into a log of other prices without limits,
+// which is then replayed.
 func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		clock := &ledgertest.Clock{}
@@ -74,8 +75,8 @@ func drawnBudgets(t *testing.T, d *rapid.T) []quota.Budget {
 	}
 }
 
-// prices of the log's calls, and those of the candidate. A call of another method
-// is spent with units of its own.
+// prices of the log's calls, and those of the candidate. A call of another
+// method is spent with units of its own.
 var before, after = map[string]quota.Units{"m": 40, "n": 6}, map[string]quota.Units{"m": 70, "n": 3}
 
 // reprice is a plan.ReplayInput.Price.
@@ -132,7 +133,8 @@ func (tr *trace) note(d *rapid.T, call quota.Call, kind quota.EntryKind) {
 	}
 }
 
-// call makes a call on the log and, if no cooldown refuses it there, on the guard.
+// call makes a call on the log and, if no cooldown refuses it there, on
+// the guard.
 func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
 	grant, err := tr.log.Spend(d.Context(), call)
 	if errors.Is(err, quota.ErrRefused) {
@@ -189,8 +191,8 @@ func (tr *trace) call(d *rapid.T, call quota.Call, kind string) {
 	}
 }
 
-// TestReplayAddsNothingToACallThatItRefuses: the addition to a call, which a log has
-// when the call was settled late, counted though the call was refused.
+// TestReplayAddsNothingToACallThatItRefuses: the addition to a call, which a
+// log has when the call was settled late, counted though the call was refused.
 func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
 	for limit, want := range map[quota.Units]int{9: 1, 300: 1, 400: 0} {
 		clock := &ledgertest.Clock{}

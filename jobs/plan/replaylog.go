@@ -17,8 +17,8 @@ type LogReplay struct {
 	Since, Until   time.Time // of the calls; zero without a bound
 }
 
-// Play replays the log: once against the budgets, and once more for each of them
-// that is a shadow.
+// Play replays the log: once against the budgets, and once more for each of
+// them that is a shadow.
 func (r *LogReplay) Play(ctx context.Context, ledger quota.Ledger) (*Replayed, error) {
 	budgets := r.Other.Budgets()
 	report, err := r.playOnce(ctx, ledger, budgets)
@@ -91,8 +91,8 @@ type ReplayedBudgetReport struct {
 	LastRefusedAt  *time.Time  `json:"last_refused_at"`
 }
 
-// Document returns what a replay has found at a time, for JSON, without its Ledger
-// and Costs.
+// Document returns what a replay has found at a time, for JSON, without its
+// Ledger and Costs.
 func (r *LogReplay) Document(at time.Time, p *Replayed) *ReplayDocument {
 	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.Instant(r.Since), Until: human.Instant(r.Until), From: human.Instant(p.From), To: human.Instant(p.To),
 		Calls: p.Calls, Units: p.Units, Refused: p.Refused, RefusedUnits: p.RefusedUnits,

@@ -184,9 +184,9 @@ func (s *scheduleSearch) shiftMinutes(excess float64) (variant, float64, error) 
 }
 
 // lighten reduces the ticks or pages of one region at a time until the variant
-// fits. Of the choices whose gain is good enough, it takes the one that leaves its
-// region the largest share of its calls, so that no region pays for all; of equal
-// ones that of the last region.
+// fits. Of the choices whose gain is good enough, it takes the one that leaves
+// its region the largest share of its calls, so that no region pays for all; of
+// equal ones that of the last region.
 func (s *scheduleSearch) lighten(v variant) (variant, error) {
 	lightest, ok := s.thinnest(v)
 	fits := s.measure(lightest).excess == 0
@@ -222,12 +222,13 @@ func (s *scheduleSearch) lighten(v variant) (variant, error) {
 	return v, nil
 }
 
-// usesDelay reports whether a schedule is @every, whose ticks are counted from
-// the epoch. The ticks of a longer delay are not a subset of those of a shorter.
+// usesDelay reports whether a schedule is @every, whose ticks are counted
+// from the epoch. The ticks of a longer delay are not a subset of those of
+// a shorter.
 func usesDelay(c choice) bool { return parseSpec(c.spec).every > 0 }
 
-// lighterChoices returns the next choices to try: fewer ticks, or fewer pages of
-// a step.
+// lighterChoices returns the next choices to try: fewer ticks, or fewer pages
+// of a step.
 func lighterChoices(c choice) []choice {
 	var all []choice
 	specs := lighterSpecs(c.spec)

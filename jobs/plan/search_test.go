@@ -36,9 +36,9 @@ func input(b quota.Budget, regions ...jobs.Region) *Input {
 }
 
 // TestSearchMatchesBruteForce compares the search with brute force over every
-// lighter schedule and number of pages of two regions. The search finds a variant
-// if and only if there is one. The variant fits, leaves each region a tick, and
-// keeps at least three fifths of the calls of the best one.
+// lighter schedule and number of pages of two regions. The search finds a
+// variant if and only if there is one. The variant fits, leaves each region a
+// tick, and keeps at least three fifths of the calls of the best one.
 func TestSearchMatchesBruteForce(t *testing.T) {
 	specs := []string{"0 */2 * * *", "15 9,12,15 * * *", "0 0 * * *", "@every 3h"}
 	found, none := 0, 0
@@ -75,7 +75,8 @@ func TestSearchMatchesBruteForce(t *testing.T) {
 	}
 }
 
-// bruteForce returns the most calls of any variant that fits, or -1 if none does.
+// bruteForce returns the most calls of any variant that fits, or -1 if
+// none does.
 func bruteForce(s *scheduleSearch, spec, other string) int {
 	most := -1
 	for _, us := range append(lighterSpecs(spec), spec) {
@@ -161,8 +162,8 @@ func (c *canceling) Err() error {
 	return nil
 }
 
-// TestSuggestStopsWithItsContext: whenever the context ends, Suggest returns its
-// error and no suggestion.
+// TestSuggestStopsWithItsContext: whenever the context ends, Suggest returns
+// its error and no suggestion.
 func TestSuggestStopsWithItsContext(t *testing.T) {
 	in := input(quota.Budget{Limit: 20, Window: quota.Sliding(24 * time.Hour)}, fetch(t, "US", "0 */2 * * *", 3), fetch(t, "IN", "0 */3 * * *", 2))
 	report, err := Play(t.Context(), in)
@@ -183,7 +184,8 @@ func TestSuggestStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestRevertNeedlessRevertsStepByStep: by a page or a step of the schedule at a time.
+// TestRevertNeedlessRevertsStepByStep: by a page or a step of the schedule at
+// a time.
 func TestRevertNeedlessRevertsStepByStep(t *testing.T) {
 	in := input(quota.Budget{Limit: 7, Window: quota.Sliding(5 * time.Hour)}, fetch(t, "US", "0 * * * *", 9))
 	s, err := newSearch(t.Context(), in)

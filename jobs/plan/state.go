@@ -63,11 +63,11 @@ func (s *State) begin(balances []quota.Balance) (horizon time.Duration, accounts
 const maxEntries = 40_000
 
 // Add adds an entry of an account; they come oldest first. It keeps at most
-// 40,000 entries of an account. Of a longer log, the calls of one method, lane and
-// region within a slice of time become one entry with the stamp of the last, so
-// that windows free them late by less than a slice, and never early. The slice is
-// as short as the log and the number of callers allow: about a minute for a
-// million calls a day of 20 kinds.
+// 40,000 entries of an account. Of a longer log, the calls of one method, lane
+// and region within a slice of time become one entry with the stamp of the
+// last, so that windows free them late by less than a slice, and never early.
+// The slice is as short as the log and the number of callers allow: about a
+// minute for a million calls a day of 20 kinds.
 func (s *State) Add(account string, e *quota.Entry) {
 	if s.Entries == nil {
 		s.Entries = map[string][]quota.Entry{}
@@ -86,8 +86,8 @@ func (s *State) Add(account string, e *quota.Entry) {
 	s.Entries[account] = entries
 }
 
-// merge merges the entries of each slice of time that have the same method, lane
-// and region, in place. No budget asks for the job.
+// merge merges the entries of each slice of time that have the same method,
+// lane and region, in place. No budget asks for the job.
 func merge(entries []quota.Entry, slice time.Duration) []quota.Entry {
 	type label struct{ method, lane, region string }
 	merged, began := entries[:0], 0 // began is the place in merged at which the present slice begins

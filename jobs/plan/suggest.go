@@ -30,14 +30,14 @@ type Change struct {
 }
 
 // Suggest looks for a schedule that fits in place of in.Regions, which do not;
-// report is the result of playing them. It first tries other minutes, which cost
-// no calls, and then fewer ticks and fewer pages, preferring changes that help
-// most for the calls that they cost. Every region that has ticks keeps at least
-// one, and no single change of the result can be reverted.
+// report is the result of playing them. It first tries other minutes, which
+// cost no calls, and then fewer ticks and fewer pages, preferring changes that
+// help most for the calls that they cost. Every region that has ticks keeps at
+// least one, and no single change of the result can be reverted.
 //
-// A suggestion has been played over the time of in, and over at least eight days
-// or the longest window and a day. If the schedule fits from an empty ledger,
-// Suggest changes nothing, since what the ledger holds expires.
+// A suggestion has been played over the time of in, and over at least eight
+// days or the longest window and a day. If the schedule fits from an empty
+// ledger, Suggest changes nothing, since what the ledger holds expires.
 func Suggest(ctx context.Context, in *Input, report *Report) (*Suggestion, error) {
 	if f := report.First; f != nil && f.Err.Reason == quota.ReasonCooldown {
 		return &Suggestion{Reason: fmt.Sprintf("%v; plan --from then", f.Err)}, nil
@@ -105,8 +105,8 @@ func (s *scheduleSearch) propose(v variant, in *Input) (*Suggestion, error) {
 	return &Suggestion{Regions: regions, Changes: listChanges(in.Regions, regions), Report: played}, nil
 }
 
-// searchEnd returns until when suggestions are tried. It is late enough for a late
-// start to meet the next day's ticks in every window.
+// searchEnd returns until when suggestions are tried. It is late enough for a
+// late start to meet the next day's ticks in every window.
 func (in *Input) searchEnd() time.Time {
 	const least, most = 8 * 24 * time.Hour, 40 * 24 * time.Hour
 	length := least
@@ -186,8 +186,8 @@ func (s *scheduleSearch) explainMisfit() string {
 	return "no schedule was found that fits; fetch in fewer regions, or raise a limit in costs.yaml"
 }
 
-// largestCall returns the region that charges a budget most, and the call of its
-// step that charges it most for a page.
+// largestCall returns the region that charges a budget most, and the call of
+// its step that charges it most for a page.
 func (s *scheduleSearch) largestCall(budget int) (*regionDemand, quota.Call) {
 	region := &s.demand.regions[0]
 	for i := range s.demand.regions {

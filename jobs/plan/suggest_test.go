@@ -19,8 +19,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// drawFewer makes rapid draw fewer examples in a test, unless the command line or
-// RAPID_CHECKS says how many or RATION_SOAK is set. The test must not be parallel.
+// drawFewer makes rapid draw fewer examples in a test, unless the command
+// line or RAPID_CHECKS says how many or RATION_SOAK is set. The test must not
+// be parallel.
 func drawFewer(t *testing.T, checks string) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
@@ -33,9 +34,9 @@ func drawFewer(t *testing.T, checks string) {
 	t.Cleanup(func() { _ = flag.Set(f.Name, f.DefValue) })
 }
 
-// TestSuggestions checks suggestions: the YAML parses to the schedule that they
-// report, it fits, every region keeps a tick, and no single change can be
-// reverted.
+// TestSuggestions checks suggestions: the YAML parses to the schedule that
+// they report, it fits, every region keeps a tick, and no single change can
+// be reverted.
 func TestSuggestions(t *testing.T) {
 	drawFewer(t, "25") // each searches a month of schedules: a hundred take half a minute with -race
 	drawn, found := 0, 0
@@ -98,8 +99,8 @@ func checkPrograms(t *rapid.T, from, to []jobs.Region) {
 	}
 }
 
-// checkEachChangeIsNeeded checks that the schedule does not fit without one of its
-// changes, nor with a page more.
+// checkEachChangeIsNeeded checks that the schedule does not fit without one of
+// its changes, nor with a page more.
 func checkEachChangeIsNeeded(t *rapid.T, again plan.Input, regions []jobs.Region, changes []plan.Change, yaml string) {
 	t.Helper()
 	for _, c := range changes {
@@ -185,8 +186,8 @@ func drawMonth(t *rapid.T) *plan.Input {
 	return in
 }
 
-// TestMissingSuggestionIsFoundQuickly: Suggest used to take minutes for a schedule
-// far beyond a monthly budget with floors.
+// TestMissingSuggestionIsFoundQuickly: Suggest used to take minutes for a
+// schedule far beyond a monthly budget with floors.
 func TestMissingSuggestionIsFoundQuickly(t *testing.T) {
 	from := at(t, "2026-10-31T03:00:00Z")
 	in := &plan.Input{Regions: parse(t, "schedule: '*/10 * * * *'\nfetch: [{trending: {pages: 8}}, {search: {queries: [a, b], pages: 2}}]\nregions: {US: {}, IN: {}, BR: {}, AU: {}}\n"),

@@ -84,8 +84,8 @@ func flowSteps(steps []jobs.Step) string {
 	return "[" + strings.Join(braced, ", ") + "]"
 }
 
-// fetchItems formats steps as items of a fetch list. Successive searches with the
-// same number of pages are one item.
+// fetchItems formats steps as items of a fetch list. Successive searches with
+// the same number of pages are one item.
 func fetchItems(steps []jobs.Step) []string {
 	var all []string
 	for i := 0; i < len(steps); i++ {

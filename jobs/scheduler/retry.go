@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// jitteredSchedule is when a region's passes start: its ticks, each delayed by a
-// jitter.
+// jitteredSchedule is when a region's passes start: its ticks, each delayed by
+// a jitter.
 type jitteredSchedule struct {
 	jobs.Region
 	jitter time.Duration
@@ -36,8 +36,8 @@ func (s jitteredSchedule) Next(t time.Time) time.Time {
 }
 
 // delayOf returns the jitter of a tick. It is the same in every process, evenly
-// distributed over regions and ticks, and less than half of the time to the next
-// tick.
+// distributed over regions and ticks, and less than half of the time to the
+// next tick.
 func (s jitteredSchedule) delayOf(tick time.Time) time.Duration {
 	most := s.jitter
 	if next := s.Schedule.Next(tick); !next.IsZero() {
@@ -60,12 +60,12 @@ const (
 	maxPaidTries = 3                // up to this many tries per tick
 )
 
-// nextTry returns when to resume a pass, or the zero time if the next tick is soon
-// enough. A refused pass resumes at its RetryAt, and one that another host has claimed
-// when that claim lapses unless it is renewed. A pass that failed at no cost,
-// because the ledger is down or busy or another process holds the lock, is tried until it
-// works. One that failed and was charged is tried a few times only, so that a
-// broken upstream does not use up the quota.
+// nextTry returns when to resume a pass, or the zero time if the next tick is
+// soon enough. A refused pass resumes at its RetryAt, and one that another host
+// has claimed when that claim lapses unless it is renewed. A pass that failed
+// at no cost, because the ledger is down or busy or another process holds the
+// lock, is tried until it works. One that failed and was charged is tried a few
+// times only, so that a broken upstream does not use up the quota.
 func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
 	report := &p.report
 	elsewhere, _ := errors.AsType[*jobs.ElsewhereError](report.Err)
@@ -92,8 +92,8 @@ func (r *regionState) nextTry(p *activePass, now time.Time) time.Time {
 	return latest(report.RetryAt, now.Add(paidPause<<(2*(r.paidTries-1))))
 }
 
-// stoppedUpstream reports whether the upstream itself stopped the pass. Such calls
-// are charged.
+// stoppedUpstream reports whether the upstream itself stopped the pass. Such
+// calls are charged.
 func (p *activePass) stoppedUpstream() bool {
 	_, ok := errors.AsType[*jobs.UpstreamError](p.report.Err)
 	return ok

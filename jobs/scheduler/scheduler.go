@@ -1,6 +1,6 @@
-// Package scheduler runs each region's pass at the ticks of its schedule, one
-// pass of a region at a time, and resumes passes that a budget or a fault
-// stopped.
+// Package scheduler runs each region's pass at the ticks of its schedule,
+// one pass of a region at a time, and resumes passes that a budget or a
+// fault stopped.
 package scheduler
 
 import (
@@ -18,17 +18,17 @@ import (
 type Work struct {
 	Regions []jobs.Region
 
-	// Run runs a region's current pass as far as the budgets allow. When ctx is
-	// cancelled it must return soon. It is called concurrently for different
-	// regions.
+	// Run runs a region's current pass as far as the budgets allow. When ctx
+	// is cancelled it must return soon. It is called concurrently for
+	// different regions.
 	Run func(ctx context.Context, region jobs.Region) jobs.RegionReport
 
-	// Order returns the names of due regions in the order in which to start them.
-	// nil means the order of Regions.
+	// Order returns the names of due regions in the order in which to start
+	// them. nil means the order of Regions.
 	Order func(ctx context.Context, names []string) ([]string, error)
 
-	// Close is called once when the work is replaced or the scheduler stopped, and
-	// its last pass has ended. May be nil.
+	// Close is called once when the work is replaced or the scheduler stopped,
+	// and its last pass has ended. May be nil.
 	Close func()
 
 	// Log gets a line for each pass; nil means slog.Default.
@@ -99,8 +99,8 @@ func (s *Scheduler) Serve(ctx context.Context, w *Work) {
 }
 
 // Replace replaces the work. Running passes continue with the old one. As in
-// Serve, the current tick of every region is resumed at once, since a budget may
-// have grown. After Serve has returned, Replace only closes w.
+// Serve, the current tick of every region is resumed at once, since a budget
+// may have grown. After Serve has returned, Replace only closes w.
 func (s *Scheduler) Replace(w *Work) {
 	select {
 	case s.replace <- w:
@@ -109,8 +109,8 @@ func (s *Scheduler) Replace(w *Work) {
 	}
 }
 
-// Alive reports whether the scheduler's loop is running. It waits for the loop to
-// respond, until ctx is cancelled.
+// Alive reports whether the scheduler's loop is running. It waits for the loop
+// to respond, until ctx is cancelled.
 func (s *Scheduler) Alive(ctx context.Context) bool {
 	select {
 	case <-s.ping:
@@ -121,9 +121,9 @@ func (s *Scheduler) Alive(ctx context.Context) bool {
 	return false
 }
 
-// clockCheck is how often the wall clock is checked. Timers stop while the host
-// is suspended and ignore changes of the clock; ticks are late by no more than
-// this.
+// clockCheck is how often the wall clock is checked. Timers stop while the
+// host is suspended and ignore changes of the clock; ticks are late by no more
+// than this.
 const clockCheck = time.Minute
 
 // loop is the state of a running scheduler, owned by one goroutine.
@@ -177,8 +177,8 @@ func (l *loop) takeOver(w *Work) {
 	l.startClock()
 }
 
-// startClock starts cron with an entry for each region and one that makes it check
-// the wall clock. It runs in UTC because schedules know their own zones.
+// startClock starts cron with an entry for each region and one that makes it
+// check the wall clock. It runs in UTC because schedules know their own zones.
 func (l *loop) startClock() {
 	if l.clock != nil {
 		l.clock.Stop()
@@ -196,8 +196,9 @@ func (l *loop) startClock() {
 	l.clock.Start()
 }
 
-// handleTick makes a region due. While its last pass is running, the tick waits,
-// and a later tick replaces it, so that passes neither overlap nor queue up.
+// handleTick makes a region due. While its last pass is running, the tick
+// waits, and a later tick replaces it, so that passes neither overlap nor
+// queue up.
 func (l *loop) handleTick(name string) {
 	r := l.regions[name]
 	if r == nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// A bubble's clock begins at 2000-01-01T00:00:00Z; times below are offsets from there.
+// A bubble's clock begins at 2000-01-01T00:00:00Z; times below are offsets
+// from there.
 var midnight = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(t time.Time) string { return t.Sub(midnight).Round(time.Millisecond).String() }
@@ -147,7 +148,8 @@ func TestPassesStartAtTheirTicks(t *testing.T) {
 	})
 }
 
-// TestWhenAPassIsTriedAgain gives how passes of 00:00 end, and when the next ones begin.
+// TestWhenAPassIsTriedAgain gives how passes of 00:00 end, and when the next
+// ones begin.
 func TestWhenAPassIsTriedAgain(t *testing.T) {
 	refusedUntil := func(d time.Duration) jobs.RegionReport {
 		at := midnight.Add(d)
@@ -198,8 +200,8 @@ func TestWhenAPassIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestOneRegionNeverOverlaps has passes that take longer than their period. A tick
-// waits until the last pass ends, unless a later tick replaces it.
+// TestOneRegionNeverOverlaps has passes that take longer than their period. A
+// tick waits until the last pass ends, unless a later tick replaces it.
 func TestOneRegionNeverOverlaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -230,7 +232,8 @@ func TestOneRegionNeverOverlaps(t *testing.T) {
 	})
 }
 
-// TestOrder: passes start in the given order, at most as many at once as allowed.
+// TestOrder: passes start in the given order, at most as many at once
+// as allowed.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(context.Context, string, int) jobs.RegionReport {
@@ -255,8 +258,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestReplace: running passes end with the old work, which is closed then. The new work
-// starts at once, without regions that it does not name.
+// TestReplace: running passes end with the old work, which is closed then. The
+// new work starts at once, without regions that it does not name.
 func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed []string
@@ -288,7 +291,8 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// TestReplacedWorkWithoutAPassIsClosedAtOnce: no pass will end, to close it then.
+// TestReplacedWorkWithoutAPassIsClosedAtOnce: no pass will end, to close
+// it then.
 func TestReplacedWorkWithoutAPassIsClosedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closed := 0
@@ -303,8 +307,8 @@ func TestReplacedWorkWithoutAPassIsClosedAtOnce(t *testing.T) {
 	})
 }
 
-// TestStopWaitsForRunningPasses: a stopped scheduler starts no pass, cancels the
-// running ones, and returns after the last of them.
+// TestStopWaitsForRunningPasses: a stopped scheduler starts no pass, cancels
+// the running ones, and returns after the last of them.
 func TestStopWaitsForRunningPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := work(t, func(ctx context.Context, _ string, _ int) jobs.RegionReport {
@@ -329,8 +333,8 @@ func TestStopWaitsForRunningPasses(t *testing.T) {
 	})
 }
 
-// TestDaylightSaving schedules the two days of 2000 on which New York's clock changes:
-// one has no 02:30, the other has 01:30 twice.
+// TestDaylightSaving schedules the two days of 2000 on which New York's clock
+// changes: one has no 02:30, the other has 01:30 twice.
 func TestDaylightSaving(t *testing.T) {
 	ny, err := time.LoadLocation("America/New_York")
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// CheckCaller returns a caller as the budgets of a table write it. It refuses an
-// unknown lane and an unknown country, probably typos: the call would pass by the
-// budgets and floors that were meant. Other names of regions are free.
+// CheckCaller returns a caller as the budgets of a table write it. It refuses
+// an unknown lane and an unknown country, probably typos: the call would pass
+// by the budgets and floors that were meant. Other names of regions are free.
 func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) {
 	if caller.Lane != "" {
 		if err := CheckLane(table, caller.Lane); err != nil {
@@ -35,8 +35,8 @@ func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) 
 	return caller, nil
 }
 
-// SpellRegion returns a region as costs.yaml writes it, or a country code in
-// capitals.
+// SpellRegion returns a region as costs.yaml writes it, or a country code
+// in capitals.
 func SpellRegion(name string, table *costs.Table) string {
 	known := table.Regions()
 	if i := slices.IndexFunc(known, func(region string) bool { return strings.EqualFold(region, name) }); i >= 0 {
@@ -48,8 +48,8 @@ func SpellRegion(name string, table *costs.Table) string {
 	return name
 }
 
-// CheckLane refuses an unknown lane, probably a typo: its calls would be charged
-// to no budget of any lane.
+// CheckLane refuses an unknown lane, probably a typo: its calls would be
+// charged to no budget of any lane.
 func CheckLane(table *costs.Table, lane string) error {
 	if known := table.Lanes(); !slices.Contains(known, lane) {
 		return fmt.Errorf("lane %q: %s", lane, strictyaml.Advice(lane, known))

@@ -57,8 +57,8 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // OpenNamed opens the ledger at an address for the budgets of a table, with
-// passwords from getenv. Without create, it returns sqliteledger.ErrNoLedger for
-// one that does not exist. The client is not that of s.
+// passwords from getenv. Without create, it returns sqliteledger.ErrNoLedger
+// for one that does not exist. The client is not that of s.
 func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
 	redis.SetLogger(silent{})
 	o := s.Options()
@@ -66,9 +66,9 @@ func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, geten
 	return client.New(table, o)
 }
 
-// GetenvOfTarget returns an environment variable for the ledger that another one is
-// copied to, whose passwords may have variables of their own: RATION_TO_REDIS_… for
-// RATION_REDIS_….
+// GetenvOfTarget returns an environment variable for the ledger that another
+// one is copied to, whose passwords may have variables of their own:
+// RATION_TO_REDIS_… for RATION_REDIS_….
 func (s *Setup) GetenvOfTarget(name string) string {
 	variable, isFile := strings.CutSuffix(name, "_FILE")
 	rest, ok := strings.CutPrefix(variable, "RATION_REDIS_")
@@ -104,8 +104,8 @@ func (s *Setup) Unrecorded() (quota.Units, error) {
 	return client.Unrecorded(s.Opened, s.Options())
 }
 
-// Repairs returns how the ledger was restored from this host's journal; see
-// client.Client.Repairs.
+// Repairs returns how the ledger was restored from this host's journal;
+// see client.Client.Repairs.
 func (s *Setup) Repairs() ([]journal.Repair, error) {
 	if s.Client != nil {
 		return s.Client.Repairs()
@@ -113,8 +113,8 @@ func (s *Setup) Repairs() ([]journal.Repair, error) {
 	return client.Repairs(s.Opened, s.Options())
 }
 
-// Missing returns which grants of this host the ledger has forgotten; see
-// client.Client.Missing.
+// Missing returns which grants of this host the ledger has forgotten;
+// see client.Client.Missing.
 func (s *Setup) Missing(ctx context.Context) ([]*client.MissingError, error) {
 	if s.Client != nil {
 		return s.Client.Missing(ctx)

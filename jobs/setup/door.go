@@ -42,8 +42,8 @@ type Door struct {
 // shortestToken is the length of the shortest token that may guard a gateway.
 const shortestToken = 16
 
-// token returns the token of a gateway, or "" if none is given. It is concealed in
-// all that is printed.
+// token returns the token of a gateway, or "" if none is given. It is concealed
+// in all that is printed.
 func (s *Setup) token(file string) (string, error) {
 	token, where := s.Getenv("RATION_TOKEN"), "RATION_TOKEN"
 	if file != "" {
@@ -110,8 +110,8 @@ func (s *Setup) addPage(d *Door, token string) {
 	d.HandlePage(d.page)
 }
 
-// OpenPrivateDoor opens and serves a gateway for programs that this process starts.
-// Only its sessions may use it.
+// OpenPrivateDoor opens and serves a gateway for programs that this process
+// starts. Only its sessions may use it.
 func (s *Setup) OpenPrivateDoor() (*Door, error) {
 	listener, url, err := gateway.Listen("127.0.0.1:0")
 	if err != nil {
@@ -125,8 +125,8 @@ func (s *Setup) OpenPrivateDoor() (*Door, error) {
 // PrivateGrace is how long requests of a program that has ended may take.
 const PrivateGrace = 2 * time.Second
 
-// Serve makes the gateway accept requests, in the background. Those in flight have
-// grace to end when it is closed.
+// Serve makes the gateway accept requests, in the background. Those in flight
+// have grace to end when it is closed.
 func (d *Door) Serve(grace time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop, d.done = stop, make(chan struct{})
@@ -136,8 +136,8 @@ func (d *Door) Serve(grace time.Duration) {
 	}()
 }
 
-// Close ends the gateway, when the requests in flight are answered or the grace is
-// over. d may be nil.
+// Close ends the gateway, when the requests in flight are answered or the grace
+// is over. d may be nil.
 func (d *Door) Close() {
 	switch {
 	case d == nil:
@@ -163,8 +163,8 @@ func (d *Door) Environment(s *gateway.Session) []string {
 	return []string{"RATION_URL=" + d.URL, "RATION_TOKEN=" + s.Token}
 }
 
-// CheckCredentials checks the credentials of a table before a gateway uses them,
-// and keeps them out of what is printed.
+// CheckCredentials checks the credentials of a table before a gateway uses
+// them, and keeps them out of what is printed.
 func (s *Setup) CheckCredentials(table *costs.Table) error {
 	if err := s.CheckStrayCredentials(table); err != nil {
 		return err
@@ -182,8 +182,8 @@ func (s *Setup) CheckCredentials(table *costs.Table) error {
 }
 
 // CheckStrayCredentials refuses a costs.yaml that only happens to be in the
-// working folder and names a file elsewhere: its author would choose the file, and
-// the host that gets it.
+// working folder and names a file elsewhere: its author would choose the file,
+// and the host that gets it.
 func (s *Setup) CheckStrayCredentials(table *costs.Table) error {
 	path, err := s.File("costs.yaml")
 	if err != nil || s.env(s.Folder, "RATION_CONFIG") != "" || path != "costs.yaml" {

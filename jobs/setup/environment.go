@@ -10,8 +10,8 @@ import (
 )
 
 // Environment returns the environment of the programs in regions.yaml: that of
-// ration, in which ration spend finds the same files and ledger although they run
-// in another folder.
+// ration, in which ration spend finds the same files and ledger although they
+// run in another folder.
 func (s *Setup) Environment() ([]string, error) {
 	config, err := s.File("costs.yaml")
 	if err != nil {

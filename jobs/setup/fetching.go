@@ -18,8 +18,8 @@ type Fetching struct {
 	door   *Door // of the programs; nil if there are none
 }
 
-// OpenFetching opens the ledger, the catalogue and, if regions.yaml has programs,
-// their gateway.
+// OpenFetching opens the ledger, the catalogue and, if regions.yaml has
+// programs, their gateway.
 func (s *Setup) OpenFetching(ctx context.Context, table *costs.Table, config *jobs.Config, key string) (*Fetching, error) {
 	if _, err := s.MakeState(); err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func (s *Setup) OpenFetching(ctx context.Context, table *costs.Table, config *jo
 	return f, nil
 }
 
-// openPrograms opens the gateway of the programs of regions.yaml, if it has any.
+// openPrograms opens the gateway of the programs of regions.yaml, if it
+// has any.
 func (s *Setup) openPrograms(f *Fetching, table *costs.Table) error {
 	hasProgram := func(step jobs.Step) bool { return step.Program != nil }
 	if !slices.ContainsFunc(f.Config.Regions, func(r jobs.Region) bool { return slices.ContainsFunc(r.Steps, hasProgram) }) {
@@ -76,8 +77,9 @@ func (f *Fetching) Close() {
 	f.Client.Close()
 }
 
-// Planned returns when the schedule's calls will first be refused by each of the
-// table's budgets. Without a regions.yaml, or without a log, it returns nil.
+// Planned returns when the schedule's calls will first be refused by each
+// of the table's budgets. Without a regions.yaml, or without a log, it
+// returns nil.
 func (s *Setup) Planned(ctx context.Context, c *client.Client) ([]time.Time, error) {
 	regions, err := s.Schedule(c.Table())
 	if err != nil {

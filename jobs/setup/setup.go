@@ -1,7 +1,7 @@
 // Package setup finds and opens what the commands of ration work with: the
-// configuration files, the state folder, the API key, the ledger's client, the
-// catalogue and the gateway. Flags decide, and the environment where they say
-// nothing.
+// configuration files, the state folder, the API key, the ledger's client,
+// the catalogue and the gateway. Flags decide, and the environment where they
+// say nothing.
 //
 // A library user needs none of it: client.Open and jobs.Fetcher take what they
 // open from their own options.
@@ -31,8 +31,8 @@ import (
 var ErrNoLedger = errors.New("no ledger yet")
 
 // Setup opens things, and remembers which client it has opened last. All fields
-// but Documents are required, or have the zero value that is described. It is not
-// safe for concurrent use.
+// but Documents are required, or have the zero value that is described. It is
+// not safe for concurrent use.
 type Setup struct {
 	Folder   string // of the configuration files; "" is RATION_CONFIG
 	Ledger   string // as in client.Options
@@ -45,18 +45,19 @@ type Setup struct {
 	ClaimTime time.Duration // of passes, as in jobs.Runner
 
 	// Conceal keeps a secret out of all that is printed from now on. Redactor
-	// returns what removes the secrets known by now from a text; that is safe for
-	// concurrent use.
+	// returns what removes the secrets known by now from a text; that is safe
+	// for concurrent use.
 	Conceal  func(secret string)
 	Redactor func() func(text string) string
-	// ConcealProxies conceals the passwords of the proxies that the environment
-	// names.
+	// ConcealProxies conceals the passwords of the proxies that the
+	// environment names.
 	ConcealProxies func()
 	// CutURLs cuts the URLs in a text to what cannot be a secret.
 	CutURLs func(text string) string
 	// Report is called with what clients report; see client.Options.
 	Report func(quota.Call, error)
-	// Documents returns what gateways show; see gateway.Options. nil shows none.
+	// Documents returns what gateways show; see gateway.Options. nil
+	// shows none.
 	Documents func() map[string]gateway.Document
 
 	Opened *costs.Table    // what was opened last; nil until then
@@ -68,7 +69,8 @@ type Setup struct {
 // env returns the flag's value if it was given, else the environment's.
 func (s *Setup) env(flag, variable string) string { return cmp.Or(flag, s.Getenv(variable)) }
 
-// UpstreamEndpoint returns the base URL of a server in place of the upstream, or "".
+// UpstreamEndpoint returns the base URL of a server in place of the upstream,
+// or "".
 func (s *Setup) UpstreamEndpoint() string { return s.env(s.Endpoint, "RATION_ENDPOINT") }
 
 // File returns the path of a configuration file.
@@ -125,7 +127,8 @@ func (s *Setup) Regions(table *costs.Table, lane string) (*jobs.Config, error) {
 	return config, nil
 }
 
-// HasRegions reports whether there is a regions.yaml, or one that cannot be read.
+// HasRegions reports whether there is a regions.yaml, or one that cannot
+// be read.
 func (s *Setup) HasRegions() bool {
 	_, err := s.File("regions.yaml")
 	_, missing := errors.AsType[*client.MissingFileError](err)
@@ -152,7 +155,8 @@ func (s *Setup) StateFolder() (string, error) {
 	return client.StateFolder(s.Getenv)
 }
 
-// MakeState returns the state folder, made for its owner alone when it is missing.
+// MakeState returns the state folder, made for its owner alone when it
+// is missing.
 func (s *Setup) MakeState() (string, error) {
 	dir, err := s.StateFolder()
 	if err != nil {
@@ -164,8 +168,8 @@ func (s *Setup) MakeState() (string, error) {
 	return dir, nil
 }
 
-// OpenCatalog opens the catalogue of the state folder. Both are made if they are
-// missing.
+// OpenCatalog opens the catalogue of the state folder. Both are made if they
+// are missing.
 func (s *Setup) OpenCatalog() (*catalog.Catalog, error) {
 	dir, err := s.MakeState()
 	if err != nil {

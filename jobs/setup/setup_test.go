@@ -45,14 +45,15 @@ func (s *stand) file(t *testing.T, name, text string) string {
 	return path
 }
 
-// isConfigError reports whether an error is of the configuration and says a text.
+// isConfigError reports whether an error is of the configuration and says
+// a text.
 func isConfigError(err error, text string) bool {
 	_, ok := errors.AsType[*client.ConfigError](err)
 	return ok && strings.Contains(err.Error(), text)
 }
 
-// TestKeyOfSeveralLinesIsSent: what is not one word on one line is not a key, and no
-// part of it is in the error.
+// TestKeyOfSeveralLinesIsSent: what is not one word on one line is not a key,
+// and no part of it is in the error.
 func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 	s := newStand(t)
 	for _, text := range []string{"two words", "one\ntwo", "caf\u00e9-key", strings.Repeat("k", 1001)} {
@@ -76,8 +77,8 @@ func TestKeyOfSeveralLinesIsSent(t *testing.T) {
 	}
 }
 
-// TestFetchWithoutAKey: YouTube's steps need a key unless their calls go to another
-// server.
+// TestFetchWithoutAKey: YouTube's steps need a key unless their calls go to
+// another server.
 func TestFetchWithoutAKey(t *testing.T) {
 	s := newStand(t)
 	regions := s.regions(t, "[trending]")
@@ -106,8 +107,8 @@ func (s *stand) regions(t *testing.T, fetch string) []jobs.Region {
 	return config.Regions
 }
 
-// TestMistypedCallerPassesByItsBudget: an unknown lane or country is refused, and a
-// region is written as the budgets write it.
+// TestMistypedCallerPassesByItsBudget: an unknown lane or country is refused,
+// and a region is written as the budgets write it.
 func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 	parse := func(api, more string) *costs.Table {
 		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: p\n"+api+"costs: {videos.list: 1}\nbudgets:\n- {name: all, limit: 100, window: 24h"+more+"}\n- {name: backfill, limit: 50, window: 24h, lanes: [backfill]}\n"))
@@ -139,8 +140,8 @@ func TestMistypedCallerPassesByItsBudget(t *testing.T) {
 	}
 }
 
-// TestTargetOfACopyGetsTheOtherPassword: the ledger that another one is copied to has
-// passwords of its own, from a variable or a file, and else the same.
+// TestTargetOfACopyGetsTheOtherPassword: the ledger that another one is copied
+// to has passwords of its own, from a variable or a file, and else the same.
 func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
 	s := newStand(t)
 	s.env["RATION_REDIS_PASSWORD"], s.env["RATION_REDIS_PASSWORD_FILE"], s.env["HOME"] = "old", "old-file", "/home/x"
@@ -161,8 +162,8 @@ func TestTargetOfACopyGetsTheOtherPassword(t *testing.T) {
 	}
 }
 
-// TestGatewayOpenToOtherHosts: beyond this host a gateway needs a token, which is long
-// enough and is concealed.
+// TestGatewayOpenToOtherHosts: beyond this host a gateway needs a token, which
+// is long enough and is concealed.
 func TestGatewayOpenToOtherHosts(t *testing.T) {
 	s := newStand(t)
 	if _, err := s.OpenDoor(&setup.DoorOptions{Address: "0.0.0.0:0"}); !isConfigError(err, "programs of other hosts could spend; require a token") {
@@ -189,8 +190,8 @@ func TestGatewayOpenToOtherHosts(t *testing.T) {
 	}
 }
 
-// TestProgramFindsAnotherLedger: a program that runs in another folder finds the same
-// files and ledger, and not what systemd tells serve alone.
+// TestProgramFindsAnotherLedger: a program that runs in another folder finds
+// the same files and ledger, and not what systemd tells serve alone.
 func TestProgramFindsAnotherLedger(t *testing.T) {
 	s := newStand(t)
 	s.regions(t, "[trending]")
@@ -219,8 +220,8 @@ func TestProgramFindsAnotherLedger(t *testing.T) {
 	}
 }
 
-// TestStatusMakesALedger: what only reads makes no ledger, and its address is known
-// all the same.
+// TestStatusMakesALedger: what only reads makes no ledger, and its address is
+// known all the same.
 func TestStatusMakesALedger(t *testing.T) {
 	s := newStand(t)
 	s.regions(t, "[trending]")

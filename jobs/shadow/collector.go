@@ -17,9 +17,9 @@ var (
 	wouldRefuseUnits = prometheus.NewDesc("ration_budget_would_refuse_units", "Units of the calls that a budget with shadow: true would have refused since its window began.", []string{"account", "budget"}, nil)
 )
 
-// Collector shows what the shadows of a client would have refused. It replays the log, at
-// most a hundredth of the time: until it may again, it shows what it found last.
-// It is safe for concurrent use.
+// Collector shows what the shadows of a client would have refused. It replays
+// the log, at most a hundredth of the time: until it may again, it shows what
+// it found last. It is safe for concurrent use.
 type Collector struct {
 	Client *client.Client
 
@@ -57,8 +57,8 @@ func (s *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// read begins to read the log, unless that runs or is too soon, and returns what
-// is closed at its end.
+// read begins to read the log, unless that runs or is too soon, and returns
+// what is closed at its end.
 func (s *Collector) read() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +82,8 @@ func (s *Collector) read() <-chan struct{} {
 	return done
 }
 
-// replay returns what the shadows would have refused, and nothing of those about
-// which the ledger does not answer.
+// replay returns what the shadows would have refused, and nothing of those
+// about which the ledger does not answer.
 func (s *Collector) replay() (found []plan.ReplayedBudget) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

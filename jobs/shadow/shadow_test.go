@@ -25,9 +25,9 @@ type shadowCall struct {
 	call quota.Call
 }
 
-// TestShadowCountsWhatItWouldRefuse: calls go to a client whose second budget is a
-// shadow. It refuses none of them, and what it would have refused in its window is
-// what a guard refuses that has it as a budget.
+// TestShadowCountsWhatItWouldRefuse: calls go to a client whose second budget
+// is a shadow. It refuses none of them, and what it would have refused in its
+// window is what a guard refuses that has it as a budget.
 func TestShadowCountsWhatItWouldRefuse(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for name, window := range map[string]string{"sliding": "6h", "day": "{day: UTC}", "longer than all others": "72h"} {
@@ -89,8 +89,8 @@ func spendOnShadow(t *testing.T, guard *quota.Guard, clock *time.Time) (calls []
 	return calls
 }
 
-// refusedInWindow returns how many of the calls, and units, the second budget refuses from the
-// beginning of its window on; what was called before is spent.
+// refusedInWindow returns how many of the calls, and units, the second budget
+// refuses from the beginning of its window on; what was called before is spent.
 func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, end time.Time) (refused int, units quota.Units) {
 	clock := end
 	guard, err := quota.NewGuard(memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), budgets, nil)
@@ -117,8 +117,8 @@ func refusedInWindow(t *testing.T, budgets []quota.Budget, calls []shadowCall, e
 	return refused, units
 }
 
-// TestCollectorHidesShadows: metrics showed nothing of shadows, or all budgets as
-// shadows.
+// TestCollectorHidesShadows: metrics showed nothing of shadows, or all budgets
+// as shadows.
 func TestCollectorHidesShadows(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	c := open(t, memledger.Open(&memledger.Options{Now: func() time.Time { return clock }}), &clock, "{name: all, limit: 100, window: 24h}, {name: tried, limit: 2, window: 24h, shadow: true}")

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/costs"
 )
 
-// Ask asks for what is missing. It writes questions to out and reads an answer a line
-// from in.
+// Ask asks for what is missing. It writes questions to out and reads an answer
+// a line from in.
 func (o *Options) Ask(in io.Reader, out io.Writer) error {
 	var names []string
 	for _, p := range costs.Presets() {
@@ -52,7 +52,8 @@ func CommandWords(command string) ([]string, error) {
 	return strings.Fields(command), nil
 }
 
-// Advise adds to an error of Make how to give the figures that a preset asks for.
+// Advise adds to an error of Make how to give the figures that a preset
+// asks for.
 func (o *Options) Advise(err error) error {
 	if _, asks := errors.AsType[*AskError](err); !asks {
 		return err

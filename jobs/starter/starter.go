@@ -15,7 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Options say what the files are for. The zero value of each but API has a default.
+// Options say what the files are for. The zero value of each but API has
+// a default.
 type Options struct {
 	API      string      // the name of a preset, or the upstream's host
 	Variant  string      // of the preset
@@ -233,8 +234,8 @@ func (o *Options) regions(table *costs.Table, f *Files) string {
 	return b.String()
 }
 
-// affordable returns how many calls of an upstream's first method a step may make
-// at once: ten, or what the smallest budget admits.
+// affordable returns how many calls of an upstream's first method a step may
+// make at once: ten, or what the smallest budget admits.
 func affordable(u *costs.Upstream) quota.Units {
 	calls, first := quota.Units(10), u.Costs[0]
 	for _, b := range u.Budgets {

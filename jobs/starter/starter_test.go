@@ -10,8 +10,9 @@ import (
 	"github.com/ration-dev/ration/jobs/starter"
 )
 
-// TestStarterFilesAreInvalid: for every preset and a host, with hostile words in
-// what the user may say, the files are read without a mistake and say what was asked.
+// TestStarterFilesAreInvalid: for every preset and a host, with hostile words
+// in what the user may say, the files are read without a mistake and say what
+// was asked.
 func TestStarterFilesAreInvalid(t *testing.T) {
 	asked := map[string]starter.Options{
 		"hubspot":         {Variant: "professional", Zone: "Europe/Berlin"},
@@ -43,8 +44,8 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 	}
 }
 
-// TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks for is
-// named, not made up.
+// TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks
+// for is named, not made up.
 func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 	for _, api := range []string{"hubspot", "salesforce", "shopify-graphql"} {
 		_, err := starter.Make(starter.Options{API: api})
@@ -60,8 +61,8 @@ func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
 	}
 }
 
-// TestStarterIgnoresAnOption: what the files would not show is refused, and so is a
-// mistake that no option corrects.
+// TestStarterIgnoresAnOption: what the files would not show is refused, and so
+// is a mistake that no option corrects.
 func TestStarterIgnoresAnOption(t *testing.T) {
 	for want, o := range map[string]starter.Options{
 		"slack does not ask for a limit":             {API: "slack", Limit: 5},

@@ -27,8 +27,8 @@ func CheckFree(dir string) error {
 	return nil
 }
 
-// Write writes the files into a folder, which is made if it is missing, and returns
-// their paths. It overwrites nothing.
+// Write writes the files into a folder, which is made if it is missing, and
+// returns their paths. It overwrites nothing.
 func (f *Files) Write(dir string) (costs, regions string, err error) {
 	costs, regions = paths(dir)
 	err = os.MkdirAll(dir, 0o755)

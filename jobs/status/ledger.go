@@ -45,8 +45,8 @@ func (r *Ledger) Read(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// fileSize returns the size of a ledger that is a file, with its write-ahead log,
-// or nil for one that is a server.
+// fileSize returns the size of a ledger that is a file, with its write-ahead
+// log, or nil for one that is a server.
 func fileSize(ledger string) *int64 {
 	path, ok := strings.CutPrefix(ledger, "sqlite:")
 	if !ok {

@@ -38,8 +38,8 @@ func readPasses(ctx context.Context, s *setup.Setup, c *client.Client, regions [
 	return passes, nil
 }
 
-// donePasses returns what reports whether a pass is done in this host's catalogue.
-// Without a catalogue none is.
+// donePasses returns what reports whether a pass is done in this host's
+// catalogue. Without a catalogue none is.
 func donePasses(ctx context.Context, s *setup.Setup) func(region string, tick time.Time) bool {
 	all := map[string]catalog.Region{}
 	if store, err := s.FindCatalog(); err == nil {

@@ -79,8 +79,8 @@ func (r *Report) drift() string {
 	return strings.Join(parts, "; ")
 }
 
-// cooldownRemark says that a budget is in cooldown, or that its account is closed
-// because it moves to another ledger. It returns "" if neither is so.
+// cooldownRemark says that a budget is in cooldown, or that its account is
+// closed because it moves to another ledger. It returns "" if neither is so.
 func cooldownRemark(b *usage.BudgetReport, now time.Time) string {
 	if b.CooldownUntil == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package status reports what is left of the budgets, who spent the rest and when
-// it returns, for the status command and for the gateway.
+// Package status reports what is left of the budgets, who spent the rest and
+// when it returns, for the status command and for the gateway.
 package status
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// Report is what is left of the budgets, who spent the rest, and what holds beside
-// them, for JSON.
+// Report is what is left of the budgets, who spent the rest, and what holds
+// beside them, for JSON.
 type Report struct {
 	At              time.Time             `json:"at"`
 	Ledger          string                `json:"ledger"`
@@ -49,9 +49,9 @@ func (r *Report) AddUnspent(table *costs.Table) {
 	}
 }
 
-// Read reads the budgets, the keys, what the schedule says of them, and what shadows
-// would have refused. It returns the ledger's error; after one of the budgets the
-// report has none.
+// Read reads the budgets, the keys, what the schedule says of them, and what
+// shadows would have refused. It returns the ledger's error; after one of the
+// budgets the report has none.
 func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) error {
 	if err := r.ReadBudgets(ctx, c.Guard(), c.Table().Accounts()); err != nil {
 		return err
@@ -73,7 +73,8 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 // FullestKeys is how many keyed logs of an account a Report has.
 const FullestKeys = 10
 
-// ReadBudgets reads the budgets and the keys. After an error the report has none.
+// ReadBudgets reads the budgets and the keys. After an error the report
+// has none.
 func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts []string) error {
 	standings, err := usage.Status(ctx, guard)
 	if err != nil {
@@ -90,8 +91,8 @@ func (r *Report) ReadBudgets(ctx context.Context, guard *quota.Guard, accounts [
 	return nil
 }
 
-// addSchedule adds what the schedule says: who has the current passes, and when its
-// first calls are refused.
+// addSchedule adds what the schedule says: who has the current passes, and when
+// its first calls are refused.
 func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Client) error {
 	regions, err := s.Schedule(c.Table())
 	if err != nil || regions == nil {

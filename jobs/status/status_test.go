@@ -31,8 +31,8 @@ func (l *listedKeys) Keys(context.Context, string) iter.Seq2[string, error] {
 }
 
 // TestStatusHidesKeyedLogs: status showed the logs without a key only. It shows
-// the ten fullest of each account, by the part of a limit that is used, and looks
-// at a bounded number of keys.
+// the ten fullest of each account, by the part of a limit that is used, and
+// looks at a bounded number of keys.
 func TestStatusHidesKeyedLogs(t *testing.T) {
 	l := &listedKeys{Ledger: memledger.Open(nil), keys: []string{"ration: corrections", "idle"}}
 	guard, err := quota.NewGuard(l, []quota.Budget{{Account: "p", Name: "all", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},
@@ -71,7 +71,8 @@ func TestStatusHidesKeyedLogs(t *testing.T) {
 	}
 }
 
-// TestAShadowRefusesByTheSchedule: status said of a shadow that it refuses calls.
+// TestAShadowRefusesByTheSchedule: status said of a shadow that it
+// refuses calls.
 func TestAShadowRefusesByTheSchedule(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	pace, over := 20.0, int64(3600)

@@ -16,8 +16,8 @@ import (
 // series is what is told apart in a chart.
 type series struct{ method, job, region string }
 
-// hours holds what was spent, or will be requested, in each hour since the Unix
-// epoch.
+// hours holds what was spent, or will be requested, in each hour since the
+// Unix epoch.
 type hours map[int64]map[series]quota.Units
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
@@ -37,8 +37,8 @@ const (
 	rebuild    = time.Hour // until an activity is read anew, for what no update sees
 )
 
-// activity is what one account's log says of the last two days. It is kept current
-// by reading what is new.
+// activity is what one account's log says of the last two days. It is kept
+// current by reading what is new.
 type activity struct {
 	account string
 	builtAt time.Time
@@ -56,10 +56,12 @@ type run struct {
 	jobs, regions map[string]bool
 }
 
-// Jobs returns the first names of the jobs, sorted, and how many more there are.
+// Jobs returns the first names of the jobs, sorted, and how many more
+// there are.
 func (r *run) Jobs() string { return firstNames(r.jobs) }
 
-// Regions returns the first names of the regions, sorted, and how many more there are.
+// Regions returns the first names of the regions, sorted, and how many more
+// there are.
 func (r *run) Regions() string { return firstNames(r.regions) }
 
 func firstNames(set map[string]bool) string {
@@ -107,7 +109,8 @@ func newActivity(ctx context.Context, ledger quota.Ledger, account string, now t
 	return a, nil
 }
 
-// setNewest keeps the last of those entries, which are in the order of their timestamps.
+// setNewest keeps the last of those entries, which are in the order of
+// their timestamps.
 func (a *activity) setNewest(entries []quota.Entry) {
 	a.newest = slices.Clone(entries[max(0, len(entries)-quota.MaxSettle-1):])
 }
@@ -147,8 +150,8 @@ func (a *activity) lastRuns() []*run {
 	})
 }
 
-// update reads the entries that are new, and those that may have been settled since.
-// It reports whether the log goes on from what is known of it.
+// update reads the entries that are new, and those that may have been settled
+// since. It reports whether the log goes on from what is known of it.
 func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Time) (goesOn bool, err error) {
 	known := make(map[int64]*quota.Entry, len(a.newest))
 	query := quota.Query{Account: a.account}

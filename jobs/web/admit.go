@@ -24,8 +24,8 @@ func proof(key []byte, purpose string) string {
 
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// hasToken reports whether a request has the token, or the cookie that stands for
-// it, or needs none.
+// hasToken reports whether a request has the token, or the cookie that stands
+// for it, or needs none.
 func (p *Page) hasToken(r *http.Request) bool {
 	if p.options.Token == "" {
 		return true
@@ -59,8 +59,8 @@ func (p *Page) refuse(w http.ResponseWriter, status int, wrong string) {
 	p.write(w, status, "sign-in", &message{Assets: assets(), Text: wrong})
 }
 
-// formToken is in every form that changes something. Pages of other sites cannot
-// read it.
+// formToken is in every form that changes something. Pages of other sites
+// cannot read it.
 func (p *Page) formToken() string { return proof(p.secret, "form") }
 
 // needForm refuses requests that do not come from a form of the page itself.
@@ -76,7 +76,8 @@ func (p *Page) needForm(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// isFromHere reports whether a browser says that the page itself sent a request.
+// isFromHere reports whether a browser says that the page itself sent
+// a request.
 func isFromHere(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return false

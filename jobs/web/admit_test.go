@@ -29,8 +29,9 @@ func form(s *scene, cookies ...*http.Cookie) func(*request) {
 
 var formField = regexp.MustCompile(`name="form" value="([^"]+)"`)
 
-// TestThePageNeedsTheToken: with a token of the gateway, nothing but the form for it
-// is shown. The cookie that stands for it is for this page only, and is not the token.
+// TestThePageNeedsTheToken: with a token of the gateway, nothing but the form
+// for it is shown. The cookie that stands for it is for this page only, and is
+// not the token.
 func TestThePageNeedsTheToken(t *testing.T) {
 	s := newScene(t, sceneOptions{token: secret})
 	for _, path := range []string{"/", "/page/events", "/?q=a"} {
@@ -67,8 +68,8 @@ func TestThePageNeedsTheToken(t *testing.T) {
 	}
 }
 
-// TestOnlyThePagesFormLiftsACooldown: a GET, a form of another site, and one without
-// what only the page has, change nothing.
+// TestOnlyThePagesFormLiftsACooldown: a GET, a form of another site, and one
+// without what only the page has, change nothing.
 func TestOnlyThePagesFormLiftsACooldown(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour, Reason: "a test"}); err != nil {
@@ -119,8 +120,9 @@ func TestOnlyThePagesFormLiftsACooldown(t *testing.T) {
 	}
 }
 
-// TestThePageIsForThisSite: its policy allows nothing inline or from elsewhere, it
-// is in no frame, only known hosts are served, and another site may link to it.
+// TestThePageIsForThisSite: its policy allows nothing inline or from
+// elsewhere, it is in no frame, only known hosts are served, and another site
+// may link to it.
 func TestThePageIsForThisSite(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	r := s.fetch("/")
@@ -152,7 +154,8 @@ func TestThePageIsForThisSite(t *testing.T) {
 	}
 }
 
-// TestStreamsEndWhenThePageCloses: an open page does not keep a server from its end.
+// TestStreamsEndWhenThePageCloses: an open page does not keep a server from
+// its end.
 func TestStreamsEndWhenThePageCloses(t *testing.T) {
 	s := newScene(t, sceneOptions{every: 10 * time.Millisecond})
 	version := regexp.MustCompile(`data-version="([^"]+)"`).FindStringSubmatch(s.fetch("/").text)

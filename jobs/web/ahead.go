@@ -12,8 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// readPlan returns what the schedule will request in the coming hours, by account:
-// all pages of each step and all calls of each program, as ration plan counts them.
+// readPlan returns what the schedule will request in the coming hours, by
+// account: all pages of each step and all calls of each program, as ration plan
+// counts them.
 func (r *reader) readPlan(now time.Time) (map[string]hours, error) {
 	if r.options.Regions == nil {
 		return nil, nil
@@ -59,8 +60,8 @@ type simulated struct {
 	shadow *plan.ReplayedBudget // what a shadow would have refused; nil if it is none
 }
 
-// simulate returns what simulations say of the budgets, by account and name. What
-// cannot be simulated is left out.
+// simulate returns what simulations say of the budgets, by account and name.
+// What cannot be simulated is left out.
 func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 	table, at := r.client.Table(), time.Now()
 	budgets := table.Budgets()
@@ -86,8 +87,8 @@ func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 	return all
 }
 
-// readPlanOut returns when the schedule's first call is refused, of each budget in
-// which that happens soon.
+// readPlanOut returns when the schedule's first call is refused, of each budget
+// in which that happens soon.
 func (r *reader) readPlanOut(ctx context.Context) ([]time.Time, error) {
 	table := r.client.Table()
 	regions, err := r.options.Regions(table)

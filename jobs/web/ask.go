@@ -30,7 +30,8 @@ func verbs() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead}
 }
 
-// answerQuestion answers the question of a request, or returns nil if it has none.
+// answerQuestion answers the question of a request, or returns nil if it
+// has none.
 func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 	q := &question{Call: strings.TrimSpace(r.FormValue("call")), Region: strings.TrimSpace(r.FormValue("region")), Lane: strings.TrimSpace(r.FormValue("lane")), Now: time.Now()}
 	if q.Call == "" {
@@ -55,8 +56,8 @@ func (p *Page) answerQuestion(r *http.Request, c *client.Client) *question {
 	return q
 }
 
-// price returns the call that is meant: a method, or a URL with or without a verb.
-// passes says why a request is not charged.
+// price returns the call that is meant: a method, or a URL with or without a
+// verb. passes says why a request is not charged.
 func (q *question) price(table *costs.Table) (call quota.Call, passes string, err error) {
 	verb, target, hasVerb := strings.Cut(q.Call, " ")
 	if !hasVerb {
@@ -109,10 +110,10 @@ const (
 	mostScanned = 200_000 // entries that one search reads
 )
 
-// find searches the log for the words of a request, newest first, or returns nil if
-// there are none. A word such as region:IN matches one attribute, and another one
-// any of them. A name may be quoted: job:"a name". The name - and the empty one
-// match entries without that attribute.
+// find searches the log for the words of a request, newest first, or returns
+// nil if there are none. A word such as region:IN matches one attribute, and
+// another one any of them. A name may be quoted: job:"a name". The name - and
+// the empty one match entries without that attribute.
 func (p *Page) find(r *http.Request, c *client.Client) *found {
 	f := &found{Query: strings.TrimSpace(r.FormValue("q"))}
 	if f.Query == "" {
@@ -155,8 +156,8 @@ func (p *Page) find(r *http.Request, c *client.Client) *found {
 	return f
 }
 
-// firstWord returns the first word of a search, which may be in Go's quotes, and
-// the rest.
+// firstWord returns the first word of a search, which may be in Go's quotes,
+// and the rest.
 func firstWord(text string) (word, rest string) {
 	if strings.HasPrefix(text, `"`) {
 		if quoted, err := strconv.QuotedPrefix(text); err == nil {

@@ -36,8 +36,8 @@ type violation struct {
 	Nodes    []struct{ HTML, FailureSummary string }
 }
 
-// axe runs all rules on a tab, and returns what they found. The script comes by the
-// protocol: the page's policy would forbid it.
+// axe runs all rules on a tab, and returns what they found. The script comes by
+// the protocol: the page's policy would forbid it.
 func (p *tab) axe(script string) []violation {
 	p.t.Helper()
 	p.eval(script + "; true")
@@ -49,8 +49,9 @@ func (p *tab) axe(script string) []violation {
 	return found
 }
 
-// TestAxeFindsNothing: on a phone and a desk, in dark and light, with everything
-// folded out, while a cooldown is in force, with a search and an answer.
+// TestAxeFindsNothing: on a phone and a desk, in dark and light, with
+// everything folded out, while a cooldown is in force, with a search and
+// an answer.
 func TestAxeFindsNothing(t *testing.T) {
 	b, script := newBrowser(t), readAxe(t)
 	file := filepath.Join(t.TempDir(), "ration.db")

@@ -25,8 +25,8 @@ type browser struct {
 	base string // of its HTTP interface
 }
 
-// newBrowser starts a browser. Where there is none, the test is skipped, or fails
-// if RATION_REQUIRE_BROWSER is set.
+// newBrowser starts a browser. Where there is none, the test is skipped, or
+// fails if RATION_REQUIRE_BROWSER is set.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	path, err := exec.LookPath("chromium")

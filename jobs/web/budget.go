@@ -98,7 +98,8 @@ func (row *budgetRow) Refusals() int {
 	return *row.WouldRefuse
 }
 
-// addReturns sets what the timeline shows: each return between now and the last.
+// addReturns sets what the timeline shows: each return between now and
+// the last.
 func (row *budgetRow) addReturns() {
 	if len(row.NextFree) == 0 {
 		if row.NextFreeAt != nil {

@@ -40,8 +40,8 @@ const (
 	barInset    = 4
 )
 
-// chart is what one account's calls spent in the last hours and will request in the
-// next, or what they spent in the last days, stacked by a dimension.
+// chart is what one account's calls spent in the last hours and will request in
+// the next, or what they spent in the last days, stacked by a dimension.
 type chart struct {
 	ID, Account, By string
 	Days            int // 1: it is of hours
@@ -86,8 +86,8 @@ type column struct {
 	Axis      bool // its time is written below
 }
 
-// newChart returns the chart of an account by hours: with the day before, and what
-// the schedule will request.
+// newChart returns the chart of an account by hours: with the day before, and
+// what the schedule will request.
 func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 	c := &chart{ID: id, Account: account.Name, By: by, Days: 1}
 	spent, planned := hours{}, hours{}
@@ -104,8 +104,8 @@ func newChart(id string, s *snapshot, account *accountState, by string) *chart {
 	return c
 }
 
-// newDayChart returns the chart of an account by days, from the history: with as
-// many days before them. store may be nil.
+// newDayChart returns the chart of an account by days, from the history: with
+// as many days before them. store may be nil.
 func newDayChart(ctx context.Context, id string, s *snapshot, account *accountState, v view, store *catalog.Catalog) *chart {
 	c := &chart{ID: id, Account: account.Name, By: v.By, Days: v.Days, NoHistory: store == nil}
 	const day = 24 * time.Hour
@@ -125,8 +125,8 @@ func newDayChart(ctx context.Context, id string, s *snapshot, account *accountSt
 	return c
 }
 
-// fill sets the columns: past ones, the last of which is now, and ones ahead. Each
-// past one has the one that is past columns before it behind it.
+// fill sets the columns: past ones, the last of which is now, and ones ahead.
+// Each past one has the one that is past columns before it behind it.
 func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time.Duration) {
 	first := now - int64(past) + 1
 	c.Width, c.Height, c.NowX = (past+ahead)*columnWidth, chartHeight, past*columnWidth
@@ -155,8 +155,8 @@ func (c *chart) fill(spent, planned hours, now int64, past, ahead int, each time
 	c.draw()
 }
 
-// rank sets the layers, the largest first, and returns the index of the layer of
-// each name.
+// rank sets the layers, the largest first, and returns the index of the layer
+// of each name.
 func (c *chart) rank(spent, planned hours, first, next, end int64) map[string]int {
 	sums := map[string]*layer{}
 	collect := func(from hours, since, until int64, add func(*layer, quota.Units)) {
@@ -223,8 +223,8 @@ func (c *chart) drawBar(path *strings.Builder, x, width int, below, units quota.
 	fmt.Fprintf(path, "M%d %.1fV%.1fh%dV%.1fz", x, bottom, top, width, bottom)
 }
 
-// roundAxis returns the next number from n on that is easy to read: two digits and
-// zeros.
+// roundAxis returns the next number from n on that is easy to read: two digits
+// and zeros.
 func roundAxis(n quota.Units) quota.Units {
 	for step := quota.Units(1); ; step *= 10 {
 		for _, of := range []quota.Units{10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100} {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
-// TestPassOfAnotherHostIsMissing: the page shows which host has done a pass that the
-// catalogue of this one does not have.
+// TestPassOfAnotherHostIsMissing: the page shows which host has done a pass
+// that the catalogue of this one does not have.
 func TestPassOfAnotherHostIsMissing(t *testing.T) {
 	const regions = "version: 1\nschedule: 0 0 29 2 *\nfetch: [{command: [\"true\"]}]\nregions: {emea: {}}\n"
 	s := newScene(t, sceneOptions{regions: regions})

@@ -70,8 +70,8 @@ func (d *pageData) Reading() bool { return d.Whole == nil && d.Err == nil }
 // beat is how often a stream says that it is alive.
 const beat = 15 * time.Second
 
-// maxStreams is the most streams at a time; other pages are as of when they were
-// loaded.
+// maxStreams is the most streams at a time; other pages are as of when they
+// were loaded.
 const maxStreams = 100
 
 // streamTimeout is how long a browser may take to read an event.

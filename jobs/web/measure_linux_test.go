@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// measure logs what an open page costs this process, with RATION_PAGE_ENTRIES set.
+// measure logs what an open page costs this process, with
+// RATION_PAGE_ENTRIES set.
 func (p *tab) measure(t *testing.T) {
 	if os.Getenv("RATION_PAGE_ENTRIES") == "" {
 		return

@@ -150,8 +150,8 @@ func TestThePageShowsWhatStatusSays(t *testing.T) {
 	}
 }
 
-// TestDaysComeFromTheHistory: the last seven days are those of the catalogue, which
-// outlives the log, with the seven before behind them.
+// TestDaysComeFromTheHistory: the last seven days are those of the catalogue,
+// which outlives the log, with the seven before behind them.
 func TestDaysComeFromTheHistory(t *testing.T) {
 	b := newBrowser(t)
 	s := newScene(t, sceneOptions{})
@@ -188,8 +188,8 @@ func TestAShadowSaysWhatItWouldRefuse(t *testing.T) {
 	}
 }
 
-// TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page, and
-// the fold that is open and the focus stay. The button lifts the cooldown.
+// TestUpdatesArrive: a spend, a refusal and a cooldown appear on an open page,
+// and the fold that is open and the focus stay. The button lifts the cooldown.
 func TestUpdatesArrive(t *testing.T) {
 	b := newBrowser(t)
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
@@ -221,8 +221,8 @@ func TestUpdatesArrive(t *testing.T) {
 
 const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(2)>{{.}}` + "\u202e\n"
 
-// TestHostileNamesAreText: a method, a job, a region and a reason are shown as they
-// are, and neither run nor change the page.
+// TestHostileNamesAreText: a method, a job, a region and a reason are shown as
+// they are, and neither run nor change the page.
 func TestHostileNamesAreText(t *testing.T) {
 	b := newBrowser(t)
 	s := newScene(t, sceneOptions{every: 50 * time.Millisecond})
@@ -252,8 +252,8 @@ func TestHostileNamesAreText(t *testing.T) {
 	}
 }
 
-// TestScreenshots takes the pictures of docs/page.md. RATION_SCREENSHOTS=1 keeps
-// them.
+// TestScreenshots takes the pictures of docs/page.md. RATION_SCREENSHOTS=1
+// keeps them.
 func TestScreenshots(t *testing.T) {
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "ration.db")

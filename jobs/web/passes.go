@@ -11,8 +11,8 @@ import (
 
 const shownPasses = 24
 
-// readPasses reads the passes and failures of the catalogue. Without one there are
-// none.
+// readPasses reads the passes and failures of the catalogue. Without one there
+// are none.
 func (r *reader) readPasses(ctx context.Context, s *snapshot) {
 	if r.catalog == nil && (r.options.Catalog == "" || r.updates%16 != 0) {
 		return
@@ -35,12 +35,12 @@ func (r *reader) readPasses(ctx context.Context, s *snapshot) {
 	}
 }
 
-// claimPause is how long claims are shown before they are read again: that takes a
-// question to the ledger for each region.
+// claimPause is how long claims are shown before they are read again: that
+// takes a question to the ledger for each region.
 const claimPause = 10 * time.Second
 
-// readClaims reads which hosts have the current passes, if regions.yaml and the ledger
-// can be read.
+// readClaims reads which hosts have the current passes, if regions.yaml and the
+// ledger can be read.
 func (r *reader) readClaims(ctx context.Context, s *snapshot) {
 	if r.snapshot != nil {
 		s.Claims = r.snapshot.Claims

@@ -23,8 +23,8 @@ const (
 	firstWait    = 300 * time.Millisecond
 )
 
-// reader reads what the page shows through one client. All but the whole reading
-// happens while the Page's lock is held.
+// reader reads what the page shows through one client. All but the whole
+// reading happens while the Page's lock is held.
 type reader struct {
 	life    context.Context // ends whole readings
 	client  *client.Client
@@ -84,8 +84,8 @@ func newReader(life context.Context, c *client.Client, o *Options) *reader {
 	return &reader{life: life, client: c, options: o, first: make(chan struct{})}
 }
 
-// update reads what is new, unless that was done a moment ago. hold keeps the client
-// open for a whole reading, which goes on in the background.
+// update reads what is new, unless that was done a moment ago. hold keeps the
+// client open for a whole reading, which goes on in the background.
 func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapshot {
 	if r.snapshot != nil && time.Since(r.readAt) < r.options.Every/2 {
 		return r.snapshot
@@ -111,8 +111,8 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 	return s
 }
 
-// begin begins a whole reading if one is due, and returns the last one. It waits a
-// moment for the first.
+// begin begins a whole reading if one is due, and returns the last one. It
+// waits a moment for the first.
 func (r *reader) begin(hold func() (func(), bool)) *whole {
 	r.mu.Lock()
 	last := r.whole
@@ -223,8 +223,8 @@ func (r *reader) readBalances(ctx context.Context, s *snapshot, known *whole) er
 	return nil
 }
 
-// addWhole adds to a budget what a whole reading says of it. Returns that are over
-// by now are left out.
+// addWhole adds to a budget what a whole reading says of it. Returns that are
+// over by now are left out.
 func addWhole(b, known *usage.BudgetReport, now time.Time) {
 	if known == nil || b.Used == 0 {
 		return
@@ -284,7 +284,8 @@ func (r *reader) readWhole(release func(), last *whole, good map[string]*activit
 	r.publish(&more, began, true)
 }
 
-// publish makes a whole reading the last one. It ends the reading if it is complete.
+// publish makes a whole reading the last one. It ends the reading if it
+// is complete.
 func (r *reader) publish(w *whole, began time.Time, complete bool) {
 	w.at, w.took = time.Now(), time.Since(began)
 	r.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// countingLedger counts the entries that are read of a ledger, and how often it adds
-// up.
+// countingLedger counts the entries that are read of a ledger, and how often it
+// adds up.
 type countingLedger struct {
 	quota.Ledger
 	entries, sums atomic.Int64
@@ -41,9 +41,9 @@ func (l *countingLedger) Sums(ctx context.Context, q quota.Query) iter.Seq2[quot
 	return l.Ledger.Sums(ctx, q)
 }
 
-// TestAnUpdateReadsWhatIsNew counts what updates of the page read of a log of 5,000
-// entries: those that are new, and those that may have been settled since. What was
-// settled, refunded and added is right in the end.
+// TestAnUpdateReadsWhatIsNew counts what updates of the page read of a log of
+// 5,000 entries: those that are new, and those that may have been settled
+// since. What was settled, refunded and added is right in the end.
 func TestAnUpdateReadsWhatIsNew(t *testing.T) {
 	counting := &countingLedger{Ledger: memledger.Open(nil)}
 	s := newScene(t, sceneOptions{opened: counting, every: time.Nanosecond})
@@ -134,8 +134,8 @@ func fillLog(t *testing.T, path string, n int) {
 	}
 }
 
-// bigLog is how many entries the log of TestALongLogStaysUsable has: a million take
-// a minute to make, and are measured for docs/page.md.
+// bigLog is how many entries the log of TestALongLogStaysUsable has: a million
+// take a minute to make, and are measured for docs/page.md.
 func bigLog(t *testing.T) int {
 	if text := os.Getenv("RATION_PAGE_ENTRIES"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -147,8 +147,8 @@ func bigLog(t *testing.T) int {
 	return 4_000
 }
 
-// TestALongLogStaysUsable opens a page of 200 budgets. It logs how long the first
-// paint takes, how large the page is, and what it costs while it is open.
+// TestALongLogStaysUsable opens a page of 200 budgets. It logs how long the
+// first paint takes, how large the page is, and what it costs while it is open.
 func TestALongLogStaysUsable(t *testing.T) {
 	b := newBrowser(t)
 	file := filepath.Join(t.TempDir(), "ration.db")

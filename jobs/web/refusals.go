@@ -18,8 +18,9 @@ type refusalKey struct {
 
 func keyOf(r *client.Refusal) refusalKey { return refusalKey{r.At, r.Account, r.Method, r.Region} }
 
-// refusals returns the last refusals that are known, newest first: those of this
-// process, and the last one that any process with this state folder recorded.
+// refusals returns the last refusals that are known, newest first: those
+// of this process, and the last one that any process with this state
+// folder recorded.
 func (r *reader) refusals() []*client.Refusal {
 	found := r.client.RecentRefusals()
 	if r.client.State() != "" {

@@ -44,16 +44,16 @@ func grouped(n int64) string {
 	return sign + digits
 }
 
-// when writes a time in UTC, rounded up to a second as the commands write it. The
-// page's script shows it in the zone of its reader.
+// when writes a time in UTC, rounded up to a second as the commands write it.
+// The page's script shows it in the zone of its reader.
 func when(t time.Time) template.HTML {
 	t = human.JSONTime(t)
 	shown := t.Add(time.Second - 1).Truncate(time.Second)
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339Nano), shown.Format("01-02 15:04:05Z")))
 }
 
-// relative writes how far a time is away. What is in such a span does not make a
-// part of the page a new one; the page's script keeps it current.
+// relative writes how far a time is away. What is in such a span does not make
+// a part of the page a new one; the page's script keeps it current.
 func relative(t, now time.Time) template.HTML {
 	text := "in " + human.Duration(t.Sub(now))
 	if t.Before(now) {
@@ -72,8 +72,8 @@ var assets = sync.OnceValue(func() string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 })
 
-// visible returns HTML with the characters that change the direction of text, with
-// which a name could disguise what stands beside it, as \u202e.
+// visible returns HTML with the characters that change the direction of text,
+// with which a name could disguise what stands beside it, as \u202e.
 func visible(html string) string {
 	isControl := func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 	if !strings.ContainsFunc(html, isControl) {

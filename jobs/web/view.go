@@ -65,8 +65,8 @@ const (
 	budgetPause = 30 * time.Second // if it has not changed; how far its times are away has
 )
 
-// newest reads what is new, and returns a view of it, and the version of the views.
-// Without a client it returns nil.
+// newest reads what is new, and returns a view of it, and the version of the
+// views. Without a client it returns nil.
 func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 	c, release := p.options.Client()
 	defer release()
@@ -226,8 +226,9 @@ type passRow struct {
 	Steps, Pages, Videos      int
 }
 
-// passRows returns the passes with their outcomes: what a newer pass of the region
-// leaves behind is unfinished, and else it is stopped, failing or in progress.
+// passRows returns the passes with their outcomes: what a newer pass of
+// the region leaves behind is unfinished, and else it is stopped, failing
+// or in progress.
 func passRows(s *snapshot) any {
 	var rows []passRow
 	newer := map[string]bool{}
@@ -252,7 +253,8 @@ func passRows(s *snapshot) any {
 	return map[string]any{"Rows": rows, "Now": s.At, "Failures": s.Failures, "Claims": claims}
 }
 
-// outcomeOf returns what keeps the newest pass of a region from its end, and why.
+// outcomeOf returns what keeps the newest pass of a region from its end,
+// and why.
 func outcomeOf(s *snapshot, region string, started time.Time) (outcome, detail string) {
 	for _, f := range s.Failures {
 		if f.Region == region && f.Until.After(s.At) {

@@ -1,25 +1,26 @@
-// Package web is the page of ration serve and ration status --web: what is left of
-// each budget, who spent the rest and when, what the schedule will request, and
-// why calls were refused. It is rendered on the server and works without
+// Package web is the page of ration serve and ration status --web: what is left
+// of each budget, who spent the rest and when, what the schedule will request,
+// and why calls were refused. It is rendered on the server and works without
 // JavaScript; with it, the page is live.
 //
 // # What an update reads
 //
 // While a page is open, the Page reads every few seconds the balances of the
 // budgets and the entries that are new, with the quota.MaxSettle entries before
-// them, which may have been settled meanwhile. It adds those up by hour, and sends
-// the parts of the page that changed. Who spent each budget, and when units return,
-// comes from package usage: it adds up whole windows, and so is read again after a
-// minute at the earliest, and at most a fiftieth of the time. Nothing is read while
-// no page is open.
+// them, which may have been settled meanwhile. It adds those up by hour, and
+// sends the parts of the page that changed. Who spent each budget, and when
+// units return, comes from package usage: it adds up whole windows, and so is
+// read again after a minute at the earliest, and at most a fiftieth of the
+// time. Nothing is read while no page is open.
 //
 // # Safety
 //
-// No GET changes anything. A change takes a POST with a token that only the page
-// has, from the page's own origin. If the gateway needs a token, so does the page:
-// it is given once, and a cookie that page scripts cannot read and that no other
-// site can send stands for it. The content security policy allows nothing from
-// elsewhere and nothing inline, and html/template escapes all names.
+// No GET changes anything. A change takes a POST with a token that only the
+// page has, from the page's own origin. If the gateway needs a token, so does
+// the page: it is given once, and a cookie that page scripts cannot read and
+// that no other site can send stands for it. The content security policy
+// allows nothing from elsewhere and nothing inline, and html/template escapes
+// all names.
 package web
 
 import (
@@ -64,8 +65,8 @@ type Options struct {
 	Every time.Duration
 }
 
-// Page is an http.Handler for / and for all below /page/. It is safe for concurrent
-// use.
+// Page is an http.Handler for / and for all below /page/. It is safe for
+// concurrent use.
 type Page struct {
 	options   Options
 	mux       *http.ServeMux
@@ -107,8 +108,8 @@ func New(o *Options) *Page {
 	return p
 }
 
-// Close ends the streams of open pages and what is read for them, so that a server
-// can shut down.
+// Close ends the streams of open pages and what is read for them, so that a
+// server can shut down.
 func (p *Page) Close() {
 	p.end()
 	p.mu.Lock()
@@ -118,8 +119,8 @@ func (p *Page) Close() {
 	}
 }
 
-// policy allows what the page has: its own script, style and icon, its stream, and
-// its forms.
+// policy allows what the page has: its own script, style and icon, its stream,
+// and its forms.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // ServeHTTP implements http.Handler.
@@ -135,8 +136,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// serveFile serves an embedded file. Its address has a hash of all files, so that a
-// browser keeps it until it changes.
+// serveFile serves an embedded file. Its address has a hash of all files, so
+// that a browser keeps it until it changes.
 func serveFile(name, kind string) http.HandlerFunc {
 	text, err := files.ReadFile("page/" + name)
 	if err != nil {

@@ -35,8 +35,8 @@ func calls(t *testing.T, client *youtube.Client) map[string]func() (catalog.Page
 	}
 }
 
-// TestMalformedAnswersDoNotPanic: items that are null or lack what they should have are
-// left out, or kept with what they have.
+// TestMalformedAnswersDoNotPanic: items that are null or lack what they should
+// have are left out, or kept with what they have.
 func TestMalformedAnswersDoNotPanic(t *testing.T) {
 	for method, c := range map[string]struct {
 		items string
@@ -117,7 +117,8 @@ func TestEveryMethodNamesItsFailure(t *testing.T) {
 	}
 }
 
-// TestNotModified: only a client that has an etag asks whether a page has changed.
+// TestNotModified: only a client that has an etag asks whether a page
+// has changed.
 func TestNotModified(t *testing.T) {
 	upstream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("If-None-Match") == "e" {

@@ -16,9 +16,9 @@ const (
 	maxAnswerTime = time.Minute
 )
 
-// NewBase returns a clone of http.DefaultTransport with bounds on each answer: a
-// body of 16 MiB, headers of 1 MiB, 30 seconds until the headers arrive, and one
-// minute until the body is read.
+// NewBase returns a clone of http.DefaultTransport with bounds on each answer:
+// a body of 16 MiB, headers of 1 MiB, 30 seconds until the headers arrive, and
+// one minute until the body is read.
 func NewBase() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = 30 * time.Second

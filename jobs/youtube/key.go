@@ -9,14 +9,14 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// KeyHeader is the header with the API key. Unlike the key parameter, it does not
-// appear in URLs, and so not in errors and logs.
+// KeyHeader is the header with the API key. Unlike the key parameter, it does
+// not appear in URLs, and so not in errors and logs.
 const KeyHeader = "X-Goog-Api-Key"
 
-// KeyTransport is an http.RoundTripper that adds the API key to requests for the
-// given hosts, and to no others, not even after a redirect. A request to one of
-// the hosts over plain http is an error and is not sent, unless the host is a
-// loopback address. Use it as the Base of a quota.Transport.
+// KeyTransport is an http.RoundTripper that adds the API key to requests for
+// the given hosts, and to no others, not even after a redirect. A request to
+// one of the hosts over plain http is an error and is not sent, unless the host
+// is a loopback address. Use it as the Base of a quota.Transport.
 type KeyTransport struct {
 	Key   string            // "" adds nothing
 	Hosts []string          // host[:port], as in a URL

@@ -15,12 +15,12 @@ import (
 	"github.com/ration-dev/ration/jobs/catalog"
 )
 
-// PageSize is the number of videos or channels that a call requests, the largest
-// that the API accepts.
+// PageSize is the number of videos or channels that a call requests, the
+// largest that the API accepts.
 const PageSize = 50
 
-// ErrNotModified is returned by a client of IfNoneMatch if the page still has the
-// given ETag.
+// ErrNotModified is returned by a client of IfNoneMatch if the page still has
+// the given ETag.
 var ErrNotModified = errors.New("youtube: the page has not changed")
 
 // Client fetches pages. It is safe for concurrent use.
@@ -29,11 +29,12 @@ type Client struct {
 	etag    string
 }
 
-// New returns a client that sends its calls through httpClient. endpoint is a base
-// URL to use instead of the API's own; "" means the API. httpClient must add the
-// API key, for example with a KeyTransport, because Google's library ignores
-// option.WithAPIKey together with an http.Client. Unless httpClient has a
-// CheckRedirect, only one redirect is followed, since each costs another call.
+// New returns a client that sends its calls through httpClient. endpoint is a
+// base URL to use instead of the API's own; "" means the API. httpClient must
+// add the API key, for example with a KeyTransport, because Google's library
+// ignores option.WithAPIKey together with an http.Client. Unless httpClient
+// has a CheckRedirect, only one redirect is followed, since each costs
+// another call.
 func New(ctx context.Context, httpClient *http.Client, endpoint string) (*Client, error) {
 	if httpClient.CheckRedirect == nil {
 		limited := *httpClient
@@ -61,8 +62,8 @@ func checkRedirect(_ *http.Request, via []*http.Request) error {
 // BaseURL returns the base URL of the client's calls.
 func (c *Client) BaseURL() string { return c.service.BasePath }
 
-// IfNoneMatch returns a client that returns ErrNotModified for a page that still
-// has the given ETag. An empty etag matches no page.
+// IfNoneMatch returns a client that returns ErrNotModified for a page that
+// still has the given ETag. An empty etag matches no page.
 func (c *Client) IfNoneMatch(etag string) *Client { return &Client{service: c.service, etag: etag} }
 
 // Trending fetches a page of a region's chart. token is the Next of the page
@@ -109,8 +110,8 @@ func (c *Client) Search(ctx context.Context, region, query, token string) (catal
 	return page, nil
 }
 
-// Channels fetches up to PageSize channels. Ids that the API does not know are in
-// the page's MissingChannels.
+// Channels fetches up to PageSize channels. Ids that the API does not know are
+// in the page's MissingChannels.
 func (c *Client) Channels(ctx context.Context, ids []string) (catalog.Page, error) {
 	answer, err := c.service.Channels.List([]string{"snippet", "statistics"}).Id(ids...).MaxResults(PageSize).Context(ctx).Do()
 	if err := checkList("channels.list", answer != nil && answer.Kind != "", err); err != nil {
@@ -174,8 +175,8 @@ func newVideo(item *yt.Video) catalog.Video {
 
 func countOf(n uint64) *int64 { return new(int64(n)) }
 
-// visibleCount returns nil for 0: the API omits a count that its owner hides, and
-// Google's client decodes that as 0.
+// visibleCount returns nil for 0: the API omits a count that its owner hides,
+// and Google's client decodes that as 0.
 func visibleCount(n uint64) *int64 {
 	if n == 0 {
 		return nil
@@ -183,7 +184,8 @@ func visibleCount(n uint64) *int64 {
 	return countOf(n)
 }
 
-// parseTime parses an RFC 3339 time. It returns the zero time if s is malformed.
+// parseTime parses an RFC 3339 time. It returns the zero time if s
+// is malformed.
 func parseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

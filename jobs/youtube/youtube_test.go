@@ -134,8 +134,8 @@ func TestRefusalsAreReturnedUnwrapped(t *testing.T) {
 	}
 }
 
-// TestKeyIsSentToItsHostsOnly follows a redirect to another host, which must not see the
-// key, and checks that the caller's request is left as it was.
+// TestKeyIsSentToItsHostsOnly follows a redirect to another host, which must
+// not see the key, and checks that the caller's request is left as it was.
 func TestKeyIsSentToItsHostsOnly(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]string{}

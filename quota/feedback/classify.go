@@ -22,7 +22,8 @@ const (
 	SlowDown
 	// Never means that the limit is 0: only its owner can raise it.
 	Never
-	// Transient means that the upstream failed; the same call may succeed later.
+	// Transient means that the upstream failed; the same call may
+	// succeed later.
 	Transient
 	// Permanent means that the same call will fail again: a bad request, a
 	// key without permission, a missing resource.
@@ -79,8 +80,8 @@ func Classify(status int, header http.Header, body []byte) Classification {
 	return parseError(status, parseJSON(body)).classify(ParseRetryAfter(header))
 }
 
-// classify is Classify for a response whose Retry-After asks for wait, if
-// hasWait.
+// classify is Classify for a response whose Retry-After asks for wait,
+// if hasWait.
 func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
 	c := Classification{Class: Permanent, Reason: e.text()}
 	isRateLimit := e.has("rateLimitExceeded", "userRateLimitExceeded") ||

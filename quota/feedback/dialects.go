@@ -50,9 +50,11 @@ func dialects() map[string]dialect {
 	}
 }
 
-// github follows docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
-// and docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api;
-// the error's type is RATE_LIMIT or RATE_LIMITED (yanyongyu/githubkit issue 271).
+// github follows
+// docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
+// docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api;
+// the error's type is RATE_LIMIT or RATE_LIMITED (yanyongyu/githubkit issue
+// 271).
 func github() dialect {
 	return dialect{
 		headers: []limitHeaders{{max: "X-Ratelimit-Limit", left: "X-Ratelimit-Remaining", used: "X-Ratelimit-Used",
@@ -92,8 +94,9 @@ func salesforce() dialect {
 	}
 }
 
-// hubspot follows developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines;
-// the names of its policies come from public reports.
+// hubspot follows
+// developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines; the
+// names of its policies come from public reports.
 func hubspot() dialect {
 	return dialect{
 		headers: []limitHeaders{
@@ -111,7 +114,8 @@ func hubspot() dialect {
 	}
 }
 
-// slack limits each method in each workspace: docs.slack.dev/apis/web-api/rate-limits.
+// slack limits each method in each workspace:
+// docs.slack.dev/apis/web-api/rate-limits.
 func slack() dialect {
 	return dialect{
 		texts:    []string{"error"},

@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// After an upstream has answered that its limit is spent, the next call is refused
-// locally.
+// After an upstream has answered that its limit is spent, the next call is
+// refused locally.
 func ExampleNew() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")

@@ -61,7 +61,8 @@ type Options struct {
 // Names returns the dialects that New accepts, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(dialects())) }
 
-// SaysCost reports whether answers in the named dialect may say what a call cost.
+// SaysCost reports whether answers in the named dialect may say what a
+// call cost.
 func SaysCost(name string) bool { return len(dialects()[name].cost) > 0 }
 
 // New returns a function for quota.Transport.Feedback that reads responses in

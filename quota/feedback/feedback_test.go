@@ -115,7 +115,8 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// A caller that asks for gzip itself gets the compressed body, which is read too.
+// A caller that asks for gzip itself gets the compressed body, which is
+// read too.
 func TestGzippedBody(t *testing.T) {
 	pack := func(text string) string {
 		var b strings.Builder
@@ -200,7 +201,8 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// tracked is a body that may fail after its text and that records how it is used.
+// tracked is a body that may fail after its text and that records how it
+// is used.
 type tracked struct {
 	io.Reader
 	fail         error

@@ -65,8 +65,8 @@ func (res *response) setUndocumentedCost(cost quota.Units) {
 	res.hasCost, res.undocumented = true, true
 }
 
-// policyOf returns the policy of m's name, or the only policy if m or the policy
-// has no name.
+// policyOf returns the policy of m's name, or the only policy if m or the
+// policy has no name.
 func policyOf(policies []member, m member) (member, bool) {
 	for _, p := range policies {
 		if p.name == m.name {

@@ -11,8 +11,8 @@ import (
 // ones are cut to it.
 const MaxRetryAfter = 24 * time.Hour
 
-// absurd is longer than any intended wait: a header with a longer one is
-// ignored.
+// absurd is longer than any intended wait: a header with a longer one
+// is ignored.
 const absurd = 366 * 24 * time.Hour
 
 // ParseRetryAfter returns the wait that the Retry-After header of a response
@@ -56,8 +56,9 @@ func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool
 	return min(max(until.Sub(now), 0), MaxRetryAfter), true
 }
 
-// single returns the value of a header that occurs once and has at most 100
-// bytes, or "". name is in canonical form, which spares forming it for each answer.
+// single returns the value of a header that occurs once and has at most
+// 100 bytes, or "". name is in canonical form, which spares forming it for
+// each answer.
 func single(header http.Header, name string) string {
 	values := header[name]
 	if len(values) != 1 || len(values[0]) > 100 {

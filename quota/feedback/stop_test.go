@@ -224,8 +224,8 @@ func TestUnusualResponses(t *testing.T) {
 	}
 }
 
-// TestUndocumentedCosts: a cost that is not documented, or stands in an error, is
-// marked so that it lowers nothing; and a documented cost is at least 1.
+// TestUndocumentedCosts: a cost that is not documented, or stands in an error,
+// is marked so that it lowers nothing; and a documented cost is at least 1.
 func TestUndocumentedCosts(t *testing.T) {
 	const usage = `{"usage":{"total_tokens":%d}}`
 	for _, c := range []struct {

@@ -25,8 +25,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// A million clients make a request each, in random order, and a few busy ones as
-// many again.
+// A million clients make a request each, in random order, and a few busy ones
+// as many again.
 const (
 	manyClients = 1_000_000
 	busyClients = 100
@@ -37,8 +37,8 @@ func benchLimits() []inbound.Limit {
 }
 
 // BenchmarkMillionClients reports the time of a decision in the first and the
-// last tenth of a simulated hour, and the memory of the ledger in its middle and
-// at its end. Run it with -benchtime 1x.
+// last tenth of a simulated hour, and the memory of the ledger in its middle
+// and at its end. Run it with -benchtime 1x.
 func BenchmarkMillionClients(b *testing.B) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
@@ -48,12 +48,12 @@ func BenchmarkMillionClients(b *testing.B) {
 	m.report(b)
 }
 
-// BenchmarkMillionClientsRedis is BenchmarkMillionClients on a real Redis and in
-// real time, as fast as it goes, 64 at a time, which takes minutes: it is for
-// RATION_SOAK=1, without which a hundred thousand come. It reports how many times
-// as long a decision takes as with 1,000 clients, and as a PING by as many
-// connections. At the end it waits until Redis has dropped all clients, which is
-// two minutes and five more after the last request.
+// BenchmarkMillionClientsRedis is BenchmarkMillionClients on a real Redis and
+// in real time, as fast as it goes, 64 at a time, which takes minutes: it is
+// for RATION_SOAK=1, without which a hundred thousand come. It reports how many
+// times as long a decision takes as with 1,000 clients, and as a PING by as
+// many connections. At the end it waits until Redis has dropped all clients,
+// which is two minutes and five more after the last request.
 func BenchmarkMillionClientsRedis(b *testing.B) {
 	server := redistest.Start(b)
 	plain := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 64})
@@ -106,8 +106,9 @@ func each(workers, n int, f func(i int)) {
 }
 
 // measured is the time of a decision in the first and the last tenth of the
-// requests, in ns, the memory in the middle and at the end, and how many decisions
-// failed, as they do where other programs keep Redis waiting for a second.
+// requests, in ns, the memory in the middle and at the end, and how many
+// decisions failed, as they do where other programs keep Redis waiting for
+// a second.
 type measured struct{ first, last, middle, end, failed float64 }
 
 func (m *measured) report(b *testing.B) {

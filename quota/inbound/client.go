@@ -10,9 +10,9 @@ import (
 // Address returns a function for Options.Client that tells clients apart by
 // their address. Behind proxies it takes the address from X-Forwarded-For, but
 // only as far as trusted proxies have written it: from the right, the first one
-// that is no trusted proxy's. Clients with IPv6 addresses count by their /64, of
-// which each has all; those in 64:ff9b::/96 (RFC 6052) by the IPv4 address that a
-// translator has put there.
+// that is no trusted proxy's. Clients with IPv6 addresses count by their /64,
+// of which each has all; those in 64:ff9b::/96 (RFC 6052) by the IPv4 address
+// that a translator has put there.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	trusted = slices.Clone(trusted)
 	for i, prefix := range trusted {
@@ -54,13 +54,14 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	}
 }
 
-// translated returns the network of IPv4 addresses that were translated to IPv6.
+// translated returns the network of IPv4 addresses that were translated
+// to IPv6.
 func translated() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b}), 96)
 }
 
-// parseForwarded parses an address as proxies write it, some of them with a
-// port.
+// parseForwarded parses an address as proxies write it, some of them with
+// a port.
 func parseForwarded(text string) (netip.Addr, error) {
 	text = strings.TrimSpace(text)
 	if withPort, err := netip.ParseAddrPort(text); err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// A server limits its clients to 2 requests a second and 3,000 in 10 minutes. It
-// believes X-Forwarded-For from its own proxies only.
+// A server limits its clients to 2 requests a second and 3,000 in 10 minutes.
+// It believes X-Forwarded-For from its own proxies only.
 func Example() {
 	clock := func() time.Time { return time.Unix(1_800_000_000, 0) }
 	ledger := memledger.Open(&memledger.Options{Now: clock}) // in a server: nil options, or another ledger

@@ -18,7 +18,8 @@ import (
 //   - X-RateLimit-Limit, -Remaining and -Reset, which are older, for the budget
 //     that has the least left. Reset is in seconds since 1970.
 //
-// Amounts are in what the budget counts: units, or calls. Seconds are rounded up.
+// Amounts are in what the budget counts: units, or calls. Seconds are
+// rounded up.
 func SetHeaders(header http.Header, balances []quota.Balance) {
 	var policies, limits []byte
 	var tightest *quota.Balance

@@ -51,7 +51,8 @@ func (l *Limit) name() string {
 
 // Options configures New. A nil *Options is the default.
 type Options struct {
-	// Name separates the clients of limiters that share a ledger. "" is inbound.
+	// Name separates the clients of limiters that share a ledger. ""
+	// is inbound.
 	Name string
 
 	// Client returns who makes a request: all requests of one client share its
@@ -64,8 +65,8 @@ type Options struct {
 	Cost func(*http.Request) quota.Units
 
 	// FailClosed answers 503 to requests that the ledger cannot decide. By
-	// default they are let through, since a limiter that is down should not take
-	// the server with it.
+	// default they are let through, since a limiter that is down should not
+	// take the server with it.
 	FailClosed bool
 
 	// Timeout is how long the ledger may take for a decision. 0 is a second.

@@ -97,8 +97,8 @@ func (s *limited) burst(client string, n int) int64 {
 
 var byHeader = &inbound.Options{Client: inbound.Header("Client"), FailClosed: true}
 
-// TestTwoBurstsAroundAMinutePass: a limit of 60 a minute admits 60 at 11:59:59 and
-// none at 12:00:00; 60 more pass when the minute is over, for every client.
+// TestTwoBurstsAroundAMinutePass: a limit of 60 a minute admits 60 at 11:59:59
+// and none at 12:00:00; 60 more pass when the minute is over, for every client.
 func TestTwoBurstsAroundAMinutePass(t *testing.T) {
 	eachLedger(t, func(t *testing.T, ledger quota.Ledger, clock *ledgertest.Clock) {
 		s := serve(t, ledger, byHeader, inbound.Limit{Calls: 60, Per: time.Minute})
@@ -169,8 +169,8 @@ func TestHeadersLie(t *testing.T) {
 	}
 }
 
-// TestLedgerThatIsDownStopsTheServer: requests pass by default, and are answered
-// with 503 where a route is closed instead; the errors are reported.
+// TestLedgerThatIsDownStopsTheServer: requests pass by default, and are
+// answered with 503 where a route is closed instead; the errors are reported.
 func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 	server := redistest.Start(t)
 	ledger, err := redisledger.Open(server.URL(), nil)
@@ -195,8 +195,8 @@ func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 	}
 }
 
-// TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies wrote
-// it.
+// TestAddressIsForged: X-Forwarded-For counts only as far as trusted proxies
+// wrote it.
 func TestAddressIsForged(t *testing.T) {
 	address := inbound.Address(netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("::ffff:192.168.0.0/112"))
 	for _, test := range []struct{ remote, forwarded, want string }{

@@ -14,8 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestCallersOfOneBatchAreNotJournaled: callers share a transaction, and one append.
-// Each of their grants is restored after the ledger has forgotten, and no other.
+// TestCallersOfOneBatchAreNotJournaled: callers share a transaction, and one
+// append. Each of their grants is restored after the ledger has forgotten, and
+// no other.
 func TestCallersOfOneBatchAreNotJournaled(t *testing.T) {
 	folder := t.TempDir()
 	dir := filepath.Join(folder, "journal")
@@ -76,8 +77,8 @@ func TestCallersOfOneBatchAreNotJournaled(t *testing.T) {
 }
 
 // TestRepeatedBatchIsNotedTwice: a batch is sent again, of which the ledger had
-// refused the first call. That is granted now, later than the second one, and what
-// was heard of the budget is of its time.
+// refused the first call. That is granted now, later than the second one, and
+// what was heard of the budget is of its time.
 func TestRepeatedBatchIsNotedTwice(t *testing.T) {
 	clock, dir := &ledgertest.Clock{}, t.TempDir()
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))

@@ -19,11 +19,11 @@ import (
 // turn is for how long BenchmarkRedis runs each of the two.
 const turn = 100 * time.Millisecond
 
-// BenchmarkRedis measures decisions of a real Redis with and without a journal, in
-// turns, so that other load on the machine affects both. The budgets are those of
-// the shipped costs.yaml for videos.list. x-time and x-CPU are relative to the same
-// without a journal; the CPU time is this process', of which Redis has none.
-// Everything is a median of the rounds.
+// BenchmarkRedis measures decisions of a real Redis with and without a journal,
+// in turns, so that other load on the machine affects both. The budgets are
+// those of the shipped costs.yaml for videos.list. x-time and x-CPU are
+// relative to the same without a journal; the CPU time is this process', of
+// which Redis has none. Everything is a median of the rounds.
 func BenchmarkRedis(b *testing.B) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -67,8 +67,8 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// spendFor has callers spend for one turn, and returns the microseconds of time and
-// of this process' CPU for each decision.
+// spendFor has callers spend for one turn, and returns the microseconds of time
+// and of this process' CPU for each decision.
 func spendFor(b *testing.B, callers int, l quota.Ledger, charges []*quota.Charge) (micros, cpu float64) {
 	caller := quota.Caller{Lane: "cron", Job: "trending", Region: "DE"}
 	var running sync.WaitGroup

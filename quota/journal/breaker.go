@@ -11,8 +11,8 @@ import (
 // probeInterval is how long a ledger that failed is not called.
 const probeInterval = 2 * time.Second
 
-// breaker is a circuit breaker for a ledger. The zero breaker is closed. While it
-// is, calls that succeed do not wait for each other.
+// breaker is a circuit breaker for a ledger. The zero breaker is closed. While
+// it is, calls that succeed do not wait for each other.
 type breaker struct {
 	open    atomic.Bool // down is not nil
 	mu      sync.Mutex
@@ -21,9 +21,9 @@ type breaker struct {
 	probing bool      // a call probes whether the ledger is back
 }
 
-// call calls f, or returns an error if the breaker is open. If f fails because the
-// ledger is down, it is called again before that is believed: a failover or a
-// pause may be over by then.
+// call calls f, or returns an error if the breaker is open. If f fails because
+// the ledger is down, it is called again before that is believed: a failover or
+// a pause may be over by then.
 func (b *breaker) call(ctx context.Context, f func() error) (err error) {
 	probe, err := b.begin()
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// A ledger that hangs for a second before it fails delays one call by two seconds,
-// because that call is tried twice, then none for two seconds, for one caller or
-// many. It is used again once it is back.
+// A ledger that hangs for a second before it fails delays one call by two
+// seconds, because that call is tried twice, then none for two seconds, for one
+// caller or many. It is used again once it is back.
 func TestBreaker(t *testing.T) {
 	for _, failure := range []error{errDown} {
 		synctest.Test(t, func(t *testing.T) {

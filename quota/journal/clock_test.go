@@ -19,15 +19,15 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// serverTime is a ledger whose clock the test sets, as an operator could set the
-// clock of its server.
+// serverTime is a ledger whose clock the test sets, as an operator could set
+// the clock of its server.
 type serverTime struct{ quota.Ledger }
 
 func (serverTime) RealTime() bool { return true }
 
-// TestLedgerClockJumpsGrantTwice: whatever the clock of a ledger's server shows,
-// the upstream gets no more than the limit, also from processes that start
-// later, and the callers learn both times.
+// TestLedgerClockJumpsGrantTwice: whatever the clock of a ledger's server
+// shows, the upstream gets no more than the limit, also from processes that
+// start later, and the callers learn both times.
 func TestLedgerClockJumpsGrantTwice(t *testing.T) {
 	server := redistest.Start(t)
 	for name, open := range openers(t, server) {
@@ -129,8 +129,8 @@ func TestWrongClockOfAHostStopsIt(t *testing.T) {
 	}
 }
 
-// TestAcceptedClockIsRefusedAgain: an operator who says that the ledger's clock is
-// right can go on with the calls, also of keyed logs.
+// TestAcceptedClockIsRefusedAgain: an operator who says that the ledger's clock
+// is right can go on with the calls, also of keyed logs.
 func TestAcceptedClockIsRefusedAgain(t *testing.T) {
 	var jump atomic.Int64
 	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(jump.Load())) }})

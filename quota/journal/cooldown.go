@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// SetCooldown implements quota.Ledger. The journal has the cooldown too, for when
-// the ledger is down, except that of an account that arrives from another ledger: the
-// host may not hear that it is over.
+// SetCooldown implements quota.Ledger. The journal has the cooldown too, for
+// when the ledger is down, except that of an account that arrives from another
+// ledger: the host may not hear that it is over.
 func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	kept := decide.StartCooldown(c, l.now().UnixMicro())
 	if move, ok := kept.Move(); ok && move.Arriving {
@@ -30,8 +30,8 @@ func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) erro
 	return nil
 }
 
-// noteCooldowns writes the cooldowns that the refusals of a batch name, and the end of
-// those that its grants show to be over.
+// noteCooldowns writes the cooldowns that the refusals of a batch name, and the
+// end of those that its grants show to be over.
 func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.Answer) {
 	var records []record
 	a.mu.Lock()
@@ -59,8 +59,8 @@ func (l *Ledger) noteCooldowns(a *account, batch *quota.Batch, answers []quota.A
 	}
 }
 
-// warm forgets the cooldowns that a grant shows to be over, and returns a record
-// of each that was cleared. The caller holds a.mu.
+// warm forgets the cooldowns that a grant shows to be over, and returns a
+// record of each that was cleared. The caller holds a.mu.
 func (a *account) warm(r *quota.Request, at time.Time) (records []record) {
 	if len(a.cooling) == 0 || r.Force || r.Kind != quota.EntryCall {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestCrowdOpensTheAllowance: sixty processes that wait for each other on a healthy
-// SQLite ledger spend exactly the limit, and nothing of the allowance.
+// TestCrowdOpensTheAllowance: sixty processes that wait for each other on a
+// healthy SQLite ledger spend exactly the limit, and nothing of the allowance.
 func TestCrowdOpensTheAllowance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a crowd of processes, 2 seconds")

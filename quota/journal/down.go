@@ -92,8 +92,8 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 	return a.files.append(true, records...)
 }
 
-// refusal returns why a call is not granted without the ledger, or nil. Cooldowns
-// and balances are as they were when the ledger was last reached.
+// refusal returns why a call is not granted without the ledger, or nil.
+// Cooldowns and balances are as they were when the ledger was last reached.
 func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
 	if allowed := l.allowed(batch, r); used+r.Units > allowed {
 		return fmt.Errorf("journal: %s needs %d units, %d of %d are left while the ledger is down: %w; repair the ledger",
@@ -123,8 +123,8 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 	return nil
 }
 
-// left returns what a budget has left, if nothing of what this host last heard has
-// returned since. It reports false if that is too old to matter.
+// left returns what a budget has left, if nothing of what this host last heard
+// has returned since. It reports false if that is too old to matter.
 func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units, heard bool) {
 	h := s.lastHeard(charge.Budget)
 	if charge.Window.Estimate() || h.at < decide.Since(&charge.Window, now) {

@@ -51,8 +51,8 @@ func (f *failover) settle(t *testing.T, g *quota.Guard) {
 	})
 }
 
-// judge checks that the upstream saw the limit and at most some calls more, and that
-// the ledger holds what it saw.
+// judge checks that the upstream saw the limit and at most some calls more, and
+// that the ledger holds what it saw.
 func (f *failover) judge(t *testing.T, most int64) {
 	t.Helper()
 	hits, held := f.hits.Load(), usedOf(t, f.guards[0])
@@ -94,8 +94,8 @@ func sentinelURL(group *redistest.Sentinels) string {
 	return "redis+sentinel://" + group.Addrs() + "/" + redistest.Master
 }
 
-// TestFailoverToAReplicaThatWasCutOff: the 300 calls that no replica has are in the
-// new master before it grants anything.
+// TestFailoverToAReplicaThatWasCutOff: the 300 calls that no replica has are in
+// the new master before it grants anything.
 func TestFailoverToAReplicaThatWasCutOff(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for failovers, 11 seconds")
@@ -168,9 +168,9 @@ func TestPlannedFailoverGrantsTwice(t *testing.T) {
 	f.judge(t, 0)
 }
 
-// TestClientsOnBothMasters: while two masters live, each grants what is left. That
-// is not closed. When the old one has become a replica, the new one holds the calls
-// of both, and grants no more.
+// TestClientsOnBothMasters: while two masters live, each grants what is left.
+// That is not closed. When the old one has become a replica, the new one holds
+// the calls of both, and grants no more.
 func TestClientsOnBothMasters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a failover, 7 seconds")
@@ -196,8 +196,8 @@ func TestClientsOnBothMasters(t *testing.T) {
 	f.judge(t, 400)
 }
 
-// TestWaitingForReplicasLosesCalls: grants that wait for both replicas survive a
-// planned failover without any journal. Those of the old master are in doubt.
+// TestWaitingForReplicasLosesCalls: grants that wait for both replicas survive
+// a planned failover without any journal. Those of the old master are in doubt.
 func TestWaitingForReplicasLosesCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for failovers, 9 seconds")
@@ -242,8 +242,8 @@ func TestWaitingForReplicasLosesCalls(t *testing.T) {
 	}
 }
 
-// TestMinReplicasLoseCalls: with min-replicas-to-write 1 a master that is cut off
-// grants nothing, and the new one has all calls, without any journal.
+// TestMinReplicasLoseCalls: with min-replicas-to-write 1 a master that is cut
+// off grants nothing, and the new one has all calls, without any journal.
 func TestMinReplicasLoseCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for failovers, 12 seconds")

@@ -116,9 +116,9 @@ func TestFlushedRedisGrantsTwice(t *testing.T) {
 	}
 }
 
-// TestCallsOfAnOutageAreNeverRecorded: what went out while the ledger was down is
-// in it before the first grant afterwards. If the ledger has forgotten too, that is
-// reported.
+// TestCallsOfAnOutageAreNeverRecorded: what went out while the ledger was down
+// is in it before the first grant afterwards. If the ledger has forgotten too,
+// that is reported.
 func TestCallsOfAnOutageAreNeverRecorded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits eight seconds for a ledger that is down")

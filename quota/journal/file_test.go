@@ -74,8 +74,8 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-// TestTornRecordLosesOthers: a record that a killed writer or a power failure left,
-// cut at any byte, affects no other record.
+// TestTornRecordLosesOthers: a record that a killed writer or a power failure
+// left, cut at any byte, affects no other record.
 func TestTornRecordLosesOthers(t *testing.T) {
 	dir := t.TempDir()
 	grant(t, journal.New(failing(errDown), dir, allow(3)), 3)
@@ -102,8 +102,8 @@ func TestTornRecordLosesOthers(t *testing.T) {
 	}
 }
 
-// A call that cannot be counted is refused with both errors, the ledger's and the
-// file's.
+// A call that cannot be counted is refused with both errors, the ledger's and
+// the file's.
 func TestUnwritableFileRefuses(t *testing.T) {
 	path := func(t *testing.T, dir string) string {
 		grant(t, journal.New(failing(errDown), dir, allow(2)), 2)
@@ -145,9 +145,9 @@ func TestUnwritableFileRefuses(t *testing.T) {
 	}
 }
 
-// A process that stops while it holds the lock delays the others by a second, or
-// until the caller's deadline. A deleted lock file is created again, and both
-// sides find the new one.
+// A process that stops while it holds the lock delays the others by a second,
+// or until the caller's deadline. A deleted lock file is created again, and
+// both sides find the new one.
 func TestLockHeldAndDeleted(t *testing.T) {
 	dir := t.TempDir()
 	l := journal.New(failing(errDown), dir, allow(5))
@@ -304,9 +304,9 @@ func shutOut(t *testing.T, l *journal.Ledger, meanwhile func()) {
 	}
 }
 
-// TestNewerJournalIsReadInPart: a record that this version does not know, or with more
-// than it reads, may say that a call was settled, or restored. Nothing is granted beside
-// it, with the ledger down or up.
+// TestNewerJournalIsReadInPart: a record that this version does not know, or
+// with more than it reads, may say that a call was settled, or restored.
+// Nothing is granted beside it, with the ledger down or up.
 func TestNewerJournalIsReadInPart(t *testing.T) {
 	for name, body := range map[string][]byte{"another kind": append([]byte{'z'}, make([]byte, 30)...), "another form": {'g', 1, 2}} {
 		dir, inner := t.TempDir(), failing(errDown)

@@ -22,8 +22,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// files are the files of one account's journal. Their names begin with a hash of
-// the ledger's and the account's name, which may contain any bytes:
+// files are the files of one account's journal. Their names begin with a hash
+// of the ledger's and the account's name, which may contain any bytes:
 //
 //	HASH-495233.journal  the records of one hour, since the Unix epoch
 //	HASH.owed            exists while the ledger lacks calls of this host
@@ -51,12 +51,12 @@ const (
 	suffix  = ".journal"
 	segment = time.Hour
 
-	// clockAhead is how far the host's clock may once have been ahead. Files are
-	// kept for as much longer than their records need.
+	// clockAhead is how far the host's clock may once have been ahead. Files
+	// are kept for as much longer than their records need.
 	clockAhead = 24 * time.Hour
 
-	// lockPatience is the longest wait for other processes of the host that grant
-	// an allowance or restore.
+	// lockPatience is the longest wait for other processes of the host that
+	// grant an allowance or restore.
 	lockPatience = time.Second
 )
 
@@ -78,8 +78,8 @@ func (f *files) owedPath() string { return filepath.Join(f.dir, f.hash+".owed") 
 
 func (f *files) hourOf(t time.Time) int64 { return t.Unix() / int64(segment/time.Second) }
 
-// append appends records in one write. With sync they are on the disk when it
-// returns.
+// append appends records in one write. With sync they are on the disk when
+// it returns.
 func (f *files) append(sync bool, records ...record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,8 @@ func (f *files) bytesOf(hour int64) int64 {
 	return info.Size()
 }
 
-// readFrom returns what a file holds behind from, or, if that is negative, its last
+// readFrom returns what a file holds behind from, or, if that is negative,
+// its last
 // -from bytes; and where that begins.
 func readFrom(reader *privatefile.Reader, path string, from int64) (data []byte, at int64, err error) {
 	file, err := reader.Open(path)
@@ -198,8 +199,8 @@ func (f *files) isOwed() bool {
 	return err == nil
 }
 
-// setOwed creates or removes the file that isOwed looks for. The caller holds the
-// lock.
+// setOwed creates or removes the file that isOwed looks for. The caller holds
+// the lock.
 func (f *files) setOwed(owed bool) error {
 	f.owes.Store(owed)
 	if !owed {
@@ -235,8 +236,8 @@ func (f *files) locked(ctx context.Context, patience time.Duration, run func() e
 			defer lock.Unlock()
 			return run()
 		}
-		// The lock file was deleted, and other processes may lock a new one. This
-		// one stays open for the goroutines that wait for it.
+		// The lock file was deleted, and other processes may lock a new one.
+		// This one stays open for the goroutines that wait for it.
 		f.mu.Lock()
 		if f.lock == lock {
 			f.lock = nil
@@ -250,7 +251,8 @@ func (f *files) locked(ctx context.Context, patience time.Duration, run func() e
 
 func (f *files) lockPath() string { return filepath.Join(f.dir, f.hash+".lock") }
 
-// isCurrent reports whether a lock's file is still the one that others would open.
+// isCurrent reports whether a lock's file is still the one that others
+// would open.
 func (f *files) isCurrent(lock *filelock.Lock) bool {
 	mine, err := lock.File().Stat()
 	if err != nil {
@@ -293,8 +295,9 @@ func (f *files) close() (err error) {
 // clientFile holds the number by which ledgers know this host's journal.
 const clientFile = "client"
 
-// clientOf returns the number of the journal in a folder. If there is none, or no whole
-// one, it draws one: to the ledger, what was heard under another is another host's.
+// clientOf returns the number of the journal in a folder. If there is none, or
+// no whole one, it draws one: to the ledger, what was heard under another is
+// another host's.
 func clientOf(dir string) (uint64, error) {
 	path := filepath.Join(dir, clientFile)
 	if err := privatefile.MkdirAll(dir); err != nil {

@@ -18,8 +18,8 @@ import (
 const fixture = "testdata/first-format"
 
 // writeFixture writes such a journal as the first version that kept one did: a
-// call, one settled from 100 to 40 units, one that was refunded, a cooldown, and a
-// call that was made while the ledger was down.
+// call, one settled from 100 to 40 units, one that was refunded, a cooldown,
+// and a call that was made while the ledger was down.
 func writeFixture(t *testing.T, dir string) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
@@ -63,9 +63,10 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestJournalOfTheFirstFormat: a ledger that has lost everything is restored from
-// a journal of the first version that kept one. RATION_WRITE_FIXTURES=1 writes the
-// journal anew; a change of its bytes means that hosts lose theirs at an upgrade.
+// TestJournalOfTheFirstFormat: a ledger that has lost everything is restored
+// from a journal of the first version that kept one. RATION_WRITE_FIXTURES=1
+// writes the journal anew; a change of its bytes means that hosts lose theirs
+// at an upgrade.
 func TestJournalOfTheFirstFormat(t *testing.T) {
 	if os.Getenv("RATION_WRITE_FIXTURES") != "" {
 		must(t, os.RemoveAll(fixture))

@@ -23,8 +23,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// upstream counts the requests that reach it. It is the judge of these tests, and
-// shares no code with the guard.
+// upstream counts the requests that reach it. It is the judge of these tests,
+// and shares no code with the guard.
 type upstream struct {
 	*httptest.Server
 	hits atomic.Int64
@@ -37,7 +37,8 @@ func startUpstream(t *testing.T) *upstream {
 	return u
 }
 
-// send makes calls of one unit until one fails, at most most, and returns its error.
+// send makes calls of one unit until one fails, at most most, and returns
+// its error.
 func (u *upstream) send(t *testing.T, g *quota.Guard, most int) error {
 	t.Helper()
 	for range most {
@@ -112,8 +113,8 @@ func deleteAll(t *testing.T, s *redistest.Server, pattern string) {
 	}
 }
 
-// evicting fills the server's memory until the policy has evicted a key of the
-// account.
+// evicting fills the server's memory until the policy has evicted a key of
+// the account.
 func evicting(policy string) func(*testing.T, *redistest.Server) {
 	return func(t *testing.T, s *redistest.Server) {
 		t.Helper()
@@ -218,8 +219,8 @@ func (f *forgetting) judge(t *testing.T, want int64) {
 	}
 }
 
-// noticed fails the test if a host that came back has reported nothing, or if its
-// later processes do not know of it.
+// noticed fails the test if a host that came back has reported nothing, or if
+// its later processes do not know of it.
 func (f *forgetting) noticed(t *testing.T, h *host) {
 	t.Helper()
 	report, ok := errors.AsType[*journal.RestoredError](errors.Join(h.seen...))
@@ -294,9 +295,9 @@ func TestHostThatHadNotHeardGrantsTwice(t *testing.T) {
 	f.noticed(t, f.hosts[0])
 }
 
-// TestUsedCopyGrantsTwice: the host that returns first misses nothing in an older copy of
-// the log, and spends. What it heard there is later than what others heard of the calls
-// that the copy lacks, and no statement about these.
+// TestUsedCopyGrantsTwice: the host that returns first misses nothing in an
+// older copy of the log, and spends. What it heard there is later than what
+// others heard of the calls that the copy lacks, and no statement about these.
 func TestUsedCopyGrantsTwice(t *testing.T) {
 	t.Parallel()
 	fault := forgetfuls["older copy of the AOF"]
@@ -311,8 +312,8 @@ func TestUsedCopyGrantsTwice(t *testing.T) {
 	f.judge(t, 500)
 }
 
-// TestStrangerRecreatesTheLog: a host notices the loss of its log although a client
-// without a journal has spent since.
+// TestStrangerRecreatesTheLog: a host notices the loss of its log although a
+// client without a journal has spent since.
 func TestStrangerRecreatesTheLog(t *testing.T) {
 	f := startForgetting(t, forgetful{})
 	f.spend(t, f.guards[0], 1)

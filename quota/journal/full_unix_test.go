@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// fullEnv makes this binary a process whose files cannot grow beyond a number of
-// bytes, as on a full disk. It spends one unit in childEnv's folder.
+// fullEnv makes this binary a process whose files cannot grow beyond a number
+// of bytes, as on a full disk. It spends one unit in childEnv's folder.
 const fullEnv = "JOURNAL_TEST_FULL"
 
 func spendOnFullDisk(dir string) {
@@ -42,8 +42,8 @@ func spendOnFullDisk(dir string) {
 	fmt.Print("granted")
 }
 
-// TestAFullDiskLosesNoCalls: a call that cannot be written is refused, and what was
-// written before stays, however much of the record fits on the disk.
+// TestAFullDiskLosesNoCalls: a call that cannot be written is refused, and what
+// was written before stays, however much of the record fits on the disk.
 func TestAFullDiskLosesNoCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a disk, 1 second")
@@ -75,8 +75,8 @@ func TestAFullDiskLosesNoCalls(t *testing.T) {
 	unrecorded(t, journal.New(failing(errDown), dir, nil), 4)
 }
 
-// onFullDisk returns the output of a process whose files cannot grow beyond most
-// bytes.
+// onFullDisk returns the output of a process whose files cannot grow beyond
+// most bytes.
 func onFullDisk(t *testing.T, dir string, most int) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -9,12 +9,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// refusalEvery is how often a process writes what refusals say, if it is the same.
+// refusalEvery is how often a process writes what refusals say, if it is
+// the same.
 const refusalEvery = time.Second
 
-// noteRefusals writes how much the budgets held that refused requests of a batch. A
-// host that others have left nothing must know it when the ledger is down, or has
-// forgotten.
+// noteRefusals writes how much the budgets held that refused requests of a
+// batch. A host that others have left nothing must know it when the ledger is
+// down, or has forgotten.
 func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.Answer) {
 	if batch.Key != "" {
 		return
@@ -50,9 +51,9 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 	l.written(a, err)
 }
 
-// noteRepeated asks what the budgets hold of which a repeated batch says nothing, since
-// the answer that said it was lost, and writes it. After an error, the host hears it with
-// its next grant.
+// noteRepeated asks what the budgets hold of which a repeated batch says
+// nothing, since the answer that said it was lost, and writes it. After an
+// error, the host hears it with its next grant.
 func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
 	var unheard []*quota.Charge
 	var newest quota.Receipt
@@ -85,8 +86,8 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 	l.written(a, a.files.append(false, records...))
 }
 
-// isNews reports whether a refusal says something that was not written, and notes
-// that it is.
+// isNews reports whether a refusal says something that was not written, and
+// notes that it is.
 func (a *account) isNews(budget string, h hearing) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,8 +112,8 @@ func chargeOf(r *quota.Request, budget string) *quota.Charge {
 	return nil
 }
 
-// heardIn returns how much each budget held when the newest of a batch's grants that
-// it covers was granted.
+// heardIn returns how much each budget held when the newest of a batch's grants
+// that it covers was granted.
 func heardIn(batch *quota.Batch, answers []quota.Answer) (heard []use) {
 	var since []time.Time // of heard
 	for i := range answers {

@@ -3,16 +3,17 @@
 //
 //	ledger := journal.New(shared, folder, &journal.Options{Name: address, Budgets: budgets, Allow: rules})
 //
-// A Ledger wraps another one and writes every grant to a folder that the processes
-// of a host share, before the call is sent. It does three things with that record:
+// A Ledger wraps another one and writes every grant to a folder that the
+// processes of a host share, before the call is sent. It does three things with
+// that record:
 //
 //   - While the ledger is down, it grants a limited number of units by itself.
 //   - When the ledger is back, it restores these calls, with their own times.
 //   - When the ledger has forgotten, it restores this host's calls, and notes what
 //     all others had spent when this host last heard, before anything is granted.
 //
-// Ordinary records are not synced to the disk: only a power failure that hits the
-// host and the ledger loses them.
+// Ordinary records are not synced to the disk: only a power failure that hits
+// the host and the ledger loses them.
 package journal
 
 import (
@@ -29,15 +30,15 @@ import (
 // window is the time over which an allowance is counted.
 const window = 24 * time.Hour
 
-// Options configures New. A nil *Options is the default, which refuses every call
-// while the ledger is down.
+// Options configures New. A nil *Options is the default, which refuses every
+// call while the ledger is down.
 type Options struct {
-	// Name identifies the ledger, for example by its address. What was granted by
-	// another ledger is never restored into this one, even in one folder.
+	// Name identifies the ledger, for example by its address. What was granted
+	// by another ledger is never restored into this one, even in one folder.
 	Name string
 
-	// Budgets are those of the Guard. The journal keeps its records for as long as
-	// their windows need them, and restores what others had spent of them.
+	// Budgets are those of the Guard. The journal keeps its records for as long
+	// as their windows need them, and restores what others had spent of them.
 	Budgets []quota.Budget
 
 	// Allow returns how many units the account may have spent without the
@@ -49,7 +50,8 @@ type Options struct {
 	Allow func(quota.Call) quota.Units
 
 	// Report is called with a *RestoredError when the ledger has been restored,
-	// and with an *UnwrittenError when the journal cannot be read or written. nil drops them.
+	// and with an *UnwrittenError when the journal cannot be read or written.
+	// nil drops them.
 	Report func(error)
 
 	// Now is a clock for tests; nil is time.Now. It does not affect how long a
@@ -57,15 +59,16 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Ledger is a quota.Ledger that forwards to another ledger and journals what that
-// grants. It is safe for concurrent use.
+// Ledger is a quota.Ledger that forwards to another ledger and journals what
+// that grants. It is safe for concurrent use.
 //
-// While the other ledger is down (quota.ErrLedgerDown), it grants calls within the
-// allowance. It returns every other error: a ledger in doubt may have charged the
-// call, a busy one is up, and a misconfigured one needs to be corrected. After a
-// spend or a standing that failed twice, it treats the other ledger as down for
-// that account for two seconds. Then one call asks it for all. Settles and refunds of
-// what only the journal has change the journal; all others, and cooldowns, are forwarded.
+// While the other ledger is down (quota.ErrLedgerDown), it grants calls within
+// the allowance. It returns every other error: a ledger in doubt may have
+// charged the call, a busy one is up, and a misconfigured one needs to be
+// corrected. After a spend or a standing that failed twice, it treats the other
+// ledger as down for that account for two seconds. Then one call asks it for
+// all. Settles and refunds of what only the journal has change the journal; all
+// others, and cooldowns, are forwarded.
 type Ledger struct {
 	quota.Ledger // implements what the journal has no part in
 	dir, ledger  string
@@ -101,9 +104,10 @@ type account struct {
 	refused map[string]hearing   // what the last refusal that was written said, by budget
 }
 
-// New returns inner with a journal in dir, a folder on a local disk. It creates dir
-// with mode 0700 when it first needs it. An empty dir means that there is none: the
-// Ledger then restores nothing, grants nothing by itself, and reports an
+// New returns inner with a journal in dir, a folder on a local disk. It
+// creates dir with mode 0700 when it first needs it. An empty dir means that
+// there is none: the Ledger then restores nothing, grants nothing by itself,
+// and reports an
 // *UnwrittenError at its first grant.
 func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
@@ -140,9 +144,10 @@ func (l *Ledger) account(name string) *account {
 	return a.(*account)
 }
 
-// Spend implements quota.Ledger. While the ledger is down, each request of a batch
-// is granted or refused on its own. The Answer of a refused one has the ledger's
-// error and what is left of the allowance. A forced request is always recorded.
+// Spend implements quota.Ledger. While the ledger is down, each request of a
+// batch is granted or refused on its own. The Answer of a refused one has the
+// ledger's error and what is left of the allowance. A forced request is
+// always recorded.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -235,8 +240,8 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return standings, err
 }
 
-// Settle implements quota.Ledger. A call that was granted within the allowance is
-// settled in the journal until the ledger has it.
+// Settle implements quota.Ledger. A call that was granted within the allowance
+// is settled in the journal until the ledger has it.
 func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.Units) error {
 	if units < 0 || units > quota.MaxUnits {
 		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
@@ -244,8 +249,8 @@ func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.
 	return l.settle(receipt, units, 1, func() error { return l.Ledger.Settle(ctx, receipt, units) })
 }
 
-// Refund implements quota.Ledger. The units of a call that was granted within the
-// allowance return to it.
+// Refund implements quota.Ledger. The units of a call that was granted within
+// the allowance return to it.
 func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 	return l.settle(receipt, 0, 0, func() error { return l.Ledger.Refund(ctx, receipt) })
 }
@@ -267,8 +272,8 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 	return forward()
 }
 
-// lacks reports whether the ledger lacks a call that was granted within the
-// allowance.
+// lacks reports whether the ledger lacks a call that was granted within
+// the allowance.
 func (l *Ledger) lacks(a *account, id quota.ID) (lacks bool) {
 	_ = a.withState(func(s *state) error {
 		g := s.grants[id]
@@ -293,9 +298,9 @@ func (a *account) withState(f func(*state) error) error {
 	return f(a.state)
 }
 
-// Unrecorded returns the units that all processes of this host have spent within
-// the allowance of an account in the last 24 hours, and that the ledger does not
-// have yet. It writes nothing and creates nothing.
+// Unrecorded returns the units that all processes of this host have spent
+// within the allowance of an account in the last 24 hours, and that the ledger
+// does not have yet. It writes nothing and creates nothing.
 func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
 	err = l.account(account).withState(func(s *state) error {
 		units = s.owed(l.now().UnixMicro() - s.skew)

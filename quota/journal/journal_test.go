@@ -114,8 +114,8 @@ func TestContractWhileUp(t *testing.T) {
 	})
 }
 
-// Only a ledger that is down is replaced by the allowance; other errors are
-// returned.
+// Only a ledger that is down is replaced by the allowance; other errors
+// are returned.
 func TestOnlyDownFallsBack(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stopped")
@@ -275,7 +275,8 @@ func TestTrailingDay(t *testing.T) {
 		unrecorded(t, l, step.used)
 	}
 
-	// What is granted after a step back is no older than what was granted before.
+	// What is granted after a step back is no older than what was
+	// granted before.
 	clock.Set(noon.Add(50 * time.Hour))
 	o := allow(2)
 	o.Now = clock.Now
@@ -287,8 +288,8 @@ func TestTrailingDay(t *testing.T) {
 	}
 }
 
-// A grant within the allowance is settled and refunded in its file, by its guard
-// or with its receipt; the ledger is not called.
+// A grant within the allowance is settled and refunded in its file, by its
+// guard or with its receipt; the ledger is not called.
 func TestSettleAndRefund(t *testing.T) {
 	inner := failing(errDown)
 	l := journal.New(inner, t.TempDir(), allow(10))

@@ -9,16 +9,16 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// stay is a time without interruption that this host spent in one life of the log,
-// or without the ledger.
+// stay is a time without interruption that this host spent in one life of the
+// log, or without the ledger.
 type stay struct {
 	epoch uint64           // 0 without the ledger
 	since int64            // the first grant
 	lives map[uint64]int64 // by epoch, when this life and later ones first counted the grants of this stay
 }
 
-// stays returns the stays of this host, oldest first, and the number of that of each
-// grant.
+// stays returns the stays of this host, oldest first, and the number of that of
+// each grant.
 func (s *state) stays() (all []stay, of map[quota.ID]int) {
 	var grants []*grant
 	for _, g := range s.grants {
@@ -50,10 +50,10 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 	return all, of
 }
 
-// lives returns since when each life of the log held what this host was granted. The
-// life that granted it held it at once. A later life held it since this host's first
-// grant there, before which the host had restored it. What the host has heard is among
-// the lives of its own client.
+// lives returns since when each life of the log held what this host was
+// granted. The life that granted it held it at once. A later life held it since
+// this host's first grant there, before which the host had restored it. What
+// the host has heard is among the lives of its own client.
 func (s *state) lives(client uint64) (lives []quota.Life) {
 	stays, of := s.stays()
 	add := func(id quota.ID, since map[uint64]int64) {

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// spendAndTell is a job whose ledger is down. It writes a line for each grant, where a
-// real job would send a request.
+// spendAndTell is a job whose ledger is down. It writes a line for each grant,
+// where a real job would send a request.
 func spendAndTell(dir string) {
 	l := journal.New(failing(errDown), dir, allow(childUnits))
 	for range childCalls {
@@ -86,8 +86,8 @@ func TestEightProcesses(t *testing.T) {
 	unrecorded(t, journal.New(failing(errDown), dir, nil), childUnits)
 }
 
-// The file has every grant of killed processes, and at most one more call each. The
-// rest of the allowance can still be granted.
+// The file has every grant of killed processes, and at most one more call each.
+// The rest of the allowance can still be granted.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	var granted, kills atomic.Int32

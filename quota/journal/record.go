@@ -23,8 +23,8 @@ const (
 )
 
 // record is one record of a journal. Instants are microseconds on the ledger's
-// clock. Of a restoration, skew leads from at to the time on the host's clock, units
-// are what the ledger lacked, and heard has the figures of a Repair.
+// clock. Of a restoration, skew leads from at to the time on the host's clock,
+// units are what the ledger lacked, and heard has the figures of a Repair.
 type record struct {
 	kind         kind
 	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To
@@ -38,15 +38,17 @@ type record struct {
 	heard        []use
 }
 
-// use is how much the window of a budget held right after a grant, or at a refusal.
+// use is how much the window of a budget held right after a grant, or at
+// a refusal.
 type use struct {
 	budget string
 	used   quota.Units
 }
 
-// A record is stored as a mark, the length of its body, the body, and a checksum
-// of the body. A reader that finds no whole record at a place looks for the next
-// mark: a record may be torn if the disk was full or the power failed.
+// A record is stored as a mark, the length of its body, the body, and a
+// checksum of the body. A reader that finds no whole record at a place
+// looks for the next mark: a record may be torn if the disk was full or the
+// power failed.
 const (
 	mark      = 0xA7
 	headBytes = 3
@@ -79,8 +81,8 @@ func (r *record) encode(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(body, sums))
 }
 
-// errNewer means that a journal holds records that this version cannot read. It must
-// not restore or grant by the others alone.
+// errNewer means that a journal holds records that this version cannot read. It
+// must not restore or grant by the others alone.
 var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer version of ration: use that one, or another folder (RATION_JOURNAL)", quota.ErrLedgerConfig)
 
 // isKnown reports whether this version knows what a record of the kind says.
@@ -92,8 +94,8 @@ func (k kind) isKnown() bool {
 	return false
 }
 
-// decode returns the record that data begins with and its length, or 0 if there is
-// no whole one. The record of a newer version has kind 0.
+// decode returns the record that data begins with and its length, or 0 if there
+// is no whole one. The record of a newer version has kind 0.
 func decode(data []byte) (r record, n int) {
 	if len(data) < headBytes || data[0] != mark {
 		return r, 0
@@ -162,8 +164,8 @@ func (d *decoder) skip(n int) {
 }
 
 // each calls f with every whole record in data, and returns how many bytes were
-// read: to the end of the last whole record, if the rest may still grow into one. It
-// ends with errNewer at a record that this version does not know.
+// read: to the end of the last whole record, if the rest may still grow into
+// one. It ends with errNewer at a record that this version does not know.
 func each(data []byte, f func(*record)) (read int, err error) {
 	for at := 0; at < len(data); {
 		r, n := decode(data[at:])

@@ -22,9 +22,9 @@ func (r repeating) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	return r.Ledger.Spend(ctx, &own)
 }
 
-// TestRepeatedAnswerSaysNothing: the answer to a batch that was sent again does not say
-// what its budgets hold. A host that got no other would not know what others had spent
-// when the ledger forgets it.
+// TestRepeatedAnswerSaysNothing: the answer to a batch that was sent again does
+// not say what its budgets hold. A host that got no other would not know what
+// others had spent when the ledger forgets it.
 func TestRepeatedAnswerSaysNothing(t *testing.T) {
 	u, ledger := startUpstream(t), memledger.Open(nil)
 	ours := newHost(t, func() quota.Ledger { return repeating{ledger} })
@@ -39,9 +39,9 @@ func TestRepeatedAnswerSaysNothing(t *testing.T) {
 	}
 }
 
-// TestRefusedHostForgetsThatNothingIsLeft: a host that others have left nothing, and
-// that was refused, is granted nothing while Redis is down, and nothing when it
-// returns alone to a Redis that has forgotten everything.
+// TestRefusedHostForgetsThatNothingIsLeft: a host that others have left
+// nothing, and that was refused, is granted nothing while Redis is down, and
+// nothing when it returns alone to a Redis that has forgotten everything.
 func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits four seconds for a ledger that is down")
@@ -72,8 +72,8 @@ func TestRefusedHostForgetsThatNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestRefusalOfALaterLog: the refusal that a new host was told is not of the log that
-// an absent host knows, whose calls come on top.
+// TestRefusalOfALaterLog: the refusal that a new host was told is not of the
+// log that an absent host knows, whose calls come on top.
 func TestRefusalOfALaterLog(t *testing.T) {
 	server, u := redistest.Start(t), startUpstream(t)
 	first, second, refused := redisHost(t, server), redisHost(t, server), redisHost(t, server)

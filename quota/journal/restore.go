@@ -96,8 +96,9 @@ func (r *record) repair(account string) Repair {
 	return p
 }
 
-// Repairs returns the restorations of an account by this host in the last 24 hours
-// that changed the ledger, oldest first. It writes nothing and creates nothing.
+// Repairs returns the restorations of an account by this host in the last
+// 24 hours that changed the ledger, oldest first. It writes nothing and
+// creates nothing.
 func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	since := l.now().Add(-window)
 	err = l.account(account).withState(func(s *state) error {
@@ -114,11 +115,12 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	return repairs, nil
 }
 
-// Missing returns when the newest grant of this host was given, if the ledger lacks it:
-// it has forgotten, and the next call restores what this host knows. Otherwise it is
-// zero, and so it is for an account without a log, all of whose windows are estimates,
-// and for a grant that no window can see any more. A Ledger without an inner one lacks
-// everything. Missing writes nothing and creates nothing.
+// Missing returns when the newest grant of this host was given, if the ledger
+// lacks it: it has forgotten, and the next call restores what this host knows.
+// Otherwise it is zero, and so it is for an account without a log, all of whose
+// windows are estimates, and for a grant that no window can see any more. A
+// Ledger without an inner one lacks everything. Missing writes nothing and
+// creates nothing.
 func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
 	a := l.account(account)
 	known, err := l.newestGrant(a)
@@ -164,8 +166,8 @@ func (e *RestoredError) Unwrap() error {
 	return e.Lost
 }
 
-// UnwrittenError says that the journal could not be read or written. The ledger has
-// the calls.
+// UnwrittenError says that the journal could not be read or written. The ledger
+// has the calls.
 type UnwrittenError struct {
 	Account string
 	Err     error
@@ -276,8 +278,8 @@ func (l *Ledger) skew(ctx context.Context, a *account) (micros int64, err error)
 	return host.Sub(standings[0].At).Microseconds(), nil
 }
 
-// clock returns this host's time for a Restoration, or zero if the ledger is on a
-// test's clock.
+// clock returns this host's time for a Restoration, or zero if the ledger is on
+// a test's clock.
 func (l *Ledger) clock() time.Time {
 	if !l.RealTime() {
 		return time.Time{}
@@ -285,7 +287,8 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
-// heard returns what this host heard last of each budget, in each life of the log.
+// heard returns what this host heard last of each budget, in each life of
+// the log.
 func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) {
 	for of, h := range s.heard {
 		charge := l.budgets[a.name][of.budget]

@@ -24,8 +24,8 @@ func (k *knowing) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer
 	return k.Ledger.Spend(ctx, batch)
 }
 
-// TestProcessKnowsOnlyItsOwnGrants: a ledger that went back to between the newest
-// grants of two processes of a host seemed complete to the earlier one.
+// TestProcessKnowsOnlyItsOwnGrants: a ledger that went back to between the
+// newest grants of two processes of a host seemed complete to the earlier one.
 func TestProcessKnowsOnlyItsOwnGrants(t *testing.T) {
 	mem, dir := memledger.Open(nil), t.TempDir()
 	spend := func(l quota.Ledger) quota.Receipt {
@@ -54,9 +54,10 @@ func TestProcessKnowsOnlyItsOwnGrants(t *testing.T) {
 	}
 }
 
-// TestAllowanceForgetsItsClock: how far a host's clock is ahead is known from an answer of
-// the ledger. Refusals and outages can outlast its record, and an outage can come before
-// it: what was granted meanwhile left the allowance early, by the error of the clock.
+// TestAllowanceForgetsItsClock: how far a host's clock is ahead is known from
+// an answer of the ledger. Refusals and outages can outlast its record, and an
+// outage can come before it: what was granted meanwhile left the allowance
+// early, by the error of the clock.
 func TestAllowanceForgetsItsClock(t *testing.T) {
 	type step struct {
 		after  time.Duration
@@ -97,8 +98,8 @@ func TestAllowanceForgetsItsClock(t *testing.T) {
 	}
 }
 
-// TestCallsOfASlowHostReturnEarly: a host whose clock is behind, and that has not
-// reached the ledger before, stamped the calls of an outage too early.
+// TestCallsOfASlowHostReturnEarly: a host whose clock is behind, and that has
+// not reached the ledger before, stamped the calls of an outage too early.
 func TestCallsOfASlowHostReturnEarly(t *testing.T) {
 	inner := failing(errDown)
 	inner.Ledger = memledger.Open(&memledger.Options{Now: func() time.Time { return noon }})

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// slowDisk returns a program that starts its arguments and lets each of their fsyncs take
-// 300 ms longer. It skips the test without strace, or fails it if RATION_REQUIRE_TOOLS=1.
+// slowDisk returns a program that starts its arguments and lets each of
+// their fsyncs take 300 ms longer. It skips the test without strace, or
+// fails it if RATION_REQUIRE_TOOLS=1.
 func slowDisk(t *testing.T) []string {
 	t.Helper()
 	slow := []string{"strace", "-f", "-qq", "-o", filepath.Join(t.TempDir(), "trace"),
@@ -27,8 +28,8 @@ func slowDisk(t *testing.T) []string {
 	return slow
 }
 
-// TestSlowDiskOpensTheAllowance: four processes create a ledger on a disk whose fsync
-// takes 300 ms, wait for each other there, and spend exactly the limit.
+// TestSlowDiskOpensTheAllowance: four processes create a ledger on a disk whose
+// fsync takes 300 ms, wait for each other there, and spend exactly the limit.
 func TestSlowDiskOpensTheAllowance(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -79,8 +79,8 @@ func TestSlowRedisOpensTheAllowance(t *testing.T) {
 	}
 }
 
-// TestDeadRedisOpensNoAllowance: when the trouble lasts, the allowance is granted,
-// and is charged before the first grant afterwards.
+// TestDeadRedisOpensNoAllowance: when the trouble lasts, the allowance is
+// granted, and is charged before the first grant afterwards.
 func TestDeadRedisOpensNoAllowance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits seven seconds for ledgers that are down")
@@ -114,9 +114,9 @@ func TestDeadRedisOpensNoAllowance(t *testing.T) {
 	}
 }
 
-// TestCooldownIsForgottenWhileDown: a cooldown that another host has set, and this
-// one heard of in a refusal, holds while the ledger is down, also for a new process
-// of the host. One that a grant has shown to be cleared does not.
+// TestCooldownIsForgottenWhileDown: a cooldown that another host has set, and
+// this one heard of in a refusal, holds while the ledger is down, also for a
+// new process of the host. One that a grant has shown to be cleared does not.
 func TestCooldownIsForgottenWhileDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits six seconds for a ledger that is down")
@@ -158,9 +158,10 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 	}
 }
 
-// TestArrivalIsRememberedWhileDown: a host that met an account on its way to this
-// ledger may not hear that it is there, and uses its allowance when the ledger is
-// down. One that has left is not sent to while its old ledger is down.
+// TestArrivalIsRememberedWhileDown: a host that met an account on its way
+// to this ledger may not hear that it is there, and uses its allowance when
+// the ledger is down. One that has left is not sent to while its old ledger
+// is down.
 func TestArrivalIsRememberedWhileDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits seven seconds for a ledger that is down")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sqliteFaults are ways to lose entries of a ledger in a file. copied is an older
-// copy of its folder.
+// sqliteFaults are ways to lose entries of a ledger in a file. copied is an
+// older copy of its folder.
 var sqliteFaults = map[string]func(folder, copied string) error{
 	"file deleted": func(folder, _ string) error { return os.Remove(filepath.Join(folder, "ration.db")) },
 	"file and -wal deleted": func(folder, _ string) error {
@@ -44,9 +44,9 @@ var sqliteFaults = map[string]func(folder, copied string) error{
 	},
 }
 
-// TestLostFileGrantsTwice: whatever happens to the file of a ledger, while processes
-// have it open, after they ended, or after they were killed, the upstream gets
-// exactly the limit, and every process goes on.
+// TestLostFileGrantsTwice: whatever happens to the file of a ledger, while
+// processes have it open, after they ended, or after they were killed, the
+// upstream gets exactly the limit, and every process goes on.
 func TestLostFileGrantsTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loses a file in 24 ways, 25 seconds")

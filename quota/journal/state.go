@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// state is what the records of an account's journal add up to. It is brought up to
-// date by catchUp, which reads what was appended since.
+// state is what the records of an account's journal add up to. It is brought up
+// to date by catchUp, which reads what was appended since.
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
 	grants    map[quota.ID]*grant
@@ -31,9 +31,9 @@ type grant struct {
 	down bool // it was granted within the allowance
 }
 
-// stamp returns when a call was granted on the ledger's clock. A call from before this
-// host knew how far its clock was ahead is stamped by a later skew, unless that is
-// earlier.
+// stamp returns when a call was granted on the ledger's clock. A call from
+// before this host knew how far its clock was ahead is stamped by a later skew,
+// unless that is earlier.
 func (g *grant) stamp(skew int64) int64 {
 	if g.down && g.skew == 0 {
 		return max(g.at, g.at-skew)
@@ -59,8 +59,8 @@ type change struct {
 	units, calls quota.Units
 }
 
-// usedBy returns how much of a budget was used, as if what this host has settled
-// since had been settled then.
+// usedBy returns how much of a budget was used, as if what this host has
+// settled since had been settled then.
 func (h *hearing) usedBy(charge *quota.Charge) quota.Units {
 	used, since := h.used, decide.Since(&charge.Window, h.at)
 	for _, c := range h.settled {
@@ -146,10 +146,10 @@ func (s *state) apply(r *record) {
 	}
 }
 
-// applyHeard keeps what the newest answer said of each budget. A window can hold more than
-// its limit by notes of restorations. Heard in a refusal and noted again after each
-// loss, they would multiply, so a refusal adds nothing above its own limit to what
-// grants, perhaps at a higher one, have said.
+// applyHeard keeps what the newest answer said of each budget. A window can
+// hold more than its limit by notes of restorations. Heard in a refusal and
+// noted again after each loss, they would multiply, so a refusal adds nothing
+// above its own limit to what grants, perhaps at a higher one, have said.
 func (s *state) applyHeard(r *record) {
 	for _, u := range r.heard {
 		of := subject{u.budget, r.epoch}
@@ -217,8 +217,8 @@ func (s *state) lastHeard(budget string) (last hearing) {
 	return last
 }
 
-// allowed returns the units granted within the allowance in the trailing window.
-// Timestamps after now, from before the clock stepped back, count.
+// allowed returns the units granted within the allowance in the trailing
+// window. Timestamps after now, from before the clock stepped back, count.
 func (s *state) allowed(now int64) (units quota.Units) {
 	for _, g := range s.grants {
 		if g.down && now-g.stamp(s.skew) < window.Microseconds() {
@@ -238,8 +238,8 @@ func (s *state) owed(now int64) (units quota.Units) {
 	return units
 }
 
-// entries returns the grants of one log as its entries; of a log with a key, those
-// within the allowance.
+// entries returns the grants of one log as its entries; of a log with a key,
+// those within the allowance.
 func (s *state) entries(key string, skew int64) (entries []quota.Entry) {
 	for _, g := range s.grants {
 		if g.key != key || key != "" && !g.down {

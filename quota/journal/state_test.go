@@ -16,9 +16,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestEarlierLifeHeldLaterGrants: a life of the log that ended before a grant would be
-// taken for one that counted it, and so would a life that was left without the ledger
-// before the outage was restored.
+// TestEarlierLifeHeldLaterGrants: a life of the log that ended before a grant
+// would be taken for one that counted it, and so would a life that was left
+// without the ledger before the outage was restored.
 func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 	s := newState()
 	for i, epoch := range []uint64{1, 2, 2, 0, 2} {
@@ -61,8 +61,8 @@ func (g *gapped) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	return done, err
 }
 
-// TestGapIsForgotten: a log that is lost takes with it what it knew of gaps, so each host
-// that has restored it keeps them, for as long as a window.
+// TestGapIsForgotten: a log that is lost takes with it what it knew of gaps, so
+// each host that has restored it keeps them, for as long as a window.
 func TestGapIsForgotten(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.FixedZone("", 3600))
 	clock := func() time.Time { return now }
@@ -88,9 +88,9 @@ func TestGapIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNotesMultiply: what the notes of a restoration add to a full window would be
-// heard in a refusal, and noted once more after the next loss. What a grant said at a
-// higher limit stays.
+// TestNotesMultiply: what the notes of a restoration add to a full window would
+// be heard in a refusal, and noted once more after the next loss. What a grant
+// said at a higher limit stays.
 func TestNotesMultiply(t *testing.T) {
 	for _, c := range []struct{ granted, refused, limit, want quota.Units }{
 		{420, 500, 500, 500},
@@ -107,8 +107,9 @@ func TestNotesMultiply(t *testing.T) {
 	}
 }
 
-// TestWhatKeepsARestorationFails: a restoration that another process of the host is busy
-// with failed as if it could never be done, and so did one whose files are in the way.
+// TestWhatKeepsARestorationFails: a restoration that another process of the
+// host is busy with failed as if it could never be done, and so did one whose
+// files are in the way.
 func TestWhatKeepsARestorationFails(t *testing.T) {
 	restorePatience = 10 * time.Millisecond
 	t.Cleanup(func() { restorePatience = 30 * time.Second })

@@ -16,8 +16,9 @@ import (
 // tailBytes is how much of a file is read first to find its newest grant.
 const tailBytes = 64 << 10
 
-// newestRecord is the newest grant or restoration that any process of the host has
-// appended; before the first of them, a refusal, which tells at least the epoch.
+// newestRecord is the newest grant or restoration that any process of the
+// host has appended; before the first of them, a refusal, which tells at
+// least the epoch.
 type newestRecord struct{ record }
 
 // update takes a record into account that was appended after all before.
@@ -83,12 +84,13 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	return newest, failed
 }
 
-// checkEvery is how often the file that is appended to is looked for in its place.
+// checkEvery is how often the file that is appended to is looked for in
+// its place.
 const checkEvery = time.Second
 
-// updateNewest brings the newest grant up to date with what other processes have
-// appended since. It reports false if readNewest must be called instead. If there is
-// nothing, it costs one system call.
+// updateNewest brings the newest grant up to date with what other processes
+// have appended since. It reports false if readNewest must be called instead.
+// If there is nothing, it costs one system call.
 func (f *files) updateNewest(newest *newestRecord) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +122,8 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 	return true
 }
 
-// size returns the size of the file that newer reads. It reports false if that was
-// deleted, or another has taken its place.
+// size returns the size of the file that newer reads. It reports false if that
+// was deleted, or another has taken its place.
 func (f *files) size() (size int64, isThere bool) {
 	if f.file == nil || f.hour != f.seenHour {
 		info, err := os.Stat(f.path(f.seenHour))

@@ -31,8 +31,8 @@ type worker struct {
 	out *bufio.Scanner
 }
 
-// startWorker starts a worker whose ledger and journal are in root, by a program that
-// starts its arguments if one is named.
+// startWorker starts a worker whose ledger and journal are in root, by a
+// program that starts its arguments if one is named.
 func startWorker(t *testing.T, upstream, root string, by ...string) *worker {
 	t.Helper()
 	command := append(by, os.Args[0])
@@ -53,8 +53,8 @@ func startWorker(t *testing.T, upstream, root string, by ...string) *worker {
 	return w
 }
 
-// calls lets the worker make calls until one is refused, at most most, and returns
-// how many reached the upstream.
+// calls lets the worker make calls until one is refused, at most most, and
+// returns how many reached the upstream.
 func (w *worker) calls(most int) (sent int) {
 	w.Helper()
 	if _, err := fmt.Fprintln(w.in, most); err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// newestGrant returns the newest grant of any process of this host, only an epoch if the
-// host was refused and never granted anything, or zero. If a process knew only its
-// own, the loss of a later one would go unnoticed. The only error is errNewer; others
-// are reported, and calls go on.
+// newestGrant returns the newest grant of any process of this host, only an
+// epoch if the host was refused and never granted anything, or zero. If a
+// process knew only its own, the loss of a later one would go unnoticed. The
+// only error is errNewer; others are reported, and calls go on.
 func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
 		return known, nil
@@ -29,8 +29,8 @@ func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	return known, nil
 }
 
-// Check returns an error if a newer version of this package has written the journal
-// of an account, which Spend refuses then.
+// Check returns an error if a newer version of this package has written the
+// journal of an account, which Spend refuses then.
 func (l *Ledger) Check(account string) error {
 	_, err := l.newestGrant(l.account(account))
 	return err
@@ -47,8 +47,8 @@ func (l *Ledger) written(a *account, err error) {
 	}
 }
 
-// write writes the grants of a batch that was sent at a time of the host's clock.
-// The newest of them says what was heard of all budgets.
+// write writes the grants of a batch that was sent at a time of the host's
+// clock. The newest of them says what was heard of all budgets.
 func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
 	a.writing.Lock()
 	defer a.writing.Unlock()

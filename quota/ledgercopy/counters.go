@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// copyCounters notes in the new ledger what the counters of a log hold beside its
-// entries: all of it if the log keeps none.
+// copyCounters notes in the new ledger what the counters of a log hold beside
+// its entries: all of it if the log keeps none.
 func (a *account) copyCounters(ctx context.Context, key string, entries []quota.Entry) error {
 	for _, charge := range a.charges {
 		if !charge.Window.Estimate() {
@@ -46,7 +46,8 @@ func (a *account) addEstimate(budget string, used quota.Units) {
 	a.report.Estimates[i].Used += used
 }
 
-// beside returns by how much the estimate of a ledger is above that of the entries.
+// beside returns by how much the estimate of a ledger is above that of
+// the entries.
 func beside(ctx context.Context, l quota.Ledger, name, key string, charge *quota.Charge, entries []quota.Entry) (quota.Units, error) {
 	standings, err := l.Standings(ctx, name, key, []*quota.Charge{charge})
 	if err != nil {

@@ -1,14 +1,15 @@
-// Package ledgercopy moves accounts from one ledger to another while processes use
-// both.
+// Package ledgercopy moves accounts from one ledger to another while processes
+// use both.
 //
-// A Copy closes the account in both ledgers, copies what the old one holds, and opens
-// the new one. The old one stays closed: see quota.Move. No call is therefore decided
-// by two ledgers, or by one that does not know of all earlier calls. Whatever ends a
-// copy halfway leaves both closed, and the same copy goes on from there.
+// A Copy closes the account in both ledgers, copies what the old one holds, and
+// opens the new one. The old one stays closed: see quota.Move. No call is
+// therefore decided by two ledgers, or by one that does not know of all earlier
+// calls. Whatever ends a copy halfway leaves both closed, and the same copy
+// goes on from there.
 //
 // The entries are restored (quota.Ledger.Restore) with their ids, kinds and
-// timestamps, so that copying one twice changes nothing. Cooldowns keep their ends
-// and reasons. Three things are in no entry:
+// timestamps, so that copying one twice changes nothing. Cooldowns keep their
+// ends and reasons. Three things are in no entry:
 //
 //   - What an estimate (quota.Counter) has counted becomes a note at the time of the
 //     copy, so it counts for longer than it would have.
@@ -26,15 +27,15 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Copy moves accounts from one ledger to another. Its methods must not be called
-// concurrently. Several processes may run the same copy.
+// Copy moves accounts from one ledger to another. Its methods must not be
+// called concurrently. Several processes may run the same copy.
 type Copy struct {
 	From, To         quota.Ledger // To may be nil in Plan: it does not exist yet
 	FromName, ToName string       // the addresses, without secrets; those of one ledger are equal
 	Budgets          []quota.Budget
 
-	// Progress is called while the entries of a log are read, with how many there
-	// are so far. nil disables the callback.
+	// Progress is called while the entries of a log are read, with how many
+	// there are so far. nil disables the callback.
 	Progress func(account string, entries int)
 }
 
@@ -48,7 +49,8 @@ const (
 	Moved      State = "moved"      // the new ledger is in use
 )
 
-// Report says what a Copy found in the old ledger, or has copied, of one account.
+// Report says what a Copy found in the old ledger, or has copied, of
+// one account.
 type Report struct {
 	Account   string           `json:"account"`
 	State     State            `json:"state"` // before the copy
@@ -71,13 +73,15 @@ type CooldownReport struct {
 	Reason string    `json:"reason"`
 }
 
-// EstimateReport is what a budget's counters hold beside the entries, of all keys.
+// EstimateReport is what a budget's counters hold beside the entries, of
+// all keys.
 type EstimateReport struct {
 	Budget string      `json:"budget"`
 	Used   quota.Units `json:"used"` // units or calls, as the budget counts
 }
 
-// StateError says why an account cannot be copied. It is a quota.ErrLedgerConfig.
+// StateError says why an account cannot be copied. It is a
+// quota.ErrLedgerConfig.
 type StateError struct {
 	Account string
 	Text    string // what is wrong, and what to do
@@ -89,8 +93,8 @@ func (e *StateError) Error() string { return fmt.Sprintf("account %q: %s", e.Acc
 // Unwrap returns quota.ErrLedgerConfig.
 func (e *StateError) Unwrap() error { return quota.ErrLedgerConfig }
 
-// UnfinishedError says that a copy ended halfway. Both ledgers are closed for the
-// account, or at least the new one.
+// UnfinishedError says that a copy ended halfway. Both ledgers are closed for
+// the account, or at least the new one.
 type UnfinishedError struct {
 	Account string
 	Err     error
@@ -179,8 +183,8 @@ func (a *account) plan(ctx context.Context) error {
 	})
 }
 
-// readTotals adds up the entries of the account's log and of those of its keys, and
-// checks that none is ahead of the clock: it would be stamped anew.
+// readTotals adds up the entries of the account's log and of those of its keys,
+// and checks that none is ahead of the clock: it would be stamped anew.
 func (a *account) readTotals(ctx context.Context) error {
 	keys, err := a.keys(ctx)
 	if err != nil {
@@ -212,7 +216,8 @@ func (a *account) readTotals(ctx context.Context) error {
 	return nil
 }
 
-// keys returns the keys that have a log, after the empty one of the account's own.
+// keys returns the keys that have a log, after the empty one of the
+// account's own.
 func (a *account) keys(ctx context.Context) ([]string, error) {
 	keys := []string{""}
 	for key, err := range a.From.Keys(ctx, a.name) {
@@ -249,8 +254,8 @@ func totalOf(ctx context.Context, l quota.Ledger, name, key string) (t total, er
 	return t, nil
 }
 
-// checkClocks checks that the ledgers' clocks agree: with the timestamps of one and
-// the clock of the other, units would return early.
+// checkClocks checks that the ledgers' clocks agree: with the timestamps of one
+// and the clock of the other, units would return early.
 func (a *account) checkClocks(ctx context.Context) (err error) {
 	if a.now, err = clockOf(ctx, a.From, a.name); err != nil || a.To == nil {
 		return a.from(err)

@@ -230,7 +230,8 @@ func eachPair(t *testing.T, run func(*testing.T, opener)) {
 	}
 }
 
-// eachRole runs a test on a ledger of each kind as the old one, and as the new one.
+// eachRole runs a test on a ledger of each kind as the old one, and as the
+// new one.
 func eachRole(t *testing.T, run func(*testing.T, opener)) {
 	all := stores(t)
 	kinds := slices.Sorted(maps.Keys(all))
@@ -248,9 +249,9 @@ func runPair(t *testing.T, all map[string]store, from, to string, run func(*test
 	})
 }
 
-// TestCopyDiffersFromTheOriginal: after the move, the new ledger says what the old one
-// said before it, goes on from there, and the old one is closed. A second copy changes
-// nothing.
+// TestCopyDiffersFromTheOriginal: after the move, the new ledger says what the
+// old one said before it, goes on from there, and the old one is closed. A
+// second copy changes nothing.
 func TestCopyDiffersFromTheOriginal(t *testing.T) {
 	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
@@ -343,9 +344,9 @@ func (f faulty) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entr
 	return f.Ledger.Entries(ctx, q)
 }
 
-// TestKilledCopyLeavesBothOpen kills a copy at each of its operations, before or
-// after what that changes. At most one of the ledgers is open then, and the same copy
-// completes the move.
+// TestKilledCopyLeavesBothOpen kills a copy at each of its operations, before
+// or after what that changes. At most one of the ledgers is open then, and the
+// same copy completes the move.
 func TestKilledCopyLeavesBothOpen(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills copies at each of their steps, 11 seconds")

@@ -16,10 +16,12 @@ type tail struct {
 	last    time.Time // the newest timestamp
 }
 
-// inFlight is how long after the newest entry of a log no call in it is in flight.
+// inFlight is how long after the newest entry of a log no call in it is
+// in flight.
 const inFlight = time.Hour
 
-// copyLog copies the entries of one log, and what its counters hold beside them.
+// copyLog copies the entries of one log, and what its counters hold
+// beside them.
 func (a *account) copyLog(ctx context.Context, key string) error {
 	var entries []quota.Entry
 	words := map[string]string{} // few are different
@@ -77,8 +79,9 @@ func (a *account) copyLog(ctx context.Context, key string) error {
 	return a.copyCounters(ctx, key, entries)
 }
 
-// newTail returns the end of a log, or nil if none of its calls is in flight. What
-// was copied before stays as it was then, since a restoration lowers nothing.
+// newTail returns the end of a log, or nil if none of its calls is in
+// flight. What was copied before stays as it was then, since a restoration
+// lowers nothing.
 func newTail(entries []quota.Entry, before *tail, now time.Time) *tail {
 	n := len(entries)
 	if n == 0 {
@@ -106,8 +109,8 @@ func lastOf(entries []quota.Entry) []quota.Entry {
 	return entries[max(0, len(entries)-quota.MaxSettle-1):]
 }
 
-// lower settles the entries that an interrupted copy has left in the new ledger, and
-// that were settled to less, or refunded, in the old one since.
+// lower settles the entries that an interrupted copy has left in the new
+// ledger, and that were settled to less, or refunded, in the old one since.
 func (a *account) lower(ctx context.Context, key string, entries []quota.Entry) error {
 	present := map[int64]*quota.Entry{}
 	for i := range lastOf(entries) {
@@ -132,13 +135,13 @@ func (a *account) lower(ctx context.Context, key string, entries []quota.Entry) 
 	return nil
 }
 
-// copiedKey is the key of a log in the new ledger that has the end of the account's own
-// log as it was copied last. It tells a copy that is run again what has changed in the
-// old ledger, and not in the new one.
+// copiedKey is the key of a log in the new ledger that has the end of the
+// account's own log as it was copied last. It tells a copy that is run again
+// what has changed in the old ledger, and not in the new one.
 const copiedKey = "ration: copied"
 
-// readCopied returns the end of the account's own log as it was copied last, or nil if
-// no copy has come so far.
+// readCopied returns the end of the account's own log as it was copied last, or
+// nil if no copy has come so far.
 func (a *account) readCopied(ctx context.Context) (*tail, error) {
 	var t *tail
 	for e, err := range a.To.Entries(ctx, quota.Query{Account: a.name, Key: copiedKey}) {
@@ -153,8 +156,8 @@ func (a *account) readCopied(ctx context.Context) (*tail, error) {
 	return t, nil
 }
 
-// spare is how much longer the new ledger keeps entries than they are old when they
-// are read: they are older when they arrive.
+// spare is how much longer the new ledger keeps entries than they are old when
+// they are read: they are older when they arrive.
 const spare = 10 * time.Minute
 
 // restore restores the entries of one log, whose sum it checks.
@@ -182,10 +185,10 @@ func (a *account) restore(ctx context.Context, key string, entries []quota.Entry
 	return nil
 }
 
-// CopyReserved copies the entries of an account that a Guard keeps for itself, such as
-// its claims, which stays in use in both ledgers. Call it before Move, so that no process
-// claims in the new ledger what another one has claimed in the old one, and Follow
-// afterwards.
+// CopyReserved copies the entries of an account that a Guard keeps for itself,
+// such as its claims, which stays in use in both ledgers. Call it before Move,
+// so that no process claims in the new ledger what another one has claimed in
+// the old one, and Follow afterwards.
 func (c *Copy) CopyReserved(ctx context.Context, name string) (*Moving, error) {
 	a := c.account(name)
 	a.opened = true
@@ -195,7 +198,8 @@ func (c *Copy) CopyReserved(ctx context.Context, name string) (*Moving, error) {
 	return &Moving{a}, a.copyReserved(ctx)
 }
 
-// copyReserved copies the logs that are new, and what has changed in the others.
+// copyReserved copies the logs that are new, and what has changed in
+// the others.
 func (a *account) copyReserved(ctx context.Context) error {
 	keys, err := a.keys(ctx)
 	if err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Move closes an account in both ledgers, copies it, and opens the new one. If that
-// was done before, it copies what the old ledger got since, such as the costs of
-// calls that were in flight. An error after the account was closed is an
+// Move closes an account in both ledgers, copies it, and opens the new one.
+// If that was done before, it copies what the old ledger got since, such as
+// the costs of calls that were in flight. An error after the account was
+// closed is an
 // *UnfinishedError.
 //
 // Call Follow afterwards for as long as calls may be in flight.
@@ -42,8 +43,8 @@ type Moving struct{ account *account }
 // Report returns what was copied so far.
 func (m *Moving) Report() *Report { return m.account.report }
 
-// Follow copies what the old ledger got since the last time: what calls in flight
-// have cost, calls that were refunded, and notes.
+// Follow copies what the old ledger got since the last time: what calls in
+// flight have cost, calls that were refunded, and notes.
 func (m *Moving) Follow(ctx context.Context) error {
 	if quota.IsReserved(m.account.name) {
 		return m.account.copyReserved(ctx)
@@ -140,7 +141,8 @@ func (a *account) isSame() error {
 	return a.failed("%s and %s are the same ledger; name another one", a.FromName, a.ToName)
 }
 
-// reopen opens the new ledger. What was set aside for the move is in force again.
+// reopen opens the new ledger. What was set aside for the move is in
+// force again.
 func (a *account) reopen(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	all, err := a.To.Cooldowns(ctx, a.name)
@@ -191,8 +193,8 @@ func (a *account) used(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// close closes the account in the new ledger, which must be empty then, and then in
-// the old one.
+// close closes the account in the new ledger, which must be empty then, and
+// then in the old one.
 func (a *account) close(ctx context.Context) (err error) {
 	if a.opened {
 		return nil
@@ -310,9 +312,9 @@ func (a *account) readCooldowns(ctx context.Context, f func(quota.Cooldown) erro
 	return nil
 }
 
-// copyLimits asks the limits of this configuration of the new ledger, and the lower
-// ones that others have asked of the old one. A limit is recorded with a request that
-// is refused.
+// copyLimits asks the limits of this configuration of the new ledger, and the
+// lower ones that others have asked of the old one. A limit is recorded with a
+// request that is refused.
 func (a *account) copyLimits(ctx context.Context) error {
 	if len(a.charges) == 0 {
 		return nil

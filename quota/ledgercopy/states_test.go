@@ -20,8 +20,8 @@ func memoryHouse(t *testing.T, budgets ...quota.Budget) *house {
 	return newHouse(t, c, memledger.Open(&memledger.Options{Now: c.now}), memledger.Open(&memledger.Options{Now: c.now}), budgets...)
 }
 
-// TestLateSettlementsAreLost: calls that were in flight when the account moved are
-// settled in the old ledger afterwards, to more or less, or refunded.
+// TestLateSettlementsAreLost: calls that were in flight when the account moved
+// are settled in the old ledger afterwards, to more or less, or refunded.
 func TestLateSettlementsAreLost(t *testing.T) {
 	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
@@ -70,7 +70,8 @@ func TestLateSettlementsAreLost(t *testing.T) {
 	})
 }
 
-// TestEstimatesStartAtZero: counters keep no entries, and what they hold is noted.
+// TestEstimatesStartAtZero: counters keep no entries, and what they hold
+// is noted.
 func TestEstimatesStartAtZero(t *testing.T) {
 	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
@@ -107,8 +108,8 @@ func TestEstimatesStartAtZero(t *testing.T) {
 	})
 }
 
-// TestStricterLimitStaysBehind: a lower limit that another configuration has asked of
-// the old ledger holds in the new one.
+// TestStricterLimitStaysBehind: a lower limit that another configuration has
+// asked of the old ledger holds in the new one.
 func TestStricterLimitStaysBehind(t *testing.T) {
 	eachPair(t, func(t *testing.T, open opener) {
 		from, to, c := open()
@@ -127,8 +128,8 @@ func TestStricterLimitStaysBehind(t *testing.T) {
 	})
 }
 
-// TestStopOfTheAccountStaysBehind: a cooldown of the whole account that is set while
-// the account moves is in force in the new ledger.
+// TestStopOfTheAccountStaysBehind: a cooldown of the whole account that is set
+// while the account moves is in force in the new ledger.
 func TestStopOfTheAccountStaysBehind(t *testing.T) {
 	h := memoryHouse(t)
 	h.spend(h.old, "", "list", 1)
@@ -179,8 +180,8 @@ func (o overtaken) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	return errors.Join(o.Ledger.SetCooldown(ctx, o.by.Cooldown()), o.Ledger.SetCooldown(ctx, c))
 }
 
-// TestOvertakenCopyLeavesItsLedgerClosed: of two copies to different ledgers one moves
-// the account, and the ledger of the other is as it was.
+// TestOvertakenCopyLeavesItsLedgerClosed: of two copies to different ledgers
+// one moves the account, and the ledger of the other is as it was.
 func TestOvertakenCopyLeavesItsLedgerClosed(t *testing.T) {
 	h := memoryHouse(t)
 	h.furnish(3)
@@ -228,8 +229,9 @@ func TestClaimsAreMadeTwice(t *testing.T) {
 	}
 }
 
-// TestPassThatRunsMeanwhileStaysClaimed: how far passes have come, that they are done, or
-// that their host has stopped, is known in the new ledger as long as the copy goes on.
+// TestPassThatRunsMeanwhileStaysClaimed: how far passes have come, that they
+// are done, or that their host has stopped, is known in the new ledger as long
+// as the copy goes on.
 func TestPassThatRunsMeanwhileStaysClaimed(t *testing.T) {
 	h := memoryHouse(t)
 	request := func(name, owner string) quota.ClaimRequest {
@@ -271,7 +273,8 @@ func TestPassThatRunsMeanwhileStaysClaimed(t *testing.T) {
 	}
 }
 
-// TestWrongCopyClosesALedger: a copy that cannot be made says why, and changes nothing.
+// TestWrongCopyClosesALedger: a copy that cannot be made says why, and
+// changes nothing.
 func TestWrongCopyClosesALedger(t *testing.T) {
 	for want, wrong := range map[string]func(*house){
 		"from sqlite:/old.db to itself": func(h *house) { h.ToName = h.FromName },
@@ -343,8 +346,8 @@ func TestCopyOfAnotherCopy(t *testing.T) {
 	}
 }
 
-// TestNewLedgerIsLost: if the new ledger loses its data after the move, the same copy
-// brings back what the old one has, and nothing is granted meanwhile.
+// TestNewLedgerIsLost: if the new ledger loses its data after the move, the
+// same copy brings back what the old one has, and nothing is granted meanwhile.
 func TestNewLedgerIsLost(t *testing.T) {
 	h := memoryHouse(t)
 	h.furnish(20)

@@ -46,7 +46,8 @@ func (w *world) held(answer quota.Answer, want ...quota.Held) {
 	}
 }
 
-// nextFreeAroundMidnight: what is spent within the margin also counts the next day.
+// nextFreeAroundMidnight: what is spent within the margin also counts the
+// next day.
 func nextFreeAroundMidnight(w *world) {
 	calendar := charge("calendar", 100, quota.Daily(time.UTC))
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -88,8 +89,8 @@ func noteOfManyCalls(w *world) {
 	}
 }
 
-// entryKindIsStored: the kind of an entry does not depend on names that callers
-// choose.
+// entryKindIsStored: the kind of an entry does not depend on names that
+// callers choose.
 func entryKindIsStored(w *world) {
 	day := charge("day", 1000, quota.Sliding(time.Hour))
 	enter := func(kind quota.EntryKind, units quota.Units) {

@@ -18,8 +18,8 @@ func batches() []subtest {
 	}
 }
 
-// retryAtOfSeveralAmounts: each refusal of a batch has its own RetryAt, by its own
-// amount and by what was granted before it.
+// retryAtOfSeveralAmounts: each refusal of a batch has its own RetryAt, by its
+// own amount and by what was granted before it.
 func retryAtOfSeveralAmounts(w *world) {
 	day := charge("day", 10, minute)
 	for range 2 { // at 0 s and 10 s
@@ -33,8 +33,8 @@ func retryAtOfSeveralAmounts(w *world) {
 	w.refused(answers[4], "day", 50*time.Second, 0)
 }
 
-// counterPeriodEndsInsideABatch: the calls of a batch are a microsecond apart, so
-// the last of them may count in the next period.
+// counterPeriodEndsInsideABatch: the calls of a batch are a microsecond apart,
+// so the last of them may count in the next period.
 func counterPeriodEndsInsideABatch(w *world) {
 	each := charge("each", 100, quota.Counter(time.Minute))
 	r := request("m", 10, each)
@@ -44,8 +44,9 @@ func counterPeriodEndsInsideABatch(w *world) {
 	w.used(30+20/2, each)
 }
 
-// firstReasonOfThoseThatEndTogether: a refusal names the first budget in the order
-// of the request's charges, and units before a cooldown before the account's.
+// firstReasonOfThoseThatEndTogether: a refusal names the first budget in
+// the order of the request's charges, and units before a cooldown before
+// the account's.
 func firstReasonOfThoseThatEndTogether(w *world) {
 	first, second := charge("first", 10, minute), charge("second", 10, minute)
 	w.spend(10, first, second)
@@ -70,8 +71,9 @@ func firstReasonOfThoseThatEndTogether(w *world) {
 	}
 }
 
-// settleUpOfSeveralFarEntries: the additions of two clients' entries of one number,
-// of two of one client's, and a second one of an entry, are not taken for each other.
+// settleUpOfSeveralFarEntries: the additions of two clients' entries of one
+// number, of two of one client's, and a second one of an entry, are not taken
+// for each other.
 func settleUpOfSeveralFarEntries(w *world) {
 	day := charge("day", 10_000, minute)
 	var far []quota.Receipt
@@ -96,8 +98,8 @@ func settleUpOfSeveralFarEntries(w *world) {
 	w.used(sum+9, day)
 }
 
-// testClockIsNotRealTime: a Guard on such a ledger must not cache refusals by the
-// host's clock.
+// testClockIsNotRealTime: a Guard on such a ledger must not cache refusals by
+// the host's clock.
 func testClockIsNotRealTime(w *world) {
 	if quota.RealTime(w.Ledger) {
 		w.Fatal("the ledger says that its clock is real; want false on a test's clock")

@@ -55,8 +55,8 @@ func stampFarAhead(w *world) {
 	w.spend(5, day)
 }
 
-// restampedAfterAnEntryOfNow: entries that were stamped ahead follow the one that
-// is stamped now.
+// restampedAfterAnEntryOfNow: entries that were stamped ahead follow the one
+// that is stamped now.
 func restampedAfterAnEntryOfNow(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	for i, step := range []time.Duration{0, -µs, µs} {
@@ -81,8 +81,9 @@ func restampedAfterAnEntryOfNow(w *world) {
 	}
 }
 
-// restampedAfterEntriesWereDropped: while the clock was ahead, the ledger dropped
-// entries that a window counts or subtracts. What it has dropped is not used.
+// restampedAfterEntriesWereDropped: while the clock was ahead, the ledger
+// dropped entries that a window counts or subtracts. What it has dropped is
+// not used.
 func restampedAfterEntriesWereDropped(w *world) {
 	all, some := charge("all", 200, quota.Sliding(24*time.Hour)), charge("some", 200, quota.Sliding(24*time.Hour), methods("m"))
 	for range 20 {
@@ -116,8 +117,9 @@ func counterFarAhead(w *world) {
 	w.spend(10, each)
 }
 
-// cooldownFarAhead: Restamp shortens a cooldown of a minute that a wrong clock set
-// for years. A cooldown until a time stays, because an operator set that time.
+// cooldownFarAhead: Restamp shortens a cooldown of a minute that a wrong
+// clock set for years. A cooldown until a time stays, because an operator set
+// that time.
 func cooldownFarAhead(w *world) {
 	day, week, named := charge("day", 10, minute), charge("week", 10, minute), charge("named", 10, minute)
 	w.clock.Add(87_596 * time.Hour)
@@ -156,8 +158,9 @@ func cooldownFarAhead(w *world) {
 	w.refuse(1, "named", until.Add(time.Hour).Sub(w.clock.Now()), 9, named)
 }
 
-// cooldownFarAheadOfAnEmptyLog: a cooldown that a wrong clock set for a minute
-// never holds up a call for longer, even where no entry shows that it was wrong.
+// cooldownFarAheadOfAnEmptyLog: a cooldown that a wrong clock set for a
+// minute never holds up a call for longer, even where no entry shows that it
+// was wrong.
 func cooldownFarAheadOfAnEmptyLog(w *world) {
 	day := charge("day", 10, minute)
 	w.clock.Add(87_596 * time.Hour)
@@ -173,8 +176,8 @@ func cooldownFarAheadOfAnEmptyLog(w *world) {
 	w.spend(1, day)
 }
 
-// cooldownAfterOneFarAhead: a cooldown of an hour is in force after Restamp, even
-// if a wrong clock had set one of a minute that seemed to end later.
+// cooldownAfterOneFarAhead: a cooldown of an hour is in force after Restamp,
+// even if a wrong clock had set one of a minute that seemed to end later.
 func cooldownAfterOneFarAhead(w *world) {
 	hour := noon.Add(time.Hour)
 	w.clock.Add(87_596 * time.Hour)
@@ -191,8 +194,9 @@ func cooldownAfterOneFarAhead(w *world) {
 	w.refuse(1, "shorter", time.Minute, 10, charge("shorter", 10, minute))
 }
 
-// retryAtAfterAStepBack: within MaxStepBack, RetryAt is exact even if it is later
-// than now plus the window. With a bound, the call would be refused again.
+// retryAtAfterAStepBack: within MaxStepBack, RetryAt is exact even if it
+// is later than now plus the window. With a bound, the call would be
+// refused again.
 func retryAtAfterAStepBack(w *world) {
 	hourly := charge("hourly", 10, quota.Sliding(time.Hour))
 	w.spend(10, hourly)

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// clockLeads returns the subtests about a ledger whose clock is ahead of its
-// caller's.
+// clockLeads returns the subtests about a ledger whose clock is ahead of
+// its caller's.
 func clockLeads() []subtest {
 	return []subtest{
 		{"ClockFarAheadDecidesNothing", clockFarAheadDecidesNothing},
@@ -70,8 +70,8 @@ func clockFarAheadDecidesNothing(w *world) {
 	}
 }
 
-// clockFarAheadOfAnEmptyLog: a log without entries does not support the ledger's
-// clock either.
+// clockFarAheadOfAnEmptyLog: a log without entries does not support the
+// ledger's clock either.
 func clockFarAheadOfAnEmptyLog(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	w.stopped(noon.Add(-25*time.Hour), time.Time{}, request("m", 1, day))
@@ -123,7 +123,8 @@ func clockOfACallerAhead(w *world) {
 	w.used(1, day)
 }
 
-// clockFarAheadOfACounter: a log without entries has the time of its newest call.
+// clockFarAheadOfACounter: a log without entries has the time of its
+// newest call.
 func clockFarAheadOfACounter(w *world) {
 	each := charge("each", 10, quota.Counter(time.Minute))
 	w.spend(10, each)
@@ -136,8 +137,8 @@ func clockFarAheadOfACounter(w *world) {
 	}
 }
 
-// clockFarAheadRestoresNothing: entries that are due are not dropped because the
-// ledger's clock takes them for old.
+// clockFarAheadRestoresNothing: entries that are due are not dropped because
+// the ledger's clock takes them for old.
 func clockFarAheadRestoresNothing(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	h := newHost(w)

@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// Work is a function that a benchmark repeats, in a number of goroutines; 0 is one.
+// Work is a function that a benchmark repeats, in a number of goroutines; 0
+// is one.
 type Work struct {
 	Goroutines int
 	Do         func()
 }
 
-// Compare runs step b.N times and floor as often, in alternate rounds, so that the
-// load of the machine affects both alike. It reports the medians of the rounds:
-// ns/op of step, ns/floor, xfloor (the time of step divided by that of floor) and
-// xrate (its inverse). Allocations are those of both.
+// Compare runs step b.N times and floor as often, in alternate rounds, so that
+// the load of the machine affects both alike. It reports the medians of the
+// rounds: ns/op of step, ns/floor, xfloor (the time of step divided by that of
+// floor) and xrate (its inverse). Allocations are those of both.
 func Compare(b *testing.B, floor, step Work) {
 	b.Helper()
 	rounds := max(1, min(31, b.N/(10*max(1, step.Goroutines))))

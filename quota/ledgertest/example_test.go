@@ -18,8 +18,8 @@ func open(now func() time.Time) *myLedger {
 	return &myLedger{memledger.Open(&memledger.Options{Now: now})}
 }
 
-// testContract is named TestContract in the ledger's test file. It runs the whole
-// contract, each subtest on a fresh ledger with the given clock.
+// testContract is named TestContract in the ledger's test file. It runs the
+// whole contract, each subtest on a fresh ledger with the given clock.
 func testContract(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
 		ledger := open(now)

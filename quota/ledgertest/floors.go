@@ -265,8 +265,8 @@ func floorUntil(w *world) {
 	w.grant(from("US", 7))
 }
 
-// floorUntilInTheMargin: within the margin, the ending day keeps nothing and the
-// beginning day keeps all.
+// floorUntilInTheMargin: within the margin, the ending day keeps nothing and
+// the beginning day keeps all.
 func floorUntilInTheMargin(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	midnight, margin := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific), quota.DefaultMargin
@@ -293,8 +293,8 @@ func floorUntilInTheMargin(w *world) {
 	w.used(10, day)
 }
 
-// floorUntilBesideOthers: once another budget or a cooldown admits a call, floors
-// that have ended may apply again.
+// floorUntilBesideOthers: once another budget or a cooldown admits a call,
+// floors that have ended may apply again.
 func floorUntilBesideOthers(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	midnight, f := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific), floors{"IN": 4}

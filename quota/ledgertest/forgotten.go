@@ -68,8 +68,8 @@ func forgottenTail(w *world) {
 	}
 }
 
-// refusalNamesTheLog: a caller that was only refused knows by its epoch which log that
-// was, and is not granted anything by another.
+// refusalNamesTheLog: a caller that was only refused knows by its epoch which
+// log that was, and is not granted anything by another.
 func refusalNamesTheLog(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	granted := w.spend(60, day)

@@ -13,10 +13,11 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// againstModel plays random spends, settles, refunds, cooldowns and clock steps on
-// a ledger and on the model. They must agree in every answer: grants and refusals,
-// stamps, RetryAt, and what every window holds. With floors there are regions, and
-// entries that are not calls. Games of estimates use logs without entries.
+// againstModel plays random spends, settles, refunds, cooldowns and clock
+// steps on a ledger and on the model. They must agree in every answer: grants
+// and refusals, stamps, RetryAt, and what every window holds. With floors
+// there are regions, and entries that are not calls. Games of estimates use
+// logs without entries.
 func againstModel(t *testing.T, open Factory, kind game) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -123,8 +124,8 @@ func (p *play) step() {
 	default:
 		p.spend(rapid.IntRange(1, 4).Draw(p.T, "requests"))
 	case 0, 1:
-		// Step back by less than two minutes: beyond that, a ledger may have dropped
-		// what the windows would hold.
+		// Step back by less than two minutes: beyond that, a ledger may have
+		// dropped what the windows would hold.
 		p.latest = later(p.latest, p.clock.Now())
 		advance := time.Duration(rapid.Int64Range(-90e6, 4*3600e6).Draw(p.T, "advance")) * µs
 		p.clock.Set(later(p.clock.Now().Add(advance), p.latest.Add(-119*time.Second)))
@@ -149,7 +150,8 @@ func (p *play) step() {
 	p.compare()
 }
 
-// moveToBoundary moves the clock to where a calendar window changes, or just before.
+// moveToBoundary moves the clock to where a calendar window changes, or
+// just before.
 func (p *play) moveToBoundary() {
 	i := slices.IndexFunc(p.charges, func(c *quota.Charge) bool { return c.Window.Kind() == quota.KindDaily })
 	day := p.charges[i].Window.Day(p.clock.Now())

@@ -26,8 +26,8 @@ type Operation struct {
 	Remaining    quota.Units // as a refusal says
 }
 
-// shared is the budget of a history. It is small, so that it is nearly spent most
-// of the time.
+// shared is the budget of a history. It is small, so that it is nearly spent
+// most of the time.
 var shared = charge("shared", 60, quota.Sliding(24*time.Hour))
 
 // Play spends, settles and refunds n times as one of several clients of a fresh
@@ -84,9 +84,10 @@ func Play(ctx context.Context, l quota.Ledger, client, n int) ([]Operation, erro
 	return history, nil
 }
 
-// CheckHistory checks that the operations of all clients are linearizable: there is
-// an order of them, consistent with their times, in which each spend is granted if
-// its units fit and refused with the right remainder if they do not.
+// CheckHistory checks that the operations of all clients are linearizable:
+// there is an order of them, consistent with their times, in which each
+// spend is granted if its units fit and refused with the right remainder if
+// they do not.
 func CheckHistory(t testing.TB, history []Operation) {
 	t.Helper()
 	granted, refused := 0, 0

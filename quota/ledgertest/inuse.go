@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// windowAskedAnew: a window that is charged all the time stays in use, even if each
-// batch has its own equal window, like those of several guards.
+// windowAskedAnew: a window that is charged all the time stays in use, even if
+// each batch has its own equal window, like those of several guards.
 func windowAskedAnew(w *world) {
 	hours := func() *quota.Charge { return charge("hours", 5, quota.Sliding(5*time.Hour), methods("m")) }
 	for i := range 60 {
@@ -33,8 +33,8 @@ func forgottenBudgetAskedAgain(w *world) {
 	w.refuse(1, "search", time.Hour-5*time.Second, 0, search)
 }
 
-// counterRestampedWithEntries: a counter keeps what it counted before the log kept
-// entries.
+// counterRestampedWithEntries: a counter keeps what it counted before the log
+// kept entries.
 func counterRestampedWithEntries(w *world) {
 	each, day := charge("each", 20, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(24*time.Hour))
 	w.clock.Add(1000 * time.Hour)
@@ -48,8 +48,8 @@ func counterRestampedWithEntries(w *world) {
 	w.used(1, day)
 }
 
-// counterRestampedAfterAPeriod: Restamp counts the previous period too, which the
-// counter lost when the clock went ahead.
+// counterRestampedAfterAPeriod: Restamp counts the previous period too, which
+// the counter lost when the clock went ahead.
 func counterRestampedAfterAPeriod(w *world) {
 	each, day := charge("each", 20, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(24*time.Hour))
 	w.clock.Set(noon.Add(-30 * time.Second))
@@ -63,8 +63,8 @@ func counterRestampedAfterAPeriod(w *world) {
 	w.used(9, each)
 }
 
-// windowAskedFarAhead: a window that was asked while the clock was ahead goes out
-// of use after Restamp, and the log keeps no entries for it.
+// windowAskedFarAhead: a window that was asked while the clock was ahead goes
+// out of use after Restamp, and the log keeps no entries for it.
 func windowAskedFarAhead(w *world) {
 	if testing.Short() {
 		w.Skip("makes 2,900 calls one after the other, a second")

@@ -1,5 +1,5 @@
-// Package ledgertest tests implementations of quota.Ledger against its contract.
-// A ledger's own test runs it:
+// Package ledgertest tests implementations of quota.Ledger against its
+// contract. A ledger's own test runs it:
 //
 //	func TestContract(t *testing.T) {
 //		ledgertest.Run(t, func(t testing.TB, now func() time.Time) quota.Ledger {
@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Factory opens an empty ledger that uses the given clock, and closes it when the
-// test ends.
+// Factory opens an empty ledger that uses the given clock, and closes it when
+// the test ends.
 type Factory func(t testing.TB, now func() time.Time) quota.Ledger
 
 // spends returns the subtests about batches and their answers.
@@ -102,8 +102,8 @@ func windows() []subtest {
 	}
 }
 
-// changes returns the subtests about changed budgets, clocks and entries, and about
-// listings.
+// changes returns the subtests about changed budgets, clocks and entries, and
+// about listings.
 func changes() []subtest {
 	return []subtest{
 		{"LimitChanged", limitChanged},
@@ -147,7 +147,8 @@ func changes() []subtest {
 	}
 }
 
-// Run runs the contract as subtests, each on a ledger of its own from open. go test
+// Run runs the contract as subtests, each on a ledger of its own from open.
+// go test
 // -short skips those that make thousands of calls.
 func Run(t *testing.T, open Factory) {
 	runAll(t, open, spends())
@@ -177,8 +178,8 @@ func runAll(t *testing.T, open Factory, subtests []subtest) {
 }
 
 // Clock is a clock that a test sets. Set it before a ledger reads it: the zero
-// Clock shows the zero time.Time, from which ledgers cannot count. It is safe for
-// concurrent use.
+// Clock shows the zero time.Time, from which ledgers cannot count. It is safe
+// for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -272,8 +273,8 @@ func (w *world) grant(r quota.Request) quota.Receipt {
 	return answer.Receipt
 }
 
-// refuse spends one call, which a budget must refuse with this RetryAfter and these
-// units remaining.
+// refuse spends one call, which a budget must refuse with this RetryAfter and
+// these units remaining.
 func (w *world) refuse(units quota.Units, budget string, after time.Duration, remaining quota.Units, charges ...*quota.Charge) {
 	w.Helper()
 	w.refused(w.batch(request("m", units, charges...))[0], budget, after, remaining)

@@ -11,8 +11,8 @@ import (
 // longestHold is how long a limit holds at most after it was last asked.
 const longestHold = quota.LimitHold + 2*quota.LimitRecord
 
-// by returns a charge as a configuration asks it that was last changed a number of
-// minutes after noon.
+// by returns a charge as a configuration asks it that was last changed a number
+// of minutes after noon.
 func by(config string, changed int, c *quota.Charge) *quota.Charge {
 	c.Config = quota.Config{Name: config, Changed: noon.Add(time.Duration(changed) * time.Minute)}
 	return c
@@ -108,8 +108,8 @@ func stricterLimitIsAsked(w *world) {
 	w.refuseAny(1, loose)
 }
 
-// stricterLimitOfAnother: a limit holds for the budget with this name, window and
-// coverage. Margins, floors and external usage do not make another budget.
+// stricterLimitOfAnother: a limit holds for the budget with this name, window
+// and coverage. Margins, floors and external usage do not make another budget.
 func stricterLimitOfAnother(w *world) {
 	hour := quota.Sliding(time.Hour)
 	w.spend(5, by("a", 0, charge("hour", 5, hour)))
@@ -124,8 +124,9 @@ func stricterLimitOfAnother(w *world) {
 	}
 }
 
-// limitOfAChangedConfiguration: a changed limit holds at once, raised or lowered,
-// and processes that still use the limit from before do not bring it back.
+// limitOfAChangedConfiguration: a changed limit holds at once, raised or
+// lowered, and processes that still use the limit from before do not bring
+// it back.
 func limitOfAChangedConfiguration(w *world) {
 	hour := quota.Sliding(time.Hour)
 	before, raised, other := by("a", 0, charge("hour", 5, hour)), by("a", 1, charge("hour", 50, hour)), by("b", 9, charge("hour", 40, hour))
@@ -234,8 +235,8 @@ func stricterLimitBesideFloors(w *world) {
 	w.refuseAny(1, others)
 }
 
-// stricterLimitFarAhead: a limit that was asked while the clock was a year ahead
-// ends a day after the clock is right.
+// stricterLimitFarAhead: a limit that was asked while the clock was a year
+// ahead ends a day after the clock is right.
 func stricterLimitFarAhead(w *world) {
 	minute := quota.Sliding(time.Minute)
 	strict, loose := by("a", 0, charge("minute", 5, minute)), by("b", 0, charge("minute", 100, minute))

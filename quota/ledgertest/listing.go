@@ -22,8 +22,8 @@ type fatal interface {
 
 var _ fatal = testing.TB(nil)
 
-// checkListings compares the entries of a query newest first, and its sums, with
-// its entries oldest first.
+// checkListings compares the entries of a query newest first, and its sums,
+// with its entries oldest first.
 func checkListings(t fatal, ctx context.Context, l quota.Ledger, query quota.Query) {
 	t.Helper()
 	query.Newest = false
@@ -173,8 +173,8 @@ func sumsOfALongLog(w *world) {
 	}
 }
 
-// sumsFollowEveryChange: sums show settles, refunds, additions, restamps and trims
-// at once.
+// sumsFollowEveryChange: sums show settles, refunds, additions, restamps and
+// trims at once.
 func sumsFollowEveryChange(w *world) {
 	if testing.Short() {
 		w.Skip("records 13,500 calls, 1 to 2 seconds")

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// traveler is a host that has known several lives of one log, each of which is the
-// log of an account of its own here.
+// traveler is a host that has known several lives of one log, each of which is
+// the log of an account of its own here.
 type traveler struct {
 	*world
 	client, process, seq uint64
@@ -64,9 +64,9 @@ func (h *traveler) restore(life string) quota.Restored {
 	return done
 }
 
-// restoredAfterTwoLosses: a host returns that was away when the log was lost twice.
-// What another heard in between did not count its calls, so they are no part of the
-// note for the calls of hosts that are still away.
+// restoredAfterTwoLosses: a host returns that was away when the log was lost
+// twice. What another heard in between did not count its calls, so they are no
+// part of the note for the calls of hosts that are still away.
 func restoredAfterTwoLosses(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
@@ -84,8 +84,8 @@ func restoredAfterTwoLosses(w *world) {
 	w.used(260, day)
 }
 
-// restoredFromANote: a host returns whose calls a note stood for when the log was
-// lost for the second time.
+// restoredFromANote: a host returns whose calls a note stood for when the log
+// was lost for the second time.
 func restoredFromANote(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	here, away := newTraveler(w), newTraveler(w)
@@ -101,8 +101,8 @@ func restoredFromANote(w *world) {
 	w.used(115, day)
 }
 
-// restoredAllowance: what a host sent within its allowance and has not restored was
-// not counted by what others heard later.
+// restoredAllowance: what a host sent within its allowance and has not restored
+// was not counted by what others heard later.
 func restoredAllowance(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
@@ -122,9 +122,9 @@ func restoredAllowance(w *world) {
 	w.used(201, day)
 }
 
-// restoredIntoAnOlderCopy: the log has its old epoch and lacks its tail. It gets a
-// new epoch once, so that what is heard from then on is not taken for what was heard
-// of the tail.
+// restoredIntoAnOlderCopy: the log has its old epoch and lacks its tail. It
+// gets a new epoch once, so that what is heard from then on is not taken for
+// what was heard of the tail.
 func restoredIntoAnOlderCopy(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	here, away, gone := newTraveler(w), newTraveler(w), newTraveler(w)
@@ -153,8 +153,9 @@ func restoredIntoAnOlderCopy(w *world) {
 	w.used(135, day)
 }
 
-// restoredIntoAUsedCopy: an older copy of a log was used under the same epoch. What is
-// heard of it later did not count the log's tail, also after the copy is lost in turn.
+// restoredIntoAUsedCopy: an older copy of a log was used under the same epoch.
+// What is heard of it later did not count the log's tail, also after the copy
+// is lost in turn.
 func restoredIntoAUsedCopy(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	before, away, other := newTraveler(w), newTraveler(w), newTraveler(w)
@@ -172,8 +173,8 @@ func restoredIntoAUsedCopy(w *world) {
 	w.used(10+20+30+5, day)
 }
 
-// restoredLatestStatement: a note for calls that have left the later statement's
-// window would hide calls that have not.
+// restoredLatestStatement: a note for calls that have left the later
+// statement's window would hide calls that have not.
 func restoredLatestStatement(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	a, b, gone := newTraveler(w), newTraveler(w), newTraveler(w)
@@ -211,7 +212,8 @@ func restoredEntriesOfOneID(w *world) {
 	w.used(25, day)
 }
 
-// restoredKeyIsListed: a key whose log was restored is listed, however long it is.
+// restoredKeyIsListed: a key whose log was restored is listed, however long
+// it is.
 func restoredKeyIsListed(w *world) {
 	key := strings.Repeat("long ", 30)
 	entry := quota.Entry{At: noon, ID: quota.ID{Client: 7, Seq: 1}, Method: "m", Units: 5, Calls: 1}

@@ -7,7 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// lookAlikeAccounts: two spellings of one account would each have the whole limit.
+// lookAlikeAccounts: two spellings of one account would each have the
+// whole limit.
 func lookAlikeAccounts(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	ask := func(account, key string) error {

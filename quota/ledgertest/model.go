@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// model is a ledger that is simple enough to be obviously correct: it keeps every
-// call and adds them up for each question.
+// model is a ledger that is simple enough to be obviously correct: it keeps
+// every call and adds them up for each question.
 type model struct {
 	calls     []call
 	cooldowns map[string]time.Time
@@ -32,7 +32,8 @@ func (m *model) used(charge *quota.Charge, now time.Time) quota.Units {
 	return m.sum(charge.Coverage, window(charge, now))
 }
 
-// window returns a function that reports whether a charge's window contains a time.
+// window returns a function that reports whether a charge's window contains
+// a time.
 func window(charge *quota.Charge, now time.Time) func(at time.Time) bool {
 	if charge.Window.Kind() == quota.KindDaily {
 		return since(charge.Window.Day(now).Since)
@@ -81,8 +82,8 @@ func (m *model) sum(coverage *quota.Coverage, in func(time.Time) bool) (sum quot
 	return sum
 }
 
-// estimate is the two-counter estimate. If the clock has stepped back, the present
-// period is that of the newest stamp.
+// estimate is the two-counter estimate. If the clock has stepped back, the
+// present period is that of the newest stamp.
 func (m *model) estimate(charge *quota.Charge, now time.Time) quota.Units {
 	length := charge.Window.Length()
 	newest := now

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// accountsListed: accounts with a log, with the log of a key alone, or with only a
-// cooldown are listed once.
+// accountsListed: accounts with a log, with the log of a key alone, or with
+// only a cooldown are listed once.
 func accountsListed(w *world) {
 	want := []string{"a{b}:c*", "cooled", "keyed", account}
 	for _, batch := range []*quota.Batch{{Account: account}, {Account: "a{b}:c*"}, {Account: "keyed", Key: "k"}, {Account: "keyed", Key: "log"}} {
@@ -36,8 +36,8 @@ func accountsListed(w *world) {
 	}
 }
 
-// cooldownsListed: all cooldowns in force are listed, also those that end before
-// that of the account, and those of budgets that no request names.
+// cooldownsListed: all cooldowns in force are listed, also those that end
+// before that of the account, and those of budgets that no request names.
 func cooldownsListed(w *world) {
 	if all, err := w.Cooldowns(w.ctx, account); err != nil || len(all) != 0 {
 		w.Fatalf("%+v, %v; want none", all, err)
@@ -60,8 +60,8 @@ func cooldownsListed(w *world) {
 	}
 }
 
-// movedSetsAside: the cooldown of a whole account that moves is set aside, and so is
-// one that is set meanwhile, if it ends later.
+// movedSetsAside: the cooldown of a whole account that moves is set aside, and
+// so is one that is set meanwhile, if it ends later.
 func movedSetsAside(w *world) {
 	for i, arriving := range []bool{false, true} {
 		name := []string{"left", "arriving"}[i]
@@ -86,8 +86,9 @@ func movedSetsAside(w *world) {
 	}
 }
 
-// movedIsClosed: an account that has left for another ledger is closed at once, with
-// its keys, whether it had a log or not, and stays so; its entries can be settled.
+// movedIsClosed: an account that has left for another ledger is closed at
+// once, with its keys, whether it had a log or not, and stays so; its entries
+// can be settled.
 func movedIsClosed(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	before := w.spend(5, day)

@@ -25,9 +25,10 @@ var (
 	eight       = [8]string{"IN", "BR", "DE", "FR", "US", "GB", "CA", "AU"}
 )
 
-// PlayFloors spends on a fresh ledger as one of eight regions, which are goroutines
-// or processes, until nothing is left for it. It fails if the region is refused
-// before it has used its floor. The results of all are the input of CheckFloors.
+// PlayFloors spends on a fresh ledger as one of eight regions, which are
+// goroutines or processes, until nothing is left for it. It fails if the
+// region is refused before it has used its floor. The results of all are the
+// input of CheckFloors.
 func PlayFloors(ctx context.Context, l quota.Ledger, client int) (Regional, error) {
 	mine := Regional{Region: eight[client]}
 	floor := keptApart[mine.Region]

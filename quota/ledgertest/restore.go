@@ -82,8 +82,8 @@ func (h *host) restore() quota.Restored {
 	return done
 }
 
-// restoredWithItsOwnTimes: after a restoration, units return when they would have
-// without the loss.
+// restoredWithItsOwnTimes: after a restoration, units return when they would
+// have without the loss.
 func restoredWithItsOwnTimes(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	h := newHost(w)
@@ -156,8 +156,8 @@ func restoredBetween(w *world) {
 	w.spend(1, day, search)
 }
 
-// restoredUnitsAreRaised: an entry that was settled keeps the higher of the two
-// costs.
+// restoredUnitsAreRaised: an entry that was settled keeps the higher of the
+// two costs.
 func restoredUnitsAreRaised(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	h := newHost(w)
@@ -213,8 +213,9 @@ func restoredBeyondRetention(w *world) {
 	w.used(1, day)
 }
 
-// restoredByOneHost: one host restores what it heard that all had spent. Its note
-// shrinks as the others return, in any order, and goes when the log is exact.
+// restoredByOneHost: one host restores what it heard that all had spent.
+// Its note shrinks as the others return, in any order, and goes when the
+// log is exact.
 func restoredByOneHost(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	a, b, c := newHost(w), newHost(w), newHost(w)
@@ -285,8 +286,8 @@ func restoredCalls(w *world) {
 	w.used(8, calls)
 }
 
-// restoredBesideACounter: a counter of a log with entries never counts less than
-// before, and counts what was restored.
+// restoredBesideACounter: a counter of a log with entries never counts less
+// than before, and counts what was restored.
 func restoredBesideACounter(w *world) {
 	each, day := charge("each", 100, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(24*time.Hour))
 	w.spend(3, each)

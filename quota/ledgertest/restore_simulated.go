@@ -6,8 +6,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// restoredIntoTrimmedLog: a restoration keeps what the log holds, even after the
-// log has dropped old entries.
+// restoredIntoTrimmedLog: a restoration keeps what the log holds, even after
+// the log has dropped old entries.
 func restoredIntoTrimmedLog(w *world) {
 	minute := charge("minute", 100, quota.Sliding(time.Minute))
 	for range 10 {
@@ -22,9 +22,9 @@ func restoredIntoTrimmedLog(w *world) {
 	w.used(12, minute)
 }
 
-// restoredKnowsItsOwn: after a restoration, a client knows the newest of its own
-// entries. If it knew the newest of all, and that were lost and restored by the
-// client it belongs to, the loss of its own would go unnoticed.
+// restoredKnowsItsOwn: after a restoration, a client knows the newest of its
+// own entries. If it knew the newest of all, and that were lost and restored by
+// the client it belongs to, the loss of its own would go unnoticed.
 func restoredKnowsItsOwn(w *world) {
 	day := charge("day", 100, quota.Sliding(24*time.Hour))
 	h := newHost(w)

@@ -88,7 +88,8 @@ func counterBesideAWindow(w *world) {
 	}
 }
 
-// retentionFollowsTheWindows: a log keeps its entries for as long as Retention says.
+// retentionFollowsTheWindows: a log keeps its entries for as long as
+// Retention says.
 func retentionFollowsTheWindows(w *world) {
 	second := charge("second", 1000, quota.Sliding(time.Second))
 	for range 30 {
@@ -192,7 +193,8 @@ func manyLiveKeys(w *world) {
 	}
 }
 
-// entriesBeyondRetention: entries that have not been dropped yet are not listed.
+// entriesBeyondRetention: entries that have not been dropped yet are
+// not listed.
 func entriesBeyondRetention(w *world) {
 	short := charge("short", 10_000, minute)
 	for range 700 {

@@ -343,8 +343,8 @@ func batchResentRefusal(w *world) {
 	w.used(8, day)
 }
 
-// concurrentSpends spends 320 units by list and 3200 by search on budgets of 500 in
-// all and 300 for searches. Calls of one unit use what is left.
+// concurrentSpends spends 320 units by list and 3200 by search on budgets of
+// 500 in all and 300 for searches. Calls of one unit use what is left.
 func concurrentSpends(w *world) {
 	day, search := charge("day", 500, minute), charge("search", 300, minute, methods("search"))
 	var mu sync.Mutex

@@ -158,8 +158,8 @@ func dailyLengths(w *world) {
 	}
 }
 
-// dailyWithoutMidnight tests the last hours of days whose midnight is skipped or
-// repeated, where a naive boundary lies in the past.
+// dailyWithoutMidnight tests the last hours of days whose midnight is skipped
+// or repeated, where a naive boundary lies in the past.
 func dailyWithoutMidnight(w *world) {
 	for _, day := range []struct {
 		zone string

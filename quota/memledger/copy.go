@@ -9,10 +9,10 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// Copy returns a ledger on the same clock that holds what this one holds now, epochs
-// included. From then on they change independently. It takes time in proportion to the
-// number of entries. Use it in a test in which an older copy takes the place of a
-// ledger.
+// Copy returns a ledger on the same clock that holds what this one holds now,
+// epochs included. From then on they change independently. It takes time in
+// proportion to the number of entries. Use it in a test in which an older copy
+// takes the place of a ledger.
 func (l *Ledger) Copy() *Ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,8 +29,8 @@ func (l *Ledger) copy() *Ledger {
 	return c
 }
 
-// copyInto copies one log into another ledger, after the account's own, with which it
-// shares cooldowns and limits.
+// copyInto copies one log into another ledger, after the account's own, with
+// which it shares cooldowns and limits.
 func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 	if have := c.logs[name]; have != nil {
 		return have

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// copying is a ledger whose copy takes its place before each of its first spends, and
-// some later ones, as it takes time in proportion to the entries.
+// copying is a ledger whose copy takes its place before each of its first
+// spends, and some later ones, as it takes time in proportion to the entries.
 type copying struct {
 	*memledger.Ledger
 	spends atomic.Int64

@@ -174,8 +174,8 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 	return nil
 }
 
-// settleCounters adjusts the counters of a log without entries. The receipt says
-// what they have counted.
+// settleCounters adjusts the counters of a log without entries. The receipt
+// says what they have counted.
 func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
 	was := receipt.Recorded
 	if was == nil {
@@ -192,8 +192,8 @@ func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
 	}
 }
 
-// restamp moves the entries that are stamped after now to the microseconds up to
-// now and returns their number.
+// restamp moves the entries that are stamped after now to the microseconds up
+// to now and returns their number.
 func (g *log) restamp(now int64) int {
 	place := g.all.find(g.entries.tail, now+1)
 	changed := g.entries.tail - place

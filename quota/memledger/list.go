@@ -21,8 +21,8 @@ func (l *list) add(stamp, amount int64) {
 	l.records.push(l.newest)
 }
 
-// trimAtOnce is how many records one step drops from one list at most, so that no
-// caller waits while a whole log expires.
+// trimAtOnce is how many records one step drops from one list at most, so that
+// no caller waits while a whole log expires.
 const trimAtOnce = 64
 
 // trim drops records that a horizon no longer needs and returns their number.
@@ -39,8 +39,8 @@ func (l *list) trim(now, horizon int64) int {
 	return n
 }
 
-// adjust adds delta to the total of the record with a stamp and to all later
-// totals.
+// adjust adds delta to the total of the record with a stamp and to all
+// later totals.
 func (l *list) adjust(stamp, delta int64) {
 	i := l.find(l.records.tail, stamp)
 	if delta == 0 || i == l.records.tail || l.records.at(i).stamp != stamp {

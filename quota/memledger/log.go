@@ -100,8 +100,8 @@ func (g *log) List(coverage *quota.Coverage, window *quota.Window) decide.List {
 
 func sameCoverage(a, b *quota.Coverage) bool { return a == b || a.Key() == b.Key() }
 
-// list returns the list of a coverage, and keeps it back to a horizon from now
-// on.
+// list returns the list of a coverage, and keeps it back to a horizon from
+// now on.
 func (g *log) list(coverage *quota.Coverage, horizon int64) *list {
 	l := g.findList(coverage)
 	switch {
@@ -139,8 +139,8 @@ func (g *log) fill(l *list) {
 	g.invalidateLabels()
 }
 
-// eachAmount calls add for every entry that a coverage covers, oldest first, with
-// its stamp and the amount that it counts for.
+// eachAmount calls add for every entry that a coverage covers, oldest first,
+// with its stamp and the amount that it counts for.
 func (g *log) eachAmount(coverage *quota.Coverage, add func(stamp, amount int64)) {
 	for i := g.entries.head; i < g.entries.tail; i++ {
 		e := g.entries.at(i)
@@ -150,8 +150,8 @@ func (g *log) eachAmount(coverage *quota.Coverage, add func(stamp, amount int64)
 	}
 }
 
-// counter returns the counter of a coverage and a length, and creates it if
-// necessary.
+// counter returns the counter of a coverage and a length, and creates it
+// if necessary.
 func (g *log) counter(coverage *quota.Coverage, length int64) *counter {
 	c, found := g.findCounter(coverage, length)
 	c.asked = g.Now
@@ -198,8 +198,8 @@ func (g *log) recordHistory(history time.Duration) {
 	}
 }
 
-// idle reports whether nothing in the log matters at now, even if the clock steps
-// back.
+// idle reports whether nothing in the log matters at now, even if the clock
+// steps back.
 func (g *log) idle(now int64) bool {
 	longest := max(g.horizon, int64(time.Minute/time.Microsecond))
 	for _, c := range g.counters {
@@ -211,8 +211,8 @@ func (g *log) idle(now int64) bool {
 // rotateEvery is how often a log looks for lists that are no longer in use.
 const rotateEvery = int64(time.Hour / time.Microsecond)
 
-// rotate drops the lists and counters that are no longer in use and computes how
-// far back the log must reach.
+// rotate drops the lists and counters that are no longer in use and computes
+// how far back the log must reach.
 func (g *log) rotate() {
 	g.rotateAt = g.Now + rotateEvery
 	for _, v := range g.views {
@@ -268,8 +268,8 @@ func (o readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.Li
 	return &view{list: l, window: *window}
 }
 
-// grantsOf returns the stamps that an earlier attempt at a batch was granted, by
-// Seq.
+// grantsOf returns the stamps that an earlier attempt at a batch was granted,
+// by Seq.
 func (g *log) grantsOf(batch *quota.Batch) (map[uint64]int64, error) {
 	last := g.clients[batch.Client]
 	switch {

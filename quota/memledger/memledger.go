@@ -110,8 +110,8 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return answers, nil
 }
 
-// carve returns n zero values. Small slices are carved from a shared chunk, which
-// takes a third of the time of allocating each.
+// carve returns n zero values. Small slices are carved from a shared chunk,
+// which takes a third of the time of allocating each.
 func carve[T any](chunk *[]T, n int) []T {
 	const chunkLen = 64
 	if n > chunkLen/8 {

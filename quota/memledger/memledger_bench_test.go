@@ -13,8 +13,9 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// fastClock returns a clock that advances by a second whenever it is read, so that
-// entries leave a day's log while a benchmark runs. It is as slow as time.Now.
+// fastClock returns a clock that advances by a second whenever it is read,
+// so that entries leave a day's log while a benchmark runs. It is as slow
+// as time.Now.
 func fastClock() func() time.Time {
 	var seconds atomic.Int64
 	return func() time.Time {
@@ -29,7 +30,8 @@ func day(limit quota.Units) quota.Budget {
 
 var cron = quota.Caller{Lane: "cron", Job: "trending", Region: "US"}
 
-// spending returns a function that spends units of budgets and ignores refusals.
+// spending returns a function that spends units of budgets and
+// ignores refusals.
 func spending(b *testing.B, l quota.Ledger, units quota.Units, budgets ...quota.Budget) func() {
 	batch := &quota.Batch{Account: "my-project", Requests: []quota.Request{{Method: "videos.list", Units: units, Caller: cron}}}
 	for _, budget := range budgets {
@@ -47,8 +49,8 @@ func spending(b *testing.B, l quota.Ledger, units quota.Units, budgets ...quota.
 	}
 }
 
-// BenchmarkSpend measures a decision of cost 1 on one sliding budget, and AllowN
-// of golang.org/x/time/rate for comparison.
+// BenchmarkSpend measures a decision of cost 1 on one sliding budget, and
+// AllowN of golang.org/x/time/rate for comparison.
 func BenchmarkSpend(b *testing.B) {
 	for _, goroutines := range []int{0, 64} {
 		b.Run(fmt.Sprint("goroutines=", max(1, goroutines)), func(b *testing.B) {
@@ -83,8 +85,8 @@ func BenchmarkGuardSpend(b *testing.B) {
 	}
 }
 
-// BenchmarkLength measures decisions on a log of a million entries and on one of a
-// thousand.
+// BenchmarkLength measures decisions on a log of a million entries and on one
+// of a thousand.
 func BenchmarkLength(b *testing.B) {
 	for _, bench := range []struct {
 		name    string
@@ -118,8 +120,8 @@ func BenchmarkLength(b *testing.B) {
 	}
 }
 
-// BenchmarkBudgets measures a call that one budget covers, three budgets, and one
-// budget with eight floors.
+// BenchmarkBudgets measures a call that one budget covers, three budgets, and
+// one budget with eight floors.
 func BenchmarkBudgets(b *testing.B) {
 	all, search, calls := day(quota.MaxLimit), day(quota.MaxLimit), day(quota.MaxLimit)
 	search.Name, search.Methods = "search", []string{"videos.list"}

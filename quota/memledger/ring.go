@@ -7,9 +7,9 @@ const (
 )
 
 // ring is a queue of values in chunks, so that growing copies little. The place
-// of a value does not change while it is in the ring; places have a gap after the
-// ring was empty. T has no pointers, so the garbage collector does not scan the
-// chunks.
+// of a value does not change while it is in the ring; places have a gap after
+// the ring was empty. T has no pointers, so the garbage collector does not scan
+// the chunks.
 type ring[T any] struct {
 	chunks     [][]T
 	head, tail int // the place of the oldest value, and the place after the newest
@@ -20,7 +20,8 @@ func (r *ring[T]) at(place int) *T {
 	return &r.chunks[place>>chunkBits-r.head>>chunkBits][place&(chunkSize-1)]
 }
 
-// push adds a value. The first chunk grows as needed, since most rings are short.
+// push adds a value. The first chunk grows as needed, since most rings
+// are short.
 func (r *ring[T]) push(v T) {
 	n := len(r.chunks)
 	if r.tail%chunkSize == 0 && (n == 0 || len(r.chunks[n-1]) == chunkSize) {
@@ -50,8 +51,8 @@ func (r *ring[T]) drop() {
 }
 
 // search returns the first place at which after reports true, or the tail if
-// there is none; after must be monotonic. The search starts at guess, and takes a
-// number of steps that is logarithmic in how far off guess is.
+// there is none; after must be monotonic. The search starts at guess, and takes
+// a number of steps that is logarithmic in how far off guess is.
 func (r *ring[T]) search(guess int, after func(*T) bool) int {
 	low, high := r.head, r.tail
 	step := 1

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRing compares a ring with a slice, over several chunks, and its search from
-// any guess.
+// TestRing compares a ring with a slice, over several chunks, and its search
+// from any guess.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r ring[int64]

@@ -6,9 +6,10 @@
 //	prometheus.MustRegister(metrics.New(guard, &metrics.Options{Ledger: timed}))
 //
 // Counters and histograms are about this process: what its guard decided, and
-// how its ledger answered. Gauges are about the ledger, whichever process spent:
-// each scrape reads the balances of every account once. While the ledger does
-// not answer, the gauges that it would answer are missing, and the rest is there.
+// how its ledger answered. Gauges are about the ledger, whichever process
+// spent: each scrape reads the balances of every account once. While the
+// ledger does not answer, the gauges that it would answer are missing, and the
+// rest is there.
 //
 // Labels come from the budgets, the methods and the lanes that are configured,
 // so their number does not depend on what callers send. Jobs, regions and keys
@@ -46,8 +47,8 @@ type Options struct {
 	// and ration_journal_* out.
 	Journal *journal.Ledger
 
-	// Timeout is the longest that a scrape waits for the ledger. 0 means
-	// DefaultTimeout.
+	// Timeout is the longest that a scrape waits for the ledger. 0
+	// means DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -62,8 +63,8 @@ const (
 	DefaultTimeout = 5 * time.Second
 )
 
-// Collector is a prometheus.Collector over a Guard. It is safe for concurrent
-// use.
+// Collector is a prometheus.Collector over a Guard. It is safe for
+// concurrent use.
 type Collector struct {
 	guard    *quota.Guard
 	budgets  []quota.Budget
@@ -160,8 +161,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Err returns why the last scrape lacks what it would read of the ledger, or nil if
-// it lacks nothing.
+// Err returns why the last scrape lacks what it would read of the ledger, or
+// nil if it lacks nothing.
 func (c *Collector) Err() error {
 	if err := c.err.Load(); err != nil {
 		return *err
@@ -201,8 +202,8 @@ func (c *Collector) collectBudgets(ctx context.Context, ch chan<- prometheus.Met
 	c.err.Store(&err)
 }
 
-// balances returns the balances of an account, or an error if the ledger does not
-// answer in time.
+// balances returns the balances of an account, or an error if the ledger does
+// not answer in time.
 func (c *Collector) balances(ctx context.Context, account string) ([]quota.Balance, error) {
 	select {
 	case c.reading <- struct{}{}:

@@ -77,8 +77,8 @@ func resultOfLedger(err error) result {
 	return failed
 }
 
-// counts counts decisions. Once a kind of call has been seen, counting one takes
-// a look-up and an addition for each budget, without a lock.
+// counts counts decisions. Once a kind of call has been seen, counting one
+// takes a look-up and an addition for each budget, without a lock.
 type counts struct {
 	accounts map[string][]int // the indexes of each account's budgets
 	budgets  []quota.Budget
@@ -94,8 +94,8 @@ type counts struct {
 // class is the calls that share all labels but the budget and the result.
 type class struct{ account, method, lane string }
 
-// series are the counters of a class: first of calls outside the budgets, then of
-// each budget of the account.
+// series are the counters of a class: first of calls outside the budgets, then
+// of each budget of the account.
 type series struct {
 	of     class
 	counts []budgetCounts

@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestDeadLedgerFailsTheScrape: with a ledger that is down or hangs, scrapes end,
-// also many at a time, and show the limits and what was counted.
+// TestDeadLedgerFailsTheScrape: with a ledger that is down or hangs, scrapes
+// end, also many at a time, and show the limits and what was counted.
 func TestDeadLedgerFailsTheScrape(t *testing.T) {
 	for name, kill := range map[string]func(*redistest.Server){
 		"down":  func(s *redistest.Server) { s.Stop() },

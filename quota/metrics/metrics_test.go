@@ -66,9 +66,9 @@ func call(method string, units quota.Units) quota.Call {
 	return quota.Call{Account: "a", Method: method, Units: units, Caller: quota.Caller{Lane: "cron", Job: "j", Region: "US"}}
 }
 
-// TestDecisionsAreMiscounted: each decision counts once in the budgets it is about,
-// a refusal that the guard remembers and a batch too, and the gauges are the
-// ledger's.
+// TestDecisionsAreMiscounted: each decision counts once in the budgets it is
+// about, a refusal that the guard remembers and a batch too, and the gauges are
+// the ledger's.
 func TestDecisionsAreMiscounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	timed := metrics.NewLedger(memledger.Open(&memledger.Options{Now: func() time.Time { return now }}))
@@ -231,10 +231,10 @@ func TestEndedPasses(t *testing.T) {
 		`ration_pass_duration_seconds_sum{outcome="stopped"} 60`)
 }
 
-// BenchmarkSpend compares a decision on the fastest ledger alone, with a Collector,
-// and with a timed ledger too. They take turns, and the fastest turn of each
-// counts, so that other programs do not matter: "xcollected" and "xtimed" are
-// the ratios.
+// BenchmarkSpend compares a decision on the fastest ledger alone, with a
+// Collector, and with a timed ledger too. They take turns, and the fastest turn
+// of each counts, so that other programs do not matter: "xcollected" and
+// "xtimed" are the ratios.
 func BenchmarkSpend(b *testing.B) {
 	const turn = 500
 	ctx, c := context.Background(), call("list", 1)

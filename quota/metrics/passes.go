@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Passes is a prometheus.Collector of passes: the runs of scheduled work, one for
-// each region and tick. It is safe for concurrent use.
+// Passes is a prometheus.Collector of passes: the runs of scheduled work, one
+// for each region and tick. It is safe for concurrent use.
 type Passes struct {
 	ended *prometheus.CounterVec
 	units *prometheus.CounterVec

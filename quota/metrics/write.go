@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Write writes what c and more collectors show to a file, which is replaced at once,
-// or if that is "" to out. It returns the ledger's error too.
+// Write writes what c and more collectors show to a file, which is replaced at
+// once, or if that is "" to out. It returns the ledger's error too.
 func (c *Collector) Write(out io.Writer, file string, more ...prometheus.Collector) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(more, c)...)

@@ -21,7 +21,8 @@ type rules struct {
 // maxLinks is how many symbolic links a path may go through.
 const maxLinks = 40
 
-// checker collects what is unsafe about files and the folders that lead to them.
+// checker collects what is unsafe about files and the folders that lead
+// to them.
 type checker struct {
 	rules
 	us           uint32
@@ -55,7 +56,8 @@ func newChecker() (*checker, error) {
 	return c, nil
 }
 
-// isShared reports whether a file or folder belongs to the group of GroupVariable.
+// isShared reports whether a file or folder belongs to the group
+// of GroupVariable.
 func (c *checker) isShared(o owner) bool { return hasOwners && int64(o.gid) == c.group }
 
 // err returns the findings as an *Error, or nil.
@@ -197,8 +199,8 @@ func split(path string) []string {
 	return slices.DeleteFunc(strings.Split(filepath.ToSlash(path), "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// checkParent checks the folder that contains the file. Its group may write to it
-// if a folder above it keeps the group out, as with a umask of 002 in a home
+// checkParent checks the folder that contains the file. Its group may write to
+// it if a folder above it keeps the group out, as with a umask of 002 in a home
 // folder of mode 0700.
 func (c *checker) checkParent(path string, info fs.FileInfo) {
 	o, mode := ownerOf(info), info.Mode()
@@ -214,8 +216,8 @@ func (c *checker) checkParent(path string, info fs.FileInfo) {
 	}
 }
 
-// checkAncestor checks a folder further up. The group of one of root's may write
-// to it, as to /usr/local on Debian.
+// checkAncestor checks a folder further up. The group of one of root's may
+// write to it, as to /usr/local on Debian.
 func (c *checker) checkAncestor(path string, info fs.FileInfo) {
 	o, mode := ownerOf(info), info.Mode()
 	if !slices.Contains(c.trustedAbove, o.uid) && !c.isShared(o) {
@@ -274,8 +276,9 @@ func (c *checker) folderOf(path string) string {
 	return c.folders[filepath.Dir(whole)]
 }
 
-// othersMayWrite reports whether other users than the owner may write. A group of
-// the owner's own, which systems with a umask of 002 rely on, does not count.
+// othersMayWrite reports whether other users than the owner may write. A
+// group of the owner's own, which systems with a umask of 002 rely on, does
+// not count.
 func othersMayWrite(mode fs.FileMode, o owner) bool {
 	return mode&0o002 != 0 || mode&0o020 != 0 && !ownGroup(o)
 }

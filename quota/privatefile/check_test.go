@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestUntrustedOwner checks a file as another user who trusts neither us nor root. It
-// does not need a second user.
+// TestUntrustedOwner checks a file as another user who trusts neither us nor
+// root. It does not need a second user.
 func TestUntrustedOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "costs.yaml")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

@@ -50,8 +50,8 @@ func (f Finding) String() string {
 	return f.Path + ": it is not a regular file"
 }
 
-// Error lists all that is unsafe about some files and their folders. Its message
-// is one line.
+// Error lists all that is unsafe about some files and their folders. Its
+// message is one line.
 type Error struct {
 	Findings []Finding // at least one
 }

@@ -84,8 +84,8 @@ func TestFolderOfTheGroupIsCalledOpen(t *testing.T) {
 	}
 }
 
-// TestGroupDoesNotCountInASharedFolder: any user can create a file of a folder's
-// group in one like /tmp.
+// TestGroupDoesNotCountInASharedFolder: any user can create a file of a
+// folder's group in one like /tmp.
 func TestGroupDoesNotCountInASharedFolder(t *testing.T) {
 	dir := sharing(t)
 	path := write(t, filepath.Join(dir, "costs.yaml"), 0o660)
@@ -130,8 +130,8 @@ func TestGroupCannotWriteNewFiles(t *testing.T) {
 	}
 }
 
-// TestNewFilesAreSharedLate: another member that found a file or folder in the moment
-// before the group could write to it was refused.
+// TestNewFilesAreSharedLate: another member that found a file or folder in the
+// moment before the group could write to it was refused.
 func TestNewFilesAreSharedLate(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux gives what is new its name and mode in one step")

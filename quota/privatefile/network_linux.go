@@ -2,8 +2,8 @@ package privatefile
 
 import "syscall"
 
-// OnNetwork reports whether path is on a network file system, where processes of
-// other hosts may write. SQLite's write-ahead log is unsafe there
+// OnNetwork reports whether path is on a network file system, where processes
+// of other hosts may write. SQLite's write-ahead log is unsafe there
 // (https://www.sqlite.org/wal.html). It returns false if that is not known: off
 // Linux, and for a path that does not exist.
 func OnNetwork(path string) bool {

@@ -5,18 +5,18 @@
 // file must be a regular file, not a symbolic link. It must belong to the user
 // of this process or to root, and neither its group nor others may write to it.
 // The same rules apply to its folder, unless a sticky bit protects the files in
-// it, and no folder above may let another user replace the path to the file. The
-// group of a folder does not matter if a folder above it admits only its owner.
-// A group with the number of the file's owner and no other member counts as the
-// owner.
+// it, and no folder above may let another user replace the path to the file.
+// The group of a folder does not matter if a folder above it admits only its
+// owner. A group with the number of the file's owner and no other member counts
+// as the owner.
 //
 // The environment variable TrustVariable names one further user whose files are
-// trusted, and GroupVariable a group whose members share their files. On systems
-// without numeric owners, such as Windows, only links and files that are not regular
-// are refused.
+// trusted, and GroupVariable a group whose members share their files. On
+// systems without numeric owners, such as Windows, only links and files that
+// are not regular are refused.
 //
-// All functions are safe for concurrent use. A refusal is a *Error; other errors
-// are those of the file system.
+// All functions are safe for concurrent use. A refusal is a *Error; other
+// errors are those of the file system.
 package privatefile
 
 import (
@@ -31,20 +31,21 @@ import (
 )
 
 // TrustVariable is the environment variable with the number of one further user
-// whose files are trusted as root's are, such as the owner of a container's bind
-// mount. Empty means none.
+// whose files are trusted as root's are, such as the owner of a container's
+// bind mount. Empty means none.
 const TrustVariable = "RATION_TRUST_OWNER"
 
-// GroupVariable is the environment variable with the number of a group that shares
-// ledgers, journals and catalogues. Files and folders of that group are trusted
-// whoever of its members owns them, and the group may write to them. What this
-// package creates in a folder of the group gets mode 0660, or 2770, whatever the
-// umask is. A secret that the group can read is refused as before. Empty means none.
+// GroupVariable is the environment variable with the number of a group that
+// shares ledgers, journals and catalogues. Files and folders of that group are
+// trusted whoever of its members owns them, and the group may write to them.
+// What this package creates in a folder of the group gets mode 0660, or 2770,
+// whatever the umask is. A secret that the group can read is refused as before.
+// Empty means none.
 const GroupVariable = "RATION_TRUST_GROUP"
 
-// Shared reports whether GroupVariable is set. For a moment, until its mode is set, other
-// members cannot write to what SQLite creates beside a database, nor, on other systems
-// than Linux, to what this package creates.
+// Shared reports whether GroupVariable is set. For a moment, until its mode is
+// set, other members cannot write to what SQLite creates beside a database,
+// nor, on other systems than Linux, to what this package creates.
 func Shared() bool { return os.Getenv(GroupVariable) != "" }
 
 // MaxSecret is the size in bytes of the largest file that ReadSecret reads.
@@ -59,8 +60,9 @@ func ReadFile(path string, most int64) ([]byte, error) {
 // addition to the rules of the package, only its owner may read it, unless a
 // folder above it admits only its owner. If root owns the file and this process
 // runs as another user, its group may read it too, since the process could not
-// read it otherwise. A file of more than MaxSecret bytes is an error. /dev/stdin
-// and paths in /dev/fd are not checked, since the parent process opened them.
+// read it otherwise. A file of more than MaxSecret bytes is an error.
+// /dev/stdin and paths in /dev/fd are not checked, since the parent process
+// opened them.
 func ReadSecret(path string) ([]byte, error) {
 	var data []byte
 	var err error
@@ -76,8 +78,8 @@ func ReadSecret(path string) ([]byte, error) {
 	return data, err
 }
 
-// ReadLinked is like ReadFile, but follows symbolic links that belong to trusted
-// users. It is for public files such as a bundle of certificates.
+// ReadLinked is like ReadFile, but follows symbolic links that belong to
+// trusted users. It is for public files such as a bundle of certificates.
 func ReadLinked(path string, most int64) ([]byte, error) {
 	return read(path, most, rules{links: true})
 }
@@ -109,13 +111,13 @@ func Open(path string) (*os.File, error) {
 // OpenRead opens the file at path for reading.
 func OpenRead(path string) (*os.File, error) { return open(path, os.O_RDONLY, rules{}) }
 
-// Reader opens many files for reading. It checks each folder once, so make one for
-// each look at them. After a refusal it refuses every file. It is not safe for
-// concurrent use.
+// Reader opens many files for reading. It checks each folder once, so make one
+// for each look at them. After a refusal it refuses every file. It is not safe
+// for concurrent use.
 type Reader struct{ c *checker }
 
-// NewReader returns a Reader. It fails if TrustVariable or GroupVariable is not a
-// number.
+// NewReader returns a Reader. It fails if TrustVariable or GroupVariable is not
+// a number.
 func NewReader() (*Reader, error) {
 	c, err := newChecker()
 	return &Reader{c}, err
@@ -124,8 +126,9 @@ func NewReader() (*Reader, error) {
 // Open opens the file at path for reading.
 func (r *Reader) Open(path string) (*os.File, error) { return r.c.open(path, os.O_RDONLY) }
 
-// Append opens the file at path for appending, and creates it with mode 0600 if it
-// does not exist. A write of one call is not mixed with those of other processes.
+// Append opens the file at path for appending, and creates it with mode
+// 0600 if it does not exist. A write of one call is not mixed with those of
+// other processes.
 func Append(path string) (*os.File, error) {
 	return open(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, rules{})
 }
@@ -159,9 +162,9 @@ func Replace(path string, content []byte, sync bool) error {
 	return nil
 }
 
-// Writable returns an error that says why no file can be created in a folder, or
-// nil. It tries to create one, because mode bits do not show read-only mounts,
-// ACLs and the rights of root.
+// Writable returns an error that says why no file can be created in a folder,
+// or nil. It tries to create one, because mode bits do not show read-only
+// mounts, ACLs and the rights of root.
 func Writable(folder string) error {
 	file, err := createTemp(folder, ".ration-*")
 	if err == nil {
@@ -234,10 +237,11 @@ func MkdirAll(dir string) error {
 	return CheckFolder(dir) // another user may have been first, in a folder such as /tmp
 }
 
-// Check reports all that is unsafe about files that a library, such as SQLite,
-// opens by their paths. It opens none of them, because closing a descriptor of a
-// database would drop the locks that this process holds on it. A missing file is
-// safe if its folder is. Only trusted users can change what Check has reported.
+// Check reports all that is unsafe about files that a library, such as
+// SQLite, opens by their paths. It opens none of them, because closing a
+// descriptor of a database would drop the locks that this process holds on
+// it. A missing file is safe if its folder is. Only trusted users can change
+// what Check has reported.
 func Check(paths ...string) error {
 	c, err := newChecker()
 	if err != nil {
@@ -258,9 +262,9 @@ func CheckFolder(dir string) error {
 	return err
 }
 
-// IsPrivate reports whether the mode of a file or folder keeps out all users but its
-// owner and, if it belongs to the group of GroupVariable, the members. It is true
-// where files have no Unix mode.
+// IsPrivate reports whether the mode of a file or folder keeps out all users
+// but its owner and, if it belongs to the group of GroupVariable, the members.
+// It is true where files have no Unix mode.
 func IsPrivate(info fs.FileInfo) bool {
 	open := info.Mode().Perm() & 0o077
 	if c, err := newChecker(); err == nil && c.isShared(ownerOf(info)) {
@@ -282,8 +286,8 @@ func checkedFolder(dir string) (string, error) {
 	return resolved, err
 }
 
-// SyncFolder syncs the names in a folder to the disk. It does nothing on Windows,
-// which has no such call.
+// SyncFolder syncs the names in a folder to the disk. It does nothing on
+// Windows, which has no such call.
 func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -295,8 +299,8 @@ func SyncFolder(dir string) error {
 	return errors.Join(file.Sync(), file.Close())
 }
 
-// open opens all files of the package. It checks the path before, and the opened
-// file afterwards.
+// open opens all files of the package. It checks the path before, and the
+// opened file afterwards.
 func open(path string, flag int, r rules) (*os.File, error) {
 	c, err := newChecker()
 	if err != nil {

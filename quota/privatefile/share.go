@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// share lets the group of GroupVariable write to a file of this user's, if the file
-// belongs to that group. It does so for a folder too.
+// share lets the group of GroupVariable write to a file of this user's, if the
+// file belongs to that group. It does so for a folder too.
 func (c *checker) share(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -25,10 +25,10 @@ func (c *checker) share(file *os.File) error {
 	return file.Chmod(mode)
 }
 
-// createShared creates a file that the group may write to, if it is the group's, before
-// others can find it. It fails with fs.ErrExist if the path exists, and with
-// errors.ErrUnsupported where that cannot be done in one step: there, open shares the
-// file once it exists.
+// createShared creates a file that the group may write to, if it is the
+// group's, before others can find it. It fails with fs.ErrExist if the path
+// exists, and with errors.ErrUnsupported where that cannot be done in one step:
+// there, open shares the file once it exists.
 func (c *checker) createShared(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fs.ErrExist
@@ -47,8 +47,9 @@ func (c *checker) createShared(path string) error {
 	return nil
 }
 
-// makeShared creates the folders below existing that lead to dir. Each gets its name
-// once the group may write to it, and those below inherit the group from it.
+// makeShared creates the folders below existing that lead to dir. Each gets
+// its name once the group may write to it, and those below inherit the group
+// from it.
 func (c *checker) makeShared(existing, dir string) error {
 	below, err := filepath.Rel(existing, dir)
 	if err != nil {

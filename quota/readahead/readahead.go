@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Body is a body whose first bytes are read in the background. It reads the same
-// as the one before it: those bytes, then the rest or the error.
+// Body is a body whose first bytes are read in the background. It reads the
+// same as the one before it: those bytes, then the rest or the error.
 type Body struct {
 	io.ReadCloser
 	done chan struct{} // closed when run has returned
@@ -19,12 +19,12 @@ type Body struct {
 	stopped bool
 }
 
-// New returns a Body that reads at most limit bytes of body in the background. The
-// caller must not use body itself any more.
+// New returns a Body that reads at most limit bytes of body in the background.
+// The caller must not use body itself any more.
 func New(body io.ReadCloser, limit int) *Body { return NewSpooled(body, limit, 0) }
 
-// NewSpooled is New, and reads up to inFile more bytes into a temporary file. It
-// reads less if the file cannot be written. The caller must call Discard.
+// NewSpooled is New, and reads up to inFile more bytes into a temporary file.
+// It reads less if the file cannot be written. The caller must call Discard.
 func NewSpooled(body io.ReadCloser, inMemory int, inFile int64) *Body {
 	b := &Body{ReadCloser: body, spool: spool{inMemory: inMemory, inFile: inFile}, done: make(chan struct{})}
 	go b.run()
@@ -64,16 +64,16 @@ func (b *Body) Stop() (prefix []byte, whole bool) {
 	return b.spool.memory, b.err != nil
 }
 
-// Discard deletes the temporary file, after Done. The body must not be read any
-// more.
+// Discard deletes the temporary file, after Done. The body must not be read
+// any more.
 func (b *Body) Discard() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.spool.discard()
 }
 
-// Read stops the reading in the background, and returns the prefix, then the rest
-// of the body.
+// Read stops the reading in the background, and returns the prefix, then the
+// rest of the body.
 func (b *Body) Read(p []byte) (int, error) {
 	b.Stop()
 	if n, err := b.readPrefix(p); n > 0 || err != nil || len(p) == 0 {

@@ -46,8 +46,8 @@ func (s *spool) add(p []byte) {
 	}
 }
 
-// create creates the file. It is removed at once where open files can be, so that
-// nothing is left of a process that is killed.
+// create creates the file. It is removed at once where open files can be, so
+// that nothing is left of a process that is killed.
 func (s *spool) create() (err error) {
 	if s.file != nil {
 		return nil

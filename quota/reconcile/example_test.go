@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/reconcile"
 )
 
-// The console shows 700 units, of which 200 never went through the guard. Account
-// records them as a correction.
+// The console shows 700 units, of which 200 never went through the guard.
+// Account records them as a correction.
 func ExampleAccount() {
 	ctx := context.Background()
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{

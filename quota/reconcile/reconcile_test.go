@@ -45,8 +45,8 @@ func newStand(t *testing.T, l quota.Ledger, budgets []quota.Budget) *stand {
 	return &stand{t, guard}
 }
 
-// reconcile gives the readings of several budgets at once, and returns the
-// error.
+// reconcile gives the readings of several budgets at once, and returns
+// the error.
 func (s *stand) reconcile(force bool, readings map[string]quota.Units) error {
 	s.t.Helper()
 	var all []reconcile.Reading
@@ -107,10 +107,10 @@ func eachLedger(t *testing.T, at time.Time, test func(t *testing.T, l quota.Ledg
 	}
 }
 
-// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of them
-// searches. Given one after the other in the order of status, they once became 1,644.
-// In any order, together or apart, each corrected budget then holds its reading, or
-// the command is refused and changes nothing.
+// TestReconcileInTheOrderOfStatusCountsTwice: a console shows 844 units, 800 of
+// them searches. Given one after the other in the order of status, they once
+// became 1,644. In any order, together or apart, each corrected budget then
+// holds its reading, or the command is refused and changes nothing.
 func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	budgets := func() []quota.Budget {
 		return []quota.Budget{{Name: "youtube"}, {Name: "youtube-day", Window: quota.Sliding(25 * time.Hour)}, {Name: "youtube-search", Methods: []string{"search.list"}}}
@@ -144,9 +144,9 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 	}
 }
 
-// TestReconcileOverlappingBudgets draws budgets, calls and the readings of a console,
-// which include calls without the ledger. Given together, all budgets must then hold
-// their readings.
+// TestReconcileOverlappingBudgets draws budgets, calls and the readings of a
+// console, which include calls without the ledger. Given together, all budgets
+// must then hold their readings.
 func TestReconcileOverlappingBudgets(t *testing.T) {
 	budgets := []quota.Budget{{Name: "all"}, {Name: "search", Methods: []string{"search.list"}}, {Name: "backfill", Lanes: []string{"backfill"}},
 		{Name: "rest", Except: []string{"search.list"}}, {Name: "india", Regions: []string{"IN"}, Methods: []string{"search.list", "videos.list"}}, {Name: "unnamed", Lanes: []string{"cron"}}}
@@ -219,7 +219,8 @@ func (s *stand) mustHold(d *rapid.T, want map[string]quota.Units) {
 	}
 }
 
-// TestReconcileRejectsContradictions: numbers that contradict each other change nothing.
+// TestReconcileRejectsContradictions: numbers that contradict each other
+// change nothing.
 func TestReconcileRejectsContradictions(t *testing.T) {
 	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "long"}, {Name: "short", Window: quota.Sliding(time.Hour)}})
 	err := r.reconcile(false, map[string]quota.Units{"long": 844, "short": 600})

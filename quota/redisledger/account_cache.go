@@ -28,8 +28,8 @@ type accountCache struct {
 	newest  int64 // newest stamp of this process in that log, µs
 }
 
-// An account has two scopes: its own log, and all its logs with a key. The logs of
-// a scope share coverages.
+// An account has two scopes: its own log, and all its logs with a key. The logs
+// of a scope share coverages.
 const (
 	ownLog = iota
 	keyedLogs
@@ -85,8 +85,8 @@ const (
 
 	slack = int64(quota.MaxStepBack / time.Microsecond)
 
-	// learnEvery is how often a process that spends reports its demands. A coverage
-	// that was reported stays in use for at least a day.
+	// learnEvery is how often a process that spends reports its demands. A
+	// coverage that was reported stays in use for at least a day.
 	learnEvery = int64(15 * time.Minute / time.Microsecond)
 )
 
@@ -147,8 +147,8 @@ func (a *accountCache) noteNewest(answers []quota.Answer) {
 	}
 }
 
-// demand is a coverage for which a charge needs an item, and the item's least
-// horizon.
+// demand is a coverage for which a charge needs an item, and the item's
+// least horizon.
 type demand struct {
 	coverage *quota.Coverage
 	key      itemKey
@@ -171,8 +171,8 @@ func historyDemand(history time.Duration) demand {
 	return demand{everything, itemKey{coverage: everything.Key()}, history.Microseconds()}
 }
 
-// demandsOf returns the demands of a charge: that of its own coverage, then those
-// of its floors.
+// demandsOf returns the demands of a charge: that of its own coverage, then
+// those of its floors.
 func demandsOf(c *quota.Charge) []demand {
 	all := make([]demand, 1, 1+len(c.Floors))
 	all[0] = demandOf(c.Coverage, c.Window)

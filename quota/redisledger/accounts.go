@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Accounts implements quota.Ledger. It scans all keys of all servers, a thousand at a
-// time.
+// Accounts implements quota.Ledger. It scans all keys of all servers, a
+// thousand at a time.
 func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var nodes []redis.Cmdable
@@ -56,8 +56,8 @@ func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// scanAccounts runs one SCAN. It returns the accounts that it found and the next
-// cursor.
+// scanAccounts runs one SCAN. It returns the accounts that it found and the
+// next cursor.
 func (l *Ledger) scanAccounts(ctx context.Context, node redis.Cmdable, cursor uint64) (found []string, next uint64, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)

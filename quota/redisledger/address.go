@@ -61,15 +61,16 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
 const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
-// badURL returns an ErrLedgerConfig. Its arguments must not contain any part of the
-// URL that may belong to a password.
+// badURL returns an ErrLedgerConfig. Its arguments must not contain any part of
+// the URL that may belong to a password.
 func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", quota.ErrLedgerConfig, fmt.Errorf(format, args...))
 }
 
 const example = "write redis://host:6379/0, special characters of a password percent-encoded"
 
-// parse parses a URL strictly, without reading files. net/url rejects several hosts.
+// parse parses a URL strictly, without reading files. net/url rejects
+// several hosts.
 func parse(text string) (*address, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	known, ok := schemes[scheme]
@@ -302,9 +303,10 @@ func (a *address) String() string {
 	return hosts
 }
 
-// Redact returns url for display, without its user, password and parameters, and
-// reports whether it had a password. The user is omitted because redis://PASSWORD@host
-// is a common mistake. A malformed url is not shown at all.
+// Redact returns url for display, without its user, password and
+// parameters, and reports whether it had a password. The user is omitted
+// because redis://PASSWORD@host is a common mistake. A malformed url is not
+// shown at all.
 func Redact(url string) (shown string, secret bool) {
 	a, err := parse(url)
 	if err != nil {

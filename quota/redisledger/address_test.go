@@ -74,8 +74,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestPasswordInThePlaceOfTheUserIsShown: without a colon, the text before the @
-// is the user, and people put the password there.
+// TestPasswordInThePlaceOfTheUserIsShown: without a colon, the text before the
+// @ is the user, and people put the password there.
 func TestPasswordInThePlaceOfTheUserIsShown(t *testing.T) {
 	for _, url := range []string{
 		"rediss://s3cret@host", "redis://s3cret:@host", "redis://s3cret:x@host/1", "unix://s3cret@/run/redis.sock", "redis+sentinel://s3cret@a,b/main",
@@ -150,8 +150,8 @@ func issue(t *testing.T, dir, name string, by *x509.Certificate, with *ecdsa.Pri
 }
 
 // TestWays spends over each kind of connection to one server: plain, a socket,
-// TLS with a client certificate, RESP2 and 3, and an ACL user. A wrong certificate
-// is a configuration error, not a server that is down.
+// TLS with a client certificate, RESP2 and 3, and an ACL user. A wrong
+// certificate is a configuration error, not a server that is down.
 func TestWays(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

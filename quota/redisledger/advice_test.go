@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestAdviceIsAboutAnotherFault: the error of a server that is up does not send the
-// reader to the network, the sentinels or the password.
+// TestAdviceIsAboutAnotherFault: the error of a server that is up does not send
+// the reader to the network, the sentinels or the password.
 func TestAdviceIsAboutAnotherFault(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits a second for a ledger that is down")

@@ -108,9 +108,9 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 	}
 }
 
-// readStand reads how a charge's window stands after the first grant of a run, and returns a
-// function that says it after some more amount: what is used and kept, and
-// when the window frees, 0 for never.
+// readStand reads how a charge's window stands after the first grant of a run,
+// and returns a function that says it after some more amount: what is used and
+// kept, and when the window frees, 0 for never.
 func (p *spendBatch) readStand(a *packed, c *quota.Charge) func(more int64) (used, kept, free int64) {
 	if c.Window.Estimate() {
 		counter := decide.Counter{Length: c.Window.Length().Microseconds(), Start: a.number(7), Present: a.number(7), Past: a.number(7)}

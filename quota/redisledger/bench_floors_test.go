@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// BenchmarkOldLog has a log of 26 hours, of which the window sees 24, as in most
-// logs.
+// BenchmarkOldLog has a log of 26 hours, of which the window sees 24, as in
+// most logs.
 func BenchmarkOldLog(b *testing.B) {
 	fill := func(b *bench, _ *redisledger.Ledger) {
 		now := time.Now().Add(-26 * time.Hour) // a log's retention
@@ -32,9 +32,9 @@ func BenchmarkOldLog(b *testing.B) {
 	}, fill)
 }
 
-// BenchmarkFloors charges calls to a budget with floors for eight regions, which
-// have used all of theirs: the oldest 8,400 of 9,500 calls. A refused call waits
-// for the first of the other calls.
+// BenchmarkFloors charges calls to a budget with floors for eight regions,
+// which have used all of theirs: the oldest 8,400 of 9,500 calls. A refused
+// call waits for the first of the other calls.
 func BenchmarkFloors(b *testing.B) {
 	const regions, each = 8, 1050
 	with := func(limit quota.Units) *quota.Charge {

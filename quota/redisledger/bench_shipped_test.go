@@ -10,10 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// BenchmarkShipped has the budgets of the costs.yaml that ships with ration: the
-// trailing day and Google's day over all calls, and the trailing day of searches,
-// but not the ten minutes of searches.
-// The log is a day old.
+// BenchmarkShipped has the budgets of the costs.yaml that ships with ration:
+// the trailing day and Google's day over all calls, and the trailing day of
+// searches, but not the ten minutes of searches. The log is a day old.
 func BenchmarkShipped(b *testing.B) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// BenchmarkSizing prints the sizing table of docs/redis.md: the size of all keys
-// of an account after a rate of calls for as long as the log keeps them.
+// BenchmarkSizing prints the sizing table of docs/redis.md: the size of all
+// keys of an account after a rate of calls for as long as the log keeps them.
 func BenchmarkSizing(tb *testing.B) {
 	search := charge("search", quota.MaxLimit, quota.Sliding(24*time.Hour), "search.list")
 	for _, c := range []struct {
@@ -69,8 +69,8 @@ func BenchmarkSizing(tb *testing.B) {
 	}
 }
 
-// BenchmarkOneKey decides calls of one account's log, by kind of window: a log of
-// 9,500 calls, all of them in the window, or the two numbers of a counter.
+// BenchmarkOneKey decides calls of one account's log, by kind of window: a log
+// of 9,500 calls, all of them in the window, or the two numbers of a counter.
 func BenchmarkOneKey(b *testing.B) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {

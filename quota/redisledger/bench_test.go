@@ -18,9 +18,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// These benchmarks are compared with lower bounds: each round runs PING, an empty
-// script and the subject for a slice of time each, so that other load on the
-// machine affects all three. xPING is the rate relative to PING; xE is the
+// These benchmarks are compared with lower bounds: each round runs PING, an
+// empty script and the subject for a slice of time each, so that other load on
+// the machine affects all three. xPING is the rate relative to PING; xE is the
 // server's CPU time per decision relative to an empty EVALSHA.
 const (
 	callers = 64
@@ -117,7 +117,8 @@ func (b *bench) info(section, name string) float64 {
 	return v
 }
 
-// against reports the subject's rate and CPU time as multiples of another script's.
+// against reports the subject's rate and CPU time as multiples of
+// another script's.
 func (b *bench) against(other, subject func(caller int), unit string) {
 	var rate, cpu []float64
 	other(0)
@@ -136,8 +137,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// ledgers opens n ledgers on one log. Callers with different ledgers do not share
-// batches.
+// ledgers opens n ledgers on one log. Callers with different ledgers do not
+// share batches.
 func (b *bench) ledgers(n int) []*redisledger.Ledger { return b.ledgersAs(n, "b") }
 
 func (b *bench) ledgersAs(n int, prefix string) []*redisledger.Ledger {
@@ -175,8 +176,8 @@ func (b *bench) spend(l *redisledger.Ledger, units quota.Units, granted bool, ch
 	}
 }
 
-// each benchmarks decisions by 64 ledgers, one per round trip, and by 64 callers
-// of one ledger, combined.
+// each benchmarks decisions by 64 ledgers, one per round trip, and by 64
+// callers of one ledger, combined.
 func each(b *testing.B, name string, args []string, op func(b *bench, l *redisledger.Ledger), fill func(b *bench, l *redisledger.Ledger)) {
 	for _, combined := range []bool{false, true} {
 		way := "/alone"
@@ -253,8 +254,8 @@ func BenchmarkOneCaller(tb *testing.B) {
 	b.compare(1, func(int) { b.spend(l, 1, true, wide) })
 }
 
-// BenchmarkBudgets compares three budgets over three coverages, and three windows
-// over one, with one budget.
+// BenchmarkBudgets compares three budgets over three coverages, and three
+// windows over one, with one budget.
 func BenchmarkBudgets(tb *testing.B) {
 	list, cron := charge("list", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list"), charge("some", quota.MaxLimit, quota.Sliding(24*time.Hour), "videos.list", "search.list")
 	hour, minute := charge("hour", quota.MaxLimit, quota.Sliding(time.Hour)), charge("minute", quota.MaxLimit, quota.Sliding(time.Minute))

@@ -14,13 +14,13 @@ import (
 const (
 	// dialTimeout leaves time for the command within one try.
 	dialTimeout = patience / 3
-	// sentinelTimeout allows for a sentinel that hangs within one dial. go-redis
-	// has one timeout for sentinels and the master.
+	// sentinelTimeout allows for a sentinel that hangs within one dial.
+	// go-redis has one timeout for sentinels and the master.
 	sentinelTimeout = patience / 4
 )
 
-// client returns a client for the address that counts its connections in dials. It
-// follows MOVED and ASK but retries nothing: retries are the scriptRunner's.
+// client returns a client for the address that counts its connections in dials.
+// It follows MOVED and ASK but retries nothing: retries are the scriptRunner's.
 func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
 	config, err := a.tlsConfig()
 	if err != nil {
@@ -79,7 +79,8 @@ type traced struct {
 	sent bool
 }
 
-// Args implements redis.Cmder. A client of one server calls it only to write the command.
+// Args implements redis.Cmder. A client of one server calls it only to write
+// the command.
 func (c *traced) Args() []any {
 	c.sent = true
 	return c.Cmder.Args()
@@ -150,8 +151,8 @@ func (c *clusterClient) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// master remembers the master's address, for when no sentinel answers. It is a hook
-// and the dialer of the client.
+// master remembers the master's address, for when no sentinel answers. It is a
+// hook and the dialer of the client.
 type master struct {
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
 	known atomic.Pointer[string]

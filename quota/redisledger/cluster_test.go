@@ -44,8 +44,8 @@ func TestSoakCluster(t *testing.T) {
 	ownersDie(t, cluster, url, 12)
 }
 
-// namesStay checks that all keys of an account and key are in one slot, whatever
-// their names, and shared with no other account.
+// namesStay checks that all keys of an account and key are in one slot,
+// whatever their names, and shared with no other account.
 func namesStay(t *testing.T, cluster *redistest.Cluster, url string) {
 	names := []string{"a}b{c", "}", "{}", "{", "}{", "{{a}}", "]]", `"]]..redis.call("FLUSHALL")--`, "a\x00b", "a\nb", "\xff\xfe", "a:b", "%7D", "ünï", strings.Repeat("}", 200)}
 	seen := map[string]bool{}
@@ -189,8 +189,8 @@ func nodeHangs(t *testing.T, cluster *redistest.Cluster, url string) {
 	}
 }
 
-// ownersDie kills the node with the account's slot. Calls that the replica did not
-// have are lost; no other call is charged twice, and spending continues.
+// ownersDie kills the node with the account's slot. Calls that the replica did
+// not have are lost; no other call is charged twice, and spending continues.
 func ownersDie(t *testing.T, cluster *redistest.Cluster, url string, rounds int) {
 	crowd := startCrowd(t, url, "dies", 4)
 	before := 0
@@ -283,9 +283,9 @@ func (c *cutter) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLostInACluster loses answers of a node, or lets it hang; clients learn
-// of the node only from the cluster. A call of 100 units is charged once, 50 times
-// of 50. The client given to New has go-redis' own retries.
+// TestAnswerLostInACluster loses answers of a node, or lets it hang; clients
+// learn of the node only from the cluster. A call of 100 units is charged once,
+// 50 times of 50. The client given to New has go-redis' own retries.
 func TestAnswerLostInACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loses 100 answers and waits for a node that hangs, 5 seconds")

@@ -62,7 +62,8 @@ func (l *Ledger) Cooldowns(ctx context.Context, account string) ([]quota.Cooldow
 // lengthOf begins the field of a cooldown's duration; see LENGTH in layout.lua.
 const lengthOf = "\x00"
 
-// cool sets a cooldown for a duration or until a time, in µs, or lifts it if both are 0.
+// cool sets a cooldown for a duration or until a time, in µs, or lifts it if
+// both are 0.
 func (l *Ledger) cool(ctx context.Context, account, budget string, duration, until int64, reason string) error {
 	if err := (&quota.Batch{Account: account, Key: budget}).Check(); err != nil {
 		return err

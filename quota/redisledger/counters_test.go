@@ -28,8 +28,8 @@ func memory(t *testing.T, client *redis.Client, l *redisledger.Ledger) (bytes in
 	return bytes
 }
 
-// TestTenThousandCallsOfACounterCost313KB: the size of a counter does not depend
-// on the number of calls, with a key and without.
+// TestTenThousandCallsOfACounterCost313KB: the size of a counter does not
+// depend on the number of calls, with a key and without.
 func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -57,8 +57,9 @@ func TestTenThousandCallsOfACounterCost313KB(t *testing.T) {
 	}
 }
 
-// TestCountersOnlyUntilAnotherProcessAsksMore: two processes with different budgets
-// agree on whether a log keeps entries, in either order and whatever they cached.
+// TestCountersOnlyUntilAnotherProcessAsksMore: two processes with different
+// budgets agree on whether a log keeps entries, in either order and whatever
+// they cached.
 func TestCountersOnlyUntilAnotherProcessAsksMore(t *testing.T) {
 	server := redistest.Start(t)
 	for _, key := range []string{"", "203.0.113.9"} {
@@ -96,8 +97,9 @@ func TestCountersOnlyUntilAnotherProcessAsksMore(t *testing.T) {
 	}
 }
 
-// TestUncoveredCallBeforeACounterKeepsNothingForEver: a call that no budget covers
-// is logged while the account has no budgets. The first counter ends that.
+// TestUncoveredCallBeforeACounterKeepsNothingForEver: a call that no
+// budget covers is logged while the account has no budgets. The first
+// counter ends that.
 func TestUncoveredCallBeforeACounterKeepsNothingForEver(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -120,8 +122,8 @@ func TestUncoveredCallBeforeACounterKeepsNothingForEver(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfACounterIsInDoubt: without entries it cannot be found out whether
-// the call was charged. It is not sent again.
+// TestLostAnswerOfACounterIsInDoubt: without entries it cannot be found out
+// whether the call was charged. It is not sent again.
 func TestLostAnswerOfACounterIsInDoubt(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -163,8 +165,9 @@ func TestLostAnswerOfACounterIsInDoubt(t *testing.T) {
 
 func noonUTC() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
-// TestLostSettleOfACounter: a settle for less is in doubt and not sent again, since
-// it might return the units twice; one for more is sent again and may count twice.
+// TestLostSettleOfACounter: a settle for less is in doubt and not sent again,
+// since it might return the units twice; one for more is sent again and may
+// count twice.
 func TestLostSettleOfACounter(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -207,8 +210,8 @@ func TestLostSettleOfACounter(t *testing.T) {
 	}
 }
 
-// TestLostAnswerWhenEntriesWereDropped: between a batch and its second copy the log
-// stopped keeping entries and began again, so its own entries may be gone.
+// TestLostAnswerWhenEntriesWereDropped: between a batch and its second copy the
+// log stopped keeping entries and began again, so its own entries may be gone.
 func TestLostAnswerWhenEntriesWereDropped(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -234,8 +237,8 @@ func TestLostAnswerWhenEntriesWereDropped(t *testing.T) {
 	}
 }
 
-// TestCounterBesideEntriesSettlesByThem: in a log that keeps entries, a counter's
-// calls are settled and looked up by their entries.
+// TestCounterBesideEntriesSettlesByThem: in a log that keeps entries, a
+// counter's calls are settled and looked up by their entries.
 func TestCounterBesideEntriesSettlesByThem(t *testing.T) {
 	server := redistest.Start(t)
 	way := &mail{}
@@ -269,8 +272,9 @@ func entriesOf(t testing.TB, l quota.Ledger, key string) (all []quota.Entry) {
 	return all
 }
 
-// TestRestampLosesCounts: calls that a counter counted before the log kept entries
-// still count, and a counter that was ahead does not change a second one.
+// TestRestampLosesCounts: calls that a counter counted before the log kept
+// entries still count, and a counter that was ahead does not change a
+// second one.
 func TestRestampLosesCounts(t *testing.T) {
 	server := redistest.Start(t)
 	for _, exact := range []bool{false, true} {

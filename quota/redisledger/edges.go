@@ -6,9 +6,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// edge is where a window begins in its list, as the store last said. It spares the
-// store a search, see open in lua/windows.lua. It holds for windows that begin
-// between from and first, until the account's head changes.
+// edge is where a window begins in its list, as the store last said. It spares
+// the store a search, see open in lua/windows.lua. It holds for windows that
+// begin between from and first, until the account's head changes.
 type edge struct {
 	from, first int64 // µs; first is the first record's timestamp, 0 if only place is known
 	before      int64 // the running total before that record
@@ -17,11 +17,12 @@ type edge struct {
 	at          int64 // when the store said so, by this process' clock, µs
 }
 
-// edgeLasts is how long an edge is used. It bounds the harm when a failover loses
-// the records that an edge is about.
+// edgeLasts is how long an edge is used. It bounds the harm when a failover
+// loses the records that an edge is about.
 const edgeLasts = int64(time.Second / time.Microsecond)
 
-// edgeOf returns the edge of a charge, the zero edge if there is none. Only the account's own log has edges.
+// edgeOf returns the edge of a charge, the zero edge if there is none. Only the
+// account's own log has edges.
 func (p *spendBatch) edgeOf(c *quota.Charge) edge {
 	if p.scope != ownLog {
 		return edge{}

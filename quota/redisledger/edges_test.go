@@ -77,8 +77,9 @@ func TestStaleEdges(t *testing.T) {
 	}
 }
 
-// TestStaleEdgesOfADeletedLog: one process has the log anew, another still knows where
-// windows of the old one began. Meta alone tells it, even a meta that was lost before.
+// TestStaleEdgesOfADeletedLog: one process has the log anew, another still
+// knows where windows of the old one began. Meta alone tells it, even a meta
+// that was lost before.
 func TestStaleEdgesOfADeletedLog(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -107,8 +108,8 @@ func TestStaleEdgesOfADeletedLog(t *testing.T) {
 	}
 }
 
-// TestKnownEdgesSpareTheSearch: a decision that knows where its windows begin reads the newest record of each
-// list and nothing else of it.
+// TestKnownEdgesSpareTheSearch: a decision that knows where its windows begin
+// reads the newest record of each list and nothing else of it.
 func TestKnownEdgesSpareTheSearch(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

@@ -29,9 +29,10 @@ const (
 	config                    // not executed until the configuration is corrected
 )
 
-// codes are the first words of Redis errors, with their classes (seen on 7.0.15,
-// 2026-11-20). Other codes are config: unknown or forbidden commands. READONLY and
-// NOREPLICAS happen in a failover, and the next try may find the new master.
+// codes are the first words of Redis errors, with their classes (seen on
+// 7.0.15, 2026-11-20). Other codes are config: unknown or forbidden commands.
+// READONLY and NOREPLICAS happen in a failover, and the next try may find the
+// new master.
 var codes = map[string]errorClass{
 	"LOADING": busy, "BUSY": busy, "TRYAGAIN": busy, "CLUSTERDOWN": busy, "MASTERDOWN": busy, "READONLY": busy,
 	"NOREPLICAS": busy, "UNKILLABLE": busy, "MISCONF": down, "OOM": down,
@@ -43,8 +44,8 @@ type unsentError struct{ error }
 // Unwrap returns the cause.
 func (e *unsentError) Unwrap() error { return e.error }
 
-// classify returns the class of an error of go-redis: unknown unless the command
-// was certainly not executed.
+// classify returns the class of an error of go-redis: unknown unless the
+// command was certainly not executed.
 func classify(err error) errorClass {
 	if _, ok := errors.AsType[*foreignError](err); ok {
 		return config
@@ -61,8 +62,8 @@ func classify(err error) errorClass {
 	if _, ok := errors.AsType[*unsentError](err); ok {
 		return busy
 	}
-	// The server executes a command only when it has all of it. If a write fails,
-	// the end of the command was not sent.
+	// The server executes a command only when it has all of it. If a write
+	// fails, the end of the command was not sent.
 	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "dial" || op.Op == "write") {
 		return busy
 	}
@@ -92,7 +93,8 @@ func classifyAnswer(text string) errorClass {
 
 func tooManyClients(text string) bool { return strings.HasPrefix(text, "ERR max number of clients") }
 
-// isTLSFailure reports whether err comes from a TLS handshake that cannot succeed.
+// isTLSFailure reports whether err comes from a TLS handshake that
+// cannot succeed.
 func isTLSFailure(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
@@ -107,8 +109,8 @@ func isTLSFailure(err error) bool {
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// failed wraps the error that ended an operation. In doubt means that the answer
-// of an earlier try was lost.
+// failed wraps the error that ended an operation. In doubt means that the
+// answer of an earlier try was lost.
 func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	err = l.scrubbed(err)
 	switch {
@@ -167,7 +169,8 @@ func (l *Ledger) scrubbed(err error) error {
 	return &scrubbedError{err, text}
 }
 
-// repairs say what to do about errors of a server that is up, by their first words.
+// repairs say what to do about errors of a server that is up, by their
+// first words.
 var repairs = map[string]string{
 	"OOM":         "its memory is full: raise its maxmemory, or remove what else it holds",
 	"MISCONF":     "it cannot save its data: free some space on its disk, its log says why",
@@ -197,8 +200,8 @@ func repair(err error) string {
 	return "see that it is up and can be reached"
 }
 
-// hasCode reports whether the text of an error has a code: first, or within the text
-// that Redis before 7 puts around the errors of a script's commands.
+// hasCode reports whether the text of an error has a code: first, or within the
+// text that Redis before 7 puts around the errors of a script's commands.
 func hasCode(text, code string) bool {
 	if first, rest, _ := strings.Cut(text, " "); first != "ERR" || !strings.Contains(rest, "@user_script") {
 		return first == code

@@ -24,8 +24,8 @@ import (
 // childURL makes the test binary one of many spending processes.
 const childURL = "RATION_TEST_CHILD"
 
-// child spends calls of 100, 7 and 1 units until 1 unit is refused, and prints how
-// many units were granted.
+// child spends calls of 100, 7 and 1 units until 1 unit is refused, and prints
+// how many units were granted.
 func child(url string) int {
 	l, err := redisledger.Open(url, nil)
 	if err != nil {
@@ -145,8 +145,8 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLost: the script ran, but its answer never arrives. The call is granted
-// and charged once. Clients given to New have go-redis' own retries.
+// TestAnswerLost: the script ran, but its answer never arrives. The call is
+// granted and charged once. Clients given to New have go-redis' own retries.
 func TestAnswerLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loses 300 answers, 5 seconds")
@@ -190,7 +190,8 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// TestSettleUpFarIsAddedOnce loses the answer of the one settle that adds an entry.
+// TestSettleUpFarIsAddedOnce loses the answer of the one settle that adds
+// an entry.
 func TestSettleUpFarIsAddedOnce(t *testing.T) {
 	server := redistest.Start(t)
 	p := startProxy(t, server.Addr)
@@ -211,9 +212,9 @@ func TestSettleUpFarIsAddedOnce(t *testing.T) {
 	}
 }
 
-// TestServerStands stops the server's process while calls are in flight. Each call
-// is charged at most once, and exactly once if granted. None takes much longer
-// than a second.
+// TestServerStands stops the server's process while calls are in flight. Each
+// call is charged at most once, and exactly once if granted. None takes much
+// longer than a second.
 func TestServerStands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits five seconds for a server that hangs")

@@ -18,8 +18,8 @@ import (
 )
 
 // firstRelease restores data that the first release wrote: a day's calls of two
-// keys of an account, among them one settled up far from the tail, a refund and a
-// correction, and a cooldown. It returns the ledger and its clock.
+// keys of an account, among them one settled up far from the tail, a refund and
+// a correction, and a cooldown. It returns the ledger and its clock.
 func firstRelease(t *testing.T) (*redis.Client, *redisledger.Ledger, *ledgertest.Clock) {
 	t.Helper()
 	server := redistest.Start(t)
@@ -51,8 +51,8 @@ func firstRelease(t *testing.T) (*redis.Client, *redisledger.Ledger, *ledgertest
 	return client, l, clock
 }
 
-// releaseCharges returns the budgets that the first release charged, and what each
-// held.
+// releaseCharges returns the budgets that the first release charged, and what
+// each held.
 func releaseCharges(t *testing.T) (charges []*quota.Charge, held []quota.Units) {
 	t.Helper()
 	pacific, err := time.LoadLocation("America/Los_Angeles")
@@ -65,8 +65,8 @@ func releaseCharges(t *testing.T) (charges []*quota.Charge, held []quota.Units) 
 		charge("search", 600, quota.Sliding(24*time.Hour), "search.list"), charge("guess", 500, quota.Counter(time.Hour), "search.list"), calls}, []quota.Units{538, 538, 280, 180, 55}
 }
 
-// TestFirstReleaseIsReadAndGoesOn: the first release's data gives the same answers
-// as there, before and after the first spend.
+// TestFirstReleaseIsReadAndGoesOn: the first release's data gives the same
+// answers as there, before and after the first spend.
 func TestFirstReleaseIsReadAndGoesOn(t *testing.T) {
 	_, l, clock := firstRelease(t)
 	charges, held := releaseCharges(t)
@@ -143,9 +143,9 @@ func checkReleaseKeys(t *testing.T, l *redisledger.Ledger, charges []*quota.Char
 	}
 }
 
-// TestFirstReleaseStopsBesideThisOne: a process of the first release cannot read
-// what this version wrote, and its cache is stale. So it spends nothing, instead of
-// logging calls in another form.
+// TestFirstReleaseStopsBesideThisOne: a process of the first release cannot
+// read what this version wrote, and its cache is stale. So it spends nothing,
+// instead of logging calls in another form.
 func TestFirstReleaseStopsBesideThisOne(t *testing.T) {
 	client, l, _ := firstRelease(t)
 	charges, _ := releaseCharges(t)
@@ -171,7 +171,8 @@ func TestFirstReleaseStopsBesideThisOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its program reads an id, a kind, a horizon and then the length of a definition.
+	// Its program reads an id, a kind, a horizon and then the length of
+	// a definition.
 	if items := read.([]any)[1].(string); int(binary.BigEndian.Uint32([]byte(items[20:24]))) <= len(items) {
 		t.Errorf("the first release may understand %q", items)
 	}

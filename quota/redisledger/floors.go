@@ -9,8 +9,8 @@ import (
 )
 
 // ending is a charge whose floors end before the day does. The script decides
-// whether a call fits, since it knows what the lists hold; when it fits is computed
-// here, where calendars are known.
+// whether a call fits, since it knows what the lists hold; when it fits is
+// computed here, where calendars are known.
 type ending struct {
 	charge *quota.Charge
 	amount int64
@@ -83,7 +83,8 @@ func (p *spendBatch) refusalBeside(a *packed, request *quota.Request, charges []
 		a.bad = true
 		return quota.RefusedError{}
 	}
-	// The script's reason is the first of those that end last; endings compete with it by that rule.
+	// The script's reason is the first of those that end last; endings compete
+	// with it by that rule.
 	fit, order := decide.Fit{Used: used, Kept: kept}, 1<<31
 	var latest *quota.Charge
 	if n > 0 {

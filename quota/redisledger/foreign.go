@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// foreignError reports that what answers at an address is not the server that the
-// URL names. It is an error of configuration.
+// foreignError reports that what answers at an address is not the server that
+// the URL names. It is an error of configuration.
 type foreignError struct {
 	addr string
 	what string // what answers at addr
@@ -23,18 +23,18 @@ type foreignError struct {
 
 func (e *foreignError) Error() string { return e.addr + " " + e.what }
 
-// probeTime is the timeout of a second connection to an address. A server that is
-// up answers a few bytes much faster.
+// probeTime is the timeout of a second connection to an address. A server that
+// is up answers a few bytes much faster.
 const probeTime = 200 * time.Millisecond
 
 // dialFunc is how go-redis dials.
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchDial wraps dial to return a *foreignError when the other end proves not to be
-// the server that the URL names: by bytes that Redis never sends, the error of
-// protected mode, a TLS record on a plain connection, or a plain answer to a TLS
-// handshake. A connection that closes or stays silent proves nothing: a restarting
-// Redis or a proxy in front of it does the same.
+// watchDial wraps dial to return a *foreignError when the other end proves not
+// to be the server that the URL names: by bytes that Redis never sends, the
+// error of protected mode, a TLS record on a plain connection, or a plain
+// answer to a TLS handshake. A connection that closes or stays silent proves
+// nothing: a restarting Redis or a proxy in front of it does the same.
 func watchDial(dial dialFunc, secure bool) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -66,8 +66,8 @@ type watchedConn struct {
 	foreign       error       // what they prove, or nil; set before judged
 }
 
-// watchedSocket is a watchedConn of a socket. go-redis needs a syscall.Conn to find
-// idle connections that the server has closed.
+// watchedSocket is a watchedConn of a socket. go-redis needs a syscall.Conn to
+// find idle connections that the server has closed.
 type watchedSocket struct {
 	*watchedConn
 	syscall.Conn
@@ -81,8 +81,8 @@ func watch(conn net.Conn, network, addr string, secure bool) net.Conn {
 	return w
 }
 
-// Read implements net.Conn. It returns what the first bytes prove on every call, since
-// go-redis drops the error of a read for push messages.
+// Read implements net.Conn. It returns what the first bytes prove on every
+// call, since go-redis drops the error of a read for push messages.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	if c.judged.Load() {
 		if c.foreign != nil {
@@ -104,9 +104,10 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. If a server closed the connection after saying why,
-// Write returns that: a Redis in protected mode does so, and one that refuses the
-// client's certificate, which from TLS 1.3 on comes after the handshake.
+// Write implements net.Conn. If a server closed the connection after
+// saying why, Write returns that: a Redis in protected mode does so, and
+// one that refuses the client's certificate, which from TLS 1.3 on comes
+// after the handshake.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err == nil || c.judged.Load() {
@@ -158,7 +159,8 @@ func tlsRecord(data []byte) bool {
 	return len(data) > 1 && (data[0] == 0x15 || data[0] == 0x16) && data[1] == 3
 }
 
-// speaksTLS reports whether an address answers a TLS handshake, even with an error.
+// speaksTLS reports whether an address answers a TLS handshake, even with
+// an error.
 func speaksTLS(network, addr string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()

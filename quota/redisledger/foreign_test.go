@@ -51,8 +51,8 @@ func banner(t *testing.T, greeting, answer string) (addr string) {
 	return l.Addr().String()
 }
 
-// TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is a
-// configuration error, which says what answers and what to write.
+// TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is
+// a configuration error, which says what answers and what to write.
 func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,9 +114,9 @@ func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
 	}
 }
 
-// TestProtectedModeIsSaidToBeDown: a Redis without a password refuses other hosts,
-// and closes the connection before it reads anything. That lasts until it is
-// configured, so it is not an outage that opens an allowance.
+// TestProtectedModeIsSaidToBeDown: a Redis without a password refuses other
+// hosts, and closes the connection before it reads anything. That lasts until
+// it is configured, so it is not an outage that opens an allowance.
 func TestProtectedModeIsSaidToBeDown(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string]time.Duration{"before the first command": 0, "while it is sent": time.Millisecond} {
@@ -150,8 +150,8 @@ func TestProtectedModeIsSaidToBeDown(t *testing.T) {
 	}
 }
 
-// quiet starts a server that is silent until it has a whole line of text, like a
-// Redis that receives a TLS handshake without a newline in it.
+// quiet starts a server that is silent until it has a whole line of text, like
+// a Redis that receives a TLS handshake without a newline in it.
 func quiet(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -182,9 +182,9 @@ func quiet(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// TestRedisInTroubleIsNeverConfiguration kills and restarts a server while eight
-// clients spend on it, with and without TLS. All their errors are outages or in
-// doubt.
+// TestRedisInTroubleIsNeverConfiguration kills and restarts a server while
+// eight clients spend on it, with and without TLS. All their errors are outages
+// or in doubt.
 func TestRedisInTroubleIsNeverConfiguration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -229,8 +229,9 @@ func TestRedisInTroubleIsNeverConfiguration(t *testing.T) {
 	wg.Wait()
 }
 
-// TestForwarderWithoutItsRedisIsDown: a port forwarder whose server is gone accepts
-// connections and closes them at once, like a TLS port that receives plain text.
+// TestForwarderWithoutItsRedisIsDown: a port forwarder whose server is gone
+// accepts connections and closes them at once, like a TLS port that receives
+// plain text.
 func TestForwarderWithoutItsRedisIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits a second for each of 18 dead servers")
@@ -269,7 +270,8 @@ func TestForwarderWithoutItsRedisIsDown(t *testing.T) {
 	}
 }
 
-// onRecords is a connection that reads one TLS record at a time, as OpenSSL does.
+// onRecords is a connection that reads one TLS record at a time, as
+// OpenSSL does.
 type onRecords struct {
 	net.Conn
 	rest int // bytes that are left of the record
@@ -289,9 +291,9 @@ func (c *onRecords) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAlertBeforeTheFirstCommand: a server refuses a client without a certificate
-// once that has shaken hands, and resets the connection, since it has not read all
-// that the client sent. The first command cannot be written.
+// TestAlertBeforeTheFirstCommand: a server refuses a client without a
+// certificate once that has shaken hands, and resets the connection, since it
+// has not read all that the client sent. The first command cannot be written.
 func TestAlertBeforeTheFirstCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

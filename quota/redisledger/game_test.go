@@ -38,8 +38,8 @@ var (
 	gameRegions = []string{"", "IN", "US"}
 )
 
-// begin makes the budgets, and charges both logs with each: a keyed log keeps its
-// entries for the windows that it has seen.
+// begin makes the budgets, and charges both logs with each: a keyed log keeps
+// its entries for the windows that it has seen.
 func (g *game) begin() {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {

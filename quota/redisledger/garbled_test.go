@@ -53,8 +53,8 @@ func TestGarbledAnswersAreErrors(t *testing.T) {
 	mustSpend(t, l, "m", 1, charges...)
 }
 
-// TestCutAnswerIsAGrant: an answer that is cut at any position, or longer than it
-// should be, leaves a spend in doubt.
+// TestCutAnswerIsAGrant: an answer that is cut at any position, or longer than
+// it should be, leaves a spend in doubt.
 func TestCutAnswerIsAGrant(t *testing.T) {
 	l, hook, charges := garbled(t)
 	mustSpend(t, l, "m", 1, charges...)
@@ -84,8 +84,8 @@ func TestCutAnswerIsAGrant(t *testing.T) {
 	mustSpend(t, l, "m", 1, charges...)
 }
 
-// garbled returns a ledger whose answers the hook changes, and charges of several
-// kinds.
+// garbled returns a ledger whose answers the hook changes, and charges of
+// several kinds.
 func garbled(t *testing.T) (*redisledger.Ledger, *garbler, []*quota.Charge) {
 	t.Helper()
 	server := redistest.Start(t)

@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestHeadNeverComesAgain sets a cooldown, lifts it, and sets it again until the
-// same time, like an upstream that names its midnight, while another client adds a
-// budget. The first client's cache of the coverages must stay invalid.
+// TestHeadNeverComesAgain sets a cooldown, lifts it, and sets it again until
+// the same time, like an upstream that names its midnight, while another client
+// adds a budget. The first client's cache of the coverages must stay invalid.
 func TestHeadNeverComesAgain(t *testing.T) {
 	server := redistest.Start(t)
 	prefix := fmt.Sprintf("t%d", prefixes.Add(1))

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// playURL makes the test binary a process that spends for a history or, if playAs
-// is set, as one of eight regions.
+// playURL makes the test binary a process that spends for a history or, if
+// playAs is set, as one of eight regions.
 const (
 	playURL = "RATION_TEST_PLAY"
 	playAs  = "RATION_TEST_PLAY_AS"
@@ -68,8 +68,8 @@ func eightPlay[T any](t *testing.T, server *redistest.Server, env func(client in
 	return all
 }
 
-// TestHistoryOfEightProcesses: their answers are those of one budget that is asked
-// sequentially.
+// TestHistoryOfEightProcesses: their answers are those of one budget that is
+// asked sequentially.
 func TestHistoryOfEightProcesses(t *testing.T) {
 	var all []ledgertest.Operation
 	for _, history := range eightPlay[[]ledgertest.Operation](t, redistest.Start(t), func(int) string { return "" }) {
@@ -81,8 +81,8 @@ func TestHistoryOfEightProcesses(t *testing.T) {
 	ledgertest.CheckHistory(t, all)
 }
 
-// TestFloorsOfEightProcesses: each gets its region's floor, however fast the others
-// spend.
+// TestFloorsOfEightProcesses: each gets its region's floor, however fast the
+// others spend.
 func TestFloorsOfEightProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	all := eightPlay[ledgertest.Regional](t, server, func(client int) string { return playAs + "=" + strconv.Itoa(client) })

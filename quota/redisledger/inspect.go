@@ -46,11 +46,11 @@ type Finding struct {
 	Do       string // what to do about it
 }
 
-// Inspect checks how the ledger's server, or each master of a cluster, is set up and
-// returns what endangers the ledger. It writes nothing and takes at most three
-// seconds. It sends INFO, TIME and CONFIG GET, which spending does not all need; a
-// command that the user is not allowed is a Note. It returns the error of the first
-// server that cannot be reached, with the findings so far.
+// Inspect checks how the ledger's server, or each master of a cluster, is set
+// up and returns what endangers the ledger. It writes nothing and takes at most
+// three seconds. It sends INFO, TIME and CONFIG GET, which spending does not
+// all need; a command that the user is not allowed is a Note. It returns the
+// error of the first server that cannot be reached, with the findings so far.
 func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*patience)
 	defer cancel()
@@ -133,8 +133,8 @@ func (i *inspection) add(severity Severity, do, what string, args ...any) {
 	i.found = append(i.found, Finding{severity, "redis at " + i.name + " " + fmt.Sprintf(what, args...), do})
 }
 
-// run collects findings. It returns errors of the connection; missing rights are
-// findings.
+// run collects findings. It returns errors of the connection; missing rights
+// are findings.
 func (i *inspection) run(ctx context.Context) error {
 	if err := i.clock(ctx); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (i *inspection) clock(ctx context.Context) error {
 	return nil
 }
 
-// version checks for 6.2, the first version with all that the scripts use. Valkey's
-// first is 7.2.
+// version checks for 6.2, the first version with all that the scripts use.
+// Valkey's first is 7.2.
 func (i *inspection) version() {
 	version := i.info["redis_version"]
 	var major, minor int

@@ -99,8 +99,8 @@ func expect(t *testing.T, l *redisledger.Ledger, want []string) {
 	}
 }
 
-// TestInspectTheWay checks findings about the connection, about clients given to
-// New, and about versions that no test can start.
+// TestInspectTheWay checks findings about the connection, about clients given
+// to New, and about versions that no test can start.
 func TestInspectTheWay(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://127.0.0.1:1":                                        "",

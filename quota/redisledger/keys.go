@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// escape percent-encodes all but letters, digits, '.', '_', '-' and the bytes of
-// more, so that a name cannot be taken for another part of a key.
+// escape percent-encodes all but letters, digits, '.', '_', '-' and the bytes
+// of more, so that a name cannot be taken for another part of a key.
 func escape(s, more string) string {
 	plain := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||

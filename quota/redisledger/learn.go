@@ -58,8 +58,8 @@ func (a *accountCache) missing(p *spendBatch) *wants {
 	return w
 }
 
-// due returns all coverages in use once every learnEvery and when a limit ends, and
-// nil in between.
+// due returns all coverages in use once every learnEvery and when a limit ends,
+// and nil in between.
 func (a *accountCache) due(p *spendBatch) *wants {
 	if since := p.at - a.learned; since >= 0 && since < learnEvery && p.at < a.limits.expires {
 		return nil
@@ -175,7 +175,8 @@ func (a *accountCache) apply(reply *reply, w *wants, elapsed int64) error {
 	return nil
 }
 
-// Meta's items begin with the format, see learn.lua. The first release's did not.
+// Meta's items begin with the format, see learn.lua. The first release's
+// did not.
 const (
 	formatName = "ration ledger, version "
 	format     = formatName + "2"

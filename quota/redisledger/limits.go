@@ -9,9 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// limits is what an account cache knows of the limits that were asked. The store's
-// limits change with the head, except for how long they hold. So a batch with the
-// present head is decided by the limits that hold.
+// limits is what an account cache knows of the limits that were asked. The
+// store's limits change with the head, except for how long they hold. So a
+// batch with the present head is decided by the limits that hold.
 type limits struct {
 	stored  decide.Limits
 	packed  string                          // stored, as the store sent it
@@ -66,8 +66,8 @@ func (l *limits) chargesInForce(charges []*quota.Charge) []*quota.Charge {
 	return held
 }
 
-// apply reads the store's limits, which were sent at an instant of its clock. elapsed
-// is this host's, and sent are those that the process has asked.
+// apply reads the store's limits, which were sent at an instant of its clock.
+// elapsed is this host's, and sent are those that the process has asked.
 func (l *limits) apply(packed string, now, elapsed int64, sent map[ask]bool) bool {
 	if packed != l.packed {
 		asked, ok := parseLimits(packed)
@@ -105,7 +105,8 @@ func parseLimits(text string) (map[string][]decide.Asked, bool) {
 	return all, true
 }
 
-// packLimits packs the limits that a process asks, as lua/limits.lua reads them.
+// packLimits packs the limits that a process asks, as lua/limits.lua
+// reads them.
 func packLimits(asked map[ask]bool) string {
 	var b []byte
 	for a := range asked {

@@ -16,9 +16,9 @@ import (
 const scanned = 1000
 
 // Keys implements quota.Ledger. It scans all keys of the server that holds the
-// account, other programs' included, a thousand at a time. A key of more than 48
-// bytes that the first release logged is listed once this release has spent on it for
-// a sixteenth of its window.
+// account, other programs' included, a thousand at a time. A key of more than
+// 48 bytes that the first release logged is listed once this release has spent
+// on it for a sixteenth of its window.
 func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := (&quota.Batch{Account: account}).Check(); err != nil {
@@ -68,7 +68,8 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 	return node, nil
 }
 
-// scan runs one SCAN. It returns the keys of the logs it found and the next cursor.
+// scan runs one SCAN. It returns the keys of the logs it found and the
+// next cursor.
 func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, cursor uint64) (found []string, next uint64, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
@@ -94,7 +95,8 @@ func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, curs
 	return nil, 0, l.failed(err, classify(err), false)
 }
 
-// keyOf returns the key of the log with a Redis key, or "" if it is not a log's, or is gone.
+// keyOf returns the key of the log with a Redis key, or "" if it is not a
+// log's, or is gone.
 func keyOf(ctx context.Context, node redis.Cmdable, base, name string) (string, error) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(name, base), ":")
 	hash, named := strings.CutSuffix(rest, nameSuffix)

@@ -16,8 +16,8 @@ import (
 const spellingLasts = 30 * 24 * time.Hour
 
 // checkLookAlike checks, once in a process, that an account is spelled as other
-// processes spell it. It is best effort: what it cannot read or write it leaves to
-// the scripts, which report it.
+// processes spell it. It is best effort: what it cannot read or write it leaves
+// to the scripts, which report it.
 func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
 	a := l.cache(account)
 	a.mu.Lock()

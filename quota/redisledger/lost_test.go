@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// mail is a connection that can delay a batch's command: the ledger gets the error
-// of a lost answer, and deliver sends the command later.
+// mail is a connection that can delay a batch's command: the ledger gets the
+// error of a lost answer, and deliver sends the command later.
 type mail struct {
 	mu   sync.Mutex
 	hold int  // number of commands to hold
@@ -80,9 +80,9 @@ func (m *mail) next(run bool) {
 	m.hold, m.run, m.sent = 1, run, 0
 }
 
-// TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and decided;
-// then the first copy arrives, perhaps several times. It must not be charged,
-// whatever the answer to the second copy was.
+// TestFirstCopyComesLate: a batch is sent, seems lost, is sent again and
+// decided; then the first copy arrives, perhaps several times. It must not be
+// charged, whatever the answer to the second copy was.
 func TestFirstCopyComesLate(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -117,9 +117,9 @@ func TestFirstCopyComesLate(t *testing.T) {
 	}
 }
 
-// TestCopiesComeLate: the last copy of a batch is refused; when the call fits again,
-// the earlier copies arrive. They must not be charged, since the caller was refused
-// and spends again.
+// TestCopiesComeLate: the last copy of a batch is refused; when the call fits
+// again, the earlier copies arrive. They must not be charged, since the caller
+// was refused and spends again.
 func TestCopiesComeLate(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -170,8 +170,8 @@ func TestCopiesComeLate(t *testing.T) {
 	}
 }
 
-// TestLostInALongLog: a process without earlier grants searches only as far back as
-// a copy can be in flight.
+// TestLostInALongLog: a process without earlier grants searches only as far
+// back as a copy can be in flight.
 func TestLostInALongLog(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -275,8 +275,8 @@ func TestLostAmongMany(t *testing.T) {
 	}
 }
 
-// TestGuardPasses: ten minutes after the last lost answer or cooldown, decisions
-// are as short as before.
+// TestGuardPasses: ten minutes after the last lost answer or cooldown,
+// decisions are as short as before.
 func TestGuardPasses(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

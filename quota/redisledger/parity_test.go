@@ -18,8 +18,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestSameAsInMemory plays random games, with numbers up to the limits, on this
-// ledger and on memledger. The Lua scripts and package decide give the same answers.
+// TestSameAsInMemory plays random games, with numbers up to the limits, on
+// this ledger and on memledger. The Lua scripts and package decide give the
+// same answers.
 func TestSameAsInMemory(t *testing.T) {
 	server := redistest.Start(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -35,8 +36,8 @@ func TestSameAsInMemory(t *testing.T) {
 	})
 }
 
-// TestClockWrongSameAsInMemory plays with a clock that is wrong at times, by less
-// than the slack of any window, and with logs that are restamped.
+// TestClockWrongSameAsInMemory plays with a clock that is wrong at times, by
+// less than the slack of any window, and with logs that are restamped.
 func TestClockWrongSameAsInMemory(t *testing.T) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -45,7 +46,8 @@ func TestClockWrongSameAsInMemory(t *testing.T) {
 	clockWrong(t, 170*time.Minute, quota.Sliding(24*time.Hour), quota.Sliding(30*time.Hour), quota.Daily(pacific), quota.Counter(13*time.Hour))
 }
 
-// TestCountersSameAsInMemory plays with estimates only, in logs without entries.
+// TestCountersSameAsInMemory plays with estimates only, in logs
+// without entries.
 func TestCountersSameAsInMemory(t *testing.T) {
 	clockWrong(t, 20*time.Hour, quota.Counter(time.Second), quota.Counter(7*time.Minute), quota.Counter(9*time.Hour))
 }
@@ -66,9 +68,9 @@ func clockWrong(t *testing.T, by time.Duration, windows ...quota.Window) {
 	})
 }
 
-// TestPlainSameAsInMemory plays with sliding budgets over all calls, which take the
-// shortest path through the script: runs of identical calls meet small limits
-// exactly while the windows move over the log.
+// TestPlainSameAsInMemory plays with sliding budgets over all calls, which take
+// the shortest path through the script: runs of identical calls meet small
+// limits exactly while the windows move over the log.
 func TestPlainSameAsInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays long games, 2 seconds")
@@ -101,8 +103,9 @@ func TestPlainSameAsInMemory(t *testing.T) {
 	})
 }
 
-// TestFloorsSameAsInMemory plays with one sliding budget with floors for eight
-// regions, and hundreds of calls, so that the search for the retry time is long.
+// TestFloorsSameAsInMemory plays with one sliding budget with floors for
+// eight regions, and hundreds of calls, so that the search for the retry time
+// is long.
 func TestFloorsSameAsInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays long games, 4 seconds")
@@ -168,8 +171,8 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// nearWrap sets the running totals of all lists, of one record each, to 16 below the
-// number at which they start anew.
+// nearWrap sets the running totals of all lists, of one record each, to 16
+// below the number at which they start anew.
 func nearWrap(t *testing.T, client *redis.Client) {
 	t.Helper()
 	for _, key := range do(t, client, "keys", "*:log*").([]any) {
@@ -217,8 +220,8 @@ func TestTotalsWrap(t *testing.T) {
 	}
 }
 
-// TestDayFreesWhileTotalsWrap: the calls around midnight, which count in both days,
-// do not hide that those before it leave with the first.
+// TestDayFreesWhileTotalsWrap: the calls around midnight, which count in both
+// days, do not hide that those before it leave with the first.
 func TestDayFreesWhileTotalsWrap(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}

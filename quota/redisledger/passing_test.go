@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestPassingFaults: a server that refuses commands for a while is down after about
-// a second, never in doubt, and is used again when it is back. A fault shorter than
-// a second is waited for.
+// TestPassingFaults: a server that refuses commands for a while is down after
+// about a second, never in doubt, and is used again when it is back. A fault
+// shorter than a second is waited for.
 func TestPassingFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits seconds for servers that loop, load and restart")
@@ -85,7 +85,8 @@ func (h *loading) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// TestServerThatLoadsForHalfASecondIsWaitedFor: the deadline alone limits the tries.
+// TestServerThatLoadsForHalfASecondIsWaitedFor: the deadline alone limits
+// the tries.
 func TestServerThatLoadsForHalfASecondIsWaitedFor(t *testing.T) {
 	server := redistest.Start(t)
 	given, hook := raw(t, server), &loading{}
@@ -111,8 +112,8 @@ func mustBeDown(t *testing.T, l quota.Ledger, text string) {
 	}
 }
 
-// scriptLoops runs another client's endless script. It is killed once after a spend
-// has failed, and once while a spend waits.
+// scriptLoops runs another client's endless script. It is killed once after a
+// spend has failed, and once while a spend waits.
 func scriptLoops(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	client := server.Client(t)
 	for _, waits := range []bool{false, true} {
@@ -136,8 +137,8 @@ func scriptLoops(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	}
 }
 
-// serverRestarts restarts the server with its data, in less than a second and in
-// more.
+// serverRestarts restarts the server with its data, in less than a second and
+// in more.
 func serverRestarts(t *testing.T, server *redistest.Server, l quota.Ledger) {
 	server.Do(t, "save")
 	server.Stop()
@@ -186,8 +187,8 @@ func TestAnotherTopology(t *testing.T) {
 	}
 }
 
-// TestLeastRights: a user with only the rights that docs/redis.md names can call
-// every method, on one server, in a cluster and with sentinels.
+// TestLeastRights: a user with only the rights that docs/redis.md names can
+// call every method, on one server, in a cluster and with sentinels.
 func TestLeastRights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a cluster, 2 seconds")

@@ -60,8 +60,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// question returns the keys and arguments of standings.lua, and the charges that
-// hold.
+// question returns the keys and arguments of standings.lua, and the charges
+// that hold.
 func (a *accountCache) question(n names, key string, charges []*quota.Charge, now string, at int64) ([]string, []any, []*quota.Charge) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,15 +115,16 @@ func readStandings(r *reply, account string, charges []*quota.Charge) []quota.St
 // pageSize is how many entries one script reads, in 0.1 to 0.2 ms.
 const pageSize = 250
 
-// A record of the log has recordBytes; one of a note or correction tailBytes more.
-// See layout.lua.
+// A record of the log has recordBytes; one of a note or correction tailBytes
+// more. See layout.lua.
 const (
 	recordBytes = 29
 	tailBytes   = 5
 )
 
-// Entries implements quota.Ledger. The store keeps the low 32 bits of an ID's Seq.
-// An entry whose method and caller are no longer known has the method "other".
+// Entries implements quota.Ledger. The store keeps the low 32 bits of an
+// ID's Seq. An entry whose method and caller are no longer known has the
+// method "other".
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return decide.Pages(query, pageSize, func(page decide.Page) ([]quota.Entry, error) {
 		if err := (&quota.Batch{Account: query.Account, Key: query.Key}).Check(); err != nil {
@@ -216,9 +217,9 @@ func readRecord(packed string) (record, bool) {
 	return r, true
 }
 
-// inform runs a script that takes the cached head of an account and first answers
-// whether it is current; if it is not, the account is learned and the script run
-// again. encode is called with the cache locked.
+// inform runs a script that takes the cached head of an account and first
+// answers whether it is current; if it is not, the account is learned and the
+// script run again. encode is called with the cache locked.
 func (l *Ledger) inform(op *scriptRunner, account string, encode func(*accountCache) (*script, []string, []any)) (*reply, error) {
 	a := l.cache(account)
 	for range maxRounds {

@@ -2,15 +2,16 @@ package redisledger
 
 const (
 	// sumsPage is the number of records that one LRANGE reads. That takes some
-	// 200 µs of the server's time, a sixth of what a script would take to return them.
+	// 200 µs of the server's time, a sixth of what a script would take to
+	// return them.
 	sumsPage = 4000
-	// maxAhead is the number of pages that are read while one is added up, so that
-	// the server, the connections and the sums work at once.
+	// maxAhead is the number of pages that are read while one is added up, so
+	// that the server, the connections and the sums work at once.
 	maxAhead = 3
 )
 
-// readAhead reads the pages of a list, several at once. Each page begins with the
-// last record of the page before it.
+// readAhead reads the pages of a list, several at once. Each page begins with
+// the last record of the page before it.
 type readAhead struct {
 	read      func(first, last int64) ([]string, error)
 	requested []chan recordPage
@@ -27,8 +28,8 @@ type recordPage struct {
 
 func (p *recordPage) full() bool { return int64(len(p.records)) > p.last-p.first }
 
-// next returns the next page. If it is full, it requests the expected pages after
-// it.
+// next returns the next page. If it is full, it requests the expected pages
+// after it.
 func (r *readAhead) next() recordPage {
 	if len(r.requested) == 0 {
 		r.request()

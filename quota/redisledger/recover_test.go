@@ -15,8 +15,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestStoreForgets clears the script cache, the database, and single keys between
-// calls.
+// TestStoreForgets clears the script cache, the database, and single keys
+// between calls.
 func TestStoreForgets(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

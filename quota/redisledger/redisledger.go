@@ -3,7 +3,8 @@
 //
 // Redis' own clock is the authority. Each decision is one script, which runs
 // alone; it is sent again when its answer was lost, and is then answered as
-// before. All keys of one account share a hash tag, so in a cluster an account is one shard.
+// before. All keys of one account share a hash tag, so in a cluster an account
+// is one shard.
 package redisledger
 
 import (
@@ -28,7 +29,8 @@ type Options struct {
 	Prefix string
 
 	// Username, Password and SentinelPassword are used instead of the URL's
-	// unless they are empty, so that no secret need be in a URL. New ignores them.
+	// unless they are empty, so that no secret need be in a URL. New
+	// ignores them.
 	Username         string
 	Password         string
 	SentinelPassword string
@@ -70,12 +72,14 @@ type Ledger struct {
 // whoever answers; of sentinels sentinel_user=NAME and sentinel_password=WORD.
 // Nothing else is understood.
 //
-// With wait_replicas=N a grant is answered once N replicas have it (WAIT), so that
-// it survives a failover to one of them. If they do not acknowledge it within the
-// second of a decision, the spend fails with ErrInDoubt, and the call is charged.
+// With wait_replicas=N a grant is answered once N replicas have it (WAIT), so
+// that it survives a failover to one of them. If they do not acknowledge it
+// within the second of a decision, the spend fails with ErrInDoubt, and the
+// call is charged.
 //
 // Open does not dial: the first use reports what is wrong. Its errors are
-// ErrLedgerConfig, and never show a password. The user and password are the servers', not the sentinels'.
+// ErrLedgerConfig, and never show a password. The user and password are the
+// servers', not the sentinels'.
 func Open(url string, o *Options) (*Ledger, error) {
 	a, err := parse(url)
 	if err == nil {
@@ -115,8 +119,9 @@ func New(client redis.UniversalClient, o *Options) *Ledger {
 // RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return l.now == nil }
 
-// Spend implements quota.Ledger. Concurrent calls on one log share round trips. A batch of more
-// than 65,535 requests, or of more than 128 different coverages, is an ErrBadCall.
+// Spend implements quota.Ledger. Concurrent calls on one log share round trips.
+// A batch of more than 65,535 requests, or of more than 128 different
+// coverages, is an ErrBadCall.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {
 		return nil, err

@@ -42,8 +42,8 @@ func (p *spendBatch) release() {
 	}
 }
 
-// awaitReplicas waits until the replicas have the grants of a batch. Without them,
-// the batch is in doubt.
+// awaitReplicas waits until the replicas have the grants of a batch. Without
+// them, the batch is in doubt.
 func (l *Ledger) awaitReplicas(ctx context.Context, p *spendBatch, answers []quota.Answer) error {
 	if p.conn == nil || !slices.ContainsFunc(answers, func(a quota.Answer) bool { return a.Err == nil }) {
 		return nil

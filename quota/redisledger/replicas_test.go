@@ -73,8 +73,8 @@ func TestGrantInAClusterThatNoReplicaHas(t *testing.T) {
 	}
 }
 
-// BenchmarkWaitReplicas makes grants with and without wait_replicas in turn, so that
-// other load on the machine affects both.
+// BenchmarkWaitReplicas makes grants with and without wait_replicas in turn, so
+// that other load on the machine affects both.
 func BenchmarkWaitReplicas(b *testing.B) {
 	master, _ := replicated(b)
 	var took [2][]time.Duration

@@ -32,8 +32,9 @@ func epochOf(head string) uint64 {
 	return binary.BigEndian.Uint64([]byte(head[:lifeBytes]))
 }
 
-// lookedUp is when a process last searched a log for an entry that it knows: over
-// how many connections, and by which head. The log held known at that time.
+// lookedUp is when a process last searched a log for an entry that it
+// knows: over how many connections, and by which head. The log held known
+// at that time.
 type lookedUp struct {
 	at    int64
 	dials int64
@@ -41,8 +42,8 @@ type lookedUp struct {
 	known quota.Receipt
 }
 
-// remembers returns a *quota.ForgottenError if the log is known to lack what the
-// batch knows.
+// remembers returns a *quota.ForgottenError if the log is known to lack what
+// the batch knows.
 func (l *Ledger) remembers(op *scriptRunner, p *spendBatch) error {
 	if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) {
 		return l.forgotten(op.ctx, p.batch)
@@ -54,10 +55,11 @@ func (l *Ledger) remembers(op *scriptRunner, p *spendBatch) error {
 	return err
 }
 
-// lookUp returns a *quota.ForgottenError if the log no longer holds the entry that
-// the batch knows, or the one that it knew when it was last searched. It reads the
-// log when a connection is new, since another server may answer; when the head is,
-// since another client may have restored the log; and once a minute.
+// lookUp returns a *quota.ForgottenError if the log no longer holds the entry
+// that the batch knows, or the one that it knew when it was last searched. It
+// reads the log when a connection is new, since another server may answer;
+// when the head is, since another client may have restored the log; and once
+// a minute.
 func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) error {
 	known := batch.Known
 	if known.ID == (quota.ID{}) || batch.Key != "" {
@@ -84,8 +86,8 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 	return nil
 }
 
-// lookFor returns a *quota.ForgottenError if the log lacks an entry that is not too
-// old for it.
+// lookFor returns a *quota.ForgottenError if the log lacks an entry that is not
+// too old for it.
 func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Receipt) error {
 	if known.ID == (quota.ID{}) {
 		return nil
@@ -113,8 +115,8 @@ func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Re
 }
 
 // withdraw takes back the grants of a batch that a server has decided before it
-// was known to have forgotten. Those of a batch with an id of the caller's stay,
-// since its retry finds them.
+// was known to have forgotten. Those of a batch with an id of the caller's
+// stay, since its retry finds them.
 func (l *Ledger) withdraw(ctx context.Context, p *spendBatch, answers []quota.Answer, why error) error {
 	if _, ok := errors.AsType[*quota.ForgottenError](why); !ok {
 		return l.failed(why, unknown, true)
@@ -130,8 +132,7 @@ func (l *Ledger) withdraw(ctx context.Context, p *spendBatch, answers []quota.An
 	return why
 }
 
-// forgotten returns the *quota.ForgottenError of a batch, with the log's newest
-// timestamp.
+// forgotten returns a batch's *quota.ForgottenError, with the newest timestamp.
 func (l *Ledger) forgotten(ctx context.Context, batch *quota.Batch) error {
 	a := l.cache(batch.Account)
 	a.mu.Lock()
@@ -147,8 +148,8 @@ func (l *Ledger) forgotten(ctx context.Context, batch *quota.Batch) error {
 }
 
 // Restore implements quota.Ledger. It reads the log, writes the restored one
-// beside it, and puts that in its place unless the log has changed meanwhile other
-// than by growing.
+// beside it, and puts that in its place unless the log has changed meanwhile
+// other than by growing.
 func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
 	if err := r.Check(); err != nil {
 		return quota.Restored{}, err
@@ -174,7 +175,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	return quota.Restored{}, fmt.Errorf("%w: redis at %s: the log of %s changed during each of %d tries to restore it; try again when fewer calls are settled", quota.ErrLedgerBusy, l.where, r.Account, maxRestores)
 }
 
-// restore restores a log once. It reports false if the log has changed meanwhile.
+// restore restores a log once. It reports false if the log changed meanwhile.
 func (l *Ledger) restore(ctx context.Context, r *quota.Restoration) (done quota.Restored, swapped bool, err error) {
 	n := l.names(r.Account, r.Key)
 	op := &scriptRunner{ledger: l, ctx: ctx}
@@ -238,8 +239,8 @@ type logSnapshot struct {
 	since      time.Time // since when the log has its epoch, if its first records are older
 }
 
-// snapshot reads how long a log is, what clients have heard of it, and since when
-// there is meta.
+// snapshot reads how long a log is, what clients have heard of it, and since
+// when there is meta.
 func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err error) {
 	records, err := l.send(ctx, []any{"llen", n.log})
 	if err == nil {
@@ -284,8 +285,8 @@ func (l *Ledger) storeTime(ctx context.Context) (int64, error) {
 	return cmd.Val().UnixMicro(), nil
 }
 
-// swap writes the restored log and puts it in the place of the present one. A life
-// that is not empty is the account's new one.
+// swap writes the restored log and puts it in the place of the present one. A
+// life that is not empty is the account's new one.
 func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoration, restorer *decide.Restorer, before logSnapshot, life string) (bool, error) {
 	numbers, err := l.labelNumbers(op, r.Account, restorer.Entries)
 	if err != nil {
@@ -318,8 +319,8 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	return swapped, nil
 }
 
-// store writes entries to a list. It expires if its writer is killed before the list is
-// the log, which lives longer.
+// store writes entries to a list. It expires if its writer is killed before the
+// list is the log, which lives longer.
 func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64) error {
 	records, total := []any{"rpush", list}, int64(0)
 	for i := range entries {
@@ -342,7 +343,7 @@ func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, 
 	return nil
 }
 
-// labelNumbers returns the numbers of the labels of entries, some thousand at once.
+// labelNumbers returns the numbers of entries' labels, some thousand at once.
 func (l *Ledger) labelNumbers(op *scriptRunner, account string, entries []quota.Entry) (map[label]int64, error) {
 	numbers := map[label]int64{}
 	w := &wants{}

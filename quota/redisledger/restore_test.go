@@ -11,8 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestLogThatKeepsChangingIsBusy settles a call during each try to restore its log.
-// The server is up, so this must not open an allowance. Later the log is restored.
+// TestLogThatKeepsChangingIsBusy settles a call during each try to restore
+// its log. The server is up, so this must not open an allowance. Later the
+// log is restored.
 func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("tries to restore for two seconds")
@@ -53,9 +54,9 @@ func TestLogThatKeepsChangingIsBusy(t *testing.T) {
 	}
 }
 
-// TestKilledRestorationLeavesItsLog: a process that is killed while it restores leaves the
-// log that it wrote beside the present one. That expires; the log it becomes otherwise
-// keeps its own time.
+// TestKilledRestorationLeavesItsLog: a process that is killed while it restores
+// leaves the log that it wrote beside the present one. That expires; the log it
+// becomes otherwise keeps its own time.
 func TestKilledRestorationLeavesItsLog(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

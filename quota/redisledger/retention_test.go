@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestLongWindowKeepsWhatALongProcessAsks: a process reports its demands again and
-// again, so that other processes that start and end do not shorten the log. When it
-// ends, the log shrinks.
+// TestLongWindowKeepsWhatALongProcessAsks: a process reports its demands again
+// and again, so that other processes that start and end do not shorten the log.
+// When it ends, the log shrinks.
 func TestLongWindowKeepsWhatALongProcessAsks(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -50,8 +50,8 @@ func TestLongWindowKeepsWhatALongProcessAsks(t *testing.T) {
 	}
 }
 
-// TestHistoryKeepsEntriesOfACounter: a history keeps entries whatever the windows,
-// and when no process asks for it any longer the log keeps none.
+// TestHistoryKeepsEntriesOfACounter: a history keeps entries whatever the
+// windows, and when no process asks for it any longer the log keeps none.
 func TestHistoryKeepsEntriesOfACounter(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -82,8 +82,8 @@ func TestHistoryKeepsEntriesOfACounter(t *testing.T) {
 	}
 }
 
-// setBack makes the records of a log, its lists and its counters older, and sets
-// the account's keys to expire in a minute.
+// setBack makes the records of a log, its lists and its counters older, and
+// sets the account's keys to expire in a minute.
 func setBack(t *testing.T, client *redis.Client, l *redisledger.Ledger, by time.Duration) {
 	t.Helper()
 	log := redisledger.LogKey(l, account)
@@ -114,8 +114,8 @@ func setBack(t *testing.T, client *redis.Client, l *redisledger.Ledger, by time.
 	}
 }
 
-// TestKeysOutliveTheirWindows: every path through the script renews the expiry of
-// each key, which lives for at least two horizons after the last call.
+// TestKeysOutliveTheirWindows: every path through the script renews the expiry
+// of each key, which lives for at least two horizons after the last call.
 func TestKeysOutliveTheirWindows(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -163,8 +163,8 @@ func TestKeysOutliveTheirWindows(t *testing.T) {
 	}
 }
 
-// TestAdditionRenewsTheLifeOfItsKeys: what a settle adds late lives as long as what
-// a spend adds.
+// TestAdditionRenewsTheLifeOfItsKeys: what a settle adds late lives as long as
+// what a spend adds.
 func TestAdditionRenewsTheLifeOfItsKeys(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -198,7 +198,8 @@ func TestAdditionRenewsTheLifeOfItsKeys(t *testing.T) {
 	}
 }
 
-// TestLongerCooldownLivesLonger: a second cooldown, which ends later, must not go with the first.
+// TestLongerCooldownLivesLonger: a second cooldown, which ends later, must not
+// go with the first.
 func TestLongerCooldownLivesLonger(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)

@@ -19,8 +19,8 @@ type scriptRunner struct {
 	on     *redis.Conn // where to send; nil is any connection
 }
 
-// once is a command that go-redis must not retry: it would retry on a timeout, and
-// charge twice (measured on v9.23.0, in a cluster too).
+// once is a command that go-redis must not retry: it would retry on a timeout,
+// and charge twice (measured on v9.23.0, in a cluster too).
 type once struct{ *redis.Cmd }
 
 // NoRetry implements redis.Cmder.
@@ -39,8 +39,8 @@ const (
 	maxLost    = 5                      // answers of one operation
 )
 
-// run runs a script and returns its answer. It retries transient errors and lost
-// answers until the deadline, so the script must be idempotent.
+// run runs a script and returns its answer. It retries transient errors and
+// lost answers until the deadline, so the script must be idempotent.
 func (o *scriptRunner) run(s *script, keys []string, args []any) (*reply, error) {
 	for {
 		value, err := o.try(s, keys, args)
@@ -53,8 +53,8 @@ func (o *scriptRunner) run(s *script, keys []string, args []any) (*reply, error)
 	}
 }
 
-// after decides what follows a failed try. It returns nil, after a pause, when the
-// script can be retried. It reports whether an answer was lost.
+// after decides what follows a failed try. It returns nil, after a pause, when
+// the script can be retried. It reports whether an answer was lost.
 func (o *scriptRunner) after(s *script, err error) (lost bool, _ error) {
 	found := classify(err)
 	lost = found == unknown
@@ -70,7 +70,8 @@ func (o *scriptRunner) after(s *script, err error) (lost bool, _ error) {
 	return lost, nil
 }
 
-// rest pauses and reports true, or false at once if no time would be left for another try.
+// rest pauses and reports true, or false at once if no time would be left for
+// another try.
 func (o *scriptRunner) rest(pause time.Duration) bool {
 	deadline, ok := o.ctx.Deadline()
 	if ok && time.Until(deadline) < pause+leastTry {
@@ -86,8 +87,8 @@ func (o *scriptRunner) rest(pause time.Duration) bool {
 	}
 }
 
-// try sends a script once. It may take half of the time that is left, which leaves
-// some for a retry.
+// try sends a script once. It may take half of the time that is left, which
+// leaves some for a retry.
 func (o *scriptRunner) try(s *script, keys []string, args []any) (any, error) {
 	ctx := o.ctx
 	if deadline, ok := ctx.Deadline(); ok {
@@ -123,7 +124,8 @@ func (o *scriptRunner) send(ctx context.Context, line []any) (any, error) {
 	return cmd.Val(), err
 }
 
-// errSilent means that a client given to New did not return before the deadline.
+// errSilent means that a client given to New did not return before
+// the deadline.
 var errSilent = errors.New("no answer in time")
 
 // send sends one command.
@@ -135,8 +137,9 @@ func (l *Ledger) send(ctx context.Context, line []any) (any, error) {
 	return cmd.Val(), nil
 }
 
-// process sends one command, a once or onceStrings. A client given to New may ignore deadlines, so process
-// abandons it when the time is up. An abandoned command may still be written to.
+// process sends one command, a once or onceStrings. A client given to New may
+// ignore deadlines, so process abandons it when the time is up. An abandoned
+// command may still be written to.
 func (l *Ledger) process(ctx context.Context, cmd redis.Cmder) error {
 	if l.own {
 		return l.client.Process(ctx, cmd)

@@ -16,7 +16,8 @@ type script struct {
 	writes    bool // a lost answer leaves it unknown whether units were spent
 }
 
-// Each script is one text, put together from the files of lua; layout.lua says how they fit.
+// Each script is one text, put together from the files of lua; layout.lua says
+// how they fit.
 var (
 	baseLua = mainText("layout") + moduleText("lists") + mainText("records") + moduleText("counters") +
 		mainText("windows") + moduleText("accounts") + moduleText("coverages")
@@ -42,8 +43,8 @@ func mainText(name string) string {
 	return string(text)
 }
 
-// moduleText wraps a file in a Lua function of its name. The first call runs the file; every call
-// returns what the file returned.
+// moduleText wraps a file in a Lua function of its name. The first call runs
+// the file; every call returns what the file returned.
 func moduleText(name string) string {
 	return strings.NewReplacer("NAME", name, "TEXT", mainText(name)).Replace(
 		"local NAME_made\nlocal function NAME()\n  NAME_made = NAME_made or (function()\nTEXT\nend)()\n  return NAME_made\nend\n")

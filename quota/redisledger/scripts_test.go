@@ -17,8 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// TestCoverageFilledFromSevenHundredEntries: a new budget counts the calls already
-// in the log, page by page.
+// TestCoverageFilledFromSevenHundredEntries: a new budget counts the calls
+// already in the log, page by page.
 func TestCoverageFilledFromSevenHundredEntries(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -62,8 +62,8 @@ func TestCoverageFilledFromSevenHundredEntries(t *testing.T) {
 	}
 }
 
-// TestBatchOfFifteenHundred is more than one command of a script writes, with every
-// kind of window.
+// TestBatchOfFifteenHundred is more than one command of a script writes, with
+// every kind of window.
 func TestBatchOfFifteenHundred(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -92,8 +92,8 @@ func TestBatchOfFifteenHundred(t *testing.T) {
 	}
 }
 
-// TestNotesBehindASettledCall: a settle rewrites only the totals of the notes and
-// corrections behind it.
+// TestNotesBehindASettledCall: a settle rewrites only the totals of the notes
+// and corrections behind it.
 func TestNotesBehindASettledCall(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), noonUTC)
@@ -177,8 +177,8 @@ func TestAwkwardNamesStayApart(t *testing.T) {
 	}
 }
 
-// TestRestampOfManyEntriesGoesByPages: other processes spend while a long log is
-// restamped, and no call is lost or counted twice.
+// TestRestampOfManyEntriesGoesByPages: other processes spend while a long log
+// is restamped, and no call is lost or counted twice.
 func TestRestampOfManyEntriesGoesByPages(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -227,8 +227,8 @@ func TestRestampOfManyEntriesGoesByPages(t *testing.T) {
 	}
 }
 
-// TestLostAnswerIsFoundAfterARestamp: a restamp between the copies of a batch moves
-// the entries that are searched for.
+// TestLostAnswerIsFoundAfterARestamp: a restamp between the copies of a batch
+// moves the entries that are searched for.
 func TestLostAnswerIsFoundAfterARestamp(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}

@@ -31,7 +31,8 @@ func TestSentinels(t *testing.T) {
 	t.Run("the master is demoted while spending", func(t *testing.T) { masterDemoted(t, group, url) })
 	t.Run("the same with min-replicas-to-write", func(t *testing.T) {
 		group.Present(t).Do(t, "config", "set", "min-replicas-to-write", "1")
-		// The number of lost calls depends on Redis and differs between runs; see docs/redis.md.
+		// The number of lost calls depends on Redis and differs between runs;
+		// see docs/redis.md.
 		t.Logf("%s", masterDemoted(t, group, url))
 	})
 	t.Run("the sentinels go while spending", func(t *testing.T) { sentinelsGo(t, group, url) })
@@ -57,8 +58,9 @@ func failover(t *testing.T, group *redistest.Sentinels, old *redistest.Server) {
 	})
 }
 
-// masterDemoted is a failover by hand. The old master accepts spends until the
-// sentinels inform the clients; these spends are lost. Then it becomes a replica.
+// masterDemoted is a failover by hand. The old master accepts spends until
+// the sentinels inform the clients; these spends are lost. Then it becomes
+// a replica.
 func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) tally {
 	crowd := startCrowd(t, url, fmt.Sprintf("demoted%d", prefixes.Add(1)), 4)
 	before := 0
@@ -80,8 +82,8 @@ func masterDemoted(t *testing.T, group *redistest.Sentinels, url string) tally {
 	return v
 }
 
-// masterDies kills the master while a sentinel that clients may be connected to
-// hangs.
+// masterDies kills the master while a sentinel that clients may be connected
+// to hangs.
 func masterDies(t *testing.T, group *redistest.Sentinels, url string) {
 	crowd := startCrowd(t, url, "dies", 4)
 	before := 0

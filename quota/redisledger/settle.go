@@ -87,8 +87,8 @@ func (c *settlement) send(op *scriptRunner) (*reply, error) {
 	}
 }
 
-// encode returns the keys and arguments by the account cache, or nil if there is
-// nothing to change.
+// encode returns the keys and arguments by the account cache, or nil if there
+// is nothing to change.
 func (c *settlement) encode() (keys []string, args []any) {
 	r := &c.receipt
 	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)

@@ -17,9 +17,9 @@ type shape struct {
 	round   int             // the scope's round when the demands were last marked and the limits asked
 }
 
-// shapeKey is the key of a shape in its scope. First is the address of the first
-// element of the caller's list of charges, which stays valid while the shape is
-// cached.
+// shapeKey is the key of a shape in its scope. First is the address of the
+// first element of the caller's list of charges, which stays valid while the
+// shape is cached.
 type shapeKey struct {
 	label
 	first **quota.Charge

@@ -41,8 +41,8 @@ func TestBytesAnEntry(t *testing.T) {
 	}
 }
 
-// TestKeysExpire: every key expires after two horizons or more; with an injected
-// clock no key expires.
+// TestKeysExpire: every key expires after two horizons or more; with an
+// injected clock no key expires.
 func TestKeysExpire(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -82,8 +82,8 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-// TestOldRecordsGo: the log, a list in use and a list that is only written all drop
-// records older than every window.
+// TestOldRecordsGo: the log, a list in use and a list that is only written all
+// drop records older than every window.
 func TestOldRecordsGo(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -112,8 +112,8 @@ func TestOldRecordsGo(t *testing.T) {
 	}
 }
 
-// TestManyLabelsAndCoverages: labels beyond 65,000 share one, and coverages beyond
-// 128 replace the oldest; every sum stays right.
+// TestManyLabelsAndCoverages: labels beyond 65,000 share one, and coverages
+// beyond 128 replace the oldest; every sum stays right.
 func TestManyLabelsAndCoverages(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -134,8 +134,8 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 	}
 }
 
-// TestLongestWindowStays: the log keeps the entries of the longest window, however
-// many coverages follow.
+// TestLongestWindowStays: the log keeps the entries of the longest window,
+// however many coverages follow.
 func TestLongestWindowStays(t *testing.T) {
 	server := redistest.Start(t)
 	clock := &ledgertest.Clock{}
@@ -158,8 +158,8 @@ func TestLongestWindowStays(t *testing.T) {
 	}
 }
 
-// TestTooMuchAtOnce: a batch that cannot be encoded is a bad call, and no part of
-// it is written.
+// TestTooMuchAtOnce: a batch that cannot be encoded is a bad call, and no part
+// of it is written.
 func TestTooMuchAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	many := func(coverages int) (all []*quota.Charge) {
@@ -186,8 +186,8 @@ func TestTooMuchAtOnce(t *testing.T) {
 	}
 }
 
-// TestStaleBatch: a delayed batch that arrives after a later one of its client must
-// not be charged.
+// TestStaleBatch: a delayed batch that arrives after a later one of its client
+// must not be charged.
 func TestStaleBatch(t *testing.T) {
 	server := redistest.Start(t)
 	l := fresh(t, server.URL(), nil)
@@ -265,8 +265,10 @@ func TestScriptRefusesBadArguments(t *testing.T) {
 	search := charge("search", 1000, quota.Sliding(time.Hour), "search")
 	mustSpend(t, l, "search", 1, day, search)
 	mustSpend(t, l, "m", 1, day)
-	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode 12, keeps 13, own 14, client 15-20, seq 21-27, known 28-34,
-	// clock 35-41, horizon 42-48, numbers 49-53, charges 54 and 98, source 142, run 151: label 151-152, units 153-156, source 166, charges 167
+	// evalsha sha 3 meta log list | batch time; of the batch head 0-11, mode
+	// 12, keeps 13, own 14, client 15-20, seq 21-27, known 28-34, clock 35-41,
+	// horizon 42-48, numbers 49-53, charges 54 and 98, source 142, run 151:
+	// label 151-152, units 153-156, source 166, charges 167
 	const args = 3 + 2
 	splice := func(args []any, n, from int, bytes string) {
 		b := slices.Clone(args[n].([]byte))

@@ -13,8 +13,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// hole returns an address that neither accepts nor refuses connections, like a host
-// that is gone: its queue is full, so Linux drops the packets.
+// hole returns an address that neither accepts nor refuses connections, like a
+// host that is gone: its queue is full, so Linux drops the packets.
 func hole(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -52,8 +52,8 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestHostsThatAreGone: in every topology, a spend ends within about a second and is
-// not in doubt, since nothing was sent. One host that answers is enough.
+// TestHostsThatAreGone: in every topology, a spend ends within about a second
+// and is not in doubt, since nothing was sent. One host that answers is enough.
 func TestHostsThatAreGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits three seconds for hosts that are gone")

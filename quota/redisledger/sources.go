@@ -2,7 +2,8 @@ package redisledger
 
 import "slices"
 
-// sources numbers the items whose keys a script is given, from 1; 0 is the log itself.
+// sources numbers the items whose keys a script is given, from 1; 0 is the
+// log itself.
 type sources struct {
 	items []item
 	names

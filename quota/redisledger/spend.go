@@ -46,7 +46,8 @@ const (
 	again
 )
 
-// maxRounds is how often one operation may learn, or be sent again for another day.
+// maxRounds is how often one operation may learn, or be sent again for
+// another day.
 const maxRounds = 8
 
 // maxSeq is the first number that Lua cannot count to. mostRequests fits in the
@@ -117,8 +118,8 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 	return answers, nil
 }
 
-// decide sends the batch until the store decides it: with what the account cache
-// lacked, the day by the store's clock, or as a retry.
+// decide sends the batch until the store decides it: with what the account
+// cache lacked, the day by the store's clock, or as a retry.
 func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	a := p.accountCache
 	var told int64
@@ -180,8 +181,8 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	return nil, l.failed(errUnstable, down, op.doubt)
 }
 
-// afterError prepares the batch to be sent again after an error, or returns why it
-// cannot be.
+// afterError prepares the batch to be sent again after an error, or returns why
+// it cannot be.
 func (p *spendBatch) afterError(op *scriptRunner, err error) error {
 	lost, err := op.after(&spendScript, err)
 	if lost && err == nil {
@@ -190,8 +191,8 @@ func (p *spendBatch) afterError(op *scriptRunner, err error) error {
 	return err
 }
 
-// undecided returns why a batch stays undecided, if its answer says so or is
-// malformed.
+// undecided returns why a batch stays undecided, if its answer says so or
+// is malformed.
 func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answer *packed) error {
 	switch {
 	case answer.bad || code > reused || code == forgot && p.batch.Known.At.IsZero():
@@ -210,9 +211,9 @@ func (l *Ledger) undecided(ctx context.Context, p *spendBatch, code int64, answe
 	return nil
 }
 
-// packCharge packs a charge as read_charges in windows.lua reads it. sources are
-// the numbers of its coverage's source and perhaps its floors'; known is the cached
-// begin of its window.
+// packCharge packs a charge as read_charges in windows.lua reads it. sources
+// are the numbers of its coverage's source and perhaps its floors'; known is
+// the cached begin of its window.
 func packCharge(b []byte, a *accountCache, c *quota.Charge, sources []int64, known edge, now int64) []byte {
 	b = append(b, byte(c.Window.Kind()), byte(sources[0]), byte(len(sources)-1))
 	length := c.Window.Length()

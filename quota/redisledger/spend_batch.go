@@ -34,8 +34,8 @@ type spendBatch struct {
 	numbers map[*quota.Charge]int // of the charges, from 1; nil while there are few
 }
 
-// encode sets the keys and arguments. If the account cache lacks a part of them,
-// it returns what must be learned first.
+// encode sets the keys and arguments. If the account cache lacks a part of
+// them, it returns what must be learned first.
 func (p *spendBatch) encode() *wants {
 	a := p.accountCache
 	a.mu.Lock()
@@ -134,8 +134,8 @@ func (p *spendBatch) chargesOf(place int) []*quota.Charge {
 	return p.groups[i].held
 }
 
-// packHead appends the fixed fields at the start of a batch, as spend.lua reads
-// them.
+// packHead appends the fixed fields at the start of a batch, as spend.lua
+// reads them.
 func (p *spendBatch) packHead(b []byte, sources int) []byte {
 	b = append(b, p.head...)
 	b = append(b, byte(p.mode)+4*flagOf(p.batch.Once), flagOf(p.keeps), flagOf(p.scope == ownLog))
@@ -161,8 +161,8 @@ func flagOf(is bool) byte {
 	return 0
 }
 
-// guarded reports whether the account may have cooldowns, or slots of retried
-// batches.
+// guarded reports whether the account may have cooldowns, or slots of
+// retried batches.
 func (p *spendBatch) guarded() bool { return p.head[headBytes-1] != 0 }
 
 // lost makes the batch a retry after its answer was lost for the try-th time.
@@ -232,8 +232,8 @@ func (p *spendBatch) packGroup(b []byte, g *group, s *sources) []byte {
 	return b
 }
 
-// numberOf returns the number of a charge in this batch, from 1, and whether the
-// charge already had one.
+// numberOf returns the number of a charge in this batch, from 1, and whether
+// the charge already had one.
 func (p *spendBatch) numberOf(c *quota.Charge) (int, bool) {
 	if p.numbers == nil {
 		if i := slices.Index(p.charges, c); i >= 0 {

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// cacheTime is how long records are cached: as long as one report takes, which
-	// asks for many sums of a log.
+	// cacheTime is how long records are cached: as long as one report takes,
+	// which asks for many sums of a log.
 	cacheTime = 10 * time.Second
-	// maxCached is how many records are cached, in 16 bytes each; a page more is.
+	// maxCached is how many records are cached, in 16 bytes each; a page
+	// more is.
 	maxCached = 1_500_000
 )
 
-// sumCache caches the records of one account's log for more sums of it. It has only
-// records that do not change while the account has the same head, on one server: a new
-// connection may lead to another one, which has lost records.
+// sumCache caches the records of one account's log for more sums of it. It has
+// only records that do not change while the account has the same head, on one
+// server: a new connection may lead to another one, which has lost records.
 type sumCache struct {
 	mu    sync.Mutex
 	timer *time.Timer // clears the cache
@@ -38,8 +39,8 @@ type span struct {
 }
 
 // begin prepares the cache for an account with a head. It drops the records of
-// another account or head, from before a new connection, and those that were read too
-// long ago.
+// another account or head, from before a new connection, and those that were
+// read too long ago.
 func (c *sumCache) begin(account, head string, dials int64) {
 	if c.table != nil && c.account == account && c.head == head && c.dials == dials && time.Since(c.began) < cacheTime {
 		return
@@ -63,8 +64,8 @@ func (c *sumCache) drop() {
 	c.table, c.spans, c.size = nil, nil, 0
 }
 
-// find returns the span that has the records from a stamp on, or nil and the stamp
-// at which the next span begins.
+// find returns the span that has the records from a stamp on, or nil and the
+// stamp at which the next span begins.
 func (c *sumCache) find(stamp int64) (has *span, next int64) {
 	for i := range c.spans {
 		switch s := &c.spans[i]; {

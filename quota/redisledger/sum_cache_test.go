@@ -16,8 +16,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// pastGame changes a log through one ledger and adds it up through another, which
-// caches records.
+// pastGame changes a log through one ledger and adds it up through another,
+// which caches records.
 type pastGame struct {
 	*testing.T
 	rand            *rand.Rand
@@ -135,8 +135,8 @@ func (g *pastGame) check() {
 	}
 }
 
-// TestCachedRecordsThatHaveChanged: sums are those of the log's entries, whatever
-// another process has changed since the records were cached.
+// TestCachedRecordsThatHaveChanged: sums are those of the log's entries,
+// whatever another process has changed since the records were cached.
 func TestCachedRecordsThatHaveChanged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays eight games of 40 changes, 4 seconds")
@@ -178,8 +178,9 @@ func TestALogIsReadOnceForAReport(t *testing.T) {
 	}
 }
 
-// TestCachedRecordsThatAServerHasLost: a server that returns with an older snapshot has
-// the head of the records that it lost, which are added up no more.
+// TestCachedRecordsThatAServerHasLost: a server that returns with an
+// older snapshot has the head of the records that it lost, which are
+// added up no more.
 func TestCachedRecordsThatAServerHasLost(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -11,9 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// Sums implements quota.Ledger. It reads the records and adds them up in this
-// process, so that a long log takes little of the server's time. Records are cached
-// for a few seconds, because a report asks for many sums of the same log.
+// Sums implements quota.Ledger. It reads the records and adds them up in
+// this process, so that a long log takes little of the server's time.
+// Records are cached for a few seconds, because a report asks for many sums
+// of the same log.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		s := &sumReader{ledger: l, ctx: ctx, query: query, names: l.names(query.Account, query.Key), table: &sumTable{}}
@@ -118,7 +119,8 @@ func (s *sumReader) useCache(head string) bool {
 	return s.cache != nil
 }
 
-// addCached adds the records from the first on that the cache has without a gap.
+// addCached adds the records from the first on that the cache has without
+// a gap.
 func (s *sumReader) addCached() {
 	for s.from < s.until {
 		has, next := s.cache.find(s.from)
@@ -131,8 +133,8 @@ func (s *sumReader) addCached() {
 	}
 }
 
-// page adds up the next records. If the first record of the page is in the range
-// too, the list was trimmed since, and the place must be found again.
+// page adds up the next records. If the first record of the page is in the
+// range too, the list was trimmed since, and the place must be found again.
 func (s *sumReader) page() (more, placed bool, err error) {
 	page := s.pages.next()
 	if page.err != nil {
@@ -197,8 +199,8 @@ func (s *sumReader) add(records []sumRecord) {
 	}
 }
 
-// cacheRecords adds records to the span, and the span to the cache if it has no more or the
-// cache is full.
+// cacheRecords adds records to the span, and the span to the cache if it has no
+// more or the cache is full.
 func (s *sumReader) cacheRecords(records []sumRecord, more bool) {
 	if s.cache == nil {
 		return
@@ -241,7 +243,8 @@ func (s *sumReader) named() (*decide.Sums, error) {
 	return sums, nil
 }
 
-// readLabels reads the methods and callers of labels that the table does not have.
+// readLabels reads the methods and callers of labels that the table does
+// not have.
 func (s *sumReader) readLabels() error {
 	numbers := s.table.unread()
 	if len(numbers) == 0 {
@@ -283,8 +286,8 @@ func (s *sumReader) records(first, last int64) (records []string, err error) {
 	return records, err
 }
 
-// retry sends a command that does not write until it is answered, as scripts are
-// sent.
+// retry sends a command that does not write until it is answered, as scripts
+// are sent.
 func (s *sumReader) retry(send func(context.Context) error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)

@@ -14,8 +14,8 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// regional fills a log like a job that fetches for 24 regions: n entries with 96
-// labels and a client for every 40 entries.
+// regional fills a log like a job that fetches for 24 regions: n entries with
+// 96 labels and a client for every 40 entries.
 func regional(t testing.TB, l quota.Ledger, n int) {
 	t.Helper()
 	for i := 0; i < n; {
@@ -62,8 +62,9 @@ func lastTen(t testing.TB, l quota.Ledger) {
 	t.Fatalf("%d of the last ten entries are missing", left)
 }
 
-// TestALookReadsLittle: the last entries of a long log are read without the rest,
-// and its sums are not computed in scripts, which the server cannot interrupt.
+// TestALookReadsLittle: the last entries of a long log are read without
+// the rest, and its sums are not computed in scripts, which the server
+// cannot interrupt.
 func TestALookReadsLittle(t *testing.T) {
 	server := redistest.Start(t)
 	client, l := raw(t, server), fresh(t, server.URL(), nil)
@@ -133,7 +134,8 @@ func (h after) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// BenchmarkLookAtAMillion runs the queries of status and log on a million entries.
+// BenchmarkLookAtAMillion runs the queries of status and log on a
+// million entries.
 func BenchmarkLookAtAMillion(tb *testing.B) {
 	b := newBench(tb)
 	l := b.ledgers(1)[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// TestOfTwoBudgetsThatFreeTogetherTheFirstRefuses: the first in the request refuses,
-// whatever the order in the batch, with floors that end and without.
+// TestOfTwoBudgetsThatFreeTogetherTheFirstRefuses: the first in the request
+// refuses, whatever the order in the batch, with floors that end and without.
 func TestOfTwoBudgetsThatFreeTogetherTheFirstRefuses(t *testing.T) {
 	server := redistest.Start(t)
 	india := []quota.Floor{{Coverage: quota.NewCoverage(quota.Coverage{Regions: []string{"IN"}}), Units: 2}}

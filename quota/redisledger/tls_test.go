@@ -12,8 +12,8 @@ import (
 )
 
 // TestTLSTopologies spends in a cluster of three nodes and with a sentinel. All
-// require TLS with a client certificate, also between each other. The client must
-// use its certificates for the nodes that it learns of too.
+// require TLS with a client certificate, also between each other. The client
+// must use its certificates for the nodes that it learns of too.
 func TestTLSTopologies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster and sentinels, 4 seconds")

@@ -14,20 +14,20 @@ import (
 	"github.com/ration-dev/ration/quota/redisledger"
 )
 
-// soak skips a test that takes minutes unless RATION_SOAK=1. A shorter test checks
-// the same in seconds.
+// soak skips a test that takes minutes unless RATION_SOAK=1. A shorter test
+// checks the same in seconds.
 func soak(t *testing.T) {
 	if os.Getenv("RATION_SOAK") != "1" {
 		t.Skip("takes minutes; set RATION_SOAK=1")
 	}
 }
 
-// tolerated is the longest time for a spend: its second, and more for a busy
-// machine.
+// tolerated is the longest time for a spend: its second, and more for a
+// busy machine.
 const tolerated = 3 * time.Second
 
-// spender is a caller with its own client, so that it does not wait for another's
-// batch.
+// spender is a caller with its own client, so that it does not wait for
+// another's batch.
 type spender struct {
 	ledger  *redisledger.Ledger
 	granted []quota.ID

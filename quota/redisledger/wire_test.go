@@ -39,8 +39,8 @@ func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// fields splits packed bytes into hexadecimal fields of the given widths, and the
-// rest.
+// fields splits packed bytes into hexadecimal fields of the given widths, and
+// the rest.
 func fields(packed string, widths ...int) string {
 	var all []string
 	for _, n := range widths {
@@ -53,8 +53,9 @@ func fields(packed string, widths ...int) string {
 	return strings.Join(all, " ")
 }
 
-// TestWire checks the encoding of a batch, its answer and its records. The first two
-// may change freely, since each process sends its own script; the records may not.
+// TestWire checks the encoding of a batch, its answer and its records. The
+// first two may change freely, since each process sends its own script; the
+// records may not.
 func TestWire(t *testing.T) {
 	server := redistest.Start(t)
 	client := raw(t, server)
@@ -116,7 +117,8 @@ func TestWire(t *testing.T) {
 	compareGolden(t, "testdata/wire.golden", got)
 }
 
-// cutFields cuts fields of some widths off the front of packed, and returns them.
+// cutFields cuts fields of some widths off the front of packed, and
+// returns them.
 func cutFields(packed *string, widths ...int) string {
 	n := 0
 	for _, w := range widths {

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestCombinedGrantsSayTheSame: each grant has the balances right after it, whatever
-// other calls shared its transaction.
+// TestCombinedGrantsSayTheSame: each grant has the balances right after it,
+// whatever other calls shared its transaction.
 func TestCombinedGrantsSayTheSame(t *testing.T) {
 	const callers, each = 64, 20
 	l := open(t, fresh(t), &sqliteledger.Options{Sync: sqliteledger.Normal})
@@ -51,8 +51,8 @@ func TestCombinedGrantsSayTheSame(t *testing.T) {
 	}
 }
 
-// TestShortWindowAfterAPause: what a window holds is right whether it begins in the
-// cached records or before them.
+// TestShortWindowAfterAPause: what a window holds is right whether it begins in
+// the cached records or before them.
 func TestShortWindowAfterAPause(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
@@ -105,8 +105,8 @@ func TestEdgeOfWhatAHandleKnows(t *testing.T) {
 	}
 }
 
-// TestEntriesLoseTheirLabels: the labels of entries in an unused log are kept as long
-// as the entries.
+// TestEntriesLoseTheirLabels: the labels of entries in an unused log are kept
+// as long as the entries.
 func TestEntriesLoseTheirLabels(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
@@ -137,8 +137,8 @@ func TestEntriesLoseTheirLabels(t *testing.T) {
 	}
 }
 
-// TestKeysInOnePage: there are more keys than in one page, and some are deleted during
-// the listing.
+// TestKeysInOnePage: there are more keys than in one page, and some are deleted
+// during the listing.
 func TestKeysInOnePage(t *testing.T) {
 	const n = 1203
 	l, clock := timed(t)
@@ -183,8 +183,8 @@ func TestKeysInOnePage(t *testing.T) {
 	}
 }
 
-// TestRestampLosesEntries: hundreds of entries, most of them stamped ahead, keep their
-// order, their windows and their lists, for every handle.
+// TestRestampLosesEntries: hundreds of entries, most of them stamped ahead,
+// keep their order, their windows and their lists, for every handle.
 func TestRestampLosesEntries(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
@@ -229,8 +229,9 @@ func TestRestampLosesEntries(t *testing.T) {
 	}
 }
 
-// TestRestampLosesCounts: calls that a counter counted before the log kept entries
-// still count, and a counter that was ahead does not change a second one.
+// TestRestampLosesCounts: calls that a counter counted before the log kept
+// entries still count, and a counter that was ahead does not change a
+// second one.
 func TestRestampLosesCounts(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		l, clock := timed(t)
@@ -258,8 +259,8 @@ func TestRestampLosesCounts(t *testing.T) {
 	}
 }
 
-// TestRestamperForgetsTheNewest: the handle that restamped continues after the newest
-// entry.
+// TestRestamperForgetsTheNewest: the handle that restamped continues after the
+// newest entry.
 func TestRestamperForgetsTheNewest(t *testing.T) {
 	l, clock := timed(t)
 	day := charge("day", quota.MaxLimit, quota.Sliding(24*time.Hour))
@@ -275,8 +276,8 @@ func TestRestamperForgetsTheNewest(t *testing.T) {
 	}
 }
 
-// TestALabelInUseIsSwept: a label is marked as in use once an hour, which may be longer
-// than the windows of its entries.
+// TestALabelInUseIsSwept: a label is marked as in use once an hour, which may
+// be longer than the windows of its entries.
 func TestALabelInUseIsSwept(t *testing.T) {
 	l, clock := timed(t)
 	second := quota.Sliding(time.Second)

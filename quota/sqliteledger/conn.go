@@ -21,11 +21,11 @@ var schema string
 //go:embed queries.sql
 var queries string
 
-// conn is the only connection of a ledger. It uses the driver without a pool. It
-// is not safe for concurrent use.
+// conn is the only connection of a ledger. It uses the driver without a pool.
+// It is not safe for concurrent use.
 //
-// The first error is sticky: until reset clears it, methods do nothing and return
-// zeros. A transaction checks it once, at its end.
+// The first error is sticky: until reset clears it, methods do nothing and
+// return zeros. A transaction checks it once, at its end.
 type conn struct {
 	driver driver.Conn
 	text   map[string]string      // the statements in queries, by name
@@ -117,8 +117,9 @@ func (c *conn) drain(rows driver.Rows, f func(row []driver.Value)) {
 	}
 }
 
-// insertRows runs an insertion for rows of width values each. It inserts several
-// rows per statement, because running one costs as much as inserting a row.
+// insertRows runs an insertion for rows of width values each. It inserts
+// several rows per statement, because running one costs as much as inserting
+// a row.
 func (c *conn) insertRows(name string, width int, values []driver.Value) {
 	for _, size := range []int{32, 8, 1} {
 		for ; len(values) >= size*width; values = values[size*width:] {
@@ -141,8 +142,8 @@ func (c *conn) multiRow(name string, rows int) string {
 	return name
 }
 
-// queryRow runs a named query and returns its last row, or nil. The row is valid
-// until the next query.
+// queryRow runs a named query and returns its last row, or nil. The row is
+// valid until the next query.
 func (c *conn) queryRow(name string, args ...driver.Value) []driver.Value {
 	var last []driver.Value
 	c.query(name, func(row []driver.Value) { last = row }, args...)

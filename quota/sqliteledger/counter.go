@@ -24,8 +24,8 @@ func (t *tx) loadCounter(g *log, row []driver.Value) {
 		Counter: decide.Counter{Length: integer(row[2]), Start: integer(row[3]), Present: integer(row[4]), Past: integer(row[5])}})
 }
 
-// counter returns the counter of a coverage and a length, and creates it if
-// necessary.
+// counter returns the counter of a coverage and a length, and creates it
+// if necessary.
 func (t *tx) counter(g *log, coverage *quota.Coverage, length int64) *counter {
 	c := g.findCounter(coverage, length)
 	switch {
@@ -54,8 +54,9 @@ func (g *log) findCounter(coverage *quota.Coverage, length int64) *counter {
 	return nil
 }
 
-// fillCounter adds the entries to a counter. It goes back far enough for a clock
-// that steps back from the newest entry, which another coverage may count.
+// fillCounter adds the entries to a counter. It goes back far enough for
+// a clock that steps back from the newest entry, which another coverage
+// may count.
 func (t *tx) fillCounter(g *log, c *decide.Counter, coverage *quota.Coverage) {
 	if g.id == 0 || g.all.newest.stamp == 0 {
 		return
@@ -68,8 +69,8 @@ func (t *tx) fillCounter(g *log, c *decide.Counter, coverage *quota.Coverage) {
 }
 
 // rotateCounters drops the counters that are no longer in use. It returns the
-// horizon that includes the others, which Settle adjusts by their entries. A log
-// with only counters keeps no entries.
+// horizon that includes the others, which Settle adjusts by their entries. A
+// log with only counters keeps no entries.
 func (t *tx) rotateCounters(g *log, horizon int64) int64 {
 	entries, inUse := horizon > 0, g.counters[:0]
 	for _, c := range g.counters {
@@ -104,8 +105,8 @@ func (t *tx) saveCounter(g *log, c *counter) {
 	c.changed = false
 }
 
-// addToCounters adds an entry to every counter that covers it, and reports whether
-// any does.
+// addToCounters adds an entry to every counter that covers it, and reports
+// whether any does.
 func (g *log) addToCounters(stamp int64, e *entry) (counted bool) {
 	for _, c := range g.counters {
 		if c.coverage.Covers(e.method, e.caller) {

@@ -36,8 +36,8 @@ func size(t *testing.T, spend func(open func() *sqliteledger.Ledger)) int64 {
 	return info.Size()
 }
 
-// TestTenThousandCounterCallsCost313KB: they take as much space as one call, with a key
-// and without, by one handle and by many, for any jobs.
+// TestTenThousandCounterCallsCost313KB: they take as much space as one call,
+// with a key and without, by one handle and by many, for any jobs.
 func TestTenThousandCounterCallsCost313KB(t *testing.T) {
 	each := charge("each", quota.MaxLimit, quota.Counter(10*time.Minute))
 	calls := charge("calls", quota.MaxLimit, quota.Counter(time.Hour), "videos.list")
@@ -74,8 +74,8 @@ func TestTenThousandCounterCallsCost313KB(t *testing.T) {
 	}
 }
 
-// TestCountersOfAnExactLogKeepEntries: when the exact window is no longer in use, the
-// log drops its entries and keeps counts only.
+// TestCountersOfAnExactLogKeepEntries: when the exact window is no longer in
+// use, the log drops its entries and keeps counts only.
 func TestCountersOfAnExactLogKeepEntries(t *testing.T) {
 	l, clock := timed(t)
 	each, second := charge("each", 1000, quota.Counter(time.Hour)), charge("second", 100, quota.Sliding(time.Second))
@@ -111,8 +111,8 @@ func TestCountersOfAnExactLogKeepEntries(t *testing.T) {
 	}
 }
 
-// TestUnaskedCounterIsDropped: an unused counter is dropped once its counts are too old
-// to matter.
+// TestUnaskedCounterIsDropped: an unused counter is dropped once its counts are
+// too old to matter.
 func TestUnaskedCounterIsDropped(t *testing.T) {
 	l, clock := timed(t)
 	once, each := charge("once", 1000, quota.Counter(time.Minute), "videos.list"), charge("each", 1000, quota.Counter(time.Hour))
@@ -135,8 +135,8 @@ func TestUnaskedCounterIsDropped(t *testing.T) {
 	}
 }
 
-// TestIdleCountersStay: logs without entries are deleted once their clients have left;
-// those of other clients keep their counts.
+// TestIdleCountersStay: logs without entries are deleted once their clients
+// have left; those of other clients keep their counts.
 func TestIdleCountersStay(t *testing.T) {
 	l, clock := timed(t)
 	each := charge("each", 1_000_000, quota.Counter(time.Minute))
@@ -164,8 +164,8 @@ func TestIdleCountersStay(t *testing.T) {
 	}
 }
 
-// TestIdleKeyForgetsItsClients: a batch may be repeated for ten minutes, also in a log
-// that is otherwise unused.
+// TestIdleKeyForgetsItsClients: a batch may be repeated for ten minutes, also
+// in a log that is otherwise unused.
 func TestIdleKeyForgetsItsClients(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))
@@ -197,7 +197,8 @@ func TestIdleKeyForgetsItsClients(t *testing.T) {
 	}
 }
 
-// TestRefusalOfACounterTakesATurn: it comes from the cache, and nothing is written.
+// TestRefusalOfACounterTakesATurn: it comes from the cache, and nothing
+// is written.
 func TestRefusalOfACounterTakesATurn(t *testing.T) {
 	l, clock := timed(t)
 	each, day := charge("each", 3, quota.Counter(time.Minute)), charge("day", 1000, quota.Sliding(24*time.Hour))
@@ -225,8 +226,8 @@ func TestRefusalOfACounterTakesATurn(t *testing.T) {
 	}
 }
 
-// TestWindowRefusedForDaysIsUnused: a window stays in use while calls are charged to
-// it, though every refusal comes from the cache.
+// TestWindowRefusedForDaysIsUnused: a window stays in use while calls are
+// charged to it, though every refusal comes from the cache.
 func TestWindowRefusedForDaysIsUnused(t *testing.T) {
 	l, clock := timed(t)
 	list := charge("list", 10, quota.Sliding(time.Hour), "videos.list")
@@ -254,8 +255,8 @@ func TestWindowRefusedForDaysIsUnused(t *testing.T) {
 	}
 }
 
-// TestCounterFilledAfterItsPeriod: a counter that is filled from the log right after a
-// period is still right when the clock steps back into that period.
+// TestCounterFilledAfterItsPeriod: a counter that is filled from the log right
+// after a period is still right when the clock steps back into that period.
 func TestCounterFilledAfterItsPeriod(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		l, clock := timed(t)
@@ -282,8 +283,8 @@ func TestCounterFilledAfterItsPeriod(t *testing.T) {
 	}
 }
 
-// TestStampsOfALogWithoutEntries: stamps increase even after the clock has stepped back,
-// for any counter that counted the newest call.
+// TestStampsOfALogWithoutEntries: stamps increase even after the clock has
+// stepped back, for any counter that counted the newest call.
 func TestStampsOfALogWithoutEntries(t *testing.T) {
 	l, clock := timed(t)
 	short, long := charge("short", 1000, quota.Counter(time.Minute)), charge("long", 1000, quota.Counter(48*time.Hour), "search.list")
@@ -310,8 +311,8 @@ func TestStampsOfALogWithoutEntries(t *testing.T) {
 	call(newest.Add(time.Microsecond), long)
 }
 
-// TestRefusalWritesNothing: a refusal is not written, nor is the use of the window if it
-// was written within the last hour.
+// TestRefusalWritesNothing: a refusal is not written, nor is the use of the
+// window if it was written within the last hour.
 func TestRefusalWritesNothing(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}

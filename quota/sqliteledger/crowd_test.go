@@ -18,8 +18,8 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// crowd starts eight processes in one role, lets them begin together once all have
-// opened the ledger, and calls f with every line they print.
+// crowd starts eight processes in one role, lets them begin together once all
+// have opened the ledger, and calls f with every line they print.
 func crowd(t testing.TB, role, path string, f func(line []byte)) {
 	t.Helper()
 	input, begin, err := os.Pipe()
@@ -101,8 +101,8 @@ func TestHistoryOfEightProcesses(t *testing.T) {
 	ledgertest.CheckHistory(t, history)
 }
 
-// TestFloorsOfEightProcesses: each of eight regions, in its own process, gets its floor;
-// together they get exactly the limit.
+// TestFloorsOfEightProcesses: each of eight regions, in its own process, gets
+// its floor; together they get exactly the limit.
 func TestFloorsOfEightProcesses(t *testing.T) {
 	path := fresh(t)
 	var all []ledgertest.Regional
@@ -116,8 +116,8 @@ func TestFloorsOfEightProcesses(t *testing.T) {
 	ledgertest.CheckFloors(t, open(t, path, nil), all)
 }
 
-// BenchmarkEightProcesses lets eight processes spend for two seconds, and reports how
-// evenly they got their turns.
+// BenchmarkEightProcesses lets eight processes spend for two seconds, and
+// reports how evenly they got their turns.
 func BenchmarkEightProcesses(b *testing.B) {
 	for b.Loop() {
 		var all []raced

@@ -15,15 +15,16 @@ func isCut(now, before os.FileInfo) bool {
 	return os.SameFile(now, before) && now.Size() < before.Size()
 }
 
-// replaceCut puts a copy in the place of a file that was cut, or deletes an empty one,
-// because SQLite takes -wal and -shm for those of any file with the same inode. Every
-// process then finds its file replaced, or deleted. The caller holds the lock.
+// replaceCut puts a copy in the place of a file that was cut, or deletes an
+// empty one, because SQLite takes -wal and -shm for those of any file with the
+// same inode. Every process then finds its file replaced, or deleted. The
+// caller holds the lock.
 func (l *Ledger) replaceCut() error {
 	info, err := os.Stat(l.path)
 	if err != nil || !isCut(info, l.seen.db) {
 		return nil
 	}
-	file, err := os.Open(l.path)
+	file, err := privatefile.OpenRead(l.path)
 	if err != nil {
 		return err
 	}
@@ -57,8 +58,8 @@ func (l *Ledger) replaceCut() error {
 	return os.Rename(aside, l.path)
 }
 
-// isWhole reports whether a database has the pages that its header says (SQLite's file
-// format, 1.3): nobody is copying it just now.
+// isWhole reports whether a database has the pages that its header says
+// (SQLite's file format, 1.3): nobody is copying it just now.
 func isWhole(file *os.File) bool {
 	var header [32]byte
 	info, err := file.Stat()

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// The processes of one host share a file. Units that one process spends are not left
-// for the others.
+// The processes of one host share a file. Units that one process spends are not
+// left for the others.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

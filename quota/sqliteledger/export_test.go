@@ -85,8 +85,8 @@ func (r *countedRows) Next(row []driver.Value) error {
 	return err
 }
 
-// Fill puts n entries into the log, a second apart from an instant on: forty for each
-// client, four for each request of a batch.
+// Fill puts n entries into the log, a second apart from an instant on: forty
+// for each client, four for each request of a batch.
 func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 	return l.write(context.Background(), func(t *tx) {
 		g, client := t.log(logName{batch.Account, batch.Key}), uint64(1<<40)
@@ -127,8 +127,8 @@ func (l *Ledger) Occupied(f func()) {
 	f()
 }
 
-// KeepBusy holds the lock that processes take turns with, and counts turns until stop,
-// like a crowd of processes.
+// KeepBusy holds the lock that processes take turns with, and counts turns
+// until stop, like a crowd of processes.
 func (l *Ledger) KeepBusy(ctx context.Context) (stop func(), err error) {
 	lock, err := l.openLock()
 	if err != nil {

@@ -20,8 +20,9 @@ const (
 	schemaVersion = 6
 )
 
-// marker is the content of the lock file once there is a ledger. If the ledger's
-// file is then missing or empty, it has been lost and is not created again.
+// marker is the content of the lock file once there is a ledger. If the
+// ledger's file is then missing or empty, it has been lost and is not
+// created again.
 const marker = "ration ledger\n"
 
 // connect opens the file. It creates a missing file if create is set.
@@ -68,8 +69,8 @@ func (l *Ledger) checkFiles() error {
 // errEmpty means that a database is empty.
 var errEmpty = errors.New("empty")
 
-// openFile opens the file, which must be a ledger's or empty (errEmpty). It waits
-// for a process that is creating or closing it.
+// openFile opens the file, which must be a ledger's or empty (errEmpty). It
+// waits for a process that is creating or closing it.
 func (l *Ledger) openFile() error {
 	for deadline := time.Now().Add(patience); ; {
 		if err := l.tryOpenFile(); !busy(err) || time.Now().After(deadline) {
@@ -110,8 +111,8 @@ func (l *Ledger) tryOpenFile() error {
 	return nil
 }
 
-// notFound returns the error for a missing file: there is no ledger, or its file
-// was lost.
+// notFound returns the error for a missing file: there is no ledger, or its
+// file was lost.
 func (l *Ledger) notFound() error {
 	if l.isMarked() {
 		return l.lostFile()
@@ -156,9 +157,10 @@ func (l *Ledger) create() error {
 	return nil
 }
 
-// createLocked creates the file itself instead of SQLite, so that only the owner
-// can read it and SQLite's other files. The caller holds the lock, because closing
-// a descriptor of a file that SQLite has open in this process drops its locks.
+// createLocked creates the file itself instead of SQLite, so that only the
+// owner can read it and SQLite's other files. The caller holds the lock,
+// because closing a descriptor of a file that SQLite has open in this process
+// drops its locks.
 func (l *Ledger) createLocked() error {
 	if !isEmpty(l.lock) {
 		if err := l.openFile(); !errors.Is(err, errEmpty) && !missing(l.path) {

@@ -185,8 +185,8 @@ func TestDiskFull(t *testing.T) {
 	spend(t, l, 1, day)
 }
 
-// TestForeignWriter: the ledger waits for a program that locks the file without the
-// lock file, such as a shell, and then returns ErrLedgerDown.
+// TestForeignWriter: the ledger waits for a program that locks the file without
+// the lock file, such as a shell, and then returns ErrLedgerDown.
 func TestForeignWriter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits a second for a lock")
@@ -254,7 +254,8 @@ func TestResentAcrossReopen(t *testing.T) {
 	}
 }
 
-// TestTwoConfigsOnOneFile: each has its own limits, on what both spend together.
+// TestTwoConfigsOnOneFile: each has its own limits, on what both
+// spend together.
 func TestTwoConfigsOnOneFile(t *testing.T) {
 	path := fresh(t)
 	old, now := open(t, path, nil), open(t, path, nil)
@@ -286,7 +287,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// overwrite overwrites the end of each page from an offset on, or the bytes there.
+// overwrite overwrites the end of each page from an offset on, or the
+// bytes there.
 func overwrite(t *testing.T, path string, offset int64, n int) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -305,8 +307,8 @@ func overwrite(t *testing.T, path string, offset int64, n int) {
 	}
 }
 
-// TestConcurrentCreation: of many processes that open a missing file, one creates
-// it, and none sees it incomplete.
+// TestConcurrentCreation: of many processes that open a missing file, one
+// creates it, and none sees it incomplete.
 func TestConcurrentCreation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("creates a file many times, 1 second")

@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// limits returns the limits that were asked of an account, from the cache or the
-// file.
+// limits returns the limits that were asked of an account, from the cache or
+// the file.
 func (t *tx) limits(account string) *decide.Limits {
 	if l := t.ledger.limits[account]; l != nil {
 		return l
@@ -31,8 +31,8 @@ func (t *tx) loadLimits(account string) *decide.Limits {
 	return l
 }
 
-// Limited implements decide.Log. It records the limits of charges once a quarter of
-// an hour, also those of refused requests.
+// Limited implements decide.Log. It records the limits of charges once a
+// quarter of an hour, also those of refused requests.
 func (b *txLog) Limited(charges []*quota.Charge) []*quota.Charge {
 	account := b.of.name.account
 	limits := b.limits(account)

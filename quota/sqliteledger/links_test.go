@@ -32,8 +32,8 @@ func TestLedgerBehindALink(t *testing.T) {
 	}
 }
 
-// TestLedgerThatOthersMayWrite: another user with write access to the file could change
-// what is spent.
+// TestLedgerThatOthersMayWrite: another user with write access to the file
+// could change what is spent.
 func TestLedgerThatOthersMayWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
 	open(t, path, nil).Close()
@@ -45,7 +45,8 @@ func TestLedgerThatOthersMayWrite(t *testing.T) {
 	}
 }
 
-// TestLockReplacedByALink: an open ledger opens its lock file with its first write.
+// TestLockReplacedByALink: an open ledger opens its lock file with its
+// first write.
 func TestLockReplacedByALink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "ration.db"), filepath.Join(dir, "victim")

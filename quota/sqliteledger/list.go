@@ -37,8 +37,8 @@ func (l *list) rotate(now int64) int64 {
 	return l.use.Horizon()
 }
 
-// push caches a record that was added, so that questions about records since the
-// file was opened need no query.
+// push caches a record that was added, so that questions about records since
+// the file was opened need no query.
 func (l *list) push(r record) {
 	const most = 256
 	switch n := len(l.tail.records); {
@@ -63,8 +63,8 @@ func (l *list) dropCache() {
 type record struct{ stamp, total int64 }
 
 // view is a list in a transaction. It reads the tables by their keys, at a cost
-// that does not depend on the length of the log, and usually finds the records in
-// a cached segment.
+// that does not depend on the length of the log, and usually finds the records
+// in a cached segment.
 type view struct {
 	*tx
 	*list
@@ -100,10 +100,10 @@ func (v view) readRecord(query string, args ...driver.Value) (r record) {
 	return r
 }
 
-// Reach implements decide.List. If the record is neither in a cached segment nor
-// close to one, Reach searches the stamps between two records, alternately by
-// bisection and by interpolation of the total, which is exact for evenly spaced
-// calls.
+// Reach implements decide.List. If the record is neither in a cached segment
+// nor close to one, Reach searches the stamps between two records, alternately
+// by bisection and by interpolation of the total, which is exact for evenly
+// spaced calls.
 func (v view) Reach(total int64) int64 {
 	r, ok := v.reachCached(total)
 	if s := v.segmentBefore(total); !ok && s != nil {
@@ -141,9 +141,9 @@ func (v view) Reach(total int64) int64 {
 // trimChunk is the most records that one transaction deletes from one list.
 const trimChunk = 512
 
-// trim deletes what no window can see, except the newest such record, which holds
-// the total to subtract. It waits until a sixteenth of what is kept has expired,
-// because every deletion writes a page.
+// trim deletes what no window can see, except the newest such record, which
+// holds the total to subtract. It waits until a sixteenth of what is kept has
+// expired, because every deletion writes a page.
 func (v view) trim(horizon int64) {
 	if v.now < v.trimAt {
 		return
@@ -172,8 +172,8 @@ func (v view) due(r record, horizon int64) int64 {
 	return next.stamp + kept + kept/16
 }
 
-// computedList is a list that is computed from the entries, for Standings, which
-// writes nothing.
+// computedList is a list that is computed from the entries, for Standings,
+// which writes nothing.
 type computedList []record
 
 // computeList computes what a coverage counts in a log since an instant.
@@ -209,8 +209,8 @@ func (c computedList) Reach(total int64) int64 {
 
 var errCoverage = errors.New("a malformed coverage")
 
-// parseCoverage parses the key of a coverage: lists of words in Go's quotes, each
-// after its letter.
+// parseCoverage parses the key of a coverage: lists of words in Go's quotes,
+// each after its letter.
 func parseCoverage(key string) (*quota.Coverage, error) {
 	var c quota.Coverage
 	rest, counted := strings.CutPrefix(key, "calls")

@@ -30,15 +30,16 @@ type log struct {
 	sumsDue   bool                  // a block of sums must be added
 }
 
-// historyKey is the key of log.history, where other lists have that of a coverage.
+// historyKey is the key of log.history, where other lists have that of
+// a coverage.
 const historyKey = "history"
 
 // keepsEntries reports whether the log keeps entries: it does not if it is only
 // asked counter windows.
 func (g *log) keepsEntries() bool { return g.horizon > 0 || len(g.counters) == 0 }
 
-// idleAfter returns how long after its newest stamp a log is idle: nothing in it
-// matters, even if the clock steps back.
+// idleAfter returns how long after its newest stamp a log is idle: nothing in
+// it matters, even if the clock steps back.
 func idleAfter(horizon, longestCounter int64) int64 {
 	return 2 * max(horizon, 2*longestCounter, int64(time.Minute/time.Microsecond))
 }
@@ -51,8 +52,8 @@ func (g *log) idleAfter() int64 {
 	return idleAfter(g.horizon, longest)
 }
 
-// log returns a log from the cache, or reads it. A log that does not exist has the
-// id 0.
+// log returns a log from the cache, or reads it. A log that does not exist has
+// the id 0.
 func (t *tx) log(name logName) *log {
 	if g := t.ledger.logs[name]; g != nil {
 		return g
@@ -140,8 +141,9 @@ func (t *tx) judge(name logName) *decide.Judge {
 	return &decide.Judge{Account: name.account, Key: name.key, Now: t.now, Days: t.ledger.days}
 }
 
-// list returns the list of a coverage, and keeps it back to a horizon from now on.
-// A list that is new, or that a longer window asks for, is filled from the entries.
+// list returns the list of a coverage, and keeps it back to a horizon from
+// now on. A list that is new, or that a longer window asks for, is filled
+// from the entries.
 func (t *tx) list(g *log, coverage *quota.Coverage, horizon int64) *list {
 	key := coverage.Key()
 	l := g.lists[key]
@@ -200,8 +202,8 @@ func (t *tx) insertList(g *log, l *list) {
 	}
 }
 
-// rotate drops the lists and counters that are no longer in use and computes how
-// far back the entries must reach.
+// rotate drops the lists and counters that are no longer in use and computes
+// how far back the entries must reach.
 func (t *tx) rotate(g *log) {
 	horizon := max(g.all.rotate(t.now), g.history.rotate(t.now))
 	for key, l := range g.lists {
@@ -219,8 +221,8 @@ func (t *tx) rotate(g *log) {
 	}
 }
 
-// save writes what has changed in a log except its entries. It does not create a
-// log, because nothing was granted.
+// save writes what has changed in a log except its entries. It does not create
+// a log, because nothing was granted.
 func (t *tx) save(g *log) {
 	if g.id == 0 {
 		return

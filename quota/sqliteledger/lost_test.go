@@ -11,7 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestLostWhileOpen: a ledger never writes into a file that others no longer see.
+// TestLostWhileOpen: a ledger never writes into a file that others no
+// longer see.
 func TestLostWhileOpen(t *testing.T) {
 	day := charge("day", 10, hour)
 	for name, test := range map[string]struct {
@@ -46,8 +47,9 @@ func TestLostWhileOpen(t *testing.T) {
 	}
 }
 
-// TestSmallerFileCopiedOver: handles that have a file open when a smaller one is copied
-// over it, in two halves, continue with the copy, and merge nothing of what was there.
+// TestSmallerFileCopiedOver: handles that have a file open when a smaller one
+// is copied over it, in two halves, continue with the copy, and merge nothing
+// of what was there.
 func TestSmallerFileCopiedOver(t *testing.T) {
 	path, day := fresh(t), charge("day", 10_000, hour)
 	l := open(t, path, nil)
@@ -107,8 +109,8 @@ func TestSmallerFileCopiedOver(t *testing.T) {
 	}
 }
 
-// TestFileComesBack: a ledger whose file was moved away goes on once it is put back,
-// with all of its entries, and so does another handle.
+// TestFileComesBack: a ledger whose file was moved away goes on once it is put
+// back, with all of its entries, and so does another handle.
 func TestFileComesBack(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l, other := open(t, path, nil), open(t, path, nil)

@@ -21,12 +21,12 @@ var migrationToEpochs string
 //go:embed migrate_limits.sql
 var migrationToLimits string
 
-// migrationPatience is how long a process waits for another to migrate the file,
-// which takes about two seconds for a million entries.
+// migrationPatience is how long a process waits for another to migrate the
+// file, which takes about two seconds for a million entries.
 const migrationPatience = 30 * time.Second
 
-// migrate upgrades the tables of an older version in one transaction. It locks the
-// file against the processes that have it open.
+// migrate upgrades the tables of an older version in one transaction. It locks
+// the file against the processes that have it open.
 func (l *Ledger) migrate(c *conn) error {
 	if l.lock == nil { // else the caller holds the lock
 		lock, err := filelock.Open(l.lockPath())

@@ -23,10 +23,11 @@ import (
 )
 
 // firstRelease returns the path of a copy of a ledger that the first release
-// wrote on 2026-11-20 from 12:00 to 12:07:23: a search that was refunded, one
-// settled from 100 to 40 units, one whose 30 units more were added late, a note,
-// 260 calls of videos.list, the batch 7 of the client 42 with a refusal in the
-// middle, three calls of the key 203.0.113.9, and a cooldown of two hours.
+// wrote on 2026-11-20 from 12:00 to 12:07:23: a search that was refunded,
+// one settled from 100 to 40 units, one whose 30 units more were added late,
+// a note, 260 calls of videos.list, the batch 7 of the client 42 with a
+// refusal in the middle, three calls of the key 203.0.113.9, and a cooldown
+// of two hours.
 func firstRelease(t testing.TB) string {
 	t.Helper()
 	packed, err := os.Open("testdata/first-release.db.gz")
@@ -120,7 +121,8 @@ func TestFileOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// TestEntryKindsOfTheFirstRelease: the kind is derived from what the entry counts.
+// TestEntryKindsOfTheFirstRelease: the kind is derived from what the
+// entry counts.
 func TestEntryKindsOfTheFirstRelease(t *testing.T) {
 	l, _ := ofFirstRelease(t)
 	type seen struct {
@@ -147,8 +149,8 @@ func TestEntryKindsOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// TestRepeatedBatchOfTheFirstRelease: the last batches of clients are migrated, and so
-// are entries that are settled later.
+// TestRepeatedBatchOfTheFirstRelease: the last batches of clients are migrated,
+// and so are entries that are settled later.
 func TestRepeatedBatchOfTheFirstRelease(t *testing.T) {
 	l, _ := ofFirstRelease(t)
 	day, _, _, _ := charges(t)
@@ -177,8 +179,8 @@ func TestRepeatedBatchOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// TestMigratedTables: a migrated file and a new one have the same columns and
-// indices.
+// TestMigratedTables: a migrated file and a new one have the same columns
+// and indices.
 func TestMigratedTables(t *testing.T) {
 	const columns = `SELECT m.type || ' ' || m.name || ' ' || IFNULL((SELECT group_concat(name || ' ' || type || ' ' || "notnull" || ' ' || pk)
 		FROM pragma_table_info(m.name)), '') FROM sqlite_schema m WHERE name <> 'logs' ORDER BY m.type, m.name`
@@ -212,8 +214,8 @@ func TestMigratedTables(t *testing.T) {
 	}
 }
 
-// ofVersion2 returns the path of a new ledger as version 2 made it: there were no
-// sums, and cooldowns did not say for how long they were set.
+// ofVersion2 returns the path of a new ledger as version 2 made it: there were
+// no sums, and cooldowns did not say for how long they were set.
 func ofVersion2(t testing.TB) string {
 	path := fresh(t)
 	open(t, path, nil).Close()
@@ -224,7 +226,8 @@ func ofVersion2(t testing.TB) string {
 	return path
 }
 
-// TestVersionThreeIsUpgraded: entries from before sums were stored are added up too.
+// TestVersionThreeIsUpgraded: entries from before sums were stored are added
+// up too.
 func TestVersionThreeIsUpgraded(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)

@@ -86,7 +86,8 @@ func act(role, path string) error {
 	return spendAndReport(l, func(i int) quota.Units { return quota.Units([]int{1, 100, 3, 7}[i%4]) }, shared)
 }
 
-// spendAndReport spends until no unit is left, and prints a line after each grant.
+// spendAndReport spends until no unit is left, and prints a line after
+// each grant.
 func spendAndReport(l quota.Ledger, cost func(i int) quota.Units, charges ...*quota.Charge) error {
 	for i := 0; ; i++ {
 		units := cost(i)
@@ -104,8 +105,9 @@ func spendAndReport(l quota.Ledger, cost func(i int) quota.Units, charges ...*qu
 	}
 }
 
-// spendUntilFull lets the file system refuse a write inside a COMMIT: it is unknown
-// whether the spend was recorded, and a later spend finds a consistent state.
+// spendUntilFull lets the file system refuse a write inside a COMMIT: it is
+// unknown whether the spend was recorded, and a later spend finds a
+// consistent state.
 func spendUntilFull(l *sqliteledger.Ledger, path string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	granted := quota.Units(0)
@@ -173,8 +175,8 @@ func start(t testing.TB, role, path string, stdin ...*os.File) (*exec.Cmd, *bufi
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestEightProcesses spend one budget with calls of 1, 3, 7 and 100 units. The file does
-// not exist at first.
+// TestEightProcesses spend one budget with calls of 1, 3, 7 and 100 units. The
+// file does not exist at first.
 func TestEightProcesses(t *testing.T) {
 	path := fresh(t)
 	granted := 0
@@ -213,8 +215,8 @@ func spenders(t *testing.T, path string, n int) (granted []int) {
 	return granted
 }
 
-// TestKilledWhileSpending: what was granted before the kill is in the ledger, and at
-// most one more spend whose answer was lost.
+// TestKilledWhileSpending: what was granted before the kill is in the ledger,
+// and at most one more spend whose answer was lost.
 func TestKilledWhileSpending(t *testing.T) {
 	path := fresh(t)
 	for range 3 {
@@ -258,8 +260,8 @@ func TestKilledWhileSpending(t *testing.T) {
 	}
 }
 
-// TestHolderStopped: a process that is stopped inside its transaction delays others until
-// it continues, at most until their deadline or for a second.
+// TestHolderStopped: a process that is stopped inside its transaction delays
+// others until it continues, at most until their deadline or for a second.
 func TestHolderStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits a second for a lock")
@@ -329,8 +331,8 @@ func TestFullDiskHidesTheFile(t *testing.T) {
 	_ = cmd.Wait() // it ends with an error
 }
 
-// TestWithoutPermission runs as a user without write permission: as the user nobody if
-// the tests run as root, which ignores permissions.
+// TestWithoutPermission runs as a user without write permission: as the user
+// nobody if the tests run as root, which ignores permissions.
 func TestWithoutPermission(t *testing.T) {
 	folder, err := os.MkdirTemp("", "sqliteledger")
 	if err != nil {

@@ -58,7 +58,8 @@ func (o *readOnly) List(coverage *quota.Coverage, window *quota.Window) decide.L
 // pageSize is how many entries are read in one transaction.
 const pageSize = 500
 
-// Entries implements quota.Ledger. It reads each page in a transaction of its own.
+// Entries implements quota.Ledger. It reads each page in a transaction of
+// its own.
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return decide.Pages(query, pageSize, func(p decide.Page) (page []quota.Entry, err error) {
 		name := "page"

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestRefusalNeedsNoLock: a refusal from the cache does not wait, and is valid until
-// another handle or time returns units.
+// TestRefusalNeedsNoLock: a refusal from the cache does not wait, and is valid
+// until another handle or time returns units.
 func TestRefusalNeedsNoLock(t *testing.T) {
 	l, clock := timed(t)
 	o := &sqliteledger.Options{Now: clock.Now, Sync: sqliteledger.Normal}
@@ -68,8 +68,8 @@ func TestRefusalNeedsNoLock(t *testing.T) {
 	}
 }
 
-// TestResentBatchIsRefusedFromMemory: batches with an id are refused from the cache
-// too, unless they were granted before.
+// TestResentBatchIsRefusedFromMemory: batches with an id are refused from the
+// cache too, unless they were granted before.
 func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 	l, clock := timed(t)
 	watcher := open(t, l.Path(), &sqliteledger.Options{Now: clock.Now})
@@ -107,8 +107,8 @@ func TestResentBatchIsRefusedFromMemory(t *testing.T) {
 	}
 }
 
-// TestCanceledWhileBusy: an operation that the handle was too busy to begin before
-// the caller's context ended returns an error.
+// TestCanceledWhileBusy: an operation that the handle was too busy to begin
+// before the caller's context ended returns an error.
 func TestCanceledWhileBusy(t *testing.T) {
 	l, _ := timed(t)
 	day := charge("day", 100, hour)

@@ -36,8 +36,8 @@ func identify(path string) (id identity, err error) {
 }
 
 // checkReplaced returns errReplaced if the file or its -wal was deleted or
-// replaced, because SQLite would continue to write where no other process looks, or
-// if the file was cut: another one was copied over it.
+// replaced, because SQLite would continue to write where no other process
+// looks, or if the file was cut: another one was copied over it.
 func (l *Ledger) checkReplaced() error {
 	info, err := os.Stat(l.path)
 	switch {
@@ -78,8 +78,8 @@ func (l *Ledger) reopening(ctx context.Context, run func() error) error {
 	return err
 }
 
-// holding runs f with the lock that other processes would open now, and without a
-// transaction of this handle.
+// holding runs f with the lock that other processes would open now, and without
+// a transaction of this handle.
 func (l *Ledger) holding(ctx context.Context, f func() error) error {
 	if missing(filepath.Dir(l.path)) {
 		return l.lostFile()
@@ -107,7 +107,8 @@ func (l *Ledger) holding(ctx context.Context, f func() error) error {
 	}
 }
 
-// dropDeleted drops the lock if its file was deleted, and reports whether it was.
+// dropDeleted drops the lock if its file was deleted, and reports whether
+// it was.
 func (l *Ledger) dropDeleted(lock *filelock.Lock) bool {
 	mine, err := lock.File().Stat()
 	present, presentErr := os.Lstat(l.lockPath())
@@ -160,7 +161,8 @@ func (l *Ledger) reopen() error {
 	return whileShared(func() error { return l.connect(false) })
 }
 
-// whileShared calls f until what it opens lets this user write, for as long as patience.
+// whileShared calls f until what it opens lets this user write, for as long
+// as patience.
 func whileShared(f func() error) error {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		if err := f(); !isBeingShared(err) || time.Since(began) > patience {

@@ -10,8 +10,9 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestReopenedWindowHoldsWhatHasLeft: the first spend after a restart is followed
-// by one that sees the window's own calls, not all that was ever spent.
+// TestReopenedWindowHoldsWhatHasLeft: the first spend after a restart is
+// followed by one that sees the window's own calls, not all that was
+// ever spent.
 func TestReopenedWindowHoldsWhatHasLeft(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -37,8 +38,9 @@ func TestReopenedWindowHoldsWhatHasLeft(t *testing.T) {
 	}
 }
 
-// TestShortWindowOfAnotherHandle: a program that knows only a short window does
-// not drop what the long window of another program, which is not running, needs.
+// TestShortWindowOfAnotherHandle: a program that knows only a short window
+// does not drop what the long window of another program, which is not
+// running, needs.
 func TestShortWindowOfAnotherHandle(t *testing.T) {
 	clock := &ledgertest.Clock{}
 	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
@@ -70,8 +72,8 @@ func TestShortWindowOfAnotherHandle(t *testing.T) {
 	}
 }
 
-// TestClosedLedgerLeavesItsFile: the last handle to be closed leaves no -wal file
-// behind, and can be closed again.
+// TestClosedLedgerLeavesItsFile: the last handle to be closed leaves no -wal
+// file behind, and can be closed again.
 func TestClosedLedgerLeavesItsFile(t *testing.T) {
 	path := fresh(t)
 	l := open(t, path, nil)

@@ -26,7 +26,8 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 	return int(changed), nil
 }
 
-// shortenCooldowns shortens the cooldowns that were set while the clock was ahead.
+// shortenCooldowns shortens the cooldowns that were set while the clock
+// was ahead.
 func (t *tx) shortenCooldowns(g *log) {
 	for budget, c := range g.cooldowns {
 		if c, changed := decide.ShortenCooldown(*c, t.now); changed {
@@ -36,8 +37,8 @@ func (t *tx) shortenCooldowns(g *log) {
 	}
 }
 
-// restamp moves the entries and counts that are stamped after now to stamps up to
-// now and returns their number.
+// restamp moves the entries and counts that are stamped after now to stamps up
+// to now and returns their number.
 func (t *tx) restamp(g *log) int64 {
 	entries := t.restampEntries(g)
 	changed := entries
@@ -73,8 +74,8 @@ func (t *tx) refillCounter(g *log, c *counter) {
 	}
 }
 
-// restampEntries moves the entries that are stamped after now to the microseconds
-// up to now, or right after the entry before them.
+// restampEntries moves the entries that are stamped after now to the
+// microseconds up to now, or right after the entry before them.
 func (t *tx) restampEntries(g *log) int64 {
 	row := t.queryRow("entries-ahead", g.id, t.now)
 	if row == nil || integer(row[0]) == 0 {
@@ -100,8 +101,8 @@ func (t *tx) restampEntries(g *log) int64 {
 	return n
 }
 
-// rebase makes the totals of a log begin with its oldest entry. A clock that was
-// far ahead may have deleted the record whose total a window subtracts.
+// rebase makes the totals of a log begin with its oldest entry. A clock that
+// was far ahead may have deleted the record whose total a window subtracts.
 func (t *tx) rebase(g *log) {
 	oldest := view{t, g.all}.after(math.MinInt64)
 	if row := t.queryRow("entry", g.id, oldest.stamp); row != nil {

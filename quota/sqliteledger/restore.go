@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// checkKnown returns a *quota.ForgottenError if the log no longer holds the entry
-// that the batch knows.
+// checkKnown returns a *quota.ForgottenError if the log no longer holds the
+// entry that the batch knows.
 func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
 	known := &batch.Known
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || known.ID == (quota.ID{}) || !g.keepsEntries() {
@@ -99,8 +99,8 @@ func (t *tx) statements(g *log) (s decide.Statements) {
 	return s
 }
 
-// rebuild replaces the entries of a log, and computes its lists and counters from
-// them.
+// rebuild replaces the entries of a log, and computes its lists and counters
+// from them.
 func (t *tx) rebuild(g *log, entries []quota.Entry) {
 	t.exec("drop-sums", g.id)
 	t.exec("drop-entries", g.id)

@@ -29,8 +29,8 @@ func count(t *testing.T, l *sqliteledger.Ledger, what string) int64 {
 	return n
 }
 
-// TestNothingIsScanned: every statement uses an index, so that its cost does not
-// grow with the log.
+// TestNothingIsScanned: every statement uses an index, so that its cost does
+// not grow with the log.
 func TestNothingIsScanned(t *testing.T) {
 	l := open(t, fresh(t), nil)
 	plans, err := l.Plans()
@@ -57,8 +57,8 @@ func TestNothingIsScanned(t *testing.T) {
 	}
 }
 
-// TestStormOfTenThousand: when all entries expire at once, answers are right at once
-// and rows are deleted in steps.
+// TestStormOfTenThousand: when all entries expire at once, answers are right at
+// once and rows are deleted in steps.
 func TestStormOfTenThousand(t *testing.T) {
 	const n = 10_000
 	l, clock := timed(t)
@@ -108,8 +108,8 @@ func collect(t *testing.T, l quota.Ledger) (all []quota.Entry) {
 	return all
 }
 
-// TestSteadySpendingStaysSmall spends every two minutes for a week on windows of an hour
-// and of a day. Each call has a new job and a new process.
+// TestSteadySpendingStaysSmall spends every two minutes for a week on windows
+// of an hour and of a day. Each call has a new job and a new process.
 func TestSteadySpendingStaysSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls, 2 seconds")

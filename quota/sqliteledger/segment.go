@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// segment caches consecutive records of a list around the beginning of a window,
-// where the next questions will be.
+// segment caches consecutive records of a list around the beginning of a
+// window, where the next questions will be.
 type segment struct {
 	before  record   // the record before the first; if there is none, its stamp is the minimum
 	records []record // none in the zero segment
@@ -17,13 +17,14 @@ type segment struct {
 
 func (s *segment) last() record { return s.records[len(s.records)-1] }
 
-// contains reports whether the first record stamped at or after an instant is in
-// the segment.
+// contains reports whether the first record stamped at or after an instant is
+// in the segment.
 func (s *segment) contains(at int64) bool {
 	return len(s.records) > 0 && at > s.before.stamp && at <= s.last().stamp
 }
 
-// reach returns the first record with at least a total, if it is in the segment.
+// reach returns the first record with at least a total, if it is in
+// the segment.
 func (s *segment) reach(total int64) (record, bool) {
 	if len(s.records) == 0 || total <= s.before.total || total > s.last().total {
 		return record{}, false

@@ -35,8 +35,8 @@ func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls
 	return err
 }
 
-// settle changes the entry of a receipt. It reports false if the entry is too old
-// to be changed in place.
+// settle changes the entry of a receipt. It reports false if the entry is too
+// old to be changed in place.
 func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
 	stamp := receipt.At.UnixMicro()
 	before, found := t.findEntry(g, receipt.ID, stamp)
@@ -105,8 +105,8 @@ func (t *tx) adjust(l *list, stamp, delta int64) {
 	l.adjust(stamp, delta)
 }
 
-// contains reports whether entries with a stamp belong to the log. Older ones have
-// not been trimmed yet.
+// contains reports whether entries with a stamp belong to the log. Older ones
+// have not been trimmed yet.
 func (g *log) contains(stamp int64) bool { return stamp > g.floor() }
 
 func (g *log) floor() int64 { return g.all.newest.stamp - decide.Retain(g.horizon) }

@@ -12,8 +12,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// spend decides one batch in one transaction, unless the cache can refuse all of
-// it. Its context is the combiner's: it has a deadline and is never canceled.
+// spend decides one batch in one transaction, unless the cache can refuse
+// all of it. Its context is the combiner's: it has a deadline and is
+// never canceled.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(batch.Requests))
 	if l.refuseFromCache(ctx, batch, answers) {
@@ -50,8 +51,8 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	return answers, nil
 }
 
-// checkLookAlike checks the name of an account, once in a process, when it needs a
-// new log.
+// checkLookAlike checks the name of an account, once in a process, when it
+// needs a new log.
 func (t *tx) checkLookAlike(account string) (err error) {
 	if t.ledger.accounts[account] {
 		return nil
@@ -113,8 +114,8 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 var errNotCached = errors.New("not in memory")
 
 // refuseFromCache refuses a batch if its log has refused the last one, the file
-// has not changed since, and the cache refuses all of the batch. It needs no lock,
-// because it writes nothing and every refund changes the file.
+// has not changed since, and the cache refuses all of the batch. It needs no
+// lock, because it writes nothing and every refund changes the file.
 func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answers []quota.Answer) bool {
 	select {
 	case l.turn <- struct{}{}:
@@ -160,8 +161,8 @@ type lastBatch struct {
 	runs []run
 }
 
-// run is a number of consecutive requests that were granted at consecutive
-// microseconds.
+// run is a number of consecutive requests that were granted at
+// consecutive microseconds.
 type run struct {
 	first, count uint64
 	stamp        int64 // of the first
@@ -216,8 +217,8 @@ func decodeRuns(b []byte) []run {
 	return runs
 }
 
-// lastBatchOf returns the grants of an earlier attempt at a batch, none if this is
-// the first, and nil if the batch cannot be repeated.
+// lastBatchOf returns the grants of an earlier attempt at a batch, none if this
+// is the first, and nil if the batch cannot be repeated.
 func (t *tx) lastBatchOf(g *log, batch *quota.Batch) (*lastBatch, error) {
 	if t.ledger.combiner.Names(batch) {
 		return nil, nil

@@ -1,16 +1,17 @@
 // Package sqliteledger implements a quota.Ledger in a SQLite file that the
 // processes of one host share.
 //
-// The file is in WAL mode. Every spend is one BEGIN IMMEDIATE transaction, which
-// is synced to the disk before Spend returns unless Options.Sync says otherwise.
-// Three files accompany it: SQLite's -wal and -shm, and a .lock with which
-// processes take turns. SQLite's own waiting is unfair: measured 2026-11-20 with
-// 8 processes, the slowest got 0 to 19 % of what the fastest got. Only their
-// owner can read the four files.
+// The file is in WAL mode. Every spend is one BEGIN IMMEDIATE transaction,
+// which is synced to the disk before Spend returns unless Options.Sync says
+// otherwise. Three files accompany it: SQLite's -wal and -shm, and a .lock with
+// which processes take turns. SQLite's own waiting is unfair: measured
+// 2026-11-20 with 8 processes, the slowest got 0 to 19 % of what the fastest
+// got. Only their owner can read the four files.
 //
-// Open upgrades a file of an older version in one transaction. A process of that
-// older version that still has it open gets quota.ErrLedgerConfig from then on and
-// must be restarted. A file of a newer version is refused with ErrLedgerConfig.
+// Open upgrades a file of an older version in one transaction. A process
+// of that older version that still has it open gets quota.ErrLedgerConfig
+// from then on and must be restarted. A file of a newer version is refused
+// with ErrLedgerConfig.
 package sqliteledger
 
 import (
@@ -101,17 +102,18 @@ type Ledger struct {
 
 var _ quota.RealTimeLedger = (*Ledger)(nil)
 
-// Open opens the ledger in the file at path. If there is none, it creates the file
-// with mode 0600, and its folder with mode 0700. Errors are quota.ErrLedgerConfig
-// (not a ledger, no permission, a network file system), quota.ErrLedgerDown and
-// ErrNoLedger. Open never overwrites a file that exists.
+// Open opens the ledger in the file at path. If there is none, it creates
+// the file with mode 0600, and its folder with mode 0700. Errors are
+// quota.ErrLedgerConfig (not a ledger, no permission, a network file
+// system), quota.ErrLedgerDown and ErrNoLedger. Open never overwrites a file
+// that exists.
 //
 // If there was a ledger at path and its file is missing, Open succeeds, and the
-// methods return quota.ErrLedgerLost until the file is put back. Spend returns a
-// quota.ForgottenError to a batch that knows an entry, and Restore creates the file
-// again. The same holds if the file is deleted or emptied while the Ledger is open. If
-// another file takes its place, such as an older copy, or a smaller one is copied over
-// it, the Ledger continues with that one.
+// methods return quota.ErrLedgerLost until the file is put back. Spend returns
+// a quota.ForgottenError to a batch that knows an entry, and Restore creates
+// the file again. The same holds if the file is deleted or emptied while the
+// Ledger is open. If another file takes its place, such as an older copy, or a
+// smaller one is copied over it, the Ledger continues with that one.
 func Open(path string, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
@@ -216,8 +218,8 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, maxWait, errBusy)
 }
 
-// callerError returns err if it is the cause with which the caller's context ended,
-// and explains it otherwise.
+// callerError returns err if it is the cause with which the caller's context
+// ended, and explains it otherwise.
 func (l *Ledger) callerError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errBusy) && errors.Is(err, cause) {
 		return err

@@ -17,7 +17,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// spending returns a function that spends units of budgets and ignores refusals.
+// spending returns a function that spends units of budgets and
+// ignores refusals.
 func spending(b *testing.B, l quota.Ledger, units quota.Units, charges ...*quota.Charge) func() {
 	return spendingIn(b.Context(), b, l, units, charges...)
 }
@@ -31,8 +32,8 @@ func spendingIn(ctx context.Context, b *testing.B, l quota.Ledger, units quota.U
 	}
 }
 
-// appending is the lower bound for a record on disk that processes take turns to write:
-// flock, append 64 bytes, unlock.
+// appending is the lower bound for a record on disk that processes take turns
+// to write: flock, append 64 bytes, unlock.
 func appending(b *testing.B, synced bool) func() {
 	file, err := os.OpenFile(filepath.Join(b.TempDir(), "floor"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -57,9 +58,9 @@ func appending(b *testing.B, synced bool) func() {
 	}
 }
 
-// BenchmarkSpend decides calls on one budget, by one goroutine or by 64, which share
-// transactions, and compares them with flock and append. A granted call is recorded, a
-// refused one is not.
+// BenchmarkSpend decides calls on one budget, by one goroutine or by 64, which
+// share transactions, and compares them with flock and append. A granted call
+// is recorded, a refused one is not.
 func BenchmarkSpend(b *testing.B) {
 	const full, empty = 1, quota.MaxLimit
 	for _, bench := range []struct {
@@ -88,8 +89,8 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
-// long returns a ledger with n entries, a second apart, and its clock. The first entry is
-// about to leave a window of n seconds.
+// long returns a ledger with n entries, a second apart, and its clock. The
+// first entry is about to leave a window of n seconds.
 func long(b *testing.B, n int) (*sqliteledger.Ledger, *ledgertest.Clock, quota.Window) {
 	clock := &ledgertest.Clock{}
 	clock.Set(noon)
@@ -103,7 +104,8 @@ func long(b *testing.B, n int) (*sqliteledger.Ledger, *ledgertest.Clock, quota.W
 	return l, clock, window
 }
 
-// BenchmarkLength measures decisions on logs of a million and of a thousand entries.
+// BenchmarkLength measures decisions on logs of a million and of a
+// thousand entries.
 func BenchmarkLength(b *testing.B) {
 	const less, more = 1000, 1_000_000
 	for _, bench := range []struct {
@@ -130,7 +132,8 @@ func BenchmarkLength(b *testing.B) {
 	}
 }
 
-// BenchmarkBudgets measures calls that one budget covers and calls that three do.
+// BenchmarkBudgets measures calls that one budget covers and calls that
+// three do.
 func BenchmarkBudgets(b *testing.B) {
 	all := charge("all", quota.MaxLimit, quota.Sliding(24*time.Hour))
 	calls := charge("calls", quota.MaxLimit, hour)
@@ -153,8 +156,8 @@ func BenchmarkBudgets(b *testing.B) {
 	}
 }
 
-// BenchmarkCounter measures calls on a counter window, which keeps no entries, and on
-// an exact window.
+// BenchmarkCounter measures calls on a counter window, which keeps no entries,
+// and on an exact window.
 func BenchmarkCounter(b *testing.B) {
 	exact, counter := charge("exact", quota.MaxLimit, hour), charge("counter", quota.MaxLimit, quota.Counter(time.Hour))
 	for _, goroutines := range []int{0, 64} {
@@ -167,8 +170,8 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// BenchmarkCold opens a ledger, spends once and closes it. For comparison it inserts one
-// row with database/sql.
+// BenchmarkCold opens a ledger, spends once and closes it. For comparison it
+// inserts one row with database/sql.
 func BenchmarkCold(b *testing.B) {
 	bare, ledger := fresh(b), fresh(b)
 	insert := func() {

@@ -41,8 +41,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestContractBySeveralHandles runs the contract on a file that two handles use in turn;
-// one is reopened at times. No handle may use a stale cache.
+// TestContractBySeveralHandles runs the contract on a file that two handles use
+// in turn; one is reopened at times. No handle may use a stale cache.
 func TestContractBySeveralHandles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the contract a second time, 18 seconds")

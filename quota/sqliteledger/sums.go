@@ -12,16 +12,16 @@ import (
 
 const (
 	// sumsEvery is how many entries a block of sums has on average: an entry
-	// whose stamp it divides adds a block, so that entries need not be counted. It
-	// is a prime, so that it divides the stamps of regular clocks as often.
+	// whose stamp it divides adds a block, so that entries need not be counted.
+	// It is a prime, so that it divides the stamps of regular clocks as often.
 	sumsEvery = 4093
 	maxBlock  = 2 * sumsEvery // entries; the next blocks take the rest
 
 	sumsPage = 2048 // entries to add up in one transaction
 )
 
-// addSums adds a block of sums if one is due. It sums entries that no settle can
-// change in place.
+// addSums adds a block of sums if one is due. It sums entries that no settle
+// can change in place.
 func (t *tx) addSums(g *log) {
 	if !g.sumsDue {
 		return
@@ -41,8 +41,8 @@ func (t *tx) addSums(g *log) {
 	t.exec("sums-insert", g.id, since, until)
 }
 
-// Sums implements quota.Ledger. It adds up the blocks of sums in the file, and the
-// entries outside them. With PerClient it adds up entries only.
+// Sums implements quota.Ledger. It adds up the blocks of sums in the file, and
+// the entries outside them. With PerClient it adds up entries only.
 func (l *Ledger) Sums(ctx context.Context, query quota.Query) iter.Seq2[quota.Sum, error] {
 	return func(yield func(quota.Sum, error) bool) {
 		var sums decide.Sums
@@ -74,8 +74,8 @@ type sumPage struct {
 	next   int64   // where the next page begins
 }
 
-// sumPage reads the first block of sums if it begins at from, and otherwise sums
-// the entries before it.
+// sumPage reads the first block of sums if it begins at from, and otherwise
+// sums the entries before it.
 func (t *tx) sumPage(query quota.Query, from, until int64) sumPage {
 	row := t.queryRow("log", query.Account, query.Key)
 	if row == nil {
@@ -113,9 +113,9 @@ func (t *tx) readBlock(log, since int64) (page sumPage) {
 	return page
 }
 
-// sumEntries adds up a page of entries. It groups them here, because SQLite would sort
-// them first, which takes three times as long. A row has few columns, because each takes
-// a seventh of the time.
+// sumEntries adds up a page of entries. It groups them here, because SQLite
+// would sort them first, which takes three times as long. A row has few
+// columns, because each takes a seventh of the time.
 func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
 	type group struct{ label, client int64 } // with the kind in the last byte of label
 	name := "sums-page"
@@ -150,8 +150,8 @@ func (t *tx) sumEntries(log, from, until int64, perClient bool) sumPage {
 	return page
 }
 
-// fillLabels sets the method and caller of the sums of a page. It caches labels in
-// known.
+// fillLabels sets the method and caller of the sums of a page. It caches labels
+// in known.
 func (t *tx) fillLabels(page *sumPage, known map[int64]label) {
 	for i, id := range page.labels {
 		words, ok := known[id]

@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// regional makes a long log like that of a job that fetches for 24 regions: n entries, a
-// second apart, with 96 labels and a client for every 40 entries.
+// regional makes a long log like that of a job that fetches for 24 regions: n
+// entries, a second apart, with 96 labels and a client for every 40 entries.
 func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
 	t.Helper()
 	clock := &ledgertest.Clock{}
@@ -32,8 +32,8 @@ func regional(t testing.TB, n int) (*sqliteledger.Ledger, quota.Query) {
 	return l, quota.Query{Account: batch.Account}
 }
 
-// TestALookReadsLittle: the last entries of a long log, and the sums of all, are read
-// without the rest of the log.
+// TestALookReadsLittle: the last entries of a long log, and the sums of all,
+// are read without the rest of the log.
 func TestALookReadsLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls, 1 second")
@@ -96,7 +96,8 @@ func TestSumsGoWithTheirLog(t *testing.T) {
 	}
 }
 
-// BenchmarkLookAtAMillion runs the queries of status and log on a million entries.
+// BenchmarkLookAtAMillion runs the queries of status and log on a
+// million entries.
 func BenchmarkLookAtAMillion(b *testing.B) {
 	l, query := regional(b, 1_000_000)
 	b.Run("sums", func(b *testing.B) {

@@ -19,13 +19,15 @@ func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) error {
 	return err
 }
 
-// countEvery is how often a process that takes turn after turn counts one, since
-// that takes two system calls. Others look at the count for as long as patience.
+// countEvery is how often a process that takes turn after turn counts one,
+// since that takes two system calls. Others look at the count for as long
+// as patience.
 const countEvery = patience / 8
 
-// waitTurn waits for the lock until ctx ends. It gives up with errStopped if no
-// process counts a turn for as long as patience: the holder is stopped. A holder that
-// creates the ledger has longer, as it waits for the disk several times.
+// waitTurn waits for the lock until ctx ends. It gives up with errStopped if
+// no process counts a turn for as long as patience: the holder is stopped. A
+// holder that creates the ledger has longer, as it waits for the disk
+// several times.
 func waitTurn(ctx context.Context, lock *filelock.Lock) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -53,8 +55,8 @@ func isEmpty(lock *filelock.Lock) bool {
 // The lock file holds the number of turns that were counted, behind the marker.
 const turnsAt = int64(len(marker))
 
-// countTurn adds one to the number of turns. The caller holds the lock. It is best
-// effort: without it, others give up earlier.
+// countTurn adds one to the number of turns. The caller holds the lock. It is
+// best effort: without it, others give up earlier.
 func countTurn(lock *filelock.Lock) {
 	_, _ = lock.File().WriteAt(binary.LittleEndian.AppendUint64(nil, readTurns(lock)+1), turnsAt)
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestCrowdIsBusyNotDown: others take turns for longer than a spend waits. The ledger is
-// busy then, not down, so no allowance applies. The next spend after them is granted.
+// TestCrowdIsBusyNotDown: others take turns for longer than a spend waits. The
+// ledger is busy then, not down, so no allowance applies. The next spend after
+// them is granted.
 func TestCrowdIsBusyNotDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits ten seconds for a crowd")

@@ -27,8 +27,8 @@ func grants(t *testing.T, l quota.Ledger, n int, charges ...*quota.Charge) {
 	}
 }
 
-// TestShortWindowKeepsLittle: a window of a second, with a hundred calls a second, keeps
-// little more than Retention says.
+// TestShortWindowKeepsLittle: a window of a second, with a hundred calls a
+// second, keeps little more than Retention says.
 func TestShortWindowKeepsLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes thousands of calls, 2 seconds")
@@ -68,8 +68,8 @@ func unused(t *testing.T, n int) (l *sqliteledger.Ledger, clock *ledgertest.Cloc
 	return l, clock, day, list
 }
 
-// TestUnusedListIsDeleted: the list of a coverage that is no longer in use is deleted in
-// steps.
+// TestUnusedListIsDeleted: the list of a coverage that is no longer in use is
+// deleted in steps.
 func TestUnusedListIsDeleted(t *testing.T) {
 	const n = 2000
 	l, _, day, list := unused(t, n)
@@ -90,7 +90,8 @@ func TestUnusedListIsDeleted(t *testing.T) {
 	}
 }
 
-// TestUnusedListComesBack: another handle uses a list while it is being deleted.
+// TestUnusedListComesBack: another handle uses a list while it is
+// being deleted.
 func TestUnusedListComesBack(t *testing.T) {
 	const n = 2000
 	l, clock, day, list := unused(t, n)
@@ -107,7 +108,8 @@ func TestUnusedListComesBack(t *testing.T) {
 	}
 }
 
-// TestHistoryIsShared: all processes keep the history that one of them asks for.
+// TestHistoryIsShared: all processes keep the history that one of them
+// asks for.
 func TestHistoryIsShared(t *testing.T) {
 	l, clock := timed(t)
 	second := charge("second", 1000, quota.Sliding(time.Second))

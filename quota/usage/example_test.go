@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// Status returns each budget's balance and who spent it: by method, region, lane
-// and job.
+// Status returns each budget's balance and who spent it: by method, region,
+// lane and job.
 func ExampleStatus() {
 	guard, err := quota.NewGuard(memledger.Open(nil), []quota.Budget{
 		{Account: "my-project", Name: "day", Limit: 1000, Window: quota.Sliding(24 * time.Hour)},

@@ -48,9 +48,9 @@ func (l *log) forecast(ctx context.Context, s *BudgetStatus, oldest time.Time) e
 	return err
 }
 
-// runsOut returns when a window is full if rate more is spent in each nanosecond,
-// or the zero time if that is not before the end of the next window. held returns
-// what entries from one time to another count for.
+// runsOut returns when a window is full if rate more is spent in each
+// nanosecond, or the zero time if that is not before the end of the next
+// window. held returns what entries from one time to another count for.
 func runsOut(b *quota.Balance, rate float64, held func(since, until time.Time) (quota.Units, error)) (time.Time, error) {
 	limit, used := float64(b.Limit()), float64(b.Used)
 	switch {

@@ -14,10 +14,10 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// TestForecastAgainstWhatComes: a forecast from the units that are left alone said
-// noon, and the morning's units came back at eleven. Calls go on at their pace
-// after the forecast, and the first that the guard refuses must come within 5 % of
-// the forecast time, or within one call of it.
+// TestForecastAgainstWhatComes: a forecast from the units that are left alone
+// said noon, and the morning's units came back at eleven. Calls go on at their
+// pace after the forecast, and the first that the guard refuses must come
+// within 5 % of the forecast time, or within one call of it.
 func TestForecastAgainstWhatComes(t *testing.T) {
 	zone, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// KeyReport is a keyed log, shown by the budget that has the greatest part of its limit
-// used.
+// KeyReport is a keyed log, shown by the budget that has the greatest part of
+// its limit used.
 type KeyReport struct {
 	Account    string      `json:"account"`
 	Key        string      `json:"key"`

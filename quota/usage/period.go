@@ -20,8 +20,8 @@ type Period struct {
 	Refusals *int64      `json:"refusals"` // nil if unknown: a log does not record them
 }
 
-// NewPeriod returns the hour or the day, of UTC, in which a time falls, without
-// amounts.
+// NewPeriod returns the hour or the day, of UTC, in which a time falls,
+// without amounts.
 func NewPeriod(by, account string, at time.Time) Period {
 	at = at.UTC()
 	from, layout := at.Truncate(time.Hour), "2006-01-02T15:04Z"
@@ -33,9 +33,9 @@ func NewPeriod(by, account string, at time.Time) Period {
 	return Period{By: by, Name: from.Format(layout), Account: account, From: from, To: to}
 }
 
-// Periods adds up the selected entries by hours or days of UTC, oldest first, as
-// far as the log holds them. Periods without entries are missing. A period at
-// which Since or Until falls is added up in part.
+// Periods adds up the selected entries by hours or days of UTC, oldest first,
+// as far as the log holds them. Periods without entries are missing. A period
+// at which Since or Until falls is added up in part.
 func (s *Source) Periods(ctx context.Context, by string) ([]Period, error) {
 	var all []Period
 	for _, account := range s.Accounts {
@@ -83,10 +83,10 @@ func (s *Source) edge(ctx context.Context, account string, newest bool) (time.Ti
 	return time.Time{}, nil
 }
 
-// Missing returns the accounts whose logs have dropped entries, maybe of the time
-// from Since on, each with the timestamp of its oldest entry. retention says how
-// long an account's log keeps entries, 0 if it keeps none, and now is the ledger's
-// time.
+// Missing returns the accounts whose logs have dropped entries, maybe of the
+// time from Since on, each with the timestamp of its oldest entry. retention
+// says how long an account's log keeps entries, 0 if it keeps none, and now is
+// the ledger's time.
 func (s *Source) Missing(ctx context.Context, retention func(account string) time.Duration, now time.Time) (map[string]time.Time, error) {
 	missing := map[string]time.Time{}
 	if s.Since.IsZero() {
@@ -117,8 +117,8 @@ func (s *Source) Missing(ctx context.Context, retention func(account string) tim
 	return missing, nil
 }
 
-// dropped reports whether a log that keeps its entries for some time has recorded
-// any before that. One that keeps none may have.
+// dropped reports whether a log that keeps its entries for some time has
+// recorded any before that. One that keeps none may have.
 func (s *Source) dropped(ctx context.Context, account string, keeps time.Duration) (bool, error) {
 	if keeps == 0 {
 		return true, nil

@@ -74,7 +74,8 @@ const (
 )
 
 // Text says how much was found missing, and how: 300 units by ration ledger
-// reconcile, 80 units by the upstream's answers or a restoration. It is "" if nothing was.
+// reconcile, 80 units by the upstream's answers or a restoration. It is "" if
+// nothing was.
 func (d Drift) Text(measure string) string {
 	var parts []string
 	if d.Corrected > 0 {

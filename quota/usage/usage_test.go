@@ -62,9 +62,9 @@ func (s *stand) status(t *testing.T) []usage.BudgetStatus {
 	return standings
 }
 
-// TestAJobCalledReconcileIsNotACorrection: drift used to be recognized by the job's
-// name and the entry's amounts, so a free answer to a job of that name looked like a
-// correction, and so did an addition to one of its calls.
+// TestAJobCalledReconcileIsNotACorrection: drift used to be recognized by the
+// job's name and the entry's amounts, so a free answer to a job of that name
+// looked like a correction, and so did an addition to one of its calls.
 func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "units", Window: quota.Sliding(24 * time.Hour)}, quota.Budget{Name: "calls", Window: quota.Sliding(24 * time.Hour), Measure: quota.Calls})
 	call := quota.Call{Method: "reconcile", Units: 5, Caller: quota.Caller{Lane: "upstream", Job: "reconcile"}}
@@ -100,8 +100,8 @@ func TestAJobCalledReconcileIsNotACorrection(t *testing.T) {
 }
 
 // TestStatusAddsUpToWhatIsUsed draws calls, and budgets whose windows begin at
-// different times: each is attributed completely, and no return is reported too
-// early.
+// different times: each is attributed completely, and no return is reported
+// too early.
 func TestStatusAddsUpToWhatIsUsed(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		day := quota.Daily(time.UTC).At(11 * time.Hour).WithMargin(20 * time.Minute)
@@ -190,7 +190,8 @@ func TestReturnsOfARareCallReadTheLog(t *testing.T) {
 	}
 }
 
-// TestLinesOfSeveralAccountsAreOrdered: newest first is exactly the reverse order.
+// TestLinesOfSeveralAccountsAreOrdered: newest first is exactly the
+// reverse order.
 func TestLinesOfSeveralAccountsAreOrdered(t *testing.T) {
 	rapid.Check(t, func(d *rapid.T) {
 		s := newStand(t)
@@ -269,8 +270,9 @@ func TestDriftText(t *testing.T) {
 	}
 }
 
-// TestStatusReadsTheLogForEachBudget: a status of 200 budgets read 200 sums and the
-// beginning of 200 windows. What it says is what it says of each budget alone.
+// TestStatusReadsTheLogForEachBudget: a status of 200 budgets read 200 sums
+// and the beginning of 200 windows. What it says is what it says of each
+// budget alone.
 func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 	now := noon.Add(-23 * time.Hour)
 	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}

@@ -7,8 +7,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestExplainEstimate: a part of a counter's previous period counts, so what was used
-// is not the limit minus what is left.
+// TestExplainEstimate: a part of a counter's previous period counts, so what
+// was used is not the limit minus what is left.
 func TestExplainEstimate(t *testing.T) {
 	for _, c := range []struct {
 		window quota.Window

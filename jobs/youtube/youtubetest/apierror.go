@@ -101,7 +101,8 @@ func errPageToken() *apiError {
 	return newError(http.StatusBadRequest, "youtube.parameter", "invalidPageToken", "The request specifies an invalid page token.").at("pageToken")
 }
 
-// errNoChart is a 404 in public test suites of 2026; the reference page says 400.
+// errNoChart is a 404 in public test suites of 2026; the reference page
+// says 400.
 func errNoChart() *apiError {
 	return newError(http.StatusNotFound, "youtube.video", "videoChartNotFound", "The requested video chart is not supported or is not available.")
 }

@@ -21,9 +21,9 @@ type Arrival struct {
 	Fault  bool       // a Fault changed the answer
 }
 
-// Arrivals returns a copy of the record of every request since New, oldest first.
-// Nothing is ever removed from the record: a server's memory grows by a few
-// hundred bytes with each request.
+// Arrivals returns a copy of the record of every request since New, oldest
+// first. Nothing is ever removed from the record: a server's memory grows by a
+// few hundred bytes with each request.
 func (s *Server) Arrivals() []Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,14 +34,14 @@ func (s *Server) Arrivals() []Arrival {
 	return all
 }
 
-// Total returns the units charged for arrivals since New, over all buckets and
-// windows.
+// Total returns the units charged for arrivals since New, over all buckets
+// and windows.
 func (s *Server) Total() int64 {
 	return s.Sum(func(Arrival) string { return "" })[""]
 }
 
-// Sum returns the units charged for arrivals since New, grouped by the result of
-// by. Groups without a charge are absent.
+// Sum returns the units charged for arrivals since New, grouped by the result
+// of by. Groups without a charge are absent.
 //
 //	byRegion := upstream.Sum(func(a youtubetest.Arrival) string { return a.Region })
 func (s *Server) Sum(by func(Arrival) string) map[string]int64 {

@@ -120,8 +120,8 @@ func compare(t *testing.T, got *youtube.Video, want youtubetest.Video) {
 	}
 }
 
-// Bodies have details that clients hide: numbers are strings, hidden numbers and
-// parts not requested are absent. Several parts may be joined or repeated.
+// Bodies have details that clients hide: numbers are strings, hidden numbers
+// and parts not requested are absent. Several parts may be joined or repeated.
 func TestVideosOnTheWire(t *testing.T) {
 	_, _, srv := start(t, nil)
 	var hidden, shown youtubetest.Video

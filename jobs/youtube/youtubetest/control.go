@@ -15,8 +15,8 @@ import (
 // maxControl is the largest body of a request to Control.
 const maxControl = 1 << 20
 
-// Control returns a handler that shows and sets over HTTP what the methods of the
-// Server do, for tests in other languages:
+// Control returns a handler that shows and sets over HTTP what the methods of
+// the Server do, for tests in other languages:
 //
 //	GET /meter          {"used":{"default":3},"total":3,"resets":"2026-11-21T08:00:00Z"}
 //	GET /arrivals       one object a line: when, which method, region, units and status
@@ -25,8 +25,8 @@ const maxControl = 1 << 20
 //	POST /limits        {"default":100} sets limits
 //	POST /spend         {"default":100} spends as another program of the project would
 //
-// A request that changes something must say Content-Type: application/json, which no
-// foreign web page can.
+// A request that changes something must say Content-Type: application/json,
+// which no foreign web page can.
 func (s *Server) Control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /meter", func(w http.ResponseWriter, _ *http.Request) {
@@ -164,9 +164,10 @@ func (j *faultJSON) fault() (f Fault, err error) {
 	return f, nil
 }
 
-// ParseFault parses words such as status=503,every=2,times=-1. The keys are method,
-// region, skip, every, times, delay, status, reason, delivery (dropped, cut_short,
-// stalled or halved) and free; the values mean what they mean in Fault.
+// ParseFault parses words such as status=503,every=2,times=-1. The keys are
+// method, region, skip, every, times, delay, status, reason, delivery
+// (dropped, cut_short, stalled or halved) and free; the values mean what they
+// mean in Fault.
 func ParseFault(text string) (Fault, error) {
 	fields := map[string]any{}
 	for word := range strings.SplitSeq(text, ",") {

@@ -12,7 +12,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// controlled is a server with its control beside it, as ration fake serves them.
+// controlled is a server with its control beside it, as ration fake
+// serves them.
 type controlled struct {
 	*testing.T
 	url string
@@ -52,8 +53,8 @@ func (c *controlled) do(method, path, body string) (int, string) {
 
 const chart = "/youtube/v3/videos?part=id&chart=mostPopular&key=k"
 
-// TestOtherLanguagesCannotAskTheMeter: a test that is not written in Go reads what
-// arrived and sets limits and faults over HTTP.
+// TestOtherLanguagesCannotAskTheMeter: a test that is not written in Go reads
+// what arrived and sets limits and faults over HTTP.
 func TestOtherLanguagesCannotAskTheMeter(t *testing.T) {
 	c := startControlled(t, &youtubetest.Options{Exact: true})
 	for _, step := range []struct {

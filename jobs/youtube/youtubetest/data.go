@@ -27,8 +27,8 @@ type Video struct {
 }
 
 // Data holds what a server serves: charts, the videos in them and their
-// channels. It never changes, so servers may share it. Make it with DefaultData,
-// Load or LoadFile.
+// channels. It never changes, so servers may share it. Make it with
+// DefaultData, Load or LoadFile.
 type Data struct {
 	charts   map[string][]*Video // by region, first place first
 	videos   []*Video            // each once
@@ -44,8 +44,9 @@ type channel struct {
 // Regions returns the regions that have a chart, sorted.
 func (d *Data) Regions() []string { return slices.Sorted(maps.Keys(d.charts)) }
 
-// Chart returns copies of the videos in a region's chart, first place first: what
-// a complete fetch of the chart returns. It is empty for a region without one.
+// Chart returns copies of the videos in a region's chart, first place first:
+// what a complete fetch of the chart returns. It is empty for a region
+// without one.
 func (d *Data) Chart(region string) []Video {
 	chart := make([]Video, len(d.charts[region]))
 	for i, v := range d.charts[region] {

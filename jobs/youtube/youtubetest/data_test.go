@@ -110,8 +110,8 @@ func TestDefaultDataHasTheTraitsOfRealCharts(t *testing.T) {
 
 const goldenFirst = `cM_5jZLtl0o Paper Lanterns - "Live at the Harbour"`
 
-// lines are two days of one region and one day of another, with one video on both
-// days.
+// lines are two days of one region and one day of another, with one video on
+// both days.
 const lines = `{"region":"US","trendingDate":"2020-08-12","rank":1,"id":"-aaaaaaaaaA","title":"old & \"gone\"","channelId":"UCa","channelTitle":"A","categoryId":"10","publishedAt":"2020-08-10T19:20:14Z","tags":[],"viewCount":1,"likeCount":null,"dislikeCount":5,"commentCount":null}
 {"region":"US","trendingDate":"2020-08-13","rank":2,"id":"bbbbbbbbbbA","title":"second","channelId":"UCb","channelTitle":"B","categoryId":"10","publishedAt":"2020-08-11T19:20:14Z","tags":["x"],"viewCount":20,"likeCount":2,"commentCount":3}
 

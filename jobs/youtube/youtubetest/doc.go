@@ -1,7 +1,8 @@
 // Package youtubetest is a local YouTube Data API v3 that answers and meters
-// like the real one. It is made for tests of jobs that fetch from YouTube: the
-// job talks to it over HTTP, and afterwards the test asks the server itself what
-// arrived and what it cost. It needs no network, no key of yours and no quota.
+// like the real one. It is made for tests of jobs that fetch from YouTube:
+// the job talks to it over HTTP, and afterwards the test asks the server
+// itself what arrived and what it cost. It needs no network, no key of yours
+// and no quota.
 //
 //	upstream := youtubetest.New(nil)
 //	srv := httptest.NewServer(upstream)
@@ -19,13 +20,14 @@
 //
 // videos.list (chart=mostPopular or id), search.list, channels.list (id),
 // videoCategories.list and i18nRegions.list, as the Go client and others decode
-// them: page tokens are the real ones (CDIQAA is 50), part and id may be repeated
-// or joined by commas, only the parts asked for come back, numbers in statistics
-// are strings, hidden likes and comments and missing tags are absent, titles are
-// HTML-escaped by search.list and by nothing else, a search ends near 500 results
-// though it claims up to 1,000,000, channels come in no order to count on, five
-// unless maxResults says more. Every body has an etag that depends on
-// nothing but its content; the same etag in If-None-Match is answered 304.
+// them: page tokens are the real ones (CDIQAA is 50), part and id may be
+// repeated or joined by commas, only the parts asked for come back, numbers in
+// statistics are strings, hidden likes and comments and missing tags are
+// absent, titles are HTML-escaped by search.list and by nothing else, a search
+// ends near 500 results though it claims up to 1,000,000, channels come in no
+// order to count on, five unless maxResults says more. Every body has an etag
+// that depends on nothing but its content; the same etag in If-None-Match is
+// answered 304.
 //
 // Any other path is a 404 and costs nothing. Not served: OAuth and what needs
 // it, writes and uploads, the fields and hl parameters (a fuller answer comes),
@@ -52,18 +54,18 @@
 //     [Options.Window] gives shorter windows.
 //   - A client that goes away, or an answer that is lost, is charged all the same.
 //
-// Where no recorded answer is known (a part left out, a 51st id) the shape of the
-// error body follows the documented ones and its words are ours.
+// Where no recorded answer is known (a part left out, a 51st id) the shape of
+// the error body follows the documented ones and its words are ours.
 //
 // # What a test can rely on
 //
 // [Server.Arrivals] is the append-only record of every request that reached the
 // server, refused and broken ones included, and is what a client's own count is
-// compared with: [Server.Total], [Server.Sum] by region or by anything else, and
-// [Server.Used] for what the upstream itself believes. [Server.Fail] breaks
-// answers in many ways, [Server.SpendElsewhere] spends as another
-// tool on the same project would, and [Options.Now] injects a clock.
+// compared with: [Server.Total], [Server.Sum] by region or by anything else,
+// and [Server.Used] for what the upstream itself believes. [Server.Fail] breaks
+// answers in many ways, [Server.SpendElsewhere] spends as another tool on the
+// same project would, and [Options.Now] injects a clock.
 //
-// [DefaultData] is made by the package and is the same on every machine and every
-// day; [LoadFile] reads recorded charts instead.
+// [DefaultData] is made by the package and is the same on every machine and
+// every day; [LoadFile] reads recorded charts instead.
 package youtubetest

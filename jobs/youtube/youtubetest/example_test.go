@@ -14,7 +14,8 @@ import (
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
-// A job fetches a chart page by page; then the test asks the server what it cost.
+// A job fetches a chart page by page; then the test asks the server what
+// it cost.
 func Example() {
 	upstream := youtubetest.New(&youtubetest.Options{Limit: 203})
 	srv := httptest.NewServer(upstream)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Delivery says how much of an answer reaches the client. The zero value is
-// Whole.
+// Delivery says how much of an answer reaches the client. The zero value
+// is Whole.
 type Delivery int
 
 const (
@@ -44,10 +44,10 @@ type Fault struct {
 
 	// Status, Reason and Body replace the answer; if all are zero, the ordinary
 	// answer is sent. A Reason ("quotaExceeded", "rateLimitExceeded",
-	// "backendError", …) gives Google's status and error body for it. A Status of
-	// 400 or more replaces that status (rateLimitExceeded with 429 has the body of
-	// the per-minute limit); a lower one sends an error inside a success. A Status
-	// alone gives its usual reason. A Body is sent as is.
+	// "backendError", …) gives Google's status and error body for it. A Status
+	// of 400 or more replaces that status (rateLimitExceeded with 429 has the
+	// body of the per-minute limit); a lower one sends an error inside a
+	// success. A Status alone gives its usual reason. A Body is sent as is.
 	Status int
 	Reason string
 	Body   string
@@ -57,8 +57,8 @@ type Fault struct {
 	Free     bool // neither checked against the quota nor charged
 }
 
-// faultState is a Fault with the number of requests that it was offered and that
-// it hit.
+// faultState is a Fault with the number of requests that it was offered and
+// that it hit.
 type faultState struct {
 	Fault
 	offered, done int
@@ -135,8 +135,8 @@ func (f *Fault) apply(ans *answer, req *request) {
 	}
 }
 
-// pause waits for d, or if d is negative until the client leaves. It panics with
-// http.ErrAbortHandler if the client leaves.
+// pause waits for d, or if d is negative until the client leaves. It panics
+// with http.ErrAbortHandler if the client leaves.
 func pause(ctx context.Context, d time.Duration) {
 	if d == 0 {
 		return

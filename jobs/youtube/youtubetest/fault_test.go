@@ -140,8 +140,8 @@ func TestDroppedConnections(t *testing.T) {
 	}
 }
 
-// Half an answer is an error of the connection, or broken JSON in a complete
-// answer.
+// Half an answer is an error of the connection, or broken JSON in a
+// complete answer.
 func TestHalfAnswers(t *testing.T) {
 	var syntax *json.SyntaxError
 	for delivery, want := range map[youtubetest.Delivery]func(error) bool{
@@ -170,8 +170,8 @@ func TestHalfAnswers(t *testing.T) {
 	}
 }
 
-// An upstream that hangs before or during its answer charges for it; the client's
-// deadline ends the wait.
+// An upstream that hangs before or during its answer charges for it; the
+// client's deadline ends the wait.
 func TestHangs(t *testing.T) {
 	for _, f := range []youtubetest.Fault{{Delay: -1}, {Delay: time.Hour}, {Delivery: youtubetest.Stalled}} {
 		arrived := make(chan struct{}, 4)

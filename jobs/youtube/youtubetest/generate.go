@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// DefaultData makes data with the traits of real charts. It returns the same data
-// each time:
+// DefaultData makes data with the traits of real charts. It returns the same
+// data each time:
 //
 //   - Eight regions (US GB DE FR IN BR AU CA) have 200 videos each, except AU with
 //     120 and CA with 84. Some videos are in several regions.

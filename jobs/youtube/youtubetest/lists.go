@@ -30,8 +30,9 @@ type channelContent struct {
 	} `json:"relatedPlaylists"`
 }
 
-// channels answers channels.list. The real API promises no order, so the channels
-// are sorted by hash: a client that relies on the order of the ids fails.
+// channels answers channels.list. The real API promises no order, so the
+// channels are sorted by hash: a client that relies on the order of the
+// ids fails.
 func (s *Server) channels(r *request) (*listing, *apiError) {
 	parts, bad := r.parts("snippet", "contentDetails", "statistics", "status", "brandingSettings", "topicDetails", "localizations")
 	if bad != nil {
@@ -137,8 +138,8 @@ type category struct {
 	assignable, usOnly bool
 }
 
-// categories returns the categories of recorded answers for seven regions, 2020:
-// 31 each, and one more in the US.
+// categories returns the categories of recorded answers for seven regions,
+// 2020: 31 each, and one more in the US.
 func categories() []category {
 	return []category{
 		{"1", "Film & Animation", true, false}, {"2", "Autos & Vehicles", true, false}, {"10", "Music", true, false},

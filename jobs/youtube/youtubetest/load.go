@@ -25,17 +25,17 @@ type row struct {
 // maxLine is the longest line that Load accepts, in bytes.
 const maxLine = 4 << 20
 
-// Load reads recorded charts, plain or compressed with gzip. Each line is a JSON
-// object with
+// Load reads recorded charts, plain or compressed with gzip. Each line is a
+// JSON object with
 //
 //	region, trendingDate (2006-01-02), rank (from 1), id, title, description,
 //	channelId, channelTitle, categoryId, publishedAt (RFC 3339), tags,
 //	viewCount, likeCount or null, commentCount or null
 //
-// Other keys and empty lines are ignored. A region's chart is that of its newest
-// day, sorted by rank; the videos of older days are still found by search.list,
-// and by videos.list by id. A video has the statistics of its newest line. An
-// invalid line is a *LineError, and nothing is loaded.
+// Other keys and empty lines are ignored. A region's chart is that of its
+// newest day, sorted by rank; the videos of older days are still found by
+// search.list, and by videos.list by id. A video has the statistics of its
+// newest line. An invalid line is a *LineError, and nothing is loaded.
 func Load(r io.Reader) (*Data, error) {
 	rows, err := readRows(r)
 	if err != nil {

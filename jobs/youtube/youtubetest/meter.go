@@ -49,8 +49,8 @@ func (s *Server) charge(now time.Time, bucket string, units int64) bool {
 }
 
 // Used returns the units used in the current window of the server's clock, by
-// bucket. They include those of SpendElsewhere, as the upstream's own count does.
-// They may exceed the limit.
+// bucket. They include those of SpendElsewhere, as the upstream's own count
+// does. They may exceed the limit.
 func (s *Server) Used() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *Server) Used() map[string]int64 {
 	return used
 }
 
-// Resets returns the end of the current window of the server's clock: the time at
-// which the whole quota is available again.
+// Resets returns the end of the current window of the server's clock: the time
+// at which the whole quota is available again.
 func (s *Server) Resets() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *Server) Resets() time.Time {
 	return to.UTC()
 }
 
-// SpendElsewhere uses units of a bucket in the current window, as another tool on
-// the same project would. Used grows whatever the limit, and no arrival is
+// SpendElsewhere uses units of a bucket in the current window, as another tool
+// on the same project would. Used grows whatever the limit, and no arrival is
 // recorded. A negative number returns units.
 func (s *Server) SpendElsewhere(bucket string, units int64) {
 	s.mu.Lock()
@@ -81,8 +81,9 @@ func (s *Server) SpendElsewhere(bucket string, units int64) {
 	s.spent(s.opts.Now())[bucket] += units
 }
 
-// SetLimit changes a bucket's limit from the next request on. It does not change
-// what is used. A limit of 0 refuses every call, like a project without quota.
+// SetLimit changes a bucket's limit from the next request on. It does not
+// change what is used. A limit of 0 refuses every call, like a project
+// without quota.
 func (s *Server) SetLimit(bucket string, units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

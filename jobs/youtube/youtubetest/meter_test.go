@@ -172,7 +172,8 @@ func TestLimitChangesWhileRunning(t *testing.T) {
 	upstream.SetLimit(searchBk, 5)
 }
 
-// The day ends exactly at midnight in Los Angeles, also on days of 23 and 25 hours.
+// The day ends exactly at midnight in Los Angeles, also on days of 23 and
+// 25 hours.
 func TestPacificDays(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
 		{"2026-11-20T08:00:00Z", "2026-11-21T08:00:00Z"},
@@ -256,8 +257,8 @@ func TestMeterIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// refusalBody returns the error of an exhausted bucket, on the day of the recorded
-// 429.
+// refusalBody returns the error of an exhausted bucket, on the day of the
+// recorded 429.
 func refusalBody(bucket, path string) string {
 	now := time.Date(2026, 9, 25, 20, 0, 0, 0, time.UTC)
 	upstream := youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026, Now: func() time.Time { return now }})
@@ -274,8 +275,8 @@ func faultBody(f youtubetest.Fault) string {
 	return body
 }
 
-// The bodies of refusals and faults equal the recorded ones, if this machine has
-// them.
+// The bodies of refusals and faults equal the recorded ones, if this machine
+// has them.
 func TestErrorBodiesAreTheRecordedOnes(t *testing.T) {
 	_, badKey := getDirect(youtubetest.New(&youtubetest.Options{Keys: []string{"other"}}), aChart)
 	_, noChart := getDirect(youtubetest.New(nil), aChart+"&videoCategoryId=29")
@@ -321,8 +322,8 @@ func TestErrorBodiesAreTheRecordedOnes(t *testing.T) {
 	}
 }
 
-// plain decodes a body, without the project's number and without the location of
-// an invalid parameter, which only newer answers have.
+// plain decodes a body, without the project's number and without the location
+// of an invalid parameter, which only newer answers have.
 func plain(t *testing.T, body string) (v map[string]any) {
 	t.Helper()
 	for _, number := range []string{"123456789012", "994147049083", "911313852664", "projects/1", "project_number:1"} {

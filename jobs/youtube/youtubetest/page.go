@@ -6,8 +6,9 @@ import (
 )
 
 // A page token is the protocol buffer {1: offset, 2: direction} in unpadded
-// base64url. This reproduces every chart and search token recorded from 2018 to
-// 2023: CAUQAA is 5, CDIQAA 50, CGQQAA 100, CJYBEAA 150; CBkQAQ is back from 25.
+// base64url. This reproduces every chart and search token recorded from 2018
+// to 2023: CAUQAA is 5, CDIQAA 50, CGQQAA 100, CJYBEAA 150; CBkQAQ is back
+// from 25.
 
 const (
 	tagOffset    = 1 << 3 // field 1, varint
@@ -44,7 +45,8 @@ type pageInfo struct {
 	ResultsPerPage int `json:"resultsPerPage"`
 }
 
-// page is the items [from, to) of a list, and the tokens of the pages around it.
+// page is the items [from, to) of a list, and the tokens of the pages
+// around it.
 type page struct {
 	from, to   int
 	next, prev string

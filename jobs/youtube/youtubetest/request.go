@@ -32,7 +32,8 @@ type resource struct {
 	Statistics     any    `json:"statistics,omitempty"`
 }
 
-// encode sets the etags, which depend only on the content, and returns the body.
+// encode sets the etags, which depend only on the content, and returns
+// the body.
 func (l *listing) encode(req *request) []byte {
 	if l.Items == nil {
 		l.Items = []resource{}

@@ -29,8 +29,8 @@ const (
 	searchClaim = 1_000_000 // the largest totalResults
 )
 
-// search answers search.list, over all regions: the channels whose name contains
-// every word of q, then the videos whose title or channel does.
+// search answers search.list, over all regions: the channels whose name
+// contains every word of q, then the videos whose title or channel does.
 func (s *Server) search(r *request) (*listing, *apiError) {
 	parts, bad := r.parts("snippet")
 	if bad != nil {
@@ -66,8 +66,8 @@ func (s *Server) search(r *request) (*listing, *apiError) {
 }
 
 // estimate returns the totalResults of a search with n results. Like the real
-// one, it is correct for few results and far too high for many, so that a client
-// that pages by it fails.
+// one, it is correct for few results and far too high for many, so that a
+// client that pages by it fails.
 func estimate(n int) int {
 	if n <= 20 {
 		return n

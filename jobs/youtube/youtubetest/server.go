@@ -19,13 +19,14 @@ const (
 	// Legacy is the model before 2026-06-01: one bucket of 10,000 units a day,
 	// search.list costs 100, every other method here 1.
 	Legacy Model = iota
-	// Since2026 is the model since 2026-06-01: search.list costs 1 in a bucket of
-	// its own, 100 a day, and every other method here costs 1 of the default
+	// Since2026 is the model since 2026-06-01: search.list costs 1 in a bucket
+	// of its own, 100 a day, and every other method here costs 1 of the default
 	// bucket's 10,000.
 	Since2026
 )
 
-// The buckets, named as in YouTube's quota metrics (youtube.googleapis.com/default).
+// The buckets, named as in YouTube's quota metrics
+// (youtube.googleapis.com/default).
 const (
 	DefaultBucket = "default"
 	SearchBucket  = "search_list" // of the model Since2026 only
@@ -39,13 +40,13 @@ type Options struct {
 	SearchLimit int64 // calls of SearchBucket per window, in the model Since2026; 0 means 100
 
 	// Window is how long a quota lasts. 0 means the Pacific day. Other windows
-	// follow each other from New on: fixed like the real day, not sliding. A demo
-	// sets a few seconds.
+	// follow each other from New on: fixed like the real day, not sliding. A
+	// demo sets a few seconds.
 	Window time.Duration
 
-	// Now is the clock of the meter, the arrivals and the Date header; nil means
-	// time.Now. It must be safe for concurrent use. Latency and Fault.Delay take
-	// real time.
+	// Now is the clock of the meter, the arrivals and the Date header; nil
+	// means time.Now. It must be safe for concurrent use. Latency and
+	// Fault.Delay take real time.
 	Now func() time.Time
 
 	Latency time.Duration // before every answer, after the charge
@@ -56,8 +57,8 @@ type Options struct {
 	NotModifiedFree bool // charge nothing for a 304
 }
 
-// Server is a local YouTube Data API. It is an http.Handler to mount at the root
-// of a server. Its methods are safe for concurrent use. Make one with New.
+// Server is a local YouTube Data API. It is an http.Handler to mount at the
+// root of a server. Its methods are safe for concurrent use. Make one with New.
 type Server struct {
 	opts   Options
 	routes map[string]route
@@ -71,8 +72,8 @@ type Server struct {
 	arrivals []Arrival
 }
 
-// route is a method of the API: its name, its cost, and the function that answers
-// it.
+// route is a method of the API: its name, its cost, and the function that
+// answers it.
 type route struct {
 	method string
 	bucket string
@@ -144,9 +145,9 @@ func (s *Server) read(r *http.Request) *request {
 	return req
 }
 
-// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which makes
-// net/http close the connection, if a Fault cuts the answer short or the client
-// leaves.
+// ServeHTTP answers one request. It panics with http.ErrAbortHandler, which
+// makes net/http close the connection, if a Fault cuts the answer short or the
+// client leaves.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := s.read(r)
 	ans, fault := s.record(req, s.answer(req))
@@ -191,8 +192,9 @@ func (s *Server) answer(req *request) answer {
 	return ans
 }
 
-// matches reports whether an If-None-Match header names the etag, with or without
-// quotes. Google's own clients send it as it is in the body, without quotes.
+// matches reports whether an If-None-Match header names the etag, with or
+// without quotes. Google's own clients send it as it is in the body,
+// without quotes.
 func matches(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.Trim(strings.TrimPrefix(strings.TrimSpace(tag), "W/"), `"`)

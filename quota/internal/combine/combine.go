@@ -19,11 +19,12 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// MaxBatch is the most requests that share one round trip, which bounds how long
-// other callers wait for the ledger.
+// MaxBatch is the most requests that share one round trip, which bounds how
+// long other callers wait for the ledger.
 const MaxBatch = 128
 
-// Combiner combines requests. Create it with New. It is safe for concurrent use.
+// Combiner combines requests. Create it with New. It is safe for
+// concurrent use.
 type Combiner struct {
 	core    Core
 	refund  func(quota.Receipt)
@@ -60,19 +61,20 @@ type waiter struct {
 }
 
 // New returns a Combiner that sends batches to core, each with a timeout of its
-// own. If a caller's context ends while its batch is in flight, the Combiner calls
-// refund for what the caller was granted, since its calls are not sent.
+// own. If a caller's context ends while its batch is in flight, the Combiner
+// calls refund for what the caller was granted, since its calls are not sent.
 func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
 	c := &Combiner{core: core, refund: refund, timeout: timeout, client: quota.NewClient(), queues: map[logName]*queue{}}
 	c.seq.Store(1)
 	return c
 }
 
-// Around puts a layer around the core. It must be called before the first Spend.
+// Around puts a layer around the core. It must be called before the
+// first Spend.
 func (c *Combiner) Around(layer func(Core) Core) { c.core = layer(c.core) }
 
-// Spend implements quota.Ledger. It combines batches without an id. A batch with
-// an id is sent alone, with the same timeout.
+// Spend implements quota.Ledger. It combines batches without an id. A batch
+// with an id is sent alone, with the same timeout.
 func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -96,8 +98,8 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 	}
 }
 
-// start sends a batch and those that gather meanwhile. If the caller's context may
-// end, it does so in the background, because others wait for the batch too.
+// start sends a batch and those that gather meanwhile. If the caller's context
+// may end, it does so in the background, because others wait for the batch too.
 func (c *Combiner) start(ctx context.Context, name logName, me *waiter) {
 	if ctx.Done() != nil {
 		go c.drain(name, me)
@@ -109,8 +111,8 @@ func (c *Combiner) start(ctx context.Context, name logName, me *waiter) {
 	}
 }
 
-// drain sends batches until no caller waits. One goroutine sends them all, because
-// SQLite needs a deep stack, which a new goroutine takes long to grow.
+// drain sends batches until no caller waits. One goroutine sends them all,
+// because SQLite needs a deep stack, which a new goroutine takes long to grow.
 func (c *Combiner) drain(name logName, first *waiter) {
 	for ; first != nil; first = c.next(name) {
 		c.lead(name, first)
@@ -130,8 +132,8 @@ func (c *Combiner) enter(name logName, me *waiter) bool {
 	return true
 }
 
-// withdraw removes a caller from the queue. It reports false if the caller leads or
-// its batch is in flight.
+// withdraw removes a caller from the queue. It reports false if the caller
+// leads or its batch is in flight.
 func (c *Combiner) withdraw(name logName, me *waiter) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,9 +156,9 @@ func (c *Combiner) abandon(me *waiter) {
 	}
 }
 
-// lead sends one batch: me's own requests and those of the callers that wait. It
-// first lets callers return that were just answered: otherwise the callers would
-// split into two groups that take turns.
+// lead sends one batch: me's own requests and those of the callers that wait.
+// It first lets callers return that were just answered: otherwise the callers
+// would split into two groups that take turns.
 func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
 	waiters := c.gather(name, me)
@@ -194,8 +196,8 @@ func (c *Combiner) lead(name logName, me *waiter) {
 }
 
 // late returns the error of callers that have waited for as long as a batch may
-// take: the batches before theirs were slow. The ledger is down only if the last
-// of them says so.
+// take: the batches before theirs were slow. The ledger is down only if the
+// last of them says so.
 func (q *queue) late() error {
 	kind := quota.ErrLedgerBusy
 	if errors.Is(q.failed, quota.ErrLedgerDown) {
@@ -207,7 +209,8 @@ func (q *queue) late() error {
 // lateError is an ErrLedgerBusy or ErrLedgerDown, its kind.
 type lateError struct{ kind error }
 
-// Error says that the caller has waited too long, and of what kind the error is.
+// Error says that the caller has waited too long, and of what kind the
+// error is.
 func (e *lateError) Error() string { return fmt.Sprintf("%v: %s", e.kind, e.Short()) }
 
 // Short says that the caller has waited too long.
@@ -216,8 +219,8 @@ func (e *lateError) Short() string { return "the calls before this one took too 
 // Unwrap returns the kind.
 func (e *lateError) Unwrap() error { return e.kind }
 
-// gather removes the callers of the next batch from the queue. Callers that have
-// waited too long get an error.
+// gather removes the callers of the next batch from the queue. Callers that
+// have waited too long get an error.
 func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,8 +240,8 @@ func (c *Combiner) gather(name logName, me *waiter) []*waiter {
 	return waiters
 }
 
-// expire reports whether a caller has waited for as long as a batch may take. If
-// so, it answers the caller with an error.
+// expire reports whether a caller has waited for as long as a batch may take.
+// If so, it answers the caller with an error.
 func (c *Combiner) expire(q *queue, waiter *waiter) bool {
 	if time.Since(waiter.since) <= c.timeout {
 		return false

@@ -29,8 +29,8 @@ func used(t *testing.T, ledger quota.Ledger) quota.Units {
 	return s[0].Used
 }
 
-// TestCallersShareBatches queues 100 callers behind one round trip: they share the
-// next one, and exactly 50 are granted.
+// TestCallersShareBatches queues 100 callers behind one round trip: they share
+// the next one, and exactly 50 are granted.
 func TestCallersShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
@@ -72,8 +72,8 @@ func TestCallersShareBatches(t *testing.T) {
 	})
 }
 
-// TestCanceledCallersAreRefunded cancels callers that lead, that are in flight and
-// that wait: none stays charged, and none stops the others.
+// TestCanceledCallersAreRefunded cancels callers that lead, that are in flight
+// and that wait: none stays charged, and none stops the others.
 func TestCanceledCallersAreRefunded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
@@ -131,8 +131,8 @@ func TestErrorsReachEveryCaller(t *testing.T) {
 	})
 }
 
-// TestHangingLedgerDelaysOneBatch queues a thousand callers behind a ledger that
-// hangs: none waits for more than the batch in flight and its own.
+// TestHangingLedgerDelaysOneBatch queues a thousand callers behind a ledger
+// that hangs: none waits for more than the batch in flight and its own.
 func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := combine.New(func(ctx context.Context, _ *quota.Batch) ([]quota.Answer, error) {
@@ -166,8 +166,8 @@ func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 	})
 }
 
-// TestCanceledLeader cancels the only caller while its batch hangs: it returns at
-// once, and is refunded when the batch returns.
+// TestCanceledLeader cancels the only caller while its batch hangs: it returns
+// at once, and is refunded when the batch returns.
 func TestCanceledLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)
@@ -217,8 +217,8 @@ func TestLongestHistory(t *testing.T) {
 	})
 }
 
-// TestCanceledCallerOfACounter: the receipt tells a log without entries what to
-// refund.
+// TestCanceledCallerOfACounter: the receipt tells a log without entries what
+// to refund.
 func TestCanceledCallerOfACounter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := memledger.Open(nil)

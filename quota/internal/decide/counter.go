@@ -1,8 +1,8 @@
 package decide
 
-// Counter is the state of a counter window: the start of the present period, its
-// count, and the count of the period before. A Counter with only a Length has
-// counted nothing.
+// Counter is the state of a counter window: the start of the present period,
+// its count, and the count of the period before. A Counter with only a Length
+// has counted nothing.
 type Counter struct {
 	Length               int64 // of a period
 	Start, Present, Past int64

@@ -1,7 +1,7 @@
-// Package decide decides whether an amount fits into a budget's window, and if
-// not, when it would. The ledgers written in Go share it. The Redis ledger's
-// script does the same in Lua, and the suite in ledgertest checks that both
-// agree.
+// Package decide decides whether an amount fits into a budget's window, and
+// if not, when it would. The ledgers written in Go share it. The Redis
+// ledger's script does the same in Lua, and the suite in ledgertest checks
+// that both agree.
 //
 // An instant is a time in microseconds since the Unix epoch.
 package decide
@@ -27,15 +27,16 @@ type List interface {
 	Reach(total int64) int64
 }
 
-// CheckEvery is how often, in microseconds, a log is searched for the entry that a
-// batch knows. The other checks, of every batch, cost nothing.
+// CheckEvery is how often, in microseconds, a log is searched for the entry
+// that a batch knows. The other checks, of every batch, cost nothing.
 const CheckEvery = int64(time.Minute / time.Microsecond)
 
 // MaxClients is of how many clients a log keeps the last batch, so that a batch
 // that is sent again is not charged twice.
 const MaxClients = 4096
 
-// ClientMemory is how long, in microseconds, a ledger remembers a client's last batch.
+// ClientMemory is how long, in microseconds, a ledger remembers a client's
+// last batch.
 const ClientMemory = int64(10 * time.Minute / time.Microsecond)
 
 // Amount returns how much units and calls count for under a coverage.
@@ -84,8 +85,8 @@ func (q *Question) Used(list List) (used, since int64) {
 	return usedSince(list, since), since
 }
 
-// Since returns the first instant that a window sees at an instant. The window is
-// not an estimate.
+// Since returns the first instant that a window sees at an instant. The window
+// is not an estimate.
 func Since(w *quota.Window, at int64) int64 {
 	q := Question{Now: at, Window: w}
 	if w.Kind() == quota.KindDaily {
@@ -157,8 +158,8 @@ func (q *Question) latestRetry(ahead bool) int64 {
 	return q.Now + q.Window.Horizon().Microseconds()
 }
 
-// NextFree returns when the next of the used units return, or 0 if none are
-// used.
+// NextFree returns when the next of the used units return, or 0 if none
+// are used.
 func (q *Question) NextFree(list List, used int64, ahead bool) int64 {
 	at := int64(0)
 	switch {
@@ -179,10 +180,10 @@ func (q *Question) NextFree(list List, used int64, ahead bool) int64 {
 	return min(at, q.latestRetry(ahead))
 }
 
-// estimate is Fits for a counter window. It estimates the trailing length as the
-// count of the present period and, rounded up, the part of the count before it
-// that the trailing length still covers. After the clock has stepped back, the
-// present period is that of the newest record.
+// estimate is Fits for a counter window. It estimates the trailing length as
+// the count of the present period and, rounded up, the part of the count before
+// it that the trailing length still covers. After the clock has stepped back,
+// the present period is that of the newest record.
 func (q *Question) estimate(list List, amount int64) Fit {
 	length := q.Window.Length().Microseconds()
 	newest, total := list.Newest()
@@ -203,8 +204,8 @@ func (q *Question) estimate(list List, amount int64) Fit {
 	return fit
 }
 
-// hidden returns how much of the previous period's count an estimate leaves out,
-// all of which may still be in the trailing window.
+// hidden returns how much of the previous period's count an estimate leaves
+// out, all of which may still be in the trailing window.
 func (q *Question) hidden(list List) int64 {
 	length := q.Window.Length().Microseconds()
 	newest, _ := list.Newest()

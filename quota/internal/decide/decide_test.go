@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShares compares the shares of an estimate with exact arithmetic: rounded up,
-// and longestShare is the longest part whose share still fits.
+// TestShares compares the shares of an estimate with exact arithmetic: rounded
+// up, and longestShare is the longest part whose share still fits.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.Int64Range(1, 400*24*3600*1e6).Draw(t, "whole")

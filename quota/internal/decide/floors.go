@@ -17,9 +17,9 @@ func (q *Question) kept(since int64) (kept int64) {
 }
 
 // besideFloors is Fits for a sliding window. An entry that leaves raises what
-// its floor keeps by at most its own amount. So while nothing is spent, used and
-// kept together never grow, and fall only when a record of list leaves, by at
-// most its amount. The search is for how much must have left: in steps that
+// its floor keeps by at most its own amount. So while nothing is spent, used
+// and kept together never grow, and fall only when a record of list leaves, by
+// at most its amount. The search is for how much must have left: in steps that
 // double, since usually little of it goes to floors, then by bisection.
 func (q *Question) besideFloors(list List, amount int64) Fit {
 	length := q.Window.Length().Microseconds()
@@ -55,10 +55,10 @@ func (q *Question) besideDaysFloors(list List, amount int64) Fit {
 	return fit
 }
 
-// usedAndKeptAt returns what counts at an instant of a day. Once the day's floors
-// have ended, those of the next day apply from its margin on, and the fuller of
-// both days counts. Floors that do not end need no such comparison: the calls in
-// the margin take no more of the next day than of the day itself.
+// usedAndKeptAt returns what counts at an instant of a day. Once the day's
+// floors have ended, those of the next day apply from its margin on, and the
+// fuller of both days counts. Floors that do not end need no such comparison:
+// the calls in the margin take no more of the next day than of the day itself.
 func (q *Question) usedAndKeptAt(list List, day *Day, at int64) Fit {
 	fit := Fit{Used: usedSince(list, day.Since)}
 	if q.FloorUntil == 0 || at < day.Next-q.FloorUntil {

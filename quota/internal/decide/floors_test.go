@@ -87,7 +87,8 @@ func TestBesideFloors(t *testing.T) {
 	})
 }
 
-// TestBesideFloorsInFewSteps has thousands of records whose units all return to a floor.
+// TestBesideFloorsInFewSteps has thousands of records whose units all return to
+// a floor.
 func TestBesideFloorsInFewSteps(t *testing.T) {
 	const n = 4000
 	window := quota.Sliding(time.Hour)

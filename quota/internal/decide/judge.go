@@ -113,9 +113,10 @@ func (j *Judge) ahead(log Log) time.Duration {
 	return ahead
 }
 
-// firstFit returns the first time, from at on, at which every charge of r fits.
-// By then each charge has fitted once. It still does if its window only empties;
-// where floors end with each day, what fits today may not fit tomorrow.
+// firstFit returns the first time, from at on, at which every charge of r
+// fits. By then each charge has fitted once. It still does if its window
+// only empties; where floors end with each day, what fits today may not
+// fit tomorrow.
 func (j *Judge) firstFit(log Log, r *quota.Request, at time.Time) time.Time {
 	for range 4 { // there may be no such time
 		before := at
@@ -146,8 +147,8 @@ func (j *Judge) refusal(r *quota.Request, charge *quota.Charge, fit Fit) *quota.
 		OwnLimit: charge.OwnLimit, LimitUntil: charge.LimitUntil}
 }
 
-// active returns c if it is not over, and nil otherwise. A cooldown that was set
-// for a duration, by a clock that was far ahead, ends that long from now.
+// active returns c if it is not over, and nil otherwise. A cooldown that was
+// set for a duration, by a clock that was far ahead, ends that long from now.
 func (j *Judge) active(c *quota.Cooldown) *quota.Cooldown {
 	if c == nil || c.Until.UnixMicro() <= j.Now {
 		return nil
@@ -225,8 +226,8 @@ func (j *Judge) question(q *Question, log Log, charge *quota.Charge) {
 	q.Floors, q.FloorUntil = j.floors, charge.FloorUntil.Microseconds()
 }
 
-// Days caches the current day of each daily window: finding it takes longer than
-// the rest of a decision. It is not safe for concurrent use.
+// Days caches the current day of each daily window: finding it takes longer
+// than the rest of a decision. It is not safe for concurrent use.
 type Days map[quota.Window]*Day
 
 func (d Days) find(w quota.Window, now int64) *Day {
@@ -254,8 +255,8 @@ func StartCooldown(c quota.Cooldown, now int64) quota.Cooldown {
 	return c
 }
 
-// Displace returns the cooldowns to set for one of a whole account, if have is in
-// force, or nil: that of a Move sets another one aside.
+// Displace returns the cooldowns to set for one of a whole account, if have is
+// in force, or nil: that of a Move sets another one aside.
 func (j *Judge) Displace(have *quota.Cooldown, c quota.Cooldown) []quota.Cooldown {
 	isMove := func(c *quota.Cooldown) bool { return c.Until.Unix() >= quota.MoveUntil }
 	switch have = j.active(have); {

@@ -8,9 +8,9 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Limits are the limits that were asked of an account's budgets lately. A charge
-// is decided by the lowest of them, so that of two configurations the stricter
-// holds. The zero value is empty.
+// Limits are the limits that were asked of an account's budgets lately. A
+// charge is decided by the lowest of them, so that of two configurations the
+// stricter holds. The zero value is empty.
 type Limits struct {
 	Asked map[string][]Asked // by quota.Charge.Identity; see Record
 
@@ -38,15 +38,16 @@ func AskedBy(c *quota.Charge) Asked {
 	return Asked{Config: c.Config.ID(), Changed: max(0, c.Config.Changed.UnixMicro()), Limit: int64(c.Limit)}
 }
 
-// olderThan reports whether a is of the configuration of b before it was changed.
+// olderThan reports whether a is of the configuration of b before it
+// was changed.
 func (a *Asked) olderThan(b *Asked) bool { return a.Config == b.Config && a.Changed < b.Changed }
 
 func (a *Asked) sameAs(b *Asked) bool {
 	return a.Config == b.Config && a.Changed == b.Changed && a.Limit == b.Limit
 }
 
-// Record records what is asked at now, drops what has ended or was replaced, and
-// returns the rest, by limit.
+// Record records what is asked at now, drops what has ended or was replaced,
+// and returns the rest, by limit.
 func Record(asked []Asked, want Asked, now int64) []Asked {
 	want.Until = now + limitHold + limitRecord
 	kept, add := make([]Asked, 0, len(asked)+1), true
@@ -81,9 +82,10 @@ type heldCharges struct {
 	since, till int64
 }
 
-// Ask records the limits of charges, and returns the charges that hold in their
-// place: copies where a lower limit does, and nil if there are none. changed has
-// the identities whose Asked changed. It is fast for charges that it has seen.
+// Ask records the limits of charges, and returns the charges that hold in
+// their place: copies where a lower limit does, and nil if there are none.
+// changed has the identities whose Asked changed. It is fast for charges that
+// it has seen.
 func (l *Limits) Ask(charges []*quota.Charge, now int64) (held []*quota.Charge, changed []string) {
 	if !configured(charges) {
 		return nil, nil

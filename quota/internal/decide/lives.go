@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// nameOlder states that the life with the epoch last held the entries that are older
-// than the log's own epoch.
+// nameOlder states that the life with the epoch last held the entries that are
+// older than the log's own epoch.
 func (o *Restorer) nameOlder(last uint64) {
 	if last == 0 || last == o.Epoch {
 		return
@@ -23,9 +23,9 @@ func (o *Restorer) nameOlder(last uint64) {
 	o.Lives = compact(lives)
 }
 
-// renew begins a new life of a log that has lost entries, if an older copy has taken
-// its place. What the copy holds has been there in both lives. It returns the first
-// time at which a grant can be stamped.
+// renew begins a new life of a log that has lost entries, if an older copy has
+// taken its place. What the copy holds has been there in both lives. It returns
+// the first time at which a grant can be stamped.
 func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	present = o.Now
 	for i := range o.Entries {
@@ -52,7 +52,8 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 	return present
 }
 
-// mergeGaps adds the gaps that a client knows, and drops those of which nothing is left.
+// mergeGaps adds the gaps that a client knows, and drops those of which nothing
+// is left.
 func (o *Restorer) mergeGaps(more []quota.Gap) {
 	var merged []quota.Gap
 	for _, gap := range slices.Concat(o.Gaps, more) {
@@ -64,14 +65,16 @@ func (o *Restorer) mergeGaps(more []quota.Gap) {
 	o.Gaps = merged
 }
 
-// SameGap reports whether two gaps are the same, in whatever zones their times are.
+// SameGap reports whether two gaps are the same, in whatever zones their
+// times are.
 func SameGap(a, b quota.Gap) bool {
 	return a.Epoch == b.Epoch && a.From.Equal(b.From) && a.To.Equal(b.To)
 }
 
-// findGap finds what a log lacks that was granted before a time, if an older copy took its
-// place: what the copy holds came to it before it was made, or after all that a client
-// knows which notices that. In a new log it finds nothing.
+// findGap finds what a log lacks that was granted before a time, if an
+// older copy took its place: what the copy holds came to it before it was
+// made, or after all that a client knows which notices that. In a new log
+// it finds nothing.
 func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time) {
 	known := r.Known.At
 	for i := range r.Heard {
@@ -102,8 +105,8 @@ func latest(a, b time.Time) time.Time {
 }
 
 // mergeLives keeps the earliest statement about each life and client, and adds
-// that the present life has held what a restoration names since now. It drops those
-// of which the log has no entry and no statement.
+// that the present life has held what a restoration names since now. It drops
+// those of which the log has no entry and no statement.
 func (o *Restorer) mergeLives(more []quota.Life, present time.Time) {
 	lives := append(slices.Clone(o.Lives), more...)
 	for _, life := range more {
@@ -120,7 +123,8 @@ func (o *Restorer) mergeLives(more []quota.Life, present time.Time) {
 	o.Lives = compact(slices.DeleteFunc(lives, func(life quota.Life) bool { return !used[life.Client] }))
 }
 
-// compact sorts lives, and keeps the earliest about each client's entries and epoch.
+// compact sorts lives, and keeps the earliest about each client's entries
+// and epoch.
 func compact(lives []quota.Life) []quota.Life {
 	same := func(a, b quota.Life) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch))
@@ -136,8 +140,8 @@ type presence struct {
 	runs  map[uint64][]run // by client, oldest first
 }
 
-// run is what the lives hold of a client's entries from a sequence number on, up to
-// the next run.
+// run is what the lives hold of a client's entries from a sequence number on,
+// up to the next run.
 type run struct {
 	first uint32
 	since map[uint64]time.Time // by epoch; nil if no restoration has said it
@@ -166,9 +170,9 @@ func (p presence) runOf(id quota.ID) (of run) {
 	return of
 }
 
-// held reports whether the log of a statement held an entry of its window, stamped at
-// a time. If no restoration has said when the client's entries came there, they are in
-// the present log alone, as far as is known.
+// held reports whether the log of a statement held an entry of its window,
+// stamped at a time. If no restoration has said when the client's entries came
+// there, they are in the present log alone, as far as is known.
 func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
 	r := p.runOf(id)
 	since, held := r.since[h.Epoch]
@@ -179,8 +183,8 @@ func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
 }
 
 // heldAll reports whether the log of a later statement held what an earlier one
-// counted, as entries or as a note: it was the same log, which had not lost it, or the
-// host that made the earlier one had restored it there since.
+// counted, as entries or as a note: it was the same log, which had not lost it,
+// or the host that made the earlier one had restored it there since.
 func (p presence) heldAll(earlier, later *quota.Heard) bool {
 	if earlier.Epoch == later.Epoch {
 		return !p.lost(later, earlier.At)
@@ -191,13 +195,14 @@ func (p presence) heldAll(earlier, later *quota.Heard) bool {
 	return !isOlder && p.held(host, since, later)
 }
 
-// came returns when an entry that is stamped at a time came to a log: then, or when it
-// was restored there.
+// came returns when an entry that is stamped at a time came to a log: then, or
+// when it was restored there.
 func (p presence) came(id quota.ID, at time.Time, epoch uint64) time.Time {
 	return latest(at, p.runOf(id).since[epoch])
 }
 
-// lost reports whether a log had lost what came to it at a time before a statement.
+// lost reports whether a log had lost what came to it at a time before
+// a statement.
 func (p presence) lost(h *quota.Heard, came time.Time) bool {
 	return slices.ContainsFunc(p.gaps, func(g quota.Gap) bool {
 		return g.Epoch == h.Epoch && came.After(g.From) && came.Before(g.To) && !h.At.Before(g.To)

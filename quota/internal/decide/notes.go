@@ -9,9 +9,9 @@ import (
 )
 
 // addNotes adds notes for what statements say and the entries do not add up to.
-// They are stamped as late as the calls can have been made: before the grant whose
-// answer counted them. A statement gets none if the log of a later one about the
-// same budget held its calls.
+// They are stamped as late as the calls can have been made: before the grant
+// whose answer counted them. A statement gets none if the log of a later one
+// about the same budget held its calls.
 func (o *Restorer) addNotes(done *quota.Restored) {
 	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries)}
 	for i := range o.Heard {
@@ -36,8 +36,8 @@ type counting struct {
 	noted   []*quota.Heard // the statement of each note
 }
 
-// missing returns how much a statement counted that is not among the entries and
-// the notes so far.
+// missing returns how much a statement counted that is not among the entries
+// and the notes so far.
 func (c *counting) missing(i int) quota.Units {
 	h := &c.o.Heard[i]
 	c.counted[i] = make([]bool, c.entries)

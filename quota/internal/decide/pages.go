@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Page selects entries of a log: those stamped at or after From and before Until,
-// of these the oldest Most, or with Newest the newest Most.
+// Page selects entries of a log: those stamped at or after From and before
+// Until, of these the oldest Most, or with Newest the newest Most.
 type Page struct {
 	From, Until int64
 	Newest      bool
@@ -19,9 +19,9 @@ type Page struct {
 // firstPage is the size of the first page: callers often want few entries.
 const firstPage = 16
 
-// Pages implements quota.Ledger's Entries. It calls read for consecutive pages, each
-// twice as long as the one before and at most longest. read must return the
-// entries oldest first. Fewer than Most end the listing.
+// Pages implements quota.Ledger's Entries. It calls read for consecutive pages,
+// each twice as long as the one before and at most longest. read must return
+// the entries oldest first. Fewer than Most end the listing.
 func Pages(query quota.Query, longest int, read func(Page) ([]quota.Entry, error)) iter.Seq2[quota.Entry, error] {
 	return func(yield func(quota.Entry, error) bool) {
 		page := Page{Newest: query.Newest, Most: min(firstPage, longest)}

@@ -55,8 +55,8 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	return done
 }
 
-// forgotten returns an error if the log does not hold the entry that a restoration
-// knows it has held.
+// forgotten returns an error if the log does not hold the entry that a
+// restoration knows it has held.
 func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 	known := &r.Known
 	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
@@ -91,8 +91,8 @@ type shortID struct {
 
 func short(id quota.ID) shortID { return shortID{id.Client, uint32(id.Seq)} }
 
-// sameID are the entries of a log with one id: several if there are additions, or if
-// the id was used again.
+// sameID are the entries of a log with one id: several if there are additions,
+// or if the id was used again.
 type sameID struct {
 	places []int // in Restorer.Entries, by stamp
 	units  quota.Units
@@ -105,9 +105,9 @@ func (s *sameID) add(place int, units quota.Units) {
 	s.places, s.units = append(s.places, place), s.units+units
 }
 
-// next makes an entry of the restoration the next one of its id, unless it repeats the
-// last. It returns its match, if the log has one. Of several entries, those that the
-// log has dropped are skipped.
+// next makes an entry of the restoration the next one of its id, unless it
+// repeats the last. It returns its match, if the log has one. Of several
+// entries, those that the log has dropped are skipped.
 func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) (have *quota.Entry, skip bool) {
 	at := e.At.UnixMicro()
 	isNew := s.seen == 0 || at > s.last
@@ -127,8 +127,8 @@ func (o *Restorer) next(s *sameID, e *quota.Entry, several func(quota.ID) bool) 
 	return have, false
 }
 
-// repeated returns whether entries has several of an id. It counts them when it is
-// first asked.
+// repeated returns whether entries has several of an id. It counts them when it
+// is first asked.
 func repeated(entries []quota.Entry) func(quota.ID) bool {
 	var counts map[shortID]int
 	return func(id quota.ID) bool {
@@ -142,9 +142,9 @@ func repeated(entries []quota.Entry) func(quota.ID) bool {
 	}
 }
 
-// mergeEntries returns the timestamps that the log has for the restored ones. The
-// entries of one id match those of the log in their order; a client that only knows
-// what they add up to restores it as one.
+// mergeEntries returns the timestamps that the log has for the restored ones.
+// The entries of one id match those of the log in their order; a client that
+// only knows what they add up to restores it as one.
 func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (stamped map[int64]time.Time) {
 	stamped = map[int64]time.Time{}
 	known, ids := &done.Known, make(map[shortID]*sameID, len(o.Entries))
@@ -192,8 +192,8 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 	return stamped
 }
 
-// mergeHeard keeps the latest statement of each client about each budget and life of
-// the log, those first whose notes later ones may count.
+// mergeHeard keeps the latest statement of each client about each budget and
+// life of the log, those first whose notes later ones may count.
 func (o *Restorer) mergeHeard(more []quota.Heard) {
 	var merged []quota.Heard
 	for _, h := range append(slices.Clone(o.Heard), more...) {

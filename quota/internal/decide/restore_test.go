@@ -34,8 +34,8 @@ func units(o *decide.Restorer) (sum quota.Units) {
 	return sum
 }
 
-// TestOlderStatementReplacesALaterOne: what others spent between the two would be
-// admitted again.
+// TestOlderStatementReplacesALaterOne: what others spent between the two would
+// be admitted again.
 func TestOlderStatementReplacesALaterOne(t *testing.T) {
 	o := restorer()
 	for _, h := range []quota.Heard{heard(1, 2, 3*time.Hour, 10), heard(1, 2, time.Hour, 50), heard(1, 2, 2*time.Hour, 20)} {
@@ -46,8 +46,8 @@ func TestOlderStatementReplacesALaterOne(t *testing.T) {
 	}
 }
 
-// TestRestorationForgetsTheNewestEntry: a host without calls of its own would not
-// notice that the log loses its tail again.
+// TestRestorationForgetsTheNewestEntry: a host without calls of its own would
+// not notice that the log loses its tail again.
 func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 5), call(2, 7, time.Minute, 5))
 	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
@@ -59,8 +59,8 @@ func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	}
 }
 
-// TestLossIsTakenForAnOutage: a host that restores calls of an outage does not see
-// that an older copy has taken the place of the log meanwhile.
+// TestLossIsTakenForAnOutage: a host that restores calls of an outage does not
+// see that an older copy has taken the place of the log meanwhile.
 func TestLossIsTakenForAnOutage(t *testing.T) {
 	held := call(1, 1, time.Hour, 5)
 	for name, test := range map[string]struct {
@@ -83,8 +83,8 @@ func TestLossIsTakenForAnOutage(t *testing.T) {
 	}
 }
 
-// TestRefundedCallIsRestored: a call that was refunded in an older copy, and charged
-// after all, counts as a call again. A repeated entry counts once.
+// TestRefundedCallIsRestored: a call that was refunded in an older copy, and
+// charged after all, counts as a call again. A repeated entry counts once.
 func TestRefundedCallIsRestored(t *testing.T) {
 	refunded := call(1, 1, time.Hour, 0)
 	refunded.Kind, refunded.Calls = quota.EntryRefunded, 0
@@ -96,8 +96,8 @@ func TestRefundedCallIsRestored(t *testing.T) {
 	}
 }
 
-// TestEntryOfAWrongClockStaysAhead: it would count for as long as the clock was
-// wrong.
+// TestEntryOfAWrongClockStaysAhead: it would count for as long as the clock
+// was wrong.
 func TestEntryOfAWrongClockStaysAhead(t *testing.T) {
 	o := restorer()
 	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, -time.Hour, 5), call(1, 2, -quota.MaxStepBack, 5)}})
@@ -106,9 +106,9 @@ func TestEntryOfAWrongClockStaysAhead(t *testing.T) {
 	}
 }
 
-// TestPresentLifeHoldsWhatWasRestored: what is heard after a restoration counts it,
-// even if the host that restored it was granted nothing since. What was heard before
-// does not.
+// TestPresentLifeHoldsWhatWasRestored: what is heard after a restoration counts
+// it, even if the host that restored it was granted nothing since. What was
+// heard before does not.
 func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
 	absent := &quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)},
 		Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}}
@@ -127,9 +127,10 @@ func TestPresentLifeHoldsWhatWasRestored(t *testing.T) {
 	}
 }
 
-// TestCopyHeldWhatCameAfterIt: a host was granted calls in one life of the log, lost it,
-// and was granted more in the next. Another host then heard of an older copy of the first
-// life, which cannot have counted the later calls; nor what the first host heard there.
+// TestCopyHeldWhatCameAfterIt: a host was granted calls in one life of the log,
+// lost it, and was granted more in the next. Another host then heard of an
+// older copy of the first life, which cannot have counted the later calls; nor
+// what the first host heard there.
 func TestCopyHeldWhatCameAfterIt(t *testing.T) {
 	first, second := noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
 	lives := []quota.Life{{Client: 1, Epoch: 1, Since: first}, {Client: 1, Epoch: 2, Since: second},
@@ -149,9 +150,10 @@ func TestCopyHeldWhatCameAfterIt(t *testing.T) {
 	}
 }
 
-// TestUsedCopyIsNotTheSameLog: an older copy has the epoch of the log whose place it
-// takes. One host heard of a log that held 30 units of others, another then of the copy
-// without them, and what the second heard last was taken for all that the log had held.
+// TestUsedCopyIsNotTheSameLog: an older copy has the epoch of the log whose
+// place it takes. One host heard of a log that held 30 units of others, another
+// then of the copy without them, and what the second heard last was taken for
+// all that the log had held.
 func TestUsedCopyIsNotTheSameLog(t *testing.T) {
 	for name, test := range map[string]struct {
 		copied []quota.Entry // restored to the copy later than the loss, by their own times
@@ -190,9 +192,9 @@ func TestUsedCopyIsNotTheSameLog(t *testing.T) {
 	}
 }
 
-// TestCopyOfAnUnknownLifeIsUsed: the host that restores an older copy knows another log
-// in between and not that of the copy, which keeps its epoch. It is used and lost before
-// anybody returns that knows it.
+// TestCopyOfAnUnknownLifeIsUsed: the host that restores an older copy knows
+// another log in between and not that of the copy, which keeps its epoch. It is
+// used and lost before anybody returns that knows it.
 func TestCopyOfAnUnknownLifeIsUsed(t *testing.T) {
 	o := restorer(call(1, 1, 5*time.Hour, 5))
 	o.Now = noon.Add(-2 * time.Hour)
@@ -221,9 +223,9 @@ func TestCopyOfAnUnknownLifeIsUsed(t *testing.T) {
 	}
 }
 
-// TestGapEndsAfterItBegins: on a ledger whose clock was set back, what the copy holds
-// may have come to it later than now. A gap that ends before it begins would be refused
-// in each later restoration.
+// TestGapEndsAfterItBegins: on a ledger whose clock was set back, what the copy
+// holds may have come to it later than now. A gap that ends before it begins
+// would be refused in each later restoration.
 func TestGapEndsAfterItBegins(t *testing.T) {
 	o := restorer(call(1, 1, 5*time.Hour, 5))
 	o.Lives = []quota.Life{{Client: 1, Epoch: 3, Since: noon.Add(time.Hour)}}
@@ -255,8 +257,8 @@ func TestStatementsAreWrittenAndRead(t *testing.T) {
 	}
 }
 
-// TestStatementCountsOnlyItsWindow: entries from before or after it would be taken
-// for a part of what it counted.
+// TestStatementCountsOnlyItsWindow: entries from before or after it would be
+// taken for a part of what it counted.
 func TestStatementCountsOnlyItsWindow(t *testing.T) {
 	o := restorer(call(1, 1, 26*time.Hour, 40), call(1, 2, 10*time.Hour, 3), call(1, 3, 30*time.Minute, 40))
 	o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 10)}})
@@ -265,8 +267,8 @@ func TestStatementCountsOnlyItsWindow(t *testing.T) {
 	}
 }
 
-// TestNotesShareAnID: a ledger that knows entries by their ids would take two notes
-// for one.
+// TestNotesShareAnID: a ledger that knows entries by their ids would take two
+// notes for one.
 func TestNotesShareAnID(t *testing.T) {
 	o := restorer()
 	day, week, long := heard(9, 3, 2*time.Hour, 10), heard(9, 3, time.Hour, 30), heard(9, 2, 3*time.Hour, 3*quota.MaxUnits)
@@ -284,8 +286,8 @@ func TestNotesShareAnID(t *testing.T) {
 	}
 }
 
-// TestMovedEntryLeavesItsStatement: an entry gets another timestamp if its own is
-// taken. The statement that its grant made moves with it, each time.
+// TestMovedEntryLeavesItsStatement: an entry gets another timestamp if its own
+// is taken. The statement that its grant made moves with it, each time.
 func TestMovedEntryLeavesItsStatement(t *testing.T) {
 	o := restorer(call(1, 1, time.Hour, 40))
 	mine := &quota.Restoration{Entries: []quota.Entry{call(2, 1, time.Hour, 5)}, Heard: []quota.Heard{heard(9, 3, time.Hour, 45)}}
@@ -296,8 +298,9 @@ func TestMovedEntryLeavesItsStatement(t *testing.T) {
 	}
 }
 
-// TestClockBehindTheLog: grants are stamped after the newest entry, whatever the
-// clock says. What was heard up to there did not count what is restored now.
+// TestClockBehindTheLog: grants are stamped after the newest entry,
+// whatever the clock says. What was heard up to there did not count what is
+// restored now.
 func TestClockBehindTheLog(t *testing.T) {
 	o := restorer(call(5, 1, -time.Minute, 1))
 	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 3*time.Hour, 40)}, Lives: []quota.Life{{Client: 1, Epoch: 1, Since: noon.Add(-3 * time.Hour)}}})
@@ -307,9 +310,9 @@ func TestClockBehindTheLog(t *testing.T) {
 	}
 }
 
-// TestEntriesOfAnOlderCopyAreTakenForOthers: a log was lost, and so was the one after
-// it; then an older copy of the first came back. What a host heard of the second did
-// not count the entries of the copy.
+// TestEntriesOfAnOlderCopyAreTakenForOthers: a log was lost, and so was the one
+// after it; then an older copy of the first came back. What a host heard of the
+// second did not count the entries of the copy.
 func TestEntriesOfAnOlderCopyAreTakenForOthers(t *testing.T) {
 	o := restorer(call(1, 1, 3*time.Hour, 300))
 	lives := []quota.Life{{Client: 2, Epoch: 9, Since: noon.Add(-2 * time.Hour)}, {Client: 20, Epoch: 9, Since: noon.Add(-2 * time.Hour)}}
@@ -319,8 +322,9 @@ func TestEntriesOfAnOlderCopyAreTakenForOthers(t *testing.T) {
 	}
 }
 
-// TestLogOutlivesItsEpoch: a log got a new epoch because a server had evicted the old
-// one alone. What a host heard of it counted the entries that are there.
+// TestLogOutlivesItsEpoch: a log got a new epoch because a server had
+// evicted the old one alone. What a host heard of it counted the entries
+// that are there.
 func TestLogOutlivesItsEpoch(t *testing.T) {
 	o := restorer(call(1, 1, 3*time.Hour, 300), call(1, 2, time.Minute, 5))
 	o.Since = noon.Add(-30 * time.Minute)

@@ -6,9 +6,9 @@ import "time"
 const day = int64(24 * time.Hour / time.Microsecond)
 
 // Use tracks how far back a list is needed: the longest horizon that was asked
-// of it recently. A horizon stays in use for at least twice its length and a day
-// after it was last asked. Times are in microseconds. The zero Use was never
-// asked.
+// of it recently. A horizon stays in use for at least twice its length and a
+// day after it was last asked. Times are in microseconds. The zero Use was
+// never asked.
 type Use struct {
 	Since  int64 // when the current generation began
 	Asked  int64 // the longest horizon asked in it
@@ -18,7 +18,8 @@ type Use struct {
 // Horizon returns the longest horizon in use, or 0 if there is none.
 func (u *Use) Horizon() int64 { return max(u.Asked, u.Before) }
 
-// Record records that a horizon was asked at now, and reports whether u changed.
+// Record records that a horizon was asked at now, and reports whether
+// u changed.
 func (u *Use) Record(horizon, now int64) bool {
 	rotated := u.Rotate(now)
 	if horizon <= u.Asked {
@@ -31,8 +32,8 @@ func (u *Use) Record(horizon, now int64) bool {
 	return true
 }
 
-// Rotate begins a new generation if the current one is over, and reports whether
-// it did.
+// Rotate begins a new generation if the current one is over, and reports
+// whether it did.
 func (u *Use) Rotate(now int64) bool {
 	if u.Horizon() == 0 || now < u.Since+max(2*u.Horizon(), day) {
 		return false
@@ -44,5 +45,6 @@ func (u *Use) Rotate(now int64) bool {
 	return true
 }
 
-// Stale reports whether a window, last asked at an instant, is no longer in use.
+// Stale reports whether a window, last asked at an instant, is no longer
+// in use.
 func Stale(asked, horizon, now int64) bool { return now-asked > max(2*horizon, day) }

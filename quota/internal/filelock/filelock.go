@@ -1,5 +1,5 @@
-// Package filelock provides an exclusive lock on a file for the processes of one
-// host. The system releases the lock when its holder dies.
+// Package filelock provides an exclusive lock on a file for the processes of
+// one host. The system releases the lock when its holder dies.
 package filelock
 
 import (
@@ -22,8 +22,9 @@ type Lock struct {
 	pending *request
 }
 
-// request is a wait for the file, which cannot be canceled. If its caller leaves,
-// the next caller of Lock adopts it; if there is none, the file is unlocked again.
+// request is a wait for the file, which cannot be canceled. If its caller
+// leaves, the next caller of Lock adopts it; if there is none, the file is
+// unlocked again.
 type request struct {
 	done   chan error // buffered
 	wanted bool
@@ -60,8 +61,8 @@ func (l *Lock) TryLock() (bool, error) {
 	return ok, err
 }
 
-// Lock waits for the lock. If ctx ends first, or has ended before, it returns the
-// context's cause.
+// Lock waits for the lock. If ctx ends first, or has ended before, it returns
+// the context's cause.
 func (l *Lock) Lock(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -82,8 +83,8 @@ func (l *Lock) Lock(ctx context.Context) error {
 	return err
 }
 
-// Poll, if it is not 0, is how often Lock tries, in place of waiting in the system:
-// for a simulation, whose time would stand still meanwhile.
+// Poll, if it is not 0, is how often Lock tries, in place of waiting in the
+// system: for a simulation, whose time would stand still meanwhile.
 var Poll time.Duration
 
 // poll locks the file. The caller has the turn.
@@ -156,8 +157,8 @@ func (l *Lock) finish(wait *request) {
 	}
 }
 
-// request waits for the file in a goroutine, since the system's wait cannot be
-// interrupted.
+// request waits for the file in a goroutine, since the system's wait cannot
+// be interrupted.
 func (l *Lock) request() *request {
 	wait := &request{done: make(chan error, 1), wanted: true}
 	l.mu.Lock()

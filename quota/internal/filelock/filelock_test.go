@@ -22,7 +22,8 @@ func open(t *testing.T, path string) *filelock.Lock {
 	return l
 }
 
-// TestExclusion counts without a race while goroutines share three Locks on one file.
+// TestExclusion counts without a race while goroutines share three Locks on
+// one file.
 func TestExclusion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var wg sync.WaitGroup
@@ -55,8 +56,8 @@ func TestExclusion(t *testing.T) {
 	}
 }
 
-// TestCanceledWait: a context ends a wait; the lock that the wait then acquires is
-// released, or goes to the next waiter.
+// TestCanceledWait: a context ends a wait; the lock that the wait then acquires
+// is released, or goes to the next waiter.
 func TestCanceledWait(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	holder, other := open(t, path), open(t, path)

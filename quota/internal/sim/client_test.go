@@ -15,8 +15,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/combine"
 )
 
-// remote is a process's connection to the server. As the ledger of Redis does, it
-// combines concurrent spends and sends a batch whose answer was lost once more.
+// remote is a process's connection to the server. As the ledger of Redis
+// does, it combines concurrent spends and sends a batch whose answer was lost
+// once more.
 type remote struct {
 	quota.Ledger // nil: what is not overridden must not be called
 	server       *server
@@ -44,8 +45,8 @@ func newRemote(s *server, seed1, seed2 uint64, dead func() bool) *remote {
 
 func (c *remote) RealTime() bool { return true }
 
-// dice are the random numbers of one goroutine, so that their order is that of its
-// program.
+// dice are the random numbers of one goroutine, so that their order is that of
+// its program.
 type dice struct {
 	mu  *sync.Mutex
 	rng *rand.Rand
@@ -119,9 +120,10 @@ func (c *remote) call(ctx context.Context, do func()) error {
 	return quota.ErrLedgerDown
 }
 
-// spend has the server decide a batch. It looks first for the entry that the client
-// knows if the connection is new to the server's present life, or the last look that
-// found it was more than a minute ago. The caller holds server.mu.
+// spend has the server decide a batch. It looks first for the entry that
+// the client knows if the connection is new to the server's present life,
+// or the last look that found it was more than a minute ago. The caller
+// holds server.mu.
 func (c *remote) spend(batch quota.Batch) ([]quota.Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

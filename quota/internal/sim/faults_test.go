@@ -59,8 +59,8 @@ func (w *world) setClock(ahead time.Duration) {
 	w.event("the ledger's clock is %v ahead", ahead)
 }
 
-// settleDown ends the world: each host starts once more, and the ledger must then
-// have every call that reached the upstream.
+// settleDown ends the world: each host starts once more, and the ledger must
+// then have every call that reached the upstream.
 func (w *world) settleDown() {
 	for range 2 {
 		for _, h := range w.hosts {
@@ -77,8 +77,8 @@ func (w *world) settleDown() {
 	w.checkCharges()
 }
 
-// checkHeld checks I3 for a host that has restored what it knows: the ledger has each of
-// its calls that reached the upstream.
+// checkHeld checks I3 for a host that has restored what it knows: the ledger
+// has each of its calls that reached the upstream.
 func (w *world) checkHeld(h *host) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,10 +94,10 @@ func (w *world) checkHeld(h *host) {
 	}
 }
 
-// checkCharges checks I4: no entry has more units than its call may have cost. Entries
-// whose grant reached no process are those of calls whose answer was lost, and together
-// they have at most the units of these. The world keeps its grants for 50 hours, which
-// leaves entries of the last 40 to compare.
+// checkCharges checks I4: no entry has more units than its call may have cost.
+// Entries whose grant reached no process are those of calls whose answer was
+// lost, and together they have at most the units of these. The world keeps its
+// grants for 50 hours, which leaves entries of the last 40 to compare.
 func (w *world) checkCharges() {
 	told := map[quota.ID]quota.Units{}
 	for _, s := range w.grants {

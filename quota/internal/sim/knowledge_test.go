@@ -17,8 +17,8 @@ func (s *sending) knownSince(t time.Time) {
 	}
 }
 
-// restore notes a grant to a host, which asked at begin: before that it has restored its
-// own sendings, and what it has heard of each budget.
+// restore notes a grant to a host, which asked at begin: before that it has
+// restored its own sendings, and what it has heard of each budget.
 func (s *sending) restore(host int, begin, granted time.Time) {
 	own := s.host == host && s.decided.Before(begin)
 	for i := range s.counts {
@@ -29,7 +29,8 @@ func (s *sending) restore(host int, begin, granted time.Time) {
 	}
 }
 
-// forget notes that the ledger forgets a sending, and reports whether it has known it.
+// forget notes that the ledger forgets a sending, and reports whether it has
+// known it.
 func (s *sending) forget(hosts []*host) (known bool) {
 	for i := range s.counts {
 		k := &s.counts[i]

@@ -118,8 +118,8 @@ func (w *world) forget(back int) {
 
 type tripKey struct{}
 
-// byContext is the Base of a Transport. All workers of a process share that, and
-// each has a trip of its own.
+// byContext is the Base of a Transport. All workers of a process share that,
+// and each has a trip of its own.
 type byContext struct{}
 
 func (byContext) RoundTrip(req *http.Request) (*http.Response, error) {

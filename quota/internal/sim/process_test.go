@@ -21,8 +21,8 @@ type host struct {
 	dir    string
 	ahead  time.Duration // of its clock
 
-	// told is when the newest grant was decided, of those it has journaled with what
-	// each budget then held.
+	// told is when the newest grant was decided, of those it has journaled with
+	// what each budget then held.
 	told [len(budgets)]time.Time
 }
 
@@ -42,8 +42,8 @@ type process struct {
 
 func (p *process) isDead() bool { return !p.killAt.IsZero() && !time.Now().Before(p.killAt) }
 
-// start starts a process whose budgets have a part of the limits: in some worlds, as
-// two files configure them.
+// start starts a process whose budgets have a part of the limits: in some
+// worlds, as two files configure them.
 func (w *world) start(h *host, lifetime time.Duration, part quota.Units) *process {
 	w.processes++
 	p := &process{w: w, host: h, number: w.processes, limits: map[string]quota.Units{}}

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// server is the ledger that all hosts share: one in memory, behind a network and
-// with a disk that fail. Its methods are one atomic step each.
+// server is the ledger that all hosts share: one in memory, behind a network
+// and with a disk that fail. Its methods are one atomic step each.
 type server struct {
 	mu    sync.Mutex
 	log   *memledger.Ledger
@@ -28,14 +28,15 @@ type server struct {
 	decided   map[grantID]decision
 }
 
-// grantID identifies a grant even if the same request was granted again by a log
-// that had forgotten it.
+// grantID identifies a grant even if the same request was granted again by a
+// log that had forgotten it.
 type grantID struct {
 	id quota.ID
 	at int64
 }
 
-// decision is when a request was granted, in true time and in the server's lives.
+// decision is when a request was granted, in true time and in the
+// server's lives.
 type decision struct {
 	at   time.Time
 	life int
@@ -119,8 +120,8 @@ func (s *server) spend(batch quota.Batch, isNew bool) ([]quota.Answer, error) {
 	return answers, err
 }
 
-// holds reports whether the log has an entry, or can no longer have it because it
-// is too old.
+// holds reports whether the log has an entry, or can no longer have it because
+// it is too old.
 func (s *server) holds(known quota.Receipt) bool {
 	if s.now().Sub(known.At) > 24*time.Hour {
 		return true

@@ -1,7 +1,8 @@
 //go:build !race
 
-// Its goroutines take turns on one processor, which the race detector takes for
-// races, and a real file lock that one of them waits for holds the simulated time.
+// Its goroutines take turns on one processor, which the race detector takes
+// for races, and a real file lock that one of them waits for holds the
+// simulated time.
 
 package sim
 
@@ -22,10 +23,10 @@ import (
 // worldDays is how long one world lasts.
 const worldDays = 7
 
-// TestThePromiseHoldsThroughFaults runs worlds for RATION_SIM_DURATION, from the
-// seed RATION_SIM_SEED on, by steps of RATION_SIM_STEP: from a seed that ends in 9
-// by steps of 10, each world has a fault a minute. A failure says how to repeat its
-// world.
+// TestThePromiseHoldsThroughFaults runs worlds for RATION_SIM_DURATION, from
+// the seed RATION_SIM_SEED on, by steps of RATION_SIM_STEP: from a seed that
+// ends in 9 by steps of 10, each world has a fault a minute. A failure says how
+// to repeat its world.
 func TestThePromiseHoldsThroughFaults(t *testing.T) {
 	lasts := 20 * time.Second
 	if testing.Short() {
@@ -59,8 +60,8 @@ func TestThePromiseHoldsThroughFaults(t *testing.T) {
 	fmt.Printf("%.1f simulated years\n", float64(total.days)/365.25)
 }
 
-// runSeed runs one world. Randomness of the code under test comes from the seed,
-// too.
+// runSeed runs one world. Randomness of the code under test comes from the
+// seed, too.
 func runSeed(t *testing.T, seed uint64, verbose bool) (r result) {
 	t.Run("seed="+strconv.FormatUint(seed, 10), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
@@ -89,7 +90,8 @@ func TestOneSeedMakesTwoWorlds(t *testing.T) {
 	}
 }
 
-// TestReplay repeats the world of RATION_SIM_REPLAY and prints all that happens.
+// TestReplay repeats the world of RATION_SIM_REPLAY and prints all
+// that happens.
 func TestReplay(t *testing.T) {
 	seed, err := strconv.ParseUint(os.Getenv("RATION_SIM_REPLAY"), 10, 64)
 	if err != nil {

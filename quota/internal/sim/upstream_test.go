@@ -119,8 +119,8 @@ func (u *upstream) arrive(c *call) {
 	}
 }
 
-// check checks that a grant was right: with all that the ledger had to know then,
-// no window held more than its limit.
+// check checks that a grant was right: with all that the ledger had to know
+// then, no window held more than its limit.
 func (u *upstream) check(d *sending) {
 	w := u.w
 	for i := range budgets {
@@ -170,8 +170,9 @@ func (u *upstream) check(d *sending) {
 	}
 }
 
-// limit returns the limit of a budget that held for a grant: another file's, if that is
-// lower, was asked in the last day, and the ledger has forgotten nothing since.
+// limit returns the limit of a budget that held for a grant: another file's, if
+// that is lower, was asked in the last day, and the ledger has forgotten
+// nothing since.
 func (u *upstream) limit(b *quota.Budget, d *sending) quota.Units {
 	limit := d.limits[b.Name]
 	for _, x := range u.all {
@@ -183,10 +184,10 @@ func (u *upstream) limit(b *quota.Budget, d *sending) quota.Units {
 	return limit
 }
 
-// forked returns how much a log and an older copy of it held under one epoch, and not in
-// common, of a budget's window and the one before: what hosts remember of both looks like
-// one history, and what they heard in this window counted calls of the other. See "What
-// is not closed" in docs/faults.md.
+// forked returns how much a log and an older copy of it held under one epoch,
+// and not in common, of a budget's window and the one before: what hosts
+// remember of both looks like one history, and what they heard in this window
+// counted calls of the other. See "What is not closed" in docs/faults.md.
 func (u *upstream) forked(b *quota.Budget, d *sending) (units quota.Units) {
 	length := 24 * time.Hour
 	if b.Window.Kind() == quota.KindSliding {

@@ -1,9 +1,10 @@
 //go:build !race
 
 // Package sim simulates hosts, processes, a ledger and an upstream, with the
-// faults of all of them, over weeks of simulated time. The guard, the transport,
-// the journal, the combiner and the ledger's decisions are the real code. The
-// upstream counts for itself. At every arrival and restoration, and at the end, it holds:
+// faults of all of them, over weeks of simulated time. The guard, the
+// transport, the journal, the combiner and the ledger's decisions are the real
+// code. The upstream counts for itself. At every arrival and restoration, and
+// at the end, it holds:
 //
 //	I1  no window holds more than its limit, or the lower one of another file that was
 //	    asked in the last day, less what the ledger cannot know
@@ -14,12 +15,12 @@
 //	I5  no refusal asks for a longer wait than its window
 //
 // What the ledger cannot know is exact: what a host sent within its allowance,
-// until the next grant to that host; and what the ledger has forgotten, until the
-// next grant to the host that was granted it, or, for a budget, to one that was told
-// afterwards what that budget holds.
+// until the next grant to that host; and what the ledger has forgotten, until
+// the next grant to the host that was granted it, or, for a budget, to one that
+// was told afterwards what that budget holds.
 //
-// A world is determined by its seed. It runs in a bubble of testing/synctest, in
-// which goroutines wake at times that differ, so that they run in one order.
+// A world is determined by its seed. It runs in a bubble of testing/synctest,
+// in which goroutines wake at times that differ, so that they run in one order.
 package sim
 
 import (
@@ -148,8 +149,9 @@ func newWorld(t *testing.T, dir string, seed uint64, days int, verbose bool) *wo
 // isHasty reports whether a world has a fault a minute, and lasts a day.
 func isHasty(seed uint64) bool { return seed%10 == 9 }
 
-// twoFiles reports whether the limits of a world's processes come from two files with
-// names, of which the lower holds for a day. Else each process knows its own alone.
+// twoFiles reports whether the limits of a world's processes come from two
+// files with names, of which the lower holds for a day. Else each process knows
+// its own alone.
 func (w *world) twoFiles() bool { return w.seed%3 == 1 }
 
 func (w *world) clock(t time.Time) string {

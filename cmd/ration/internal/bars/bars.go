@@ -12,8 +12,9 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// Bars shows one bar for each region. Its colours and cursor movements would not
-// pass a terminal.Writer, so it escapes names itself. The zero Bars shows nothing.
+// Bars shows one bar for each region. Its colours and cursor movements would
+// not pass a terminal.Writer, so it escapes names itself. The zero Bars
+// shows nothing.
 type Bars struct {
 	writer   progress.Writer
 	trackers map[string]*progress.Tracker
@@ -30,8 +31,8 @@ func Start(out io.Writer, regions []jobs.Region, colours bool) *Bars {
 	b.writer.Style().Visibility.TrackerOverall = false
 	b.writer.Style().Options.PercentFormat = "%3.0f%%"
 	b.writer.Style().Options.TimeInProgressPrecision = time.Second
-	// What became of a region is in its message, in the words of the table below:
-	// a region that a budget stopped has not failed.
+	// What became of a region is in its message, in the words of the table
+	// below: a region that a budget stopped has not failed.
 	b.writer.Style().Options.Separator = " "
 	b.writer.Style().Options.DoneString = ""
 	b.writer.Style().Options.ErrorString = string(jobs.Failed)

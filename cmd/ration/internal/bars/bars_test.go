@@ -9,8 +9,8 @@ import (
 	"github.com/ration-dev/ration/jobs"
 )
 
-// TestAStoppedRegionHasNotFailed: the last state of each region is shown, in the
-// words of the table, and names from outside are escaped.
+// TestAStoppedRegionHasNotFailed: the last state of each region is shown, in
+// the words of the table, and names from outside are escaped.
 func TestAStoppedRegionHasNotFailed(t *testing.T) {
 	var out bytes.Buffer
 	regions := []jobs.Region{{Name: "US", Steps: []jobs.Step{{Pages: 4}}}, {Name: "I\x1bN", Steps: []jobs.Step{{Pages: 2}}}}

@@ -1,6 +1,6 @@
-// Package cmdline reads what is written on a command line beside cobra: commands
-// that have only commands, times, accounts and budgets. It says what is wrong with
-// a command line, and what was probably meant.
+// Package cmdline reads what is written on a command line beside cobra:
+// commands that have only commands, times, accounts and budgets. It says what
+// is wrong with a command line, and what was probably meant.
 package cmdline
 
 import (
@@ -35,8 +35,8 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Help is cobra's help command, except that an unknown command is an Error instead
-// of a page of help.
+// Help is cobra's help command, except that an unknown command is an Error
+// instead of a page of help.
 func Help(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",

@@ -55,8 +55,8 @@ func TestMomentOfAnotherDay(t *testing.T) {
 	}
 }
 
-// TestMistypedCommandShowsHelp: a word that is not a command, and an unknown flag, get
-// what was probably meant, in one line.
+// TestMistypedCommandShowsHelp: a word that is not a command, and an unknown
+// flag, get what was probably meant, in one line.
 func TestMistypedCommandShowsHelp(t *testing.T) {
 	nothing := func(*cobra.Command, []string) error { return nil }
 	for line, want := range map[string]string{
@@ -92,8 +92,8 @@ func TestMistypedCommandShowsHelp(t *testing.T) {
 	}
 }
 
-// TestQueryIsReadLoosely: the parameters of a document are those of the command, each
-// once, and errors name no flags.
+// TestQueryIsReadLoosely: the parameters of a document are those of the
+// command, each once, and errors name no flags.
 func TestQueryIsReadLoosely(t *testing.T) {
 	define := func(flags *pflag.FlagSet) {
 		flags.Int("last", 20, "")
@@ -133,7 +133,8 @@ func TestQueryIsReadLoosely(t *testing.T) {
 	}
 }
 
-// table has two accounts, with a budget of their own and one whose name both have.
+// table has two accounts, with a budget of their own and one whose name
+// both have.
 func table(t *testing.T) *costs.Table {
 	t.Helper()
 	one := func(upstream, account, budgets string) string {
@@ -146,8 +147,8 @@ func table(t *testing.T) *costs.Table {
 	return parsed
 }
 
-// TestScopeOfAnotherAccount: a budget that two accounts have needs its account, and
-// "-" is the whole of one.
+// TestScopeOfAnotherAccount: a budget that two accounts have needs its account,
+// and "-" is the whole of one.
 func TestScopeOfAnotherAccount(t *testing.T) {
 	budgets := table(t)
 	for _, c := range []struct {
@@ -173,8 +174,8 @@ func TestScopeOfAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestReadingIsTakenForAnother: what the console says is read for each budget once,
-// within limits, and of one account at a time.
+// TestReadingIsTakenForAnother: what the console says is read for each budget
+// once, within limits, and of one account at a time.
 func TestReadingIsTakenForAnother(t *testing.T) {
 	for _, c := range []struct {
 		args  []string

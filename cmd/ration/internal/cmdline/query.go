@@ -41,7 +41,8 @@ func ReadQuery(query url.Values, define func(*pflag.FlagSet)) (*pflag.FlagSet, e
 	return flags, nil
 }
 
-// QueryError makes a usage error of a command one of a query, and leaves others.
+// QueryError makes a usage error of a command one of a query, and
+// leaves others.
 func QueryError(err error) error {
 	if _, ok := errors.AsType[*Error](err); !ok {
 		return err

@@ -38,7 +38,8 @@ func Readings(args []string, used int64, given bool) ([]reconcile.Reading, error
 	return readings, nil
 }
 
-// AccountOf returns the account of the budgets that are read, which must be one.
+// AccountOf returns the account of the budgets that are read, which must
+// be one.
 func AccountOf(table *costs.Table, readings []reconcile.Reading, flag string) (account string, err error) {
 	for i, r := range readings {
 		budget, err := Budget(table, r.Budget, flag)

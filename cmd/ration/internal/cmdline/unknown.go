@@ -56,8 +56,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return &Error{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
-// invalidValue words an error of pflag about the value of a flag; it returns nil
-// for other errors.
+// invalidValue words an error of pflag about the value of a flag; it returns
+// nil for other errors.
 func invalidValue(err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

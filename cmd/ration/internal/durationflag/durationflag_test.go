@@ -9,7 +9,8 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 )
 
-// TestUnits parses what each kind of flag takes for a bare number, a day and a typo.
+// TestUnits parses what each kind of flag takes for a bare number, a day and
+// a typo.
 func TestUnits(t *testing.T) {
 	for _, test := range []struct {
 		text      string

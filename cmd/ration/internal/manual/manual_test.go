@@ -11,8 +11,9 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/manual"
 )
 
-// TestPageHasMacrosOfItsTexts: a text whose line begins with a dot or a quote, or has a
-// backslash, is shown as it is. What is hidden has no page and no paragraph.
+// TestPageHasMacrosOfItsTexts: a text whose line begins with a dot or a
+// quote, or has a backslash, is shown as it is. What is hidden has no page
+// and no paragraph.
 func TestPageHasMacrosOfItsTexts(t *testing.T) {
 	run := func(*cobra.Command, []string) error { return nil }
 	root := &cobra.Command{Use: "tool", Short: "Do things"}

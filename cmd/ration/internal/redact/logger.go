@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// NewLogger returns a logger that writes to out, in UTC and with URLs cut, as JSON or
-// as text.
+// NewLogger returns a logger that writes to out, in UTC and with URLs cut, as
+// JSON or as text.
 func NewLogger(out io.Writer, level slog.Level, json bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
 		if attr.Key == slog.TimeKey {

@@ -28,8 +28,8 @@ func (w writer) Write(p []byte) (int, error) {
 }
 
 // Hide returns a writer to out that replaces a secret with [hidden]. It returns
-// out itself if it hides the secret already, or if the secret has less than four
-// characters and would take words apart.
+// out itself if it hides the secret already, or if the secret has less than
+// four characters and would take words apart.
 func Hide(out io.Writer, secret string) io.Writer {
 	if len(secret) < 4 || Text(out, secret) == "[hidden]" {
 		return out
@@ -37,8 +37,8 @@ func Hide(out io.Writer, secret string) io.Writer {
 	return writer{out, strings.NewReplacer(forms(secret)...)}
 }
 
-// Text returns text without the secrets that are hidden in what is written to
-// out.
+// Text returns text without the secrets that are hidden in what is written
+// to out.
 func Text(out io.Writer, text string) string {
 	for {
 		w, ok := out.(writer)
@@ -63,8 +63,8 @@ func forms(secret string) (pairs []string) {
 	return pairs
 }
 
-// ProxyPasswords returns the passwords of the proxies that the environment names:
-// net/http repeats the address of one that it cannot read.
+// ProxyPasswords returns the passwords of the proxies that the environment
+// names: net/http repeats the address of one that it cannot read.
 func ProxyPasswords(getenv func(string) string) (secrets []string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		for _, address := range []string{getenv(name), getenv(strings.ToLower(name))} {

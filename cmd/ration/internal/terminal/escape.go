@@ -1,6 +1,6 @@
-// Package terminal writes text for people: tables and paragraphs that fit the
-// width of a terminal, and names from outside with what a terminal would obey
-// escaped.
+// Package terminal writes text for people: tables and paragraphs that fit
+// the width of a terminal, and names from outside with what a terminal would
+// obey escaped.
 package terminal
 
 import (
@@ -13,9 +13,9 @@ import (
 )
 
 // Writer escapes control characters and characters that are not shown, because
-// titles, names, status lines and refusals come from outside. Bytes that begin a
-// character wait for the rest of it in the next Write, or for Flush. It is safe
-// for concurrent use.
+// titles, names, status lines and refusals come from outside. Bytes that begin
+// a character wait for the rest of it in the next Write, or for Flush. It is
+// safe for concurrent use.
 type Writer struct {
 	out io.Writer
 
@@ -61,8 +61,9 @@ func (w *Writer) Flush() error {
 func Escape(text string) string { return string(appendEscaped(nil, []byte(text))) }
 
 // appendEscaped appends text with what is obeyed or not shown as \u009b, and
-// bytes that are not UTF-8 as \x9b. A character is escaped as JSON does it, so a
-// JSON document, which has such characters in strings only, means the same afterwards.
+// bytes that are not UTF-8 as \x9b. A character is escaped as JSON does it,
+// so a JSON document, which has such characters in strings only, means the
+// same afterwards.
 func appendEscaped(out, text []byte) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)

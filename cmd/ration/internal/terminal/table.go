@@ -32,8 +32,8 @@ func NewTable(out io.Writer, width int, headings ...string) *Table {
 }
 
 // Row adds a row of as many cells as the table has headings. Text is escaped
-// here, not only when it is written, so that columns have the width of what is
-// shown.
+// here, not only when it is written, so that columns have the width of what
+// is shown.
 func (t *Table) Row(cells ...any) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -45,9 +45,9 @@ func (t *Table) Row(cells ...any) {
 }
 
 // Print writes the table. One that is too wide for the terminal is narrowed in
-// the way that takes the fewest lines: its widest texts are wrapped at words, or
-// its last columns move to a line below each row, or texts are wrapped within
-// words too, at punctuation. A number or a time is never broken.
+// the way that takes the fewest lines: its widest texts are wrapped at words,
+// or its last columns move to a line below each row, or texts are wrapped
+// within words too, at punctuation. A number or a time is never broken.
 func (t *Table) Print() {
 	natural := t.measure(text.StringWidthWithoutEscSequences)
 	if t.width == 0 || total(natural) <= t.width {
