@@ -86,6 +86,15 @@ func (c *Checkup) CheckPresets(table *costs.Table) {
 	}
 }
 
+// CheckHosts notes upstreams without hosts.
+func (c *Checkup) CheckHosts(table *costs.Table) {
+	for _, u := range table.Upstreams() {
+		if len(u.Hosts) == 0 {
+			c.Add(Note, "", "upstream %s has no hosts, so no request to it is charged or refused; spend, run and the gateway's /v1/spend charge its calls by method", human.Name(u.Name))
+		}
+	}
+}
+
 // CheckCoverage warns of lanes and regions in budgets that are probably typos:
 // such a budget covers no call. regions are those of regions.yaml.
 func (c *Checkup) CheckCoverage(budgets []quota.Budget, regions []string) {

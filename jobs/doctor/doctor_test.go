@@ -40,6 +40,20 @@ func TestPresetsGrowOld(t *testing.T) {
 	}
 }
 
+// TestUpstreamWithoutHosts: nothing said that no request is guarded.
+func TestUpstreamWithoutHosts(t *testing.T) {
+	for hosts, want := range map[string]int{"": 1, "hosts: [api.example]\nroutes: {GET /list: list}\n": 0} {
+		table, err := costs.Parse("costs.yaml", []byte("version: 1\nupstream: u\naccount: a\ncosts: {list: 1}\nbudgets: [{name: b, limit: 1, window: 1h}]\n"+hosts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCheckup(time.Now())
+		if c.CheckHosts(table); len(c.Findings) != want {
+			t.Errorf("with %q: %v; want %d findings", hosts, c.Findings, want)
+		}
+	}
+}
+
 func TestTyposInBudgetsCoverNothing(t *testing.T) {
 	c := newCheckup(time.Now())
 	c.CheckCoverage([]quota.Budget{{Name: "b", Lanes: []string{"crom", "cron", "mine"}, Regions: []string{"IN", "XX"}, Floor: map[string]quota.Units{"XX": 1}}}, []string{"IN"})

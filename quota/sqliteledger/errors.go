@@ -24,18 +24,18 @@ var (
 	errClosed  = errors.New("it was closed")
 )
 
-// stage is the stage at which an operation failed.
-type stage uint8
+// phase is the phase in which an operation failed.
+type phase uint8
 
 const (
-	opening stage = iota
+	opening phase = iota
 	working
 	committing
 )
 
 // explain wraps an error of the driver or of the file system with its kind, the
 // file, and what to do.
-func (l *Ledger) explain(err error, at stage) error {
+func (l *Ledger) explain(err error, at phase) error {
 	if err == nil || errors.Is(err, quota.ErrLedgerLost) || errors.Is(err, quota.ErrLedgerConfig) || errors.Is(err, ErrNoLedger) {
 		return err
 	}
