@@ -36,12 +36,26 @@
 //
 // A Transport with a Feedback function applies the [Verdict] that it reads from
 // each answer: the real cost, a cooldown, what the upstream says is left.
-// Package feedback has such functions for common APIs.
+// Package feedback has such functions for common APIs. Its Report function gets
+// a [CostError] or a [LimitError] if prices or limits are not those of
+// the upstream. [Guard.Observe] passes each [Decision] on, as package metrics
+// counts them.
+//
+// The context of a request says how long its spend may wait ([WithMaxWait],
+// [WithWaitsUntil]) and whether it is decided although the request is canceled
+// ([WithUninterruptedSpends]).
+//
+// [Guard.Claim] asks the ledger for the right to do something alone, among all
+// processes: a [ClaimRequest] names it and gets a [Claim] or a [ClaimedError],
+// and [Guard.ClaimState] shows the [ClaimState].
 //
 // To operate on a ledger, [Guard.Cool] and [Guard.Uncool] set and clear a
 // [Cooldown], [Guard.Note] records a [Note], and [Guard.Restamp] repairs a log
-// after the ledger's clock was wrong. Package reconcile corrects a log to match
-// the upstream's console.
+// after the ledger's clock was wrong, which a [ClockError] reports. Package
+// reconcile corrects a log to match the upstream's console. Package ledgercopy
+// moves an account to another ledger; after that the old one returns a
+// [MovedError]. Where two configurations give a budget different limits, the
+// [Config] of each says where it comes from, and the lower limit holds.
 //
 // # For authors of ledgers
 //
@@ -58,5 +72,13 @@
 // lists the [Entry] values that a [Query] selects, and [Ledger.Sums] adds them
 // up to [Sum] values. [Retention] and [MaxSettle] bound how long a log keeps
 // its entries and how many of them one change may rewrite. A ledger that can be
-// on a test's clock is a [RealTimeLedger].
+// on a test's clock is a [RealTimeLedger]. One that lets concurrent callers
+// share a batch is a [CombiningLedger].
+//
+// A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend returns
+// a [ForgottenError], and package journal calls [Ledger.Restore] with a
+// [Restoration]: the entries that a host was granted, and what it has [Heard] of
+// budgets, in which [Life] of the log and beside which [Gap]. [Restored] says
+// what the log lacked. [Move] marks a log that has left for another ledger, and
+// [CheckLookAlike] refuses accounts whose names are easily confused.
 package quota
