@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := status.New(a.now())
+	report, shown := status.New(a.now()), false
 	err = a.withClient(table, false, func(c *client.Client) error {
 		err := report.Read(ctx, a.setup(), c)
 		if report.Unplanned != nil && !isLedgerError(report.Unplanned) {
@@ -76,7 +76,11 @@ func (a *app) status(ctx context.Context) error {
 			return err
 		}
 		a.warnOfLoss(ctx)
-		a.fillHistory(ctx, c)
+		shown = true
+		if err := a.showStatus(ctx, report, nil); err != nil {
+			return err
+		}
+		a.fillHistory(ctx, c) // last: the first of a day reads every entry
 		return nil
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
@@ -84,15 +88,20 @@ func (a *app) status(ctx context.Context) error {
 		report.AddUnspent(table)
 		a.warnOfLoss(ctx)
 	}
-	if !a.isShowable(err) {
+	if shown || !a.isShowable(err) {
 		return err
 	}
+	return a.showStatus(ctx, report, err)
+}
+
+// showStatus prints a report, which is whole if err is nil, and returns err.
+func (a *app) showStatus(ctx context.Context, report *status.Report, err error) error {
 	if failed := report.AddHost(a.setup()); failed != nil && err == nil {
 		return failed
 	}
-	var failed error
-	if report.Waiting, failed = status.WaitingSteps(ctx, a.setup()); failed != nil {
-		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+failed.Error())
+	var unread error
+	if report.Waiting, unread = status.WaitingSteps(ctx, a.setup()); unread != nil {
+		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+unread.Error())
 	}
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
