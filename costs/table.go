@@ -38,6 +38,14 @@ type Table struct {
 	unguarded map[string]bool    // hosts in these domains whose requests pass
 }
 
+// LongestWindow returns how far back the longest window of all budgets sees.
+func (t *Table) LongestWindow() (longest time.Duration) {
+	for _, b := range t.Budgets() {
+		longest = max(longest, b.Window.Horizon())
+	}
+	return longest
+}
+
 // Upstream is one document of costs.yaml. Do not modify its slices and maps.
 type Upstream struct {
 	Name      string

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 )
@@ -40,15 +39,9 @@ limits of costs.yaml hold from then on, until another one asks again.
 }
 
 func (a *app) accept(ctx context.Context, account string) error {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return err
-	}
-	names, err := cmdline.Accounts(table, account)
-	if err != nil {
-		return err
-	}
-	err = a.withClient(table, false, func(c *client.Client) error {
+	var accepted []string
+	err := a.withAccounts(account, func(c *client.Client, names []string) error {
+		accepted = names
 		for _, name := range names {
 			if err := c.Guard().AcceptClock(ctx, name); err != nil {
 				return err
@@ -65,9 +58,9 @@ func (a *app) accept(ctx context.Context, account string) error {
 	if a.json {
 		return a.writeJSON(struct {
 			Accounts []string `json:"accounts"`
-		}{names})
+		}{accepted})
 	}
-	for _, name := range names {
+	for _, name := range accepted {
 		fmt.Fprintf(a.stdout, "%[1]s: the ledger's clock is accepted\n%[1]s: the limits of this configuration hold\n", human.Name(name))
 	}
 	return nil

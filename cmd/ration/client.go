@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
@@ -45,6 +46,20 @@ func (a *app) withClient(table *costs.Table, create bool, use func(*client.Clien
 		err = fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
 	}
 	return err
+}
+
+// withAccounts calls use with the client of costs.yaml and the names of all
+// accounts, or of the one that is given.
+func (a *app) withAccounts(account string, use func(c *client.Client, names []string) error) error {
+	table, err := a.setup().Prices()
+	if err != nil {
+		return err
+	}
+	names, err := cmdline.Accounts(table, account)
+	if err != nil {
+		return err
+	}
+	return a.withClient(table, false, func(c *client.Client) error { return use(c, names) })
 }
 
 // isShowable reports whether a report can be shown in spite of an error: the

@@ -55,8 +55,7 @@ func (a *app) next(dir string) {
 
 func (a *app) printf(format string, args ...any) { a.paragraph("", format, args...) }
 
-// stage is an app that works in one folder of the demo, whatever the
-// environment says.
+// stage is an app in one folder of the demo, whatever the environment says.
 type stage struct{ app }
 
 func (a *app) newStage(dir, address string) demo.Stage {

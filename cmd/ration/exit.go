@@ -58,8 +58,7 @@ func exitCodes(others ...int) string {
 	return strings.Join(append(lines, "  64  usage", "  130 SIGINT, 143 SIGTERM", "  1   anything else"), "\n")
 }
 
-// reported is an error that the command has told already; only its exit code
-// is left.
+// reported is an error that the command has printed; its exit code is left.
 type reported struct{ err error }
 
 func (e *reported) Error() string { return e.err.Error() }
@@ -69,12 +68,7 @@ func (e *reported) Unwrap() error { return e.err }
 // JSON errors carry.
 func code(err error) (exit int, kind string) {
 	is := func(targets ...error) bool {
-		for _, target := range targets {
-			if errors.Is(err, target) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	switch {
 	case err == nil:

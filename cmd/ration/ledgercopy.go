@@ -203,14 +203,6 @@ func (a *app) printCopy(r *copyReport, table *costs.Table) error {
 	}
 	fmt.Fprintf(a.stdout, "\nname the new ledger on every host, in costs.yaml:\n  ledger: %s\n", r.To)
 	fmt.Fprintf(a.stdout, "%s stays closed for what has moved; keep it for %s: calls that are in flight settle there, and the same command copies that again\n",
-		r.From, human.Duration(longestWindow(table)))
+		r.From, human.Duration(table.LongestWindow()))
 	return nil
-}
-
-// longestWindow returns how far back the longest window of all budgets sees.
-func longestWindow(table *costs.Table) (longest time.Duration) {
-	for _, b := range table.Budgets() {
-		longest = max(longest, b.Window.Horizon())
-	}
-	return longest
 }

@@ -87,8 +87,7 @@ func (f *logFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.filter.Run, "run", "", "only this run's entries")
 }
 
-// check looks over the command line, and returns the range of time that is
-// asked for.
+// check checks the command line, and returns the range of time to show.
 func (f *logFlags) check(now time.Time) (since, until time.Time, err error) {
 	f.filter.Run = strings.ToLower(f.filter.Run)
 	switch attributions := append(usage.Dimensions(), entries.Periods()...); {

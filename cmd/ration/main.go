@@ -154,3 +154,15 @@ func (a *app) usageTemplate(template string) string {
 	}
 	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
 }
+
+// setNow sets the present time of the command to that of --at, if it has one.
+func (a *app) setNow(at string) error {
+	if at == "" {
+		return nil
+	}
+	now, err := cmdline.ParseTime("--at", at, cmdline.LastNowYear)
+	if err == nil {
+		a.now, a.fixed, a.elsewhen = func() time.Time { return now }, true, true
+	}
+	return err
+}

@@ -77,8 +77,7 @@ const (
 	maxPlanJitter = 7 * 24 * time.Hour
 )
 
-// span returns when the plan begins, and what is now; the zero time is
-// the clock's.
+// span returns when the plan begins, and now; zero is the clock's time.
 func (f *planFlags) span() (from, now time.Time, err error) {
 	if f.days < 1 || f.days > maxPlanDays {
 		return from, now, &cmdline.Error{Err: fmt.Errorf("--days %d: give 1 to %d", f.days, maxPlanDays)}

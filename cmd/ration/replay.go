@@ -142,8 +142,7 @@ func (r *replaying) printRemarks(ctx context.Context, c *client.Client) error {
 	return (&logReport{app: r.app, flags: &logFlags{}, source: source}).noteMissing(ctx, c.Guard())
 }
 
-// noteCooldowns says which cooldowns are in force, if the range reaches
-// until now.
+// noteCooldowns lists cooldowns in force, if the range reaches until now.
 func (r *replaying) noteCooldowns(ctx context.Context, guard *quota.Guard) error {
 	if !r.Until.IsZero() && !r.Until.After(r.now()) {
 		return nil

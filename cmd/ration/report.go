@@ -141,8 +141,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 	return a.printApplied(call, applied, f.maxWait)
 }
 
-// redeem returns the grant that a text stands for, of the method if one
-// is given.
+// redeem returns the grant of a token, which is of the method if one is given.
 func redeem(c *client.Client, table *costs.Table, text, method string) (*quota.Grant, error) {
 	grant, err := c.Guard().Redeem(text)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
 	"github.com/ration-dev/ration/costs/human"
@@ -45,18 +44,10 @@ type restamped struct {
 }
 
 func (a *app) restamp(ctx context.Context, account string) error {
-	table, err := a.setup().Prices()
-	if err != nil {
-		return err
-	}
-	names, err := cmdline.Accounts(table, account)
-	if err != nil {
-		return err
-	}
 	var at time.Time
 	var still []cooldown.Report
-	done := make([]restamped, 0, len(names))
-	err = a.withClient(table, false, func(c *client.Client) (err error) {
+	done := []restamped{}
+	err := a.withAccounts(account, func(c *client.Client, names []string) (err error) {
 		for _, name := range names {
 			n, err := c.Guard().Restamp(ctx, name)
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/jobs/entries"
 )
 
 // writeJSON prints a document, with the state of the ledger as its last key.
@@ -51,5 +52,20 @@ func (a *app) warnOfLoss(ctx context.Context) {
 	}
 	for _, loss := range missing {
 		a.warn("loss", loss.Error())
+	}
+}
+
+// warnUnfilled says that the history is not up to date.
+func (a *app) warnUnfilled(err error) {
+	if err != nil {
+		a.warn("history", "the history is not up to date: "+err.Error())
+	}
+}
+
+// fillHistory brings the history up to date, unless another time than now
+// is shown.
+func (a *app) fillHistory(ctx context.Context, c *client.Client) {
+	if !a.elsewhen {
+		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))
 	}
 }
