@@ -52,8 +52,9 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 }
 
 // noteRepeated asks what the budgets hold of which a repeated batch says
-// nothing, since the answer that said it was lost, and writes it. After an
-// error, the host hears it with its next grant.
+// nothing, since the answer that said it was lost, and writes it, if the log
+// that was asked still has the grant: it may be lost by then. After an error,
+// the host hears it with its next grant.
 func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer) {
 	var unheard []*quota.Charge
 	var newest quota.Receipt
@@ -74,16 +75,37 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 	if len(unheard) == 0 || batch.Key != "" {
 		return
 	}
-	standings, err := l.Ledger.Standings(ctx, batch.Account, "", unheard)
-	if err != nil {
-		return
+	// Locked, no other process restores the grant between the two questions.
+	_ = a.files.locked(ctx, lockPatience, func() error {
+		standings, err := l.Ledger.Standings(ctx, batch.Account, "", unheard)
+		if err != nil {
+			return err
+		}
+		if held, err := l.holds(ctx, newest); !held {
+			return err
+		}
+		records := make([]record, len(standings))
+		for i, s := range standings {
+			at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
+			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit, heard: []use{{unheard[i].Budget, s.Used}}}
+		}
+		l.written(a, a.files.append(false, records...))
+		return nil
+	})
+}
+
+// holds reports whether the log of an account has an entry.
+func (l *Ledger) holds(ctx context.Context, known quota.Receipt) (bool, error) {
+	query := quota.Query{Account: known.Account, Since: known.At, Until: known.At.Add(time.Microsecond)}
+	for e, err := range l.Ledger.Entries(ctx, query) {
+		if err != nil {
+			return false, err
+		}
+		if e.ID.Client == known.ID.Client && uint32(e.ID.Seq) == uint32(known.ID.Seq) { // Redis keeps 32 bits
+			return true, nil
+		}
 	}
-	records := make([]record, len(standings))
-	for i, s := range standings {
-		at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
-		records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit, heard: []use{{unheard[i].Budget, s.Used}}}
-	}
-	l.written(a, a.files.append(false, records...))
+	return false, nil
 }
 
 // isNews reports whether a refusal says something that was not written, and

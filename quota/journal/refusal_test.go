@@ -39,6 +39,40 @@ func TestRepeatedAnswerSaysNothing(t *testing.T) {
 	}
 }
 
+// losing is a ledger that another takes the place of before it says what budgets
+// hold.
+type losing struct {
+	quota.Ledger
+	next quota.Ledger
+}
+
+func (l *losing) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	if charges[0].Budget != "" { // not only for the ledger's clock
+		l.Ledger = l.next
+	}
+	return l.Ledger.Standings(ctx, account, key, charges)
+}
+
+// TestLogIsLostBeforeItIsAsked: a ledger forgets all between a repeated answer
+// and the question of what its budgets hold. That they held nothing, which the
+// host believed of the log that is lost, made it forget what others had spent.
+func TestLogIsLostBeforeItIsAsked(t *testing.T) {
+	u, ledger, next := startUpstream(t), memledger.Open(nil), memledger.Open(nil)
+	ours := newHost(t, func() quota.Ledger { return ledger })
+	theirs := newHost(t, func() quota.Ledger { return ledger })
+	u.spend(t, theirs.process(), 300)
+	u.spend(t, ours.process(), 1)
+	ours.open = func() quota.Ledger { return &losing{repeating{ledger}, next} }
+	u.spend(t, ours.process(), 1)
+	ledger = next
+	ours.open = theirs.open
+	u.exhaust(t, ours.process())
+	u.exhaust(t, theirs.process())
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
+
 // TestRefusedHostForgetsThatNothingIsLeft: a host that others have left
 // nothing, and that was refused, is granted nothing while Redis is down, and
 // nothing when it returns alone to a Redis that has forgotten everything.

@@ -136,14 +136,8 @@ func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time
 	if l.Ledger == nil {
 		return known.At, nil
 	}
-	query := quota.Query{Account: account, Since: known.At, Until: known.At.Add(time.Microsecond)}
-	for e, err := range l.Ledger.Entries(ctx, query) {
-		if err != nil {
-			return time.Time{}, err
-		}
-		if e.ID.Client == known.ID.Client && uint32(e.ID.Seq) == uint32(known.ID.Seq) { // Redis keeps 32 bits
-			return time.Time{}, nil
-		}
+	if held, err := l.holds(ctx, known); held || err != nil {
+		return time.Time{}, err
 	}
 	return known.At, nil
 }

@@ -28,7 +28,8 @@ type remote struct {
 	rng    *rand.Rand // of the combiner; a call has its own
 	life   int        // of the server when the connection was made; -1 before
 	looked time.Time
-	heard  time.Time // when it was last told what the budgets hold, but for grants
+	asked  bool      // what the budgets hold, just now
+	heard  time.Time // when it was last told that, but for grants
 }
 
 const (
@@ -165,9 +166,7 @@ func (c *remote) Standings(ctx context.Context, account, key string, charges []*
 	if failed := c.call(ctx, func() { standings, err = c.server.log.Standings(ctx, account, key, charges) }); failed != nil {
 		return nil, failed
 	}
-	if charges[0].Budget != "" { // not only for the ledger's clock
-		c.heard = time.Now()
-	}
+	c.asked = charges[0].Budget != "" // not only for the ledger's clock
 	return standings, err
 }
 
@@ -194,6 +193,10 @@ func (c *remote) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota
 			yield(quota.Entry{}, failed)
 			return
 		}
+		if c.asked && len(entries) > 0 { // the journal has asked whether the log is still the same
+			c.heard = time.Now()
+		}
+		c.asked = false
 		for _, e := range entries {
 			if !yield(e, nil) {
 				return
