@@ -35,6 +35,9 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	}
 	report := status.New(a.now())
 	err := report.Read(ctx, a.setup(), c)
+	if err == nil {
+		report.Forgotten, err = c.Missing(ctx)
+	}
 	if !isLedgerError(err) && err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// spendFlags are what spend may be told of a call.
+// spendFlags describe a call to spend.
 type spendFlags struct {
 	upstream string
 	units    int64

@@ -75,8 +75,7 @@ func (a *app) status(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.warnOfLoss(ctx)
-		shown = true
+		report.Forgotten, shown = a.warnOfLoss(ctx), true
 		if err := a.showStatus(ctx, report, nil); err != nil {
 			return err
 		}
@@ -86,7 +85,7 @@ func (a *app) status(ctx context.Context) error {
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
 		report.AddUnspent(table)
-		a.warnOfLoss(ctx)
+		report.Forgotten = a.warnOfLoss(ctx)
 	}
 	if shown || !a.isShowable(err) {
 		return err

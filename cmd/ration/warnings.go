@@ -39,12 +39,11 @@ func (a *app) warn(kind, text string) {
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"warning": map[string]any{"kind": kind, "message": text}})
 }
 
-// warnOfLoss warns if the ledger has forgotten what this host was granted, or
-// if the journal cannot say. A ledger that is down is not warned of: the
-// command says it.
-func (a *app) warnOfLoss(ctx context.Context) {
+// warnOfLoss warns if the ledger has forgotten grants of this host, or if the
+// journal cannot say. That a ledger is down is the command's own error.
+func (a *app) warnOfLoss(ctx context.Context) (missing []*client.MissingError) {
 	if a.elsewhen {
-		return
+		return []*client.MissingError{}
 	}
 	missing, err := a.setup().Missing(ctx)
 	if err != nil && !isLedgerError(err) {
@@ -53,6 +52,7 @@ func (a *app) warnOfLoss(ctx context.Context) {
 	for _, loss := range missing {
 		a.warn("loss", loss.Error())
 	}
+	return missing
 }
 
 // warnUnfilled says that the history is not up to date.
@@ -62,8 +62,7 @@ func (a *app) warnUnfilled(err error) {
 	}
 }
 
-// fillHistory brings the history up to date, unless another time than now
-// is shown.
+// fillHistory updates the history, unless another time than now is shown.
 func (a *app) fillHistory(ctx context.Context, c *client.Client) {
 	if !a.elsewhen {
 		a.warnUnfilled(entries.Fill(ctx, a.setup(), c))

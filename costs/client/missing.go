@@ -13,8 +13,8 @@ import (
 // MissingError says that the ledger of an account lacks grants of this host: it
 // has forgotten, or it is another one than it was.
 type MissingError struct {
-	Account string
-	Granted time.Time // when the newest of them was granted
+	Account string    `json:"account"`
+	Granted time.Time `json:"granted_at"` // when the newest of them was granted
 }
 
 // Error says what follows.
@@ -37,13 +37,14 @@ func Missing(ctx context.Context, table *costs.Table, o *Options) ([]*MissingErr
 }
 
 func missing(ctx context.Context, l *journal.Ledger, table *costs.Table) (all []*MissingError, err error) {
+	all = []*MissingError{}
 	for _, account := range table.Accounts() {
 		granted, err := l.Missing(ctx, account)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		if !granted.IsZero() {
-			all = append(all, &MissingError{account, granted})
+			all = append(all, &MissingError{account, granted.UTC()})
 		}
 	}
 	return all, nil

@@ -32,13 +32,15 @@ type Report struct {
 	Waiting  []WaitingStep     `json:"waiting"`   // steps that keep failing
 	Passes   []Pass            `json:"passes"`    // current passes that a host has or has done
 	Repairs  []journal.Repair  `json:"repairs"`   // of the ledger, from this host's journal
+	// Forgotten is of each account whose ledger lacks grants of this host.
+	Forgotten []*client.MissingError `json:"forgotten"`
 
 	Unplanned error `json:"-"` // why what the schedule says is missing; nil if it is not
 }
 
 // New returns a Report of a ledger that exists, without budgets.
 func New(at time.Time) *Report {
-	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}}
+	return &Report{At: at.UTC(), LedgerExists: true, Budgets: []*usage.BudgetReport{}, Keyed: []usage.KeyReport{}, MoreKeys: []string{}, Waiting: []WaitingStep{}, Passes: []Pass{}, Repairs: []journal.Repair{}, Forgotten: []*client.MissingError{}}
 }
 
 // AddUnspent adds the budgets of a ledger that does not exist yet.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -193,6 +194,32 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 		t.Errorf("%s", r.Status)
 	}
 	contains(t, r.text, "The ledger is down", "The log cannot be read", "It would not pass", "redis://"+address)
+}
+
+// replaceable is a ledger in whose place another can be put.
+type replaceable struct{ quota.Ledger }
+
+// TestThePageHidesALoss: a ledger that has forgotten looked like an unspent one.
+func TestThePageHidesALoss(t *testing.T) {
+	ledger := &replaceable{memledger.Open(nil)}
+	s := newScene(t, sceneOptions{opened: ledger, every: time.Millisecond})
+	call, err := s.Table().Call("", "search.list")
+	if err == nil {
+		_, err = s.Guard().Spend(t.Context(), call)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const loss = "The ledger has forgotten"
+	if r := s.fetch("/"); strings.Contains(r.text, loss) {
+		t.Errorf("before the loss the page says %q", loss)
+	}
+	ledger.Ledger = memledger.Open(nil)
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(s.fetch("/").text, loss); {
+		if time.Now().After(end) {
+			t.Fatalf("the page does not say %q", loss)
+		}
+	}
 }
 
 // TestOnlySoManyStreams: more open pages than 100 are not live.

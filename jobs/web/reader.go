@@ -47,7 +47,8 @@ type snapshot struct {
 	At       time.Time // on the ledger's clock, if it answers
 	Ledger   string
 	State    client.LedgerState
-	Err      error // why the ledger could not be read
+	Missing  []*client.MissingError // what the ledger has forgotten, if that is known
+	Err      error                  // why the ledger could not be read
 	Accounts []*accountState
 	Refusals []*why.Document
 	Passes   []catalog.PassSummary
@@ -102,6 +103,9 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 		s.Accounts, s.At = r.snapshot.Accounts, r.snapshot.At
 	}
 	s.State = r.client.LedgerState()
+	if s.Err == nil {
+		s.Missing, _ = r.client.Missing(ctx) // an unreadable journal is doctor's finding
+	}
 	s.Err = r.redact(s.Err)
 	r.readRefusals(s, known)
 	r.readPasses(ctx, s)

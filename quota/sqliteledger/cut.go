@@ -59,7 +59,7 @@ func (l *Ledger) replaceCut() error {
 }
 
 // isWhole reports whether a database has the pages that its header says
-// (SQLite's file format, 1.3): nobody is copying it just now.
+// (SQLite's file format, 1.3), so that no copy to it is under way.
 func isWhole(file *os.File) bool {
 	var header [32]byte
 	info, err := file.Stat()
