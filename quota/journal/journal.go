@@ -100,6 +100,7 @@ type account struct {
 	loaded  bool                 // newest has been read
 	state   *state               // nil until it is needed
 	failed  bool                 // the files could not be read or written
+	unknown atomic.Bool          // what the last restoration found, as its answer was lost
 	cooling map[string]time.Time // ends of the cooldowns that refusals named, by budget
 	refused map[string]hearing   // what the last refusal that was written said, by budget
 }

@@ -23,6 +23,10 @@ type RestoredError struct {
 	Owed    quota.Units           // what this host had spent within the allowance
 	Lost    *quota.ForgottenError // how the loss was noticed; nil if the ledger was only down
 
+	// Unknown means that the answer of an earlier try was lost, which says
+	// what the ledger lacked; Restored is empty.
+	Unknown bool
+
 	quota.Restored
 }
 
@@ -30,6 +34,9 @@ type RestoredError struct {
 func (e *RestoredError) Error() string {
 	if e.Lost == nil {
 		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, e.Owed)
+	}
+	if e.Unknown {
+		return fmt.Sprintf("%v; restored from this host's journal, but the answer that said how much was lost; other hosts restore their own when they return", e.Lost)
 	}
 	outage := ""
 	if e.Owed > 0 {
@@ -210,9 +217,12 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err != nil {
 			return err
 		}
-		if err := l.restoreLogs(ctx, r, keyed, report); err != nil {
+		err = l.restoreLogs(ctx, r, keyed, report)
+		unknown := a.unknown.Swap(errors.Is(err, quota.ErrInDoubt))
+		if err != nil {
 			return err
 		}
+		report.Unknown = unknown && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 		done := report.record(l.now())
 		a.mu.Lock()
 		a.newest.update(&done)
@@ -224,18 +234,24 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		l.written(a, err) // after an error, it is restored again, which changes nothing
 		return nil
 	})
-	switch {
-	case errors.Is(err, errBusy):
-		return fmt.Errorf("%w: restore the log of account %q: %w; try again when it has ended", quota.ErrLedgerBusy, a.name, err)
-	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerConfig):
-		return fmt.Errorf("%w: restore the log of account %q: %w; let this user write to the files of the journal", quota.ErrLedgerConfig, a.name, err)
-	case err != nil:
-		return fmt.Errorf("restore the log of account %q: %w", a.name, err)
+	if err != nil {
+		return explainFailure(a.name, err)
 	}
-	if report.Entries > 0 || report.Noted > 0 {
+	if report.Entries > 0 || report.Noted > 0 || report.Unknown {
 		l.restored(a, report)
 	}
 	return nil
+}
+
+// explainFailure says why the log of an account could not be restored.
+func explainFailure(account string, err error) error {
+	switch {
+	case errors.Is(err, errBusy):
+		return fmt.Errorf("%w: restore the log of account %q: %w; try again when it has ended", quota.ErrLedgerBusy, account, err)
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerConfig):
+		return fmt.Errorf("%w: restore the log of account %q: %w; let this user write to the files of the journal", quota.ErrLedgerConfig, account, err)
+	}
+	return fmt.Errorf("restore the log of account %q: %w", account, err)
 }
 
 // restoreLogs restores the log of an account and those of its keys.

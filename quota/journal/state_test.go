@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,50 @@ func TestWhatKeepsARestorationFails(t *testing.T) {
 	}
 	if err := restore(); err != nil {
 		t.Errorf("%v after the number was lost; want a new one", err)
+	}
+}
+
+// unanswering is a ledger that restores once without an answer.
+type unanswering struct {
+	quota.Ledger
+	answers bool
+}
+
+func (u *unanswering) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+	done, err := u.Ledger.Restore(ctx, r)
+	if err == nil && !u.answers {
+		u.answers = true
+		return quota.Restored{}, quota.ErrInDoubt
+	}
+	return done, err
+}
+
+// TestUnansweredRestorationIsSilent: a ledger restores what it has forgotten,
+// and its answer is lost. The next try finds nothing to do, and nothing was
+// reported.
+func TestUnansweredRestorationIsSilent(t *testing.T) {
+	inner, dir := &unanswering{Ledger: memledger.Open(nil)}, t.TempDir()
+	var reports []string
+	spend := func() error {
+		l := New(inner, dir, &Options{Report: func(err error) { reports = append(reports, err.Error()) }})
+		charge := &quota.Charge{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 9, Window: quota.Sliding(24 * time.Hour)}
+		batch := &quota.Batch{Account: "a", Client: quota.NewClient(), Seq: 1, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{charge}}}}
+		_, err := l.Spend(t.Context(), batch)
+		for range 3 {
+			if errors.Is(err, quota.ErrInDoubt) {
+				_, err = l.Spend(t.Context(), batch)
+			}
+		}
+		return errors.Join(err, l.Close())
+	}
+	if err := spend(); err != nil || len(reports) > 0 {
+		t.Fatal(reports, err)
+	}
+	inner.Ledger = memledger.Open(nil)
+	if err := spend(); err != nil {
+		t.Fatal(err)
+	}
+	if len(reports) != 1 || !strings.Contains(reports[0], "but the answer that said how much was lost") {
+		t.Errorf("%q; want one report of a restoration", reports)
 	}
 }

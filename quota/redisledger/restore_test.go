@@ -3,8 +3,12 @@ package redisledger_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
@@ -90,5 +94,46 @@ func TestKilledRestorationLeavesItsLog(t *testing.T) {
 	}
 	if ttl := client.PTTL(t.Context(), log[0]).Val(); ttl < whole-time.Minute {
 		t.Errorf("the restored log expires in %s; want %s", ttl, whole)
+	}
+}
+
+// unanswered loses the first answer to a script that swaps a log in.
+type unanswered struct {
+	after
+	lost *bool
+}
+
+func (u unanswered) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		swaps := slices.ContainsFunc(cmd.Args(), func(arg any) bool { key, _ := arg.(string); return strings.Contains(key, ":r") })
+		if err == nil && swaps && strings.HasPrefix(cmd.Name(), "eval") && !*u.lost {
+			*u.lost = true
+			return errors.New("i/o timeout")
+		}
+		return err
+	}
+}
+
+// TestUnansweredRestorationFindsNothing: the answer to the script that restores
+// a log is lost. The next try finds all of it there, and said that the log had
+// lacked nothing, so no process reported the loss.
+func TestUnansweredRestorationFindsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, lost := raw(t, server), false
+	l := redisledger.New(client, nil)
+	call, err := spend(t, l, "m", 5, day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.AddHook(unanswered{lost: &lost})
+	entry := quota.Entry{At: call.At.Add(-time.Minute), ID: quota.ID{Client: 5, Seq: 1}, Method: "m", Units: 100, Calls: 1}
+	done, err := l.Restore(t.Context(), &quota.Restoration{Account: account, Lost: true, Entries: []quota.Entry{entry}})
+	if err != nil || done.Entries != 1 || done.Units != 100 || !lost {
+		t.Errorf("%+v, %v; want that one call of 100 units was missing", done, err)
+	}
+	if got := used(t, l, day); got != 105 {
+		t.Errorf("%d units; want 105", got)
 	}
 }

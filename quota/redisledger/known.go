@@ -1,0 +1,134 @@
+package redisledger
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
+)
+
+// epochOf returns the epoch that a head names.
+func epochOf(head string) uint64 {
+	if len(head) != headBytes {
+		return 0
+	}
+	return binary.BigEndian.Uint64([]byte(head[:lifeBytes]))
+}
+
+// lookedUp is when a process last searched a log for an entry that it
+// knows: over how many connections, and by which head. The log held known
+// at that time.
+type lookedUp struct {
+	at    int64
+	dials int64
+	head  string
+	known quota.Receipt
+}
+
+// remembers returns a *quota.ForgottenError if the log is known to lack what
+// the batch knows.
+func (l *Ledger) remembers(op *scriptRunner, p *spendBatch) error {
+	if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) {
+		return l.forgotten(op.ctx, p.batch)
+	}
+	err := l.lookUp(op.ctx, p.batch, p.head)
+	if _, ok := errors.AsType[*quota.ForgottenError](err); err != nil && !ok && op.doubt {
+		return l.failed(err, unknown, true)
+	}
+	return err
+}
+
+// lookUp returns a *quota.ForgottenError if the log no longer holds the entry
+// that the batch knows, or the one that it knew when it was last searched. It
+// reads the log when a connection is new, since another server may answer;
+// when the head is, since another client may have restored the log; and once
+// a minute.
+func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) error {
+	known := batch.Known
+	if known.ID == (quota.ID{}) || batch.Key != "" {
+		return nil
+	}
+	a, now := l.cache(batch.Account), lookedUp{l.elapsed(), l.dials.Load(), head, known}
+	a.mu.Lock()
+	last, keeps := a.looked, a.scopes[ownLog].keeps
+	a.mu.Unlock()
+	if since := now.at - last.at; !keeps || last.dials == now.dials && last.head == head && since >= 0 && since < decide.CheckEvery && last.at != 0 {
+		return nil
+	}
+	for _, r := range []quota.Receipt{known, last.known} {
+		if err := l.lookFor(ctx, batch, r); err != nil {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.looked = lookedUp{}
+			return err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.looked = now
+	return nil
+}
+
+// lookFor returns a *quota.ForgottenError if the log lacks an entry that is not
+// too old for it.
+func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Receipt) error {
+	if known.ID == (quota.ID{}) {
+		return nil
+	}
+	query := quota.Query{Account: batch.Account, Since: known.At, Until: known.At.Add(time.Microsecond)}
+	for e, err := range l.Entries(ctx, query) {
+		if err != nil {
+			return err
+		}
+		if e.ID.Client == known.ID.Client && uint32(e.ID.Seq) == uint32(known.ID.Seq) {
+			return nil
+		}
+	}
+	a := l.cache(batch.Account)
+	a.mu.Lock()
+	kept := decide.Retain(a.scopes[ownLog].horizon)
+	a.mu.Unlock()
+	of := *batch
+	of.Known = known
+	err := l.forgotten(ctx, &of)
+	if lost, ok := errors.AsType[*quota.ForgottenError](err); ok && lost.Present.At.Sub(known.At).Microseconds() >= kept {
+		return nil // the log has dropped it for its age
+	}
+	return err
+}
+
+// withdraw takes back the grants of a batch that a server has decided before it
+// was known to have forgotten. Those of a batch with an id of the caller's
+// stay, since its retry finds them.
+func (l *Ledger) withdraw(ctx context.Context, p *spendBatch, answers []quota.Answer, why error) error {
+	if _, ok := errors.AsType[*quota.ForgottenError](why); !ok {
+		return l.failed(why, unknown, true)
+	}
+	for i := range answers {
+		if answers[i].Err != nil || p.mode == named || p.mode == again {
+			continue
+		}
+		if err := l.Refund(ctx, answers[i].Receipt); err != nil {
+			return l.failed(errors.Join(why, err), unknown, true)
+		}
+	}
+	return why
+}
+
+// forgotten returns a batch's *quota.ForgottenError, with the newest timestamp.
+func (l *Ledger) forgotten(ctx context.Context, batch *quota.Batch) error {
+	a := l.cache(batch.Account)
+	a.mu.Lock()
+	epoch := epochOf(a.head)
+	a.mu.Unlock()
+	for e, err := range l.Entries(ctx, quota.Query{Account: batch.Account, Key: batch.Key, Newest: true}) {
+		if err != nil {
+			return err
+		}
+		return batch.Forgotten(epoch, e.At)
+	}
+	return batch.Forgotten(epoch, time.Time{})
+}
