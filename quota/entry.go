@@ -117,6 +117,12 @@ type Entry struct {
 	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
 }
 
+// acceptLoss is the method of what AcceptLoss adds to a log.
+const acceptLoss = "ledger.accept-loss"
+
+// AcceptsLoss reports whether the entry is the note of Guard.AcceptLoss.
+func (e *Entry) AcceptsLoss() bool { return e.Kind == EntryNote && e.Method == acceptLoss }
+
 // EntryKind is what an entry records.
 type EntryKind uint8
 

@@ -172,6 +172,10 @@ type Ledger interface {
 	// own entries. Restore is idempotent; it lowers nothing but these notes. A
 	// log in whose place an older copy stands gets a new epoch
 	// (Restoration.Lost). A log without entries stays as it is.
+	//
+	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
+	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no
+	// such statement counts.
 	Restore(ctx context.Context, r *Restoration) (Restored, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -86,6 +87,35 @@ type Restored struct {
 	Gaps []Gap // of this log and those before it; give them to the next Restoration
 
 	Forgotten *ForgottenError // if the log did not hold Restoration.Known
+}
+
+// AcceptLoss takes what the log of an account holds now for all that was spent
+// until now, after the ledger has forgotten, or after restorations whose notes
+// refuse too much. It removes these notes, and adds one of 0 units that keeps
+// every host from restoring what is older, for as long as a window of the
+// account can see that. What hosts have spent meanwhile within their allowances
+// and not yet charged back is given up too, and so is every unit by which the
+// log falls short: the upstream may have counted more than the budgets allow.
+// Logs of keys stay as they are.
+func (g *Guard) AcceptLoss(ctx context.Context, account string) error {
+	defer g.refusals.invalidate()
+	keep := g.history[account]
+	for _, charged := range g.accounts[account] {
+		if window := &charged.charge.Window; !window.Estimate() {
+			keep = max(keep, window.Horizon())
+		}
+	}
+	r := &Restoration{Account: account, History: min(keep, MaxHistory)}
+	if _, err := g.ledger.Restore(ctx, r); err != nil { // creates a ledger that is lost
+		return opError("accept the loss of "+account, err)
+	}
+	now, _, err := g.Now(ctx, account)
+	if err != nil {
+		return err
+	}
+	r.Entries = []Entry{{At: now, ID: ID{Client: NewClient(), Seq: 1}, Kind: EntryNote, Method: acceptLoss, Caller: Caller{Lane: LaneManual}}}
+	_, err = g.ledger.Restore(ctx, r)
+	return opError("accept the loss of "+account, err)
 }
 
 // Check returns an ErrBadCall if the restoration is malformed.

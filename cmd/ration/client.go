@@ -49,8 +49,8 @@ func (a *app) withClient(table *costs.Table, create bool, use func(*client.Clien
 }
 
 // withAccounts calls use with the client of costs.yaml and the names of all
-// accounts, or of the one that is given.
-func (a *app) withAccounts(account string, use func(c *client.Client, names []string) error) error {
+// accounts, or of the one that is given. It may create the ledger.
+func (a *app) withAccounts(account string, create bool, use func(c *client.Client, names []string) error) error {
 	table, err := a.setup().Prices()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (a *app) withAccounts(account string, use func(c *client.Client, names []st
 	if err != nil {
 		return err
 	}
-	return a.withClient(table, false, func(c *client.Client) error { return use(c, names) })
+	return a.withClient(table, create, func(c *client.Client) error { return use(c, names) })
 }
 
 // isShowable reports whether a report can be shown in spite of an error: the

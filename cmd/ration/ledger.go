@@ -22,8 +22,7 @@ func (a *app) ledgerCommand() *cobra.Command {
 		Short: "Inspect, correct, repair or move the ledger",
 		Long: `The ledger records what was spent. Info describes it, reconcile corrects it to
 match the upstream's console, restamp repairs it after its clock was wrong, and
-accept says that its clock is right where this host's disagrees. Copy moves it
-to another file or server.
+accept ends a disagreement with it. Copy moves it to another file or server.
 
 ` + exitCodes(),
 		Example: "  ration ledger info\n  ration ledger reconcile youtube-day --used 8700",

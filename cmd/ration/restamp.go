@@ -47,7 +47,7 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	var at time.Time
 	var still []cooldown.Report
 	done := []restamped{}
-	err := a.withAccounts(account, func(c *client.Client, names []string) (err error) {
+	err := a.withAccounts(account, false, func(c *client.Client, names []string) (err error) {
 		for _, name := range names {
 			n, err := c.Guard().Restamp(ctx, name)
 			if err != nil {

@@ -326,3 +326,27 @@ func TestStrangerRecreatesTheLog(t *testing.T) {
 	f.exhaust(t, f.guards[0])
 	f.judge(t, 500)
 }
+
+// TestAcceptedLossIsRestored: hosts restore what an operator has given up. A
+// later loss is restored again, as far as it is of calls that came afterwards.
+func TestAcceptedLossIsRestored(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		f := startForgetting(t, forgetful{})
+		f.server.Do(t, "flushall")
+		must(t, f.guards[0].AcceptLoss(t.Context(), account))
+		if restarted {
+			f.restart()
+		}
+		before := f.hits.Load()
+		for _, g := range f.guards {
+			f.spend(t, g, 100)
+		}
+		f.exhaust(t, f.guards[2])
+		f.judge(t, before+500)
+		for _, h := range f.hosts {
+			if err := errors.Join(h.seen...); err != nil {
+				t.Errorf("a host has reported: %v", err)
+			}
+		}
+	}
+}

@@ -18,7 +18,8 @@ type Restorer struct {
 	Now        time.Time     // the present time on the ledger's clock
 	Oldest     time.Time     // the log keeps no entries that are older
 
-	taken map[int64]bool // the stamps of Entries
+	accepted time.Time      // what is not later and is missing is given up; see quota.Guard.AcceptLoss
+	taken    map[int64]bool // the stamps of Entries
 }
 
 // Restore merges a restoration into the log. It adds the entries that are
@@ -29,6 +30,7 @@ type Restorer struct {
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
+	o.findAccepted(o.Entries, r.Entries)
 	done.Forgotten = o.forgotten(r)
 	o.nameOlder(r.Known.Epoch)
 	o.mergeGaps(r.Gaps)
@@ -62,7 +64,7 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
 	lostLife := known.Epoch != 0 && known.Epoch != o.Epoch
 	isMissing := known.ID != (quota.ID{}) && !known.At.Before(o.Oldest) && !slices.ContainsFunc(o.Entries, isKnown)
-	if !lostLife && !isMissing {
+	if !lostLife && !isMissing || known.At.Before(o.accepted) {
 		return nil
 	}
 	lost := &quota.ForgottenError{Account: r.Account, Key: r.Key, Known: *known, Present: quota.Receipt{Account: r.Account, Key: r.Key, Epoch: o.Epoch}}
@@ -70,6 +72,22 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 		lost.Present.At = o.Entries[n-1].At
 	}
 	return lost
+}
+
+// findAccepted finds the latest note of a loss that was accepted.
+func (o *Restorer) findAccepted(lists ...[]quota.Entry) {
+	for _, entries := range lists {
+		for i := range entries {
+			if e := &entries[i]; e.AcceptsLoss() {
+				o.accepted = latest(o.accepted, e.At)
+			}
+		}
+	}
+}
+
+// givesUp reports whether an entry is of a loss that was accepted.
+func (o *Restorer) givesUp(e *quota.Entry) bool {
+	return !e.At.After(o.accepted) && !e.AcceptsLoss()
 }
 
 // removeNotes removes the notes of earlier restorations.
@@ -165,13 +183,13 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 		have, skip := o.next(id, &e, several)
 		more := id.said - id.units
 		switch {
-		case skip, have == nil && e.Kind == quota.EntryAddition && more <= 0:
+		case skip, have == nil && (o.givesUp(&e) || e.Kind == quota.EntryAddition && more <= 0):
 		case have != nil:
 			stamped[at] = have.At
 			if !have.At.Before(known.At) {
 				known.ID, known.At = have.ID, have.At
 			}
-			if more > 0 {
+			if more > 0 && !o.givesUp(&e) {
 				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
 				id.units, done.Entries, done.Units = id.said, done.Entries+1, done.Units+more
 			}
@@ -197,7 +215,7 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 func (o *Restorer) mergeHeard(more []quota.Heard) {
 	var merged []quota.Heard
 	for _, h := range append(slices.Clone(o.Heard), more...) {
-		if h.At.Before(o.Oldest) || h.At.After(o.Now.Add(quota.MaxStepBack)) {
+		if h.At.Before(o.Oldest) || h.At.After(o.Now.Add(quota.MaxStepBack)) || !h.At.After(o.accepted) {
 			continue
 		}
 		same := func(have quota.Heard) bool {
