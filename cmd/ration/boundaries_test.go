@@ -25,6 +25,7 @@ var boundaries = map[string][]string{
 	"quota/privatefile":                {},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
+	"internal/straced":                 {},
 	"internal/textfmt":                 {},
 	"quota/memledger":                  {"quota", "quota/internal/decide"},
 	"quota/sqliteledger":               {"quota", "quota/internal/decide", "quota/internal/combine", "quota/internal/filelock", "quota/privatefile"},

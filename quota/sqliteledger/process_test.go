@@ -43,6 +43,8 @@ func act(role, path string) error {
 	role, client, _ := strings.Cut(role, " ")
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 	switch role {
+	case "synced":
+		o.Sync = sqliteledger.Full
 	case "die": // in the middle of a migration
 		o.Now = func() time.Time {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
