@@ -1,6 +1,8 @@
 -- Module refusals: why requests of a run are refused, and until when. See spend.lua for b, the run.
+-- It loads lists only to search: most refusals name a first record that the client knows.
 
-local holds, latest, search = lists().holds, lists().latest, lists().search
+-- holds returns what a sliding or calendar window holds.
+local function holds(c) return (c.list.total - c.before) % 2^48 end
 
 -- search_again searches for the begin of a run's windows, except where the known first record alone
 -- makes enough room when it leaves. It reports whether what a window holds has changed.
@@ -12,7 +14,7 @@ local function search_again(b)
       local was, used = c.before, holds(c)
       local short = used + (c.list.calls and 1 or b.units) - c.limit
       local sure = c.first and used < 2^47 and not c.floors and (c.daily or short <= c.counts)
-      if not sure then search(c) end
+      if not sure then lists().search(c) end
       changed = changed or c.before ~= was
     end
   end
@@ -63,7 +65,7 @@ local function reason(b)
       later = later or at > 0
       ending[#ending + 1] = n
     else
-      at = latest(at, c, b.far, b.now)
+      if b.far > 0 then at = lists().latest(at, c, b.far, b.now) end
       if at > best.at then best = {at = at, number = n, used = used, kept = kept, text = false} end
     end
     local stop = b.cooled and b.names[n] ~= '' and b.cooled[b.names[n]]
