@@ -130,7 +130,8 @@ func (c *remote) spend(batch quota.Batch) ([]quota.Answer, error) {
 	defer c.mu.Unlock()
 	isNew := c.life != c.server.life || time.Since(c.looked) >= time.Minute
 	answers, err := c.server.spend(batch, isNew)
-	if isNew && !errors.Is(err, quota.ErrLedgerLost) {
+	looked := isNew && batch.Key == "" && batch.Known.ID != (quota.ID{})
+	if looked && !errors.Is(err, quota.ErrLedgerLost) {
 		c.life, c.looked = c.server.life, time.Now()
 	}
 	return answers, err
