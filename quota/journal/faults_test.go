@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,5 +151,36 @@ func TestCallsOfAnOutageAreNeverRecorded(t *testing.T) {
 		if !ok || restored.Owed != 50 || errors.Is(restored, quota.ErrLedgerLost) != (keeps == "no") {
 			t.Errorf("appendonly %s: %v; want the 50 units of the outage, and the loss", keeps, h.seen)
 		}
+	}
+}
+
+// TestDeletedMetaCountsTwice: with the account's meta, Redis loses what the
+// labels of its log mean. What a budget of some methods had counted came back
+// as a note beside the calls themselves.
+func TestDeletedMetaCountsTwice(t *testing.T) {
+	server := redistest.Start(t)
+	narrow := append(slices.Clone(budgets), quota.Budget{Account: account, Name: "searches", Methods: []string{"search"}, Limit: 100, Window: quota.Sliding(time.Hour)})
+	var seen []error
+	h := redisHost(t, server)
+	l := journal.New(h.open(), h.dir, &journal.Options{Budgets: narrow, Report: func(err error) { seen = append(seen, err) }})
+	defer l.Close()
+	g, err := quota.NewGuard(l, narrow, nil)
+	must(t, err)
+	if _, err := calls(g, 20); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Spend(t.Context(), quota.Call{Account: account, Method: "search", Units: 60})
+	must(t, err)
+	deleteAll(t, server, "*:meta")
+	_, err = g.Spend(t.Context(), quota.Call{Account: account, Method: "search", Units: 40})
+	must(t, err)
+	if _, err = g.Spend(t.Context(), quota.Call{Account: account, Method: "search", Units: 1}); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want a refusal of the 101st unit of searches", err)
+	}
+	if n, err := calls(g, 1000); n != int(budgets[0].Limit)-120 {
+		t.Errorf("%d calls more, then %v; want %d: 120 units were spent", n, err, budgets[0].Limit-120)
+	}
+	if len(seen) > 0 {
+		t.Errorf("reported: %v; the log lacked nothing", seen)
 	}
 }

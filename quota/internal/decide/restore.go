@@ -186,6 +186,7 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 		case skip, have == nil && (o.givesUp(&e) || e.Kind == quota.EntryAddition && more <= 0):
 		case have != nil:
 			stamped[at] = have.At
+			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
 			if !have.At.Before(known.At) {
 				known.ID, known.At = have.ID, have.At
 			}
