@@ -13,7 +13,7 @@ import (
 // log, or without the ledger.
 type stay struct {
 	epoch uint64           // 0 without the ledger
-	since int64            // the first grant
+	since int64            // the first grant or refusal
 	lives map[uint64]int64 // by epoch, when this life and later ones first counted the grants of this stay
 }
 
@@ -29,16 +29,26 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 	slices.SortFunc(grants, func(a, b *grant) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
 	})
+	visits := slices.SortedFunc(slices.Values(s.visits), func(a, b visit) int { return cmp.Compare(a.at, b.at) })
+	enter := func(epoch uint64, at int64) {
+		if len(all) == 0 || all[len(all)-1].epoch != epoch {
+			all = append(all, stay{epoch: epoch, since: at})
+		}
+	}
 	of = make(map[quota.ID]int, len(grants))
 	for _, g := range grants {
+		for ; len(visits) > 0 && visits[0].at < g.at; visits = visits[1:] {
+			enter(visits[0].epoch, visits[0].at)
+		}
 		epoch := g.epoch
 		if g.down {
 			epoch = 0
 		}
-		if len(all) == 0 || all[len(all)-1].epoch != epoch {
-			all = append(all, stay{epoch: epoch, since: g.at})
-		}
+		enter(epoch, g.at)
 		of[g.id] = len(all) - 1
+	}
+	for _, v := range visits {
+		enter(v.epoch, v.at)
 	}
 	lives := map[uint64]int64{}
 	for i := len(all) - 1; i >= 0; i-- {
@@ -52,7 +62,7 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 
 // lives returns since when each life of the log held what this host was
 // granted. The life that granted it held it at once. A later life held it since
-// this host's first grant there, before which the host had restored it. What
+// this host's first answer there, before which the host had restored it. What
 // the host has heard is among the lives of its own client.
 func (s *state) lives(client uint64) (lives []quota.Life) {
 	stays, of := s.stays()

@@ -300,13 +300,22 @@ func (l *Ledger) clock() time.Time {
 // heard returns what this host heard last of each budget, in each life of
 // the log.
 func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) {
+	stays, stayOf := s.stays()
 	for of, h := range s.heard {
+		held := func(r *record) bool {
+			n, isKept := stayOf[r.id]
+			if !isKept {
+				return false
+			}
+			since, visited := stays[n].lives[of.epoch]
+			return visited && since <= h.at
+		}
 		charge := l.budgets[a.name][of.budget]
 		if charge == nil || charge.Window.Estimate() {
 			continue
 		}
 		all = append(all, quota.Heard{Client: client, Budget: of.budget, Epoch: of.epoch, Coverage: charge.Coverage,
-			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.usedBy(charge)})
+			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.usedBy(charge, held)})
 	}
 	return all
 }

@@ -20,6 +20,8 @@ type state struct {
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	repairs   []record            // restorations, in the order of the files
 	gaps      []quota.Gap         // what restorations have returned
+	visits    []visit             // the first refusals in lives of the log
+	present   uint64              // the life of the newest answer; 0 within the allowance
 	newest    int64               // the newest timestamp of a grant
 	skew      int64               // of the newest grant that has one; an outage can outlast the last answer's record
 }
@@ -41,6 +43,14 @@ func (g *grant) stamp(skew int64) int64 {
 	return g.at
 }
 
+// visit is a refusal in a life of the log in which the answer before it was
+// not given. It holds what the host was granted earlier, since the host
+// restores that before it is answered there.
+type visit struct {
+	epoch uint64
+	at    int64
+}
+
 // subject is what a hearing is about: a budget in one life of the log.
 type subject struct {
 	budget string
@@ -50,7 +60,7 @@ type subject struct {
 type hearing struct {
 	at      int64
 	used    quota.Units
-	settled []change // since, of the calls that it may have counted
+	settled []change // since, of earlier calls
 }
 
 // change is by how much the amounts of a call were changed.
@@ -60,12 +70,13 @@ type change struct {
 }
 
 // usedBy returns how much of a budget was used, as if what this host has
-// settled since had been settled then.
-func (h *hearing) usedBy(charge *quota.Charge) quota.Units {
+// settled since had been settled then. held reports whether the log held a
+// grant of this host at that time.
+func (h *hearing) usedBy(charge *quota.Charge, held func(*record) bool) quota.Units {
 	used, since := h.used, decide.Since(&charge.Window, h.at)
 	for _, c := range h.settled {
 		switch {
-		case c.of.at < since || !charge.Coverage.Covers(c.of.method, c.of.caller):
+		case c.of.at < since || !charge.Coverage.Covers(c.of.method, c.of.caller) || !held(c.of):
 		case charge.Coverage.Measure == quota.Calls:
 			used += c.calls
 		default:
@@ -119,12 +130,19 @@ func (s *state) apply(r *record) {
 	switch r.kind {
 	case granted, owed:
 		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed}
+		if r.key == "" {
+			s.present = r.epoch
+		}
 		s.newest = max(s.newest, r.at)
 		if r.kind == granted || r.skew != 0 {
 			s.skew = r.skew
 		}
 		s.applyHeard(r)
 	case refused:
+		if r.epoch != s.present {
+			s.visits = append(s.visits, visit{r.epoch, r.at})
+		}
+		s.present = r.epoch
 		s.applyHeard(r)
 	case settled:
 		if have := s.grants[r.id]; have != nil {
@@ -172,7 +190,7 @@ func (s *state) settle(g *grant, to *record) {
 		return
 	}
 	for of, h := range s.heard {
-		if of.epoch == g.epoch && h.at >= g.at {
+		if h.at >= g.at {
 			h.settled = append(h.settled, c)
 			s.heard[of] = h
 		}
@@ -203,6 +221,7 @@ func (s *state) prune(now int64, keep time.Duration) {
 			delete(s.heard, of)
 		}
 	}
+	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return v.at < now-keep.Microseconds() })
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
 	s.repairs = slices.DeleteFunc(s.repairs, func(r record) bool { return r.at+r.skew < now-keep.Microseconds() })
 }

@@ -12,8 +12,35 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
+
+// TestDeletedListGrantsTwice: the totals of a list that somebody else deleted
+// begin anew when it is filled again. What the process knew of the old ones
+// made its window look emptier than it was.
+func TestDeletedListGrantsTwice(t *testing.T) {
+	server, clock := redistest.Start(t), &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	l, search := fresh(t, server.URL(), clock.Now), charge("search", 10, quota.Sliding(20*time.Minute), "search")
+	for range 7 {
+		clock.Add(time.Second)
+		mustSpend(t, l, "search", 1, day, search)
+	}
+	clock.Add(2 * time.Hour)
+	for range 10 {
+		clock.Add(15 * time.Second)
+		mustSpend(t, l, "search", 1, day, search)
+	}
+	client := raw(t, server)
+	for _, key := range do(t, client, "keys", "*:log:????????????").([]any) {
+		do(t, client, "del", key)
+	}
+	clock.Add(time.Millisecond) // within the second for which the process sends what it knows
+	if _, err := spend(t, l, "search", 1, day, search); !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%v; want a refusal of the 11th search of 20 minutes", err)
+	}
+}
 
 // TestStoreForgets clears the script cache, the database, and single keys
 // between calls.

@@ -9,14 +9,21 @@ import (
 )
 
 // nameOlder states that the life with the epoch last held the entries that are
-// older than the log's own epoch.
-func (o *Restorer) nameOlder(last uint64) {
+// older than the log's own epoch, since they were stamped, unless said tells
+// since when.
+func (o *Restorer) nameOlder(last uint64, said []quota.Life) {
 	if last == 0 || last == o.Epoch {
 		return
 	}
+	isSaid := map[uint64]bool{}
+	for i := range said {
+		if said[i].Epoch == last {
+			isSaid[said[i].Client] = true
+		}
+	}
 	before, lives := o.presence(), slices.Clone(o.Lives)
 	for i := range o.Entries {
-		if e := &o.Entries[i]; e.At.Before(o.Since) && before.runOf(e.ID).since == nil {
+		if e := &o.Entries[i]; e.At.Before(o.Since) && !isSaid[e.ID.Client] && before.runOf(e.ID).since == nil {
 			lives = append(lives, quota.Life{Client: e.ID.Client, Epoch: last, Since: e.At}, quota.Life{Client: e.ID.Client, Epoch: o.Epoch, Since: o.Since})
 		}
 	}
@@ -37,8 +44,11 @@ func (o *Restorer) renew(r *quota.Restoration, lost bool) (present time.Time) {
 		return present
 	}
 	ended, before := o.Epoch, o.presence()
-	o.findGap(r, &before, present)
-	if !slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended }) {
+	isKnown := slices.ContainsFunc(r.Lives, func(life quota.Life) bool { return life.Epoch == ended })
+	if isKnown || len(o.Entries) > 0 { // else it is a new log, which lacks nothing that it was given
+		o.findGap(r, &before, present)
+	}
+	if !isKnown {
 		return present
 	}
 	o.Epoch = quota.NewEpoch()
@@ -73,8 +83,7 @@ func SameGap(a, b quota.Gap) bool {
 
 // findGap finds what a log lacks that was granted before a time, if an
 // older copy took its place: what the copy holds came to it before it was
-// made, or after all that a client knows which notices that. In a new log
-// it finds nothing.
+// made, or after all that a client knows which notices that.
 func (o *Restorer) findGap(r *quota.Restoration, p *presence, present time.Time) {
 	known := r.Known.At
 	for i := range r.Heard {

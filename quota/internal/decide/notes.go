@@ -42,35 +42,59 @@ func (c *counting) missing(i int) quota.Units {
 	h := &c.o.Heard[i]
 	c.counted[i] = make([]bool, c.entries)
 	missing := h.Used
+	var others []int // entries that its log held in the notes of earlier statements, or not at all
 	for n := range c.o.Entries {
 		e := &c.o.Entries[n]
-		if e.At.Before(h.Since) || e.At.After(h.At) || !h.Coverage.Covers(e.Method, e.Caller) || !c.counts(i, n) {
+		if e.At.Before(h.Since) || e.At.After(h.At) || !h.Coverage.Covers(e.Method, e.Caller) {
 			continue
 		}
-		missing -= quota.Units(Amount(h.Coverage, int64(e.Units), int64(e.Calls)))
-		if n < c.entries {
+		switch {
+		case n >= c.entries && c.lives.heldAll(c.noted[n-c.entries], h):
+			missing -= amount(h, e)
+		case n < c.entries && c.lives.held(e.ID, e.At, h):
+			missing -= amount(h, e)
 			c.counted[i][n] = true
+		case n < c.entries:
+			others = append(others, n)
 		}
 	}
-	return missing
+	return missing - c.inNotes(i, others)
 }
 
-// counts reports whether the log of a statement held an entry or note of its
-// window: itself, or in the note of an earlier statement.
-func (c *counting) counts(i, n int) bool {
+// inNotes returns how much of entries the log of a statement held in the notes
+// of earlier ones. The note of one was no more than what it said, less what the
+// log held of that as entries: a refusal says no more than its own limit.
+func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 	h := &c.o.Heard[i]
-	if n >= c.entries {
-		return c.lives.heldAll(c.noted[n-c.entries], h)
-	}
-	if e := &c.o.Entries[n]; c.lives.held(e.ID, e.At, h) {
-		return true
-	}
+	rooms := map[int]quota.Units{} // by earlier statement, what its note may still count
 	for k := range i {
-		if c.counted[k][n] && c.lives.heldAll(&c.o.Heard[k], h) {
-			return true
+		earlier := &c.o.Heard[k]
+		if len(entries) == 0 || earlier.Coverage.Measure != h.Coverage.Measure || !c.lives.heldAll(earlier, h) {
+			continue
+		}
+		rooms[k] = earlier.Used
+		for n, counted := range c.counted[i] {
+			if counted && c.counted[k][n] {
+				rooms[k] -= amount(h, &c.o.Entries[n])
+			}
 		}
 	}
-	return false
+	for _, n := range entries {
+		most, counts := quota.Units(0), amount(h, &c.o.Entries[n])
+		for k, room := range rooms {
+			if c.counted[k][n] {
+				c.counted[i][n] = true
+				most, rooms[k] = max(most, room), room-counts
+			}
+		}
+		held += min(most, counts)
+	}
+	return held
+}
+
+// amount returns how much of an entry the budget of a statement counts.
+func amount(h *quota.Heard, e *quota.Entry) quota.Units {
+	return quota.Units(Amount(h.Coverage, int64(e.Units), int64(e.Calls)))
 }
 
 // addNote adds notes that count what is missing, and returns how many.

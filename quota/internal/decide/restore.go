@@ -32,7 +32,7 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
 	done.Forgotten = o.forgotten(r)
-	o.nameOlder(r.Known.Epoch)
+	o.nameOlder(r.Known.Epoch, r.Lives)
 	o.mergeGaps(r.Gaps)
 	present := o.renew(r, r.Lost || done.Forgotten != nil)
 	o.taken = map[int64]bool{}

@@ -338,3 +338,51 @@ func TestLogOutlivesItsEpoch(t *testing.T) {
 		o.Since = time.Time{}
 	}
 }
+
+// TestNewLogHasAGap: a new log lacks nothing that it was given, so what is
+// restored into it has been there since.
+func TestNewLogHasAGap(t *testing.T) {
+	known := quota.Receipt{ID: quota.ID{Client: 1, Seq: 1}, At: noon.Add(-time.Hour), Epoch: 2}
+	lives := []quota.Life{{Client: 1, Epoch: 2, Since: noon.Add(-time.Hour)}}
+	for epoch, gaps := range map[uint64]int{3: 0, 2: 1} { // 2: an empty copy of the log that the client knows
+		o := restorer()
+		o.Epoch = epoch
+		done := o.Restore(&quota.Restoration{Lost: true, Known: known, Entries: []quota.Entry{call(1, 1, time.Hour, 5)}, Lives: lives})
+		if len(done.Gaps) != gaps {
+			t.Errorf("epoch %d: gaps %v; want %d", epoch, done.Gaps, gaps)
+		}
+	}
+}
+
+// TestOlderLifeHeldTooMuch: a log on Redis has lost what was said of it. What
+// the client says of the life before is later than the entries' stamps, and an
+// answer from between the two did not count them.
+func TestOlderLifeHeldTooMuch(t *testing.T) {
+	o := restorer(call(1, 1, 3*time.Hour, 5))
+	o.Since = noon.Add(-time.Minute)
+	since := noon.Add(-time.Hour)
+	o.Restore(&quota.Restoration{Known: quota.Receipt{ID: quota.ID{Client: 1, Seq: 1}, At: noon.Add(-3 * time.Hour), Epoch: 2},
+		Entries: []quota.Entry{call(1, 1, 3*time.Hour, 5)}, Lives: []quota.Life{{Client: 1, Epoch: 2, Since: since}}})
+	for _, life := range o.Lives {
+		if life.Epoch == 2 && !life.Since.Equal(since) {
+			t.Errorf("%+v; want since %s", life, since)
+		}
+	}
+}
+
+// TestRefusalSaidTooLittle: a refusal at a low limit said 30 of the 100 units
+// that another host had spent. In the next life of the log these were a note of
+// 30, and a third host spent 46. All 100 were taken for a part of what was
+// heard there, and the 46 for nothing.
+func TestRefusalSaidTooLittle(t *testing.T) {
+	first, second := noon.Add(-5*time.Hour), noon.Add(-3*time.Hour)
+	o := restorer()
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(1, 1, 5*time.Hour, 60), call(1, 2, 5*time.Hour-time.Minute, 40)},
+		Lives: []quota.Life{{Client: 1, Epoch: 1, Since: first}}})
+	refused, granted := heard(9, 1, 4*time.Hour, 30), heard(9, 2, 2*time.Hour, 30+46+3)
+	o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 1, 3*time.Hour, 3)}, Heard: []quota.Heard{refused, granted},
+		Lives: []quota.Life{{Client: 2, Epoch: 2, Since: second}, {Client: 9, Epoch: 1, Since: first}, {Client: 9, Epoch: 2, Since: second}}})
+	if got := units(o); got != 100+3+46 {
+		t.Errorf("%d units; want 149, with a note of the 46", got)
+	}
+}

@@ -38,12 +38,13 @@ end
 
 -- open finds where a window begins, unless the client knows it from an earlier answer. That answer
 -- is valid for windows that begin from from to first. Its place is a guess, since lists are
--- trimmed; any other change to records that a client may know changes the head.
+-- trimmed; any other change to records that a client may know changes the head. If somebody else
+-- has deleted the list, it has other totals now, and the head is not yet changed.
 local function open(c)
   local list = c.list
   if list.stamp < c.since then
     c.before, c.first = list.total, nil
-  elseif c.since < c.from or c.since > c.first then
+  elseif c.since < c.from or c.since > c.first or list.filled then
     local oldest = list.stored and list.count == 0 and c.place == 0 and redis.call('LINDEX', list.key, '0')
     local stamp, total, amount = 0, 0, 0
     if oldest then stamp, total, amount = struct.unpack('>I7I6I4', oldest) end

@@ -1,0 +1,60 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// nothingNoted fails the test if a host that is alone on its ledger has entered
+// what others had spent.
+func nothingNoted(t *testing.T, h *host, losses int) {
+	t.Helper()
+	if len(h.seen) != losses {
+		t.Errorf("%d reports; want %d restorations", len(h.seen), losses)
+	}
+	for _, err := range h.seen {
+		if report, ok := errors.AsType[*journal.RestoredError](err); !ok || report.Noted != 0 {
+			t.Errorf("reported: %v; nobody else has spent anything", err)
+		}
+	}
+}
+
+// TestRefusalsAfterALossAreOfOthers: after a loss a host was only refused, and
+// the next loss made what had refused it the spending of others: used doubled
+// with each.
+func TestRefusalsAfterALossAreOfOthers(t *testing.T) {
+	u, ledger := startUpstream(t), memledger.Open(nil)
+	h := newHost(t, func() quota.Ledger { return ledger })
+	u.spend(t, h.process(), 500)
+	for range 3 {
+		ledger = memledger.Open(nil)
+		u.exhaust(t, h.process())
+	}
+	nothingNoted(t, h, 3)
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
+
+// TestSettledAfterALossIsOfOthers: a call was settled to less after it had been
+// restored, and the next loss made the difference the spending of others.
+func TestSettledAfterALossIsOfOthers(t *testing.T) {
+	ledger := memledger.Open(nil)
+	h := newHost(t, func() quota.Ledger { return ledger })
+	grant, err := h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 100})
+	must(t, err)
+	ledger = memledger.Open(nil)
+	for range 2 {
+		_, err = h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+		must(t, err)
+	}
+	must(t, grant.Settle(t.Context(), 40))
+	ledger = memledger.Open(nil)
+	_, err = h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+	must(t, err)
+	nothingNoted(t, h, 2)
+}
