@@ -2,7 +2,9 @@ package journal_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
@@ -57,4 +59,31 @@ func TestSettledAfterALossIsOfOthers(t *testing.T) {
 	_, err = h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
 	must(t, err)
 	nothingNoted(t, h, 2)
+}
+
+// TestRefusalAtALowLimitHidesOthers: a host has heard that others had spent 300
+// units. After a loss it was only refused, at another configuration's limit of
+// 100, which says no more than that, and believed it after the next loss.
+func TestRefusalAtALowLimitHidesOthers(t *testing.T) {
+	u, ledger := startUpstream(t), memledger.Open(nil)
+	open := func() quota.Ledger { return ledger }
+	ours, theirs := newHost(t, open), newHost(t, open)
+	u.spend(t, theirs.process(), 300)
+	u.spend(t, ours.process(), 100)
+	ledger = memledger.Open(nil)
+	low := slices.Clone(budgets)
+	low[0].Limit, low[0].Config = 100, quota.Config{Name: "low", Changed: time.Now()}
+	l := journal.New(open(), ours.dir, &journal.Options{Budgets: low})
+	defer l.Close()
+	g, err := quota.NewGuard(l, low, nil)
+	must(t, err)
+	if err := u.send(t, g, 1); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
+	ledger = memledger.Open(nil)
+	u.exhaust(t, ours.process())
+	u.exhaust(t, theirs.process())
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
 }

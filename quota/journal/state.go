@@ -167,16 +167,22 @@ func (s *state) apply(r *record) {
 // applyHeard keeps what the newest answer said of each budget. A window can
 // hold more than its limit by notes of restorations. Heard in a refusal and
 // noted again after each loss, they would multiply, so a refusal adds nothing
-// above its own limit to what grants, perhaps at a higher one, have said.
+// above its own limit to what grants, perhaps at a higher one, have said, in any
+// life of the log: a later one holds that as notes.
 func (s *state) applyHeard(r *record) {
 	for _, u := range r.heard {
 		of := subject{u.budget, r.epoch}
-		last := s.heard[of]
-		if r.at < last.at {
+		if r.at < s.heard[of].at {
 			continue
 		}
 		if r.kind == refused && u.used > r.units {
-			u.used = max(r.units, min(u.used, last.used))
+			most := r.units
+			for earlier, h := range s.heard {
+				if earlier.budget == u.budget {
+					most = max(most, h.used)
+				}
+			}
+			u.used = min(u.used, most)
 		}
 		s.heard[of] = hearing{at: r.at, used: u.used}
 	}

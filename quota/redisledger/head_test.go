@@ -115,3 +115,19 @@ func TestOldestIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderCopyComesToTheSameHead: an older copy of meta takes the place of one
+// with another budget, and a process that adds a budget there comes to the head
+// that it knows. It took its own coverages for those of the copy, and gave up.
+func TestOlderCopyComesToTheSameHead(t *testing.T) {
+	server := redistest.Start(t)
+	l, client := fresh(t, server.URL(), nil), raw(t, server)
+	window := quota.Sliding(24 * time.Hour)
+	all := charge("all", 1000, window)
+	mustSpend(t, l, "list", 1, all)
+	meta := do(t, client, "keys", "*:meta").([]any)[0]
+	do(t, client, "copy", meta, "older")
+	mustSpend(t, l, "search", 1, all, charge("searches", 10, window, "search"))
+	do(t, client, "copy", "older", meta, "replace")
+	mustSpend(t, l, "list", 1, all, charge("lists", 10, window, "list"))
+}

@@ -148,7 +148,8 @@ func (a *accountCache) apply(reply *reply, w *wants, elapsed int64) error {
 	if reply.bad || (head != "" && len(head) != headBytes) {
 		return errMalformed
 	}
-	if head != a.head {
+	adds := w != nil && len(w.coverages[0])+len(w.coverages[1]) > 0
+	if head != a.head || adds { // an older copy in the place of meta can come to the same head by other coverages
 		items, err := parseItems(packed)
 		if err != nil {
 			return err
