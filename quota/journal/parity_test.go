@@ -3,6 +3,7 @@ package journal_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,14 +17,24 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// parity is one host on a Redis that forgets, and the same calls on a ledger in
+// losingStore is where a ledger is that forgets.
+type losingStore interface {
+	open(p *parity) (quota.Ledger, error)
+	// forget forgets some of what the store holds, or puts an older copy in
+	// its place.
+	forget(p *parity)
+}
+
+// parity is one host on a ledger that forgets, and the same calls on one in
 // memory that does not.
 type parity struct {
 	*rapid.T
-	server      *redistest.Server
-	prefix, dir string
+	store       losingStore
+	number      int // of the run
+	dir         string
 	clock       *ledgertest.Clock
 	budgets     []quota.Budget
 	whole, lost *quota.Guard
@@ -31,7 +42,8 @@ type parity struct {
 	grants      [][2]*quota.Grant
 	seen        []error
 	ticks       time.Duration
-	copied      bool // there is a copy in which no call costs more than it was settled to since; see Ledger.Restore
+	granted     time.Time // the newest grant
+	copied      bool      // there is a copy in which no call costs more than it was settled to since; see Ledger.Restore
 }
 
 func (p *parity) must(err error) {
@@ -41,7 +53,7 @@ func (p *parity) must(err error) {
 	}
 }
 
-// now is the clock of Redis and of the journal: some microseconds pass between
+// now is the clock of the ledger and of the journal: some microseconds pass between
 // a restoration and the next decision.
 func (p *parity) now() time.Time {
 	p.ticks += time.Microsecond
@@ -53,38 +65,74 @@ func (p *parity) restart() {
 	if p.journal != nil {
 		p.must(p.journal.Close())
 	}
-	inner, err := redisledger.Open(p.server.URL(), &redisledger.Options{Prefix: p.prefix, Now: p.now})
+	inner, err := p.store.open(p)
 	p.must(err)
-	p.journal = journal.New(inner, p.dir, &journal.Options{Budgets: p.budgets, Now: p.now, Report: func(err error) { p.seen = append(p.seen, err) }})
+	p.journal = journal.New(inner, filepath.Join(p.dir, "journal"), &journal.Options{Budgets: p.budgets, Now: p.now, Report: func(err error) { p.seen = append(p.seen, err) }})
 	p.lost, err = quota.NewGuard(p.journal, p.budgets, nil)
 	p.must(err)
 	p.grants = nil // a grant belongs to its process
 }
 
-// forget makes Redis forget some of what it holds for the account, or puts an
-// older copy in its place.
-func (p *parity) forget(t *testing.T) {
-	fault := rapid.SampledFrom([]string{"*", "*:log", "*:meta", "*:[0-9a-f]*", "copy", "older"}).Draw(p.T, "forgets")
-	switch fault {
+// redisStore is a Redis server. Each run has a prefix of its own.
+type redisStore struct {
+	*testing.T
+	server *redistest.Server
+}
+
+func (r redisStore) prefix(p *parity) string { return fmt.Sprintf("parity%d.", p.number) }
+
+func (r redisStore) open(p *parity) (quota.Ledger, error) {
+	return redisledger.Open(r.server.URL(), &redisledger.Options{Prefix: r.prefix(p), Now: p.now})
+}
+
+func (r redisStore) forget(p *parity) {
+	prefix := r.prefix(p)
+	switch fault := rapid.SampledFrom([]string{"*", "*:log", "*:meta", "*:[0-9a-f]*", "copy", "older"}).Draw(p.T, "forgets"); fault {
 	case "copy":
 		p.copied = true
-		p.replace(t, "older:"+p.prefix, p.prefix)
+		r.replace("older:"+prefix, prefix)
 	case "older":
 		if p.copied {
-			p.replace(t, p.prefix, "older:"+p.prefix)
+			r.replace(prefix, "older:"+prefix)
 		}
 	default:
-		deleteAll(t, p.server, p.prefix+fault)
+		deleteAll(r.T, r.server, prefix+fault)
 	}
 }
 
 // replace puts a copy of all keys with one prefix in the place of those with
 // another.
-func (p *parity) replace(t *testing.T, prefix, from string) {
-	deleteAll(t, p.server, prefix+"*")
-	for _, key := range p.server.Do(t, "keys", from+"*").([]any) {
-		p.server.Do(t, "copy", key, prefix+strings.TrimPrefix(key.(string), from))
+func (r redisStore) replace(prefix, from string) {
+	deleteAll(r.T, r.server, prefix+"*")
+	for _, key := range r.server.Do(r.T, "keys", from+"*").([]any) {
+		r.server.Do(r.T, "copy", key, prefix+strings.TrimPrefix(key.(string), from))
 	}
+}
+
+// fileStore is a SQLite file. The process that has it open ends first.
+type fileStore struct{}
+
+func (fileStore) open(p *parity) (quota.Ledger, error) {
+	return sqliteledger.Open(filepath.Join(p.dir, "ledger", "ration.db"), &sqliteledger.Options{Sync: sqliteledger.Normal, Now: p.now})
+}
+
+func (fileStore) forget(p *parity) {
+	if p.clock.Now().Sub(p.granted) > 24*time.Hour {
+		return // to a host that knows nothing of it, a file that is gone is an error
+	}
+	p.must(p.journal.Close())
+	p.journal = nil
+	ledger, older := filepath.Join(p.dir, "ledger"), filepath.Join(p.dir, "older")
+	switch fault := rapid.SampledFrom([]string{"ration.db", "", "copy", "older"}).Draw(p.T, "forgets"); {
+	case fault == "copy":
+		p.copied = true
+		p.must(errors.Join(os.RemoveAll(older), os.CopyFS(older, os.DirFS(ledger))))
+	case fault == "older" && p.copied:
+		p.must(errors.Join(os.RemoveAll(ledger), os.CopyFS(ledger, os.DirFS(older))))
+	case fault != "older":
+		p.must(errors.Join(os.RemoveAll(filepath.Join(ledger, fault)), os.MkdirAll(ledger, 0o700)))
+	}
+	p.restart()
 }
 
 func (p *parity) call() {
@@ -104,6 +152,7 @@ func (p *parity) call() {
 		p.Fatalf("%s of %d: %s; without losses: %s\nreported: %v", call.Method, call.Units, said(failed), said(err), p.seen)
 	}
 	if err == nil {
+		p.granted = p.clock.Now()
 		p.grants = append(p.grants, [2]*quota.Grant{one, other})
 	}
 }
@@ -125,11 +174,20 @@ func (p *parity) correct() {
 	}
 }
 
-// TestLossesChangeADecision: whatever Redis forgets, a host that is alone on it
-// is answered as by a ledger that forgets nothing: what is granted, which
+// TestLossesChangeADecision: whatever the ledger forgets, a host that is alone
+// on it is answered as by one that forgets nothing: what is granted, which
 // budget refuses, how much it has left, and when to try again.
 func TestLossesChangeADecision(t *testing.T) {
-	server := redistest.Start(t)
+	t.Run("Redis", func(t *testing.T) { playLosses(t, redisStore{t, redistest.Start(t)}) })
+	t.Run("SQLite", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("opens thousands of files, 9 seconds")
+		}
+		playLosses(t, fileStore{})
+	})
+}
+
+func playLosses(t *testing.T, store losingStore) {
 	pacific, err := time.LoadLocation("America/Los_Angeles")
 	must(t, err)
 	budgets := []quota.Budget{
@@ -142,7 +200,7 @@ func TestLossesChangeADecision(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		p := &parity{T: rt, server: server, prefix: fmt.Sprintf("parity%d.", run), dir: filepath.Join(t.TempDir(), fmt.Sprint(run)), clock: &ledgertest.Clock{}, budgets: budgets}
+		p := &parity{T: rt, store: store, number: run, dir: filepath.Join(t.TempDir(), fmt.Sprint(run)), clock: &ledgertest.Clock{}, budgets: budgets}
 		p.clock.Set(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 		p.whole, err = quota.NewGuard(memledger.Open(&memledger.Options{Now: p.clock.Now}), budgets, nil)
 		must(t, err)
@@ -157,7 +215,7 @@ func TestLossesChangeADecision(t *testing.T) {
 			case step < 14:
 				p.correct()
 			case step < 17:
-				p.forget(t)
+				store.forget(p)
 			case step < 19:
 				p.restart()
 			default:
