@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -85,5 +86,35 @@ func TestRefusalAtALowLimitHidesOthers(t *testing.T) {
 	u.exhaust(t, theirs.process())
 	if hits := u.hits.Load(); hits != 500 {
 		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
+
+// TestRestoredNotesAreCalls: a note and a correction were restored as additions
+// to calls, and no report told them from what this host had spent.
+func TestRestoredNotesAreCalls(t *testing.T) {
+	ledger := memledger.Open(nil)
+	h := newHost(t, func() quota.Ledger { return ledger })
+	g := h.process()
+	note := func(method string, units quota.Units, kind quota.EntryKind) {
+		must(t, g.Note(t.Context(), quota.Note{Call: quota.Call{Account: account, Method: method, Units: units}, Kind: kind}))
+	}
+	note("others: day", 7, quota.EntryNote)
+	note("reconcile", 3, quota.EntryCorrection)
+	note("remark", 0, quota.EntryNote)
+	_, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+	must(t, err)
+	kinds := func() (kinds []string) {
+		for e, err := range ledger.Entries(t.Context(), quota.Query{Account: account}) {
+			must(t, err)
+			kinds = append(kinds, fmt.Sprint(e.Method, " ", e.Units, " ", e.Kind))
+		}
+		return kinds
+	}
+	want := append(kinds(), "m 2 call")
+	ledger = memledger.Open(nil)
+	_, err = h.process().Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 2})
+	must(t, err)
+	if got := kinds(); !slices.Equal(got, want) {
+		t.Errorf("restored %q; want %q", got, want)
 	}
 }

@@ -13,6 +13,8 @@ type kind byte
 
 const (
 	granted  kind = 'g' // by the ledger
+	noted    kind = 'i' // the same, of a quota.EntryNote; decoded as granted
+	amended  kind = 'a' // the same, of a quota.EntryCorrection
 	refused  kind = 'n' // what a budget held, by a refusal of the ledger or by its Standings
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
 	settled  kind = 's' // the units and calls of an earlier grant
@@ -27,8 +29,9 @@ const (
 // units are what the ledger lacked, and heard has the figures of a Repair.
 type record struct {
 	kind         kind
-	at           int64 // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To
-	skew         int64 // how far the host's clock was ahead of the ledger's; of a gap, From
+	entry        quota.EntryKind // of a grant
+	at           int64           // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To
+	skew         int64           // how far the host's clock was ahead of the ledger's; of a gap, From
 	epoch        uint64
 	id           quota.ID
 	units, calls quota.Units // of a refusal, units is the limit
@@ -61,7 +64,14 @@ var sums = crc32.MakeTable(crc32.Castagnoli)
 // encode appends a record.
 func (r *record) encode(b []byte) []byte {
 	start := len(b)
-	b = append(b, mark, 0, 0, byte(r.kind))
+	kind := r.kind
+	switch {
+	case kind == granted && r.entry == quota.EntryNote:
+		kind = noted
+	case kind == granted && r.entry == quota.EntryCorrection:
+		kind = amended
+	}
+	b = append(b, mark, 0, 0, byte(kind))
 	b = binary.AppendVarint(b, r.at)
 	b = binary.AppendVarint(b, r.skew)
 	b = binary.LittleEndian.AppendUint64(b, r.epoch)
@@ -88,7 +98,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, refused, owed, settled, restored, lacked, cooled, warmed:
+	case granted, noted, amended, refused, owed, settled, restored, lacked, cooled, warmed:
 		return true
 	}
 	return false
@@ -122,6 +132,12 @@ func decode(data []byte) (r record, n int) {
 	}
 	if d.bad || !r.kind.isKnown() {
 		return record{}, n
+	}
+	switch r.kind {
+	case noted:
+		r.kind, r.entry = granted, quota.EntryNote
+	case amended:
+		r.kind, r.entry = granted, quota.EntryCorrection
 	}
 	return r, n
 }

@@ -270,8 +270,8 @@ func (s *state) entries(key string, skew int64) (entries []quota.Entry) {
 		if g.key != key || key != "" && !g.down {
 			continue
 		}
-		e := quota.Entry{At: decide.Time(g.stamp(skew)), ID: g.id, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
-		if g.calls == 0 {
+		e := quota.Entry{At: decide.Time(g.stamp(skew)), ID: g.id, Kind: g.entry, Method: g.method, Caller: g.caller, Units: g.units, Calls: g.calls}
+		if g.calls == 0 && g.entry == quota.EntryCall {
 			e.Kind = quota.EntryRefunded
 		}
 		entries = append(entries, e)

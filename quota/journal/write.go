@@ -58,7 +58,7 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 			continue
 		}
 		request, receipt := &batch.Requests[i], &answers[i].Receipt
-		records = append(records, record{kind: granted, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
+		records = append(records, record{kind: granted, entry: request.Kind, at: receipt.At.UnixMicro(), skew: host.Sub(receipt.At).Microseconds(), epoch: receipt.Epoch, id: receipt.ID,
 			units: request.Units, calls: request.Count(), method: request.Method, caller: request.Caller})
 		if n := len(records) - 1; records[n].at > records[newest].at { // in a repeated batch it need not be the last
 			newest = n
