@@ -118,3 +118,25 @@ func TestRestoredNotesAreCalls(t *testing.T) {
 		t.Errorf("restored %q; want %q", got, want)
 	}
 }
+
+// TestOutageAfterALossIsOfOthers: what a host had spent within its allowance was
+// restored, and then it was only refused. After the next loss its own calls of
+// the outage were noted as those of others.
+func TestOutageAfterALossIsOfOthers(t *testing.T) {
+	u, inner := startUpstream(t), &faulty{Ledger: memledger.Open(nil)}
+	inner.fail(nil)
+	h := newHost(t, func() quota.Ledger { return inner })
+	u.spend(t, h.process(), 470)
+	inner.fail(errDown)
+	u.spend(t, h.process(), 30)
+	inner.fail(nil)
+	u.exhaust(t, h.process())
+	for range 2 {
+		inner.Ledger = memledger.Open(nil)
+		u.exhaust(t, h.process())
+	}
+	nothingNoted(t, h, 3)
+	if hits := u.hits.Load(); hits != 500 {
+		t.Errorf("%d calls reached the upstream; want 500", hits)
+	}
+}
