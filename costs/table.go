@@ -1,10 +1,14 @@
 // Package costs prices requests. It reads costs.yaml, which has the costs of an
 // upstream's methods and the budgets, and maps a request to the call that a
-// quota.Guard charges:
+// quota.Guard charges.
+//
+// Package costs/client opens the ledger and the guard that a costs.yaml names,
+// with all that it says besides prices and budgets. A program that needs only
+// these two, such as a test, has them from Load:
 //
 //	table, err := costs.Load("costs.yaml")
 //	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
-//	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
+//	web := &http.Client{Transport: &quota.Transport{Guard: guard, Price: table.Price}}
 //
 // Verbs and paths come from the upstream's discovery document, or from routes
 // in the file. A request to a guarded host is refused if it is not clearly one

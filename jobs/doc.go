@@ -5,6 +5,8 @@
 // steps, and a step of pages. A Runner commits a checkpoint with every page, so
 // the next run resumes where the last one stopped.
 //
-// The package does not charge calls itself. The youtube.Client of a Runner must
-// use an http.Client whose transport is a quota.Transport.
+// A Fetcher makes Runners from a costs/client.Client, a regions.yaml, a key and
+// a catalogue. The package does not charge calls itself: the youtube.Client of a
+// Runner that is made by hand must use an http.Client whose transport is a
+// quota.Transport.
 package jobs

@@ -154,16 +154,16 @@ func (g *Guard) Probe(ctx context.Context, call Call) error {
 }
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
-func (r *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
-	r.Measure, r.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
-	r.Limit, r.Used = c.Limit, s.Used
+func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
+	e.Measure, e.Needed = c.Coverage.Measure, c.Coverage.Amount(call.Units)
+	e.Limit, e.Used = c.Limit, s.Used
 	if s.Limit > 0 {
-		r.Limit, r.OwnLimit, r.LimitUntil = s.Limit, c.Limit, s.LimitUntil
+		e.Limit, e.OwnLimit, e.LimitUntil = s.Limit, c.Limit, s.LimitUntil
 	}
 	for _, floor := range s.floors {
-		r.Kept += floor.Kept
+		e.Kept += floor.Kept
 	}
-	r.Remaining = max(0, r.Limit-s.Used-r.Kept)
+	e.Remaining = max(0, e.Limit-s.Used-e.Kept)
 }
 
 // refuse returns the refusal of a call by a charge, or nil if it would

@@ -10,11 +10,15 @@
 //   - a refused call never reaches the upstream;
 //   - a call that reached the upstream is never missing from the ledger.
 //
-// Most programs wrap their http.Client in a [Transport] and need nothing else:
+// Most programs do not begin here. Package costs/client sets up all that a
+// costs.yaml names in one call, with what holds while the ledger is down or has
+// forgotten, and what the upstream's answers say:
 //
-//	client := &http.Client{Transport: &quota.Transport{Guard: guard, Price: price}}
+//	c, err := client.Open("costs.yaml", nil)
+//	web := &http.Client{Transport: c}
 //
-// Package costs/client sets up all of this from a costs.yaml in one call.
+// A program that has its budgets elsewhere wraps its http.Client in a
+// [Transport] of its own.
 //
 // # For callers
 //

@@ -220,7 +220,7 @@ func readable(accepted []string) string {
 func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, err error) {
 	var timeout net.Error
 	switch cause, body := context.Cause(r.Context()), s.badBody.Load(); {
-	case cause == errStalled || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
+	case errors.Is(cause, errStalled) || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
 		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s", s.limit).write(w)
 	case cause != nil:
 		panic(http.ErrAbortHandler) // the client has gone

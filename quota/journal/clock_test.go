@@ -176,10 +176,10 @@ func openers(t *testing.T, server *redistest.Server) map[string]func(now func() 
 }
 
 // getMany sends requests until one fails, most at most, and returns its error.
-func getMany(c *http.Client, url string, most int) (last error) {
+func getMany(c *http.Client, url string, most int) error {
 	for range most {
 		resp, err := c.Get(url)
-		if last = err; err != nil {
+		if err != nil {
 			return err
 		}
 		resp.Body.Close()

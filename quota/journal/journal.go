@@ -303,10 +303,15 @@ func (a *account) withState(f func(*state) error) error {
 // within the allowance of an account in the last 24 hours, and that the ledger
 // does not have yet. It writes nothing and creates nothing.
 func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
-	err = l.account(account).withState(func(s *state) error {
-		units = s.owed(l.now().UnixMicro() - s.skew)
-		return nil
-	})
+	a := l.account(account)
+	if a.files.isOwed() {
+		err = a.withState(func(s *state) error {
+			units = s.owed(l.now().UnixMicro() - s.skew)
+			return nil
+		})
+	} else if l.dir != "" { // nothing, if the journal can be read
+		_, err = a.readNewest()
+	}
 	if err != nil {
 		return 0, fmt.Errorf("unrecorded units of %s: %w", account, err)
 	}

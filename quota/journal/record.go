@@ -104,19 +104,29 @@ func (k kind) isKnown() bool {
 	return false
 }
 
-// decode returns the record that data begins with and its length, or 0 if there
-// is no whole one. The record of a newer version has kind 0.
-func decode(data []byte) (r record, n int) {
+// whole returns the body of the record that data begins with and the record's
+// length, or 0 if there is no whole one. The body begins with the kind.
+func whole(data []byte) (body []byte, n int) {
 	if len(data) < headBytes || data[0] != mark {
-		return r, 0
+		return nil, 0
 	}
 	length := int(binary.LittleEndian.Uint16(data[1:]))
 	n = headBytes + length + sumBytes
 	if length == 0 || length > mostBody || len(data) < n {
-		return r, 0
+		return nil, 0
 	}
-	body := data[headBytes : headBytes+length]
+	body = data[headBytes : headBytes+length]
 	if binary.LittleEndian.Uint32(data[headBytes+length:]) != crc32.Checksum(body, sums) {
+		return nil, 0
+	}
+	return body, n
+}
+
+// decode returns the record that data begins with and its length, or 0 if there
+// is no whole one. The record of a newer version has kind 0.
+func decode(data []byte) (r record, n int) {
+	body, n := whole(data)
+	if n == 0 {
 		return r, 0
 	}
 	d := decoder{rest: body}
@@ -193,6 +203,30 @@ func each(data []byte, f func(*record)) (read int, err error) {
 			return read, errNewer
 		}
 		f(&r)
+		at += n
+		read = at
+	}
+	return read, nil
+}
+
+// eachOf is each for the records of one kind. It decodes no others.
+func eachOf(data []byte, want kind, f func(*record)) (read int, err error) {
+	for at := 0; at < len(data); {
+		body, n := whole(data[at:])
+		if n == 0 {
+			at++
+			continue
+		}
+		if !kind(body[0]).isKnown() {
+			return read, errNewer
+		}
+		if kind(body[0]) == want {
+			r, _ := decode(data[at:])
+			if r.kind == 0 {
+				return read, errNewer
+			}
+			f(&r)
+		}
 		at += n
 		read = at
 	}

@@ -108,13 +108,10 @@ func (r *record) repair(account string) Repair {
 // creates nothing.
 func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 	since := l.now().Add(-window)
-	err = l.account(account).withState(func(s *state) error {
-		for i := range s.repairs {
-			if r := s.repairs[i].repair(account); r.At.After(since) && (r.Units > 0 || r.Entries > 0 || r.Noted > 0) {
-				repairs = append(repairs, r)
-			}
+	err = l.account(account).files.scan(since, restored, func(done *record) {
+		if r := done.repair(account); r.At.After(since) && (r.Units > 0 || r.Entries > 0 || r.Noted > 0) {
+			repairs = append(repairs, r)
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("repairs of %s: %w", account, err)
@@ -134,8 +131,7 @@ func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time
 	if err != nil || known.ID == (quota.ID{}) {
 		return time.Time{}, err
 	}
-	var skew time.Duration
-	err = a.withState(func(s *state) error { skew = time.Duration(s.skew) * time.Microsecond; return nil })
+	skew, err := a.hostSkew()
 	age := l.now().Add(-skew).Sub(known.At)
 	if err != nil || age >= l.sees(account) || age < -quota.MaxStepBack { // ahead: of a wrong clock, and perhaps restamped
 		return time.Time{}, err
@@ -147,6 +143,17 @@ func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time
 		return time.Time{}, err
 	}
 	return known.At, nil
+}
+
+// hostSkew returns how far the host's clock is ahead of the ledger's, as the
+// newest grant says.
+func (a *account) hostSkew() (skew time.Duration, err error) {
+	newest, err := a.readNewest()
+	if newest.kind == granted || err != nil {
+		return time.Duration(newest.skew) * time.Microsecond, err
+	}
+	err = a.withState(func(s *state) error { skew = time.Duration(s.skew) * time.Microsecond; return nil })
+	return skew, err
 }
 
 // sees returns how far back the windows of an account see that need a log.

@@ -18,7 +18,6 @@ type state struct {
 	grants    map[quota.ID]*grant
 	heard     map[subject]hearing // what the newest grants and refusals said
 	cooldowns map[string]cooldown // by budget; "" is the account's
-	repairs   []record            // restorations, in the order of the files
 	gaps      []quota.Gap         // what restorations have returned
 	visits    []visit             // the first refusals in lives of the log
 	present   uint64              // the life of the newest answer; 0 within the allowance
@@ -152,7 +151,6 @@ func (s *state) apply(r *record) {
 		for _, g := range s.grants {
 			g.owed = false
 		}
-		s.repairs = append(s.repairs, *r)
 	case lacked:
 		s.gaps = append(s.gaps, r.gap())
 	case cooled:
@@ -229,7 +227,6 @@ func (s *state) prune(now int64, keep time.Duration) {
 	}
 	s.visits = slices.DeleteFunc(s.visits, func(v visit) bool { return v.at < now-keep.Microseconds() })
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
-	s.repairs = slices.DeleteFunc(s.repairs, func(r record) bool { return r.at+r.skew < now-keep.Microseconds() })
 }
 
 // lastHeard returns what was heard of a budget last.

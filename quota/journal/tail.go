@@ -84,6 +84,55 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	return newest, failed
 }
 
+// scanBytes is how much of a file scan reads at once: more than a record.
+const scanBytes = 1 << 20
+
+// scan calls do with the records of one kind that were appended in the hours
+// since an instant. It keeps nothing of the others.
+func (f *files) scan(since time.Time, want kind, do func(*record)) error {
+	hours, err := f.hours()
+	if err != nil {
+		return err
+	}
+	reader, err := privatefile.NewReader()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, scanBytes)
+	for _, hour := range hours {
+		if hour < f.hourOf(since) {
+			continue
+		}
+		if err := scanFile(reader, f.path(hour), buf, want, do); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // or another process has removed it
+		}
+	}
+	return nil
+}
+
+func scanFile(reader *privatefile.Reader, path string, buf []byte, want kind, do func(*record)) error {
+	file, err := reader.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for from, kept := int64(0), 0; ; {
+		n, err := file.ReadAt(buf[kept:], from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		from += int64(n)
+		read, failed := eachOf(buf[:kept+n], want, do)
+		if failed != nil || err != nil {
+			return failed
+		}
+		if read == 0 { // no whole record in so many bytes
+			read = len(buf) - headBytes - mostBody - sumBytes
+		}
+		kept = copy(buf, buf[read:])
+	}
+}
+
 // checkEvery is how often the file that is appended to is looked for in
 // its place.
 const checkEvery = time.Second

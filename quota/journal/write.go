@@ -15,18 +15,24 @@ func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	if l.dir == "" {
 		return known, nil
 	}
-	a.mu.Lock()
-	if !a.loaded || !a.files.updateNewest(&a.newest) {
-		a.newest, err = a.files.readNewest()
-		a.loaded = true
-	}
-	known = a.newest.known(a.name)
-	a.mu.Unlock()
+	newest, err := a.readNewest()
+	known = newest.known(a.name)
 	if errors.Is(err, errNewer) {
 		return known, err
 	}
 	l.written(a, err)
 	return known, nil
+}
+
+// readNewest brings the newest grant up to date, and returns it.
+func (a *account) readNewest() (newest newestRecord, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.loaded || !a.files.updateNewest(&a.newest) {
+		a.newest, err = a.files.readNewest()
+		a.loaded = true
+	}
+	return a.newest, err
 }
 
 // Check returns an error if a newer version of this package has written the
