@@ -54,6 +54,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -155,6 +157,9 @@ type Client struct {
 // the requests.
 func Open(path string, o *Options) (*Client, error) {
 	table, err := costs.Load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, configError("%w; name another file, or write this one: ration init writes one to begin with", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -333,5 +334,13 @@ func TestLedgerOfATestRemembersTheLast(t *testing.T) {
 	}
 	if files, err := os.ReadDir(home); err != nil || len(files) > 0 {
 		t.Errorf("in the home folder: %v, %v", files, err)
+	}
+}
+
+// TestMissingFileSaysNothingToDo: Open of a file that is not there.
+func TestMissingFileSaysNothingToDo(t *testing.T) {
+	_, err := client.Open(filepath.Join(t.TempDir(), "costs.yaml"), nil)
+	if _, ok := errors.AsType[*client.ConfigError](err); !ok || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "ration init") {
+		t.Errorf("%v; want a ConfigError that says what to do", err)
 	}
 }
