@@ -140,3 +140,25 @@ func TestOutageAfterALossIsOfOthers(t *testing.T) {
 		t.Errorf("%d calls reached the upstream; want 500", hits)
 	}
 }
+
+// TestAcceptedLossIsRestoredFirst: a host that owes calls of an outage restored
+// all that it was told to give up.
+func TestAcceptedLossIsRestoredFirst(t *testing.T) {
+	u, inner := startUpstream(t), &faulty{Ledger: memledger.Open(nil)}
+	inner.fail(nil)
+	h := newHost(t, func() quota.Ledger { return inner })
+	u.spend(t, h.process(), 2)
+	inner.fail(errDown)
+	u.spend(t, h.process(), 3)
+	inner.fail(nil)
+	inner.Ledger = memledger.Open(nil)
+	must(t, h.process().AcceptLoss(t.Context(), account))
+	u.spend(t, h.process(), 500)
+	for e, err := range inner.Entries(t.Context(), quota.Query{Account: account}) {
+		must(t, err)
+		if until := time.Until(e.At); e.AcceptsLoss() && until > time.Minute {
+			t.Errorf("accepted at %s; want now", e.At)
+		}
+	}
+	nothingNoted(t, h, 0)
+}

@@ -303,20 +303,48 @@ func clientOf(dir string) (uint64, error) {
 	if err := privatefile.MkdirAll(dir); err != nil {
 		return 0, err
 	}
-	for drawn := false; ; drawn = true {
-		text, err := privatefile.ReadFile(path, 64)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
-		}
-		client, err := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 48)
-		if err == nil && client != 0 && strings.HasSuffix(string(text), "\n") {
-			return client, nil
-		}
-		if drawn {
-			return 0, fmt.Errorf("%w: %s does not hold what was written to it; check its disk", quota.ErrLedgerConfig, path)
-		}
-		if err := privatefile.Replace(path, fmt.Appendf(nil, "%012x\n", quota.NewClient()), true); err != nil {
-			return 0, err
-		}
+	if client, err := readClient(path); client != 0 || err != nil {
+		return client, err
 	}
+	// The locks of callers are those of their accounts.
+	drawing.Lock()
+	defer drawing.Unlock()
+	lock, err := filelock.Open(path + ".lock")
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Close()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), lockPatience, errBusy)
+	defer cancel()
+	if err := lock.Lock(ctx); err != nil {
+		return 0, err
+	}
+	defer lock.Unlock()
+	if client, err := readClient(path); client != 0 || err != nil {
+		return client, err
+	}
+	if err := privatefile.Replace(path, fmt.Appendf(nil, "%012x\n", quota.NewClient()), true); err != nil {
+		return 0, err
+	}
+	client, err := readClient(path)
+	if client == 0 && err == nil {
+		err = fmt.Errorf("%w: %s does not hold what was written to it; check its disk", quota.ErrLedgerConfig, path)
+	}
+	return client, err
+}
+
+// drawing is held while this process draws the number of a journal.
+var drawing sync.Mutex
+
+// readClient returns the number in a file, or 0 if that holds no whole one.
+func readClient(path string) (uint64, error) {
+	text, err := privatefile.ReadFile(path, 64)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	client, err := strconv.ParseUint(strings.TrimSpace(string(text)), 16, 48)
+	if err != nil || !strings.HasSuffix(string(text), "\n") {
+		return 0, nil
+	}
+	return client, nil
 }

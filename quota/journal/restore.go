@@ -224,11 +224,11 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err != nil {
 			return err
 		}
-		err = l.restoreLogs(ctx, r, keyed, report)
-		unknown := a.unknown.Swap(errors.Is(err, quota.ErrInDoubt))
-		if err != nil {
+		if err = l.restoreLogs(ctx, r, keyed, report); err != nil {
+			a.unknown.CompareAndSwap(false, errors.Is(err, quota.ErrInDoubt))
 			return err
 		}
+		unknown := a.unknown.Swap(false)
 		report.Unknown = unknown && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 		done := report.record(l.now())
 		a.mu.Lock()

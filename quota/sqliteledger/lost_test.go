@@ -131,3 +131,49 @@ func TestFileComesBack(t *testing.T) {
 		t.Errorf("%d used; want 8", n)
 	}
 }
+
+// TestReplacedFileIsClosed: a file is replaced, and the only handle of the old
+// one is closed before it notices. What the old -wal held was merged into the
+// new file by whoever opened it next.
+func TestReplacedFileIsClosed(t *testing.T) {
+	replace := map[string]func(path string, data []byte) error{
+		"copied over": func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) },
+		"renamed": func(path string, data []byte) error {
+			return errors.Join(os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
+		},
+	}
+	for name, replace := range replace {
+		t.Run(name, func(t *testing.T) {
+			path, day := fresh(t), charge("day", 10_000, hour)
+			l := open(t, path, nil)
+			spend(t, l, 1, day)
+			l.Close()
+			copied, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l = open(t, path, nil)
+			many := one(1, day)
+			for i := range 4000 {
+				many.Requests = append(many.Requests, many.Requests[0])
+				many.Requests[i].Method = fmt.Sprint("method ", i)
+			}
+			if _, err := l.Spend(t.Context(), many); err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+			l = open(t, path, nil)
+			spend(t, l, 1, day)
+			if err := errors.Join(replace(path, copied), l.Close()); err != nil {
+				t.Fatal(err)
+			}
+			l = open(t, path, nil)
+			if n := used(t, l, day); n != 1 {
+				t.Errorf("%d units in use; want 1", n)
+			}
+			if n, err := l.Number("SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check != 'ok'"); n != 0 || err != nil {
+				t.Errorf("%d defects, %v; want a sound file", n, err)
+			}
+		})
+	}
+}

@@ -146,7 +146,15 @@ func (l *Ledger) reopen() error {
 	if err != nil {
 		return err
 	}
-	// What belongs to the old file would be applied to the new one.
+	if err := l.removeOld(present); err != nil {
+		return err
+	}
+	return whileShared(func() error { return l.connect(false) })
+}
+
+// removeOld removes what belongs to the file that was replaced: SQLite would
+// apply it to the present one. The caller holds the lock.
+func (l *Ledger) removeOld(present identity) error {
 	if l.seen.db != nil && !os.SameFile(present.db, l.seen.db) && present.wal != nil && os.SameFile(present.wal, l.seen.wal) {
 		if err := os.Remove(l.path + "-wal"); err != nil {
 			return err
@@ -154,11 +162,9 @@ func (l *Ledger) reopen() error {
 		present.wal = nil
 	}
 	if present.shm != nil && os.SameFile(present.shm, l.seen.shm) && (present.wal == nil || !os.SameFile(present.wal, l.seen.wal)) {
-		if err := os.Remove(l.path + "-shm"); err != nil {
-			return err
-		}
+		return os.Remove(l.path + "-shm")
 	}
-	return whileShared(func() error { return l.connect(false) })
+	return nil
 }
 
 // whileShared calls f until what it opens lets this user write, for as long

@@ -15,6 +15,7 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -161,9 +162,10 @@ func (l *Ledger) Close() error {
 	l.opening.Lock()
 	lock := l.lock
 	l.opening.Unlock()
+	isLocked := false
 	if lock != nil {
 		defer lock.Close()
-		if lock.Lock(ctx) == nil { // else its holder is stopped, and SQLite closes without the lock
+		if isLocked = lock.Lock(ctx) == nil; isLocked { // else its holder is stopped, and SQLite closes without the lock
 			defer lock.Unlock()
 		}
 	}
@@ -179,7 +181,11 @@ func (l *Ledger) Close() error {
 			return err
 		}
 		l.disconnect()
-		return nil
+		present, err := identify(l.path)
+		if !isLocked || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return cmp.Or(err, l.removeOld(present))
 	}
 	err := l.conn.close()
 	l.conn = nil
