@@ -91,7 +91,7 @@ type Options struct {
 	// Journal is the folder of this host's journal. All processes of a host and
 	// user should share it, and it should not be lost with the ledger. "" means
 	// RATION_JOURNAL, else the folder ration/journal in XDG_DATA_HOME, else the
-	// last folder of STATE_DIRECTORY (if it has only one, journal in it), else
+	// second folder of STATE_DIRECTORY (if it has only one, journal in it), else
 	// the folder ration/journal in LOCALAPPDATA (on Windows) or
 	// HOME/.local/share, else journal in the state folder.
 	Journal string
@@ -158,7 +158,7 @@ type Client struct {
 func Open(path string, o *Options) (*Client, error) {
 	table, err := costs.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, configError("%w; name another file, or write this one: ration init writes one to begin with", err)
+		return nil, configError("%w; name another file, or make this one with ration init", err)
 	}
 	if err != nil {
 		return nil, err

@@ -58,20 +58,23 @@ func JournalFolder(o *Options) string {
 
 // journalFolder returns the folder of the journal, or "" if there is none.
 func (o *Options) journalFolder() string {
-	inside := func(variable string, path ...string) string {
-		dirs := filepath.SplitList(o.Getenv(variable))
-		if len(dirs) == 0 || !filepath.IsAbs(dirs[len(dirs)-1]) {
+	inside := func(dir string, path ...string) string {
+		if !filepath.IsAbs(dir) {
 			return ""
 		}
-		return filepath.Join(append(dirs[len(dirs)-1:], path...)...)
+		return filepath.Join(append([]string{dir}, path...)...)
 	}
 	local := ""
 	if runtime.GOOS == "windows" {
-		local = inside("LOCALAPPDATA", "ration", "journal")
+		local = inside(o.Getenv("LOCALAPPDATA"), "ration", "journal")
 	}
-	service := inside("STATE_DIRECTORY", "journal")
-	if dirs := filepath.SplitList(o.Getenv("STATE_DIRECTORY")); len(dirs) > 1 {
-		service = inside("STATE_DIRECTORY") // a folder of its own
+	service := ""
+	switch dirs := filepath.SplitList(o.Getenv("STATE_DIRECTORY")); len(dirs) {
+	case 0:
+	case 1:
+		service = inside(dirs[0], "journal")
+	default: // a folder of its own; drop-ins of the unit add others behind it
+		service = inside(dirs[1])
 	}
 	beside := ""
 	if state, err := o.stateFolder(); err == nil && state != "" {
@@ -80,8 +83,8 @@ func (o *Options) journalFolder() string {
 	if o.Opened != nil {
 		return cmp.Or(o.Journal, beside)
 	}
-	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside("XDG_DATA_HOME", "ration", "journal"), service,
-		local, inside("HOME", ".local", "share", "ration", "journal"), beside)
+	return cmp.Or(o.Journal, o.Getenv("RATION_JOURNAL"), inside(o.Getenv("XDG_DATA_HOME"), "ration", "journal"), service,
+		local, inside(o.Getenv("HOME"), ".local", "share", "ration", "journal"), beside)
 }
 
 // secret returns the password in a variable, or in the file that the variable
