@@ -117,7 +117,7 @@ type Entry struct {
 	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
 }
 
-// acceptLoss is the method of what AcceptLoss adds to a log.
+// acceptLoss is the method of the note that AcceptLoss adds to a log.
 const acceptLoss = "ledger.accept-loss"
 
 // AcceptsLoss reports whether the entry is the note of Guard.AcceptLoss.

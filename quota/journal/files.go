@@ -33,7 +33,7 @@ type files struct {
 	now       func() time.Time
 	keep      time.Duration // how long records are kept
 
-	owes atomic.Bool // isOwed, as of the last append that newest and newer have seen
+	owes atomic.Bool // isOwed, as of the last append that readNewest and updateNewest have seen
 
 	mu   sync.Mutex
 	file *os.File // of the present hour
@@ -41,7 +41,7 @@ type files struct {
 	buf  []byte
 	lock *filelock.Lock
 
-	seenHour int64     // the hour whose file newer reads; 0 for none
+	seenHour int64     // the hour whose file updateNewest reads; 0 for none
 	seen     int64     // how much of that has been read
 	own      int64     // how much this process has appended to it since
 	checked  time.Time // when file was last found in its place
@@ -166,9 +166,8 @@ func (f *files) bytesOf(hour int64) int64 {
 	return info.Size()
 }
 
-// readFrom returns what a file holds behind from, or, if that is negative,
-// its last
-// -from bytes; and where that begins.
+// readFrom returns what a file holds behind from, or, if that is negative, its
+// last -from bytes; and where that begins.
 func readFrom(reader *privatefile.Reader, path string, from int64) (data []byte, at int64, err error) {
 	file, err := reader.Open(path)
 	if err != nil {
@@ -297,7 +296,8 @@ const clientFile = "client"
 
 // clientOf returns the number of the journal in a folder. If there is none, or
 // no whole one, it draws one: to the ledger, what was heard under another is
-// another host's.
+// another host's. The lock that callers hold is their account's, so drawing has
+// one of its own.
 func clientOf(dir string) (uint64, error) {
 	path := filepath.Join(dir, clientFile)
 	if err := privatefile.MkdirAll(dir); err != nil {
@@ -306,9 +306,6 @@ func clientOf(dir string) (uint64, error) {
 	if client, err := readClient(path); client != 0 || err != nil {
 		return client, err
 	}
-	// The locks of callers are those of their accounts.
-	drawing.Lock()
-	defer drawing.Unlock()
 	lock, err := filelock.Open(path + ".lock")
 	if err != nil {
 		return 0, err
@@ -332,9 +329,6 @@ func clientOf(dir string) (uint64, error) {
 	}
 	return client, err
 }
-
-// drawing is held while this process draws the number of a journal.
-var drawing sync.Mutex
 
 // readClient returns the number in a file, or 0 if that holds no whole one.
 func readClient(path string) (uint64, error) {

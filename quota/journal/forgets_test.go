@@ -327,8 +327,7 @@ func TestStrangerRecreatesTheLog(t *testing.T) {
 	f.judge(t, 500)
 }
 
-// TestAcceptedLossIsRestored: hosts restore what an operator has given up. A
-// later loss is restored again, as far as it is of calls that came afterwards.
+// TestAcceptedLossIsRestored: hosts restore what an operator has given up.
 func TestAcceptedLossIsRestored(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		f := startForgetting(t, forgetful{})

@@ -17,9 +17,14 @@ type stay struct {
 	lives map[uint64]int64 // by epoch, when this life and later ones first counted the grants of this stay
 }
 
-// stays returns the stays of this host, oldest first, and the number of that of
-// each grant.
-func (s *state) stays() (all []stay, of map[quota.ID]int) {
+// stays are those of this host, oldest first, and the number of that of each
+// grant.
+type stays struct {
+	all []stay
+	of  map[quota.ID]int
+}
+
+func (s *state) stays() stays {
 	var grants []*grant
 	for _, g := range s.grants {
 		if g.key == "" {
@@ -29,13 +34,14 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 	slices.SortFunc(grants, func(a, b *grant) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
 	})
+	var all []stay
 	visits := slices.SortedFunc(slices.Values(s.visits), func(a, b visit) int { return cmp.Compare(a.at, b.at) })
 	enter := func(epoch uint64, at int64) {
 		if len(all) == 0 || all[len(all)-1].epoch != epoch {
 			all = append(all, stay{epoch: epoch, since: at})
 		}
 	}
-	of = make(map[quota.ID]int, len(grants))
+	of := make(map[quota.ID]int, len(grants))
 	for _, g := range grants {
 		for ; len(visits) > 0 && visits[0].at < g.at; visits = visits[1:] {
 			enter(visits[0].epoch, visits[0].at)
@@ -57,15 +63,24 @@ func (s *state) stays() (all []stay, of map[quota.ID]int) {
 		}
 		all[i].lives = maps.Clone(lives)
 	}
-	return all, of
+	return stays{all, of}
+}
+
+// held reports whether a life of the log had counted a grant at a time.
+func (s stays) held(id quota.ID, epoch uint64, at int64) bool {
+	n, isKept := s.of[id]
+	if !isKept {
+		return false
+	}
+	since, isLater := s.all[n].lives[epoch]
+	return isLater && since <= at
 }
 
 // lives returns since when each life of the log held what this host was
 // granted. The life that granted it held it at once. A later life held it since
 // this host's first answer there, before which the host had restored it. What
 // the host has heard is among the lives of its own client.
-func (s *state) lives(client uint64) (lives []quota.Life) {
-	stays, of := s.stays()
+func (s stays) lives(client uint64) (lives []quota.Life) {
 	add := func(id quota.ID, since map[uint64]int64) {
 		if len(since) == 0 {
 			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq})
@@ -74,19 +89,20 @@ func (s *state) lives(client uint64) (lives []quota.Life) {
 			lives = append(lives, quota.Life{Client: id.Client, Seq: id.Seq, Epoch: epoch, Since: decide.Time(at)})
 		}
 	}
-	if len(stays) == 0 {
-		stays = []stay{{}}
+	var first map[uint64]int64
+	if len(s.all) > 0 {
+		first = s.all[0].lives
 	}
-	add(quota.ID{Client: client}, stays[0].lives)
-	ids := slices.SortedFunc(maps.Keys(of), func(a, b quota.ID) int {
+	add(quota.ID{Client: client}, first)
+	ids := slices.SortedFunc(maps.Keys(s.of), func(a, b quota.ID) int {
 		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Seq, b.Seq))
 	})
 	for i, id := range ids {
-		held := stays[of[id]].lives
+		held := s.all[s.of[id]].lives
 		switch isFirst := i == 0 || ids[i-1].Client != id.Client; {
 		case isFirst:
 			add(quota.ID{Client: id.Client}, held)
-		case !maps.Equal(held, stays[of[ids[i-1]]].lives):
+		case !maps.Equal(held, s.all[s.of[ids[i-1]]].lives):
 			add(id, held)
 		}
 	}

@@ -104,8 +104,8 @@ func (k kind) isKnown() bool {
 	return false
 }
 
-// whole returns the body of the record that data begins with and the record's
-// length, or 0 if there is no whole one. The body begins with the kind.
+// whole returns the body of the record that data begins with, and the record's
+// length. The length is 0 if data does not begin with a whole record.
 func whole(data []byte) (body []byte, n int) {
 	if len(data) < headBytes || data[0] != mark {
 		return nil, 0
@@ -122,13 +122,8 @@ func whole(data []byte) (body []byte, n int) {
 	return body, n
 }
 
-// decode returns the record that data begins with and its length, or 0 if there
-// is no whole one. The record of a newer version has kind 0.
-func decode(data []byte) (r record, n int) {
-	body, n := whole(data)
-	if n == 0 {
-		return r, 0
-	}
+// decode returns the record with a body. That of a newer version has kind 0.
+func decode(body []byte) (r record) {
 	d := decoder{rest: body}
 	r.kind = kind(d.bytes(1)[0])
 	r.at, r.skew = d.varint(), d.varint()
@@ -141,7 +136,7 @@ func decode(data []byte) (r record, n int) {
 		r.heard = append(r.heard, use{d.text(), quota.Units(d.uvarint())})
 	}
 	if d.bad || !r.kind.isKnown() {
-		return record{}, n
+		return record{}
 	}
 	switch r.kind {
 	case noted:
@@ -149,7 +144,7 @@ func decode(data []byte) (r record, n int) {
 	case amended:
 		r.kind, r.entry = granted, quota.EntryCorrection
 	}
-	return r, n
+	return r
 }
 
 // decoder reads a record's body. What is missing makes it bad.
@@ -192,24 +187,10 @@ func (d *decoder) skip(n int) {
 // each calls f with every whole record in data, and returns how many bytes were
 // read: to the end of the last whole record, if the rest may still grow into
 // one. It ends with errNewer at a record that this version does not know.
-func each(data []byte, f func(*record)) (read int, err error) {
-	for at := 0; at < len(data); {
-		r, n := decode(data[at:])
-		if n == 0 {
-			at++
-			continue
-		}
-		if r.kind == 0 {
-			return read, errNewer
-		}
-		f(&r)
-		at += n
-		read = at
-	}
-	return read, nil
-}
+func each(data []byte, f func(*record)) (read int, err error) { return eachOf(data, 0, f) }
 
-// eachOf is each for the records of one kind. It decodes no others.
+// eachOf is each for the records of one kind, or for all if that is 0. It
+// decodes no others.
 func eachOf(data []byte, want kind, f func(*record)) (read int, err error) {
 	for at := 0; at < len(data); {
 		body, n := whole(data[at:])
@@ -217,11 +198,11 @@ func eachOf(data []byte, want kind, f func(*record)) (read int, err error) {
 			at++
 			continue
 		}
-		if !kind(body[0]).isKnown() {
+		switch k := kind(body[0]); {
+		case !k.isKnown():
 			return read, errNewer
-		}
-		if kind(body[0]) == want {
-			r, _ := decode(data[at:])
+		case want == 0 || k == want:
+			r := decode(body)
 			if r.kind == 0 {
 				return read, errNewer
 			}

@@ -215,7 +215,8 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		var keyed []*quota.Restoration
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
-			r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, client), s.lives(client), slices.Clone(s.gaps)
+			stays := s.stays()
+			r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
 			for _, key := range s.keys() {
 				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 			}
@@ -225,11 +226,10 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 			return err
 		}
 		if err = l.restoreLogs(ctx, r, keyed, report); err != nil {
-			a.unknown.CompareAndSwap(false, errors.Is(err, quota.ErrInDoubt))
+			a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 			return err
 		}
-		unknown := a.unknown.Swap(false)
-		report.Unknown = unknown && report.Lost != nil && report.Entries == 0 && report.Noted == 0
+		report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 		done := report.record(l.now())
 		a.mu.Lock()
 		a.newest.update(&done)
@@ -306,17 +306,9 @@ func (l *Ledger) clock() time.Time {
 
 // heard returns what this host heard last of each budget, in each life of
 // the log.
-func (l *Ledger) heard(a *account, s *state, client uint64) (all []quota.Heard) {
-	stays, stayOf := s.stays()
+func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.Heard) {
 	for of, h := range s.heard {
-		held := func(r *record) bool {
-			n, isKept := stayOf[r.id]
-			if !isKept {
-				return false
-			}
-			since, visited := stays[n].lives[of.epoch]
-			return visited && since <= h.at
-		}
+		held := func(r *record) bool { return stays.held(r.id, of.epoch, h.at) }
 		charge := l.budgets[a.name][of.budget]
 		if charge == nil || charge.Window.Estimate() {
 			continue

@@ -171,7 +171,7 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 	return true
 }
 
-// size returns the size of the file that newer reads. It reports false if that
+// size returns the size of the file that updateNewest reads. It reports false if that
 // was deleted, or another has taken its place.
 func (f *files) size() (size int64, isThere bool) {
 	if f.file == nil || f.hour != f.seenHour {

@@ -127,7 +127,7 @@ func (l *Ledger) isMarked() bool {
 }
 
 func (l *Ledger) lostFile() error {
-	return fmt.Errorf("sqlite ledger %s: %w: %w; put it back, or remove %s beside it to start with nothing spent",
+	return fmt.Errorf("sqlite ledger %s: %w: %w; put it back, or remove %s beside it to begin anew, with what the journals of hosts restore",
 		l.path, quota.ErrLedgerLost, errMissing, filepath.Base(l.lockPath()))
 }
 

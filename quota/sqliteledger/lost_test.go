@@ -133,16 +133,16 @@ func TestFileComesBack(t *testing.T) {
 }
 
 // TestReplacedFileIsClosed: a file is replaced, and the only handle of the old
-// one is closed before it notices. What the old -wal held was merged into the
-// new file by whoever opened it next.
+// one is closed before it notices. The next handle to open the new file merged
+// the old -wal into it.
 func TestReplacedFileIsClosed(t *testing.T) {
-	replace := map[string]func(path string, data []byte) error{
+	replacements := map[string]func(path string, data []byte) error{
 		"copied over": func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) },
 		"renamed": func(path string, data []byte) error {
 			return errors.Join(os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
 		},
 	}
-	for name, replace := range replace {
+	for name, replace := range replacements {
 		t.Run(name, func(t *testing.T) {
 			path, day := fresh(t), charge("day", 10_000, hour)
 			l := open(t, path, nil)

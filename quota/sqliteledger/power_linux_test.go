@@ -126,7 +126,8 @@ func (d *disk) cutPower(t *testing.T) quota.Units {
 	return standings[0].Used
 }
 
-// spendTraced has a process spend until it has printed so many grants.
+// spendTraced runs a process that spends, under strace, until it has printed
+// this many grants.
 func spendTraced(t *testing.T, strace []string, path string, grants int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), strace[0], append(strace[1:], os.Args[0])...)
