@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,16 +131,7 @@ func (d *disk) cutPower(t *testing.T) quota.Units {
 // this many grants.
 func spendTraced(t *testing.T, strace []string, path string, grants int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), strace[0], append(strace[1:], os.Args[0])...)
-	cmd.Env = append(os.Environ(), roleVar+"=synced", pathVar+"="+path)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
+	cmd, out, lines := startTraced(t, strace, "synced", path)
 	for range grants {
 		if !lines.Scan() {
 			t.Fatalf("the process ended: %v", lines.Err())
@@ -147,6 +139,21 @@ func spendTraced(t *testing.T, strace []string, path string, grants int) {
 	}
 	out.Close() // the next line ends the process by SIGPIPE
 	_ = cmd.Wait()
+}
+
+// startTraced runs this test binary in a role under strace.
+func startTraced(t *testing.T, strace []string, role, path string) (*exec.Cmd, io.Closer, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), strace[0], append(strace[1:], os.Args[0])...)
+	cmd.Env = append(os.Environ(), roleVar+"="+role, pathVar+"="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out, bufio.NewScanner(out)
 }
 
 // TestPowerCutLosesGrants: the power fails at each moment at which a grant has

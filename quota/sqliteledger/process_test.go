@@ -43,7 +43,7 @@ func act(role, path string) error {
 	role, client, _ := strings.Cut(role, " ")
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal}
 	switch role {
-	case "synced":
+	case "synced", "twice":
 		o.Sync = sqliteledger.Full
 	case "die": // in the middle of a migration
 		o.Now = func() time.Time {
@@ -82,6 +82,18 @@ func act(role, path string) error {
 			return err
 		}
 		return inCrowd(role, n, l)
+	case "twice":
+		for range 2 {
+			answers, err := l.Spend(context.Background(), one(1, shared))
+			if err == nil {
+				err = answers[0].Err
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Println(answers[0].Receipt.ID)
+		}
+		return nil
 	case "report":
 		return spendAndReport(l, func(i int) quota.Units { return 1 }, shared)
 	}

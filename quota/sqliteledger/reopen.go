@@ -86,17 +86,18 @@ func (l *Ledger) holding(ctx context.Context, f func() error) error {
 	}
 	for {
 		lock, err := l.openLock()
+		var release func()
 		if err == nil {
-			err = l.takeTurn(ctx, lock)
+			release, err = l.takeTurn(ctx, lock)
 		}
 		if err != nil {
 			return l.callerError(ctx, err)
 		}
 		if l.dropDeleted(lock) {
-			_ = lock.Unlock() // it stays open for the callers that wait for it
+			release() // it stays open for the callers that wait for it
 			continue
 		}
-		defer lock.Unlock()
+		defer release()
 		select {
 		case l.turn <- struct{}{}:
 		case <-ctx.Done():

@@ -165,8 +165,8 @@ func (l *Ledger) Close() error {
 	isLocked := false
 	if lock != nil {
 		defer lock.Close()
-		if isLocked = lock.Lock(ctx) == nil; isLocked { // else its holder is stopped, and SQLite closes without the lock
-			defer lock.Unlock()
+		if isLocked = lock.Lock(ctx) == nil; isLocked { // else its holder is slow or stopped, and SQLite closes without the lock
+			defer keepTurn(lock)()
 		}
 	}
 	l.turn <- struct{}{}
@@ -198,8 +198,9 @@ func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 	defer cancel()
 	return l.reopening(ctx, func() error {
 		lock, err := l.openLock()
+		var release func()
 		if err == nil {
-			err = l.takeTurn(ctx, lock)
+			release, err = l.takeTurn(ctx, lock)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return errReplaced // its folder was deleted
@@ -207,7 +208,7 @@ func (l *Ledger) write(ctx context.Context, f func(*tx)) error {
 		if err != nil {
 			return l.callerError(ctx, err)
 		}
-		defer lock.Unlock()
+		defer release()
 		return l.transact(ctx, "begin", f)
 	})
 }

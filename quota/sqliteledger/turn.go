@@ -4,30 +4,54 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
-// takeTurn waits for the lock and counts the turn.
-func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) error {
-	err := waitTurn(ctx, lock)
-	if err == nil && time.Since(l.counted) >= countEvery {
+// takeTurn waits for the lock and counts the turn. The caller ends the turn with
+// release, which unlocks.
+func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) (release func(), err error) {
+	if err := waitTurn(ctx, lock); err != nil {
+		return nil, err
+	}
+	if time.Since(l.counted) >= countEvery {
 		countTurn(lock)
 		l.counted = time.Now()
 	}
-	return err
+	return keepTurn(lock), nil
 }
 
-// countEvery is how often a process that takes turn after turn counts one,
-// since that takes two system calls. Others look at the count for as long
-// as patience.
+// keepTurn counts turns for as long as the caller holds the lock, until it calls
+// release. So others can tell a holder that waits for its disk, which they wait
+// for, from one that is stopped.
+func keepTurn(lock *filelock.Lock) (release func()) {
+	var released atomic.Bool
+	var count func()
+	count = func() {
+		if !released.Load() {
+			countTurn(lock)
+			time.AfterFunc(countEvery, count)
+		}
+	}
+	counting := time.AfterFunc(countEvery, count)
+	return func() {
+		released.Store(true)
+		counting.Stop()
+		_ = lock.Unlock()
+	}
+}
+
+// countEvery is how often a process that takes turn after turn, or takes long
+// for one, counts one, since that takes two system calls. Others look at the
+// count for as long as patience.
 const countEvery = patience / 8
 
 // waitTurn waits for the lock until ctx ends. It gives up with errStopped if
 // no process counts a turn for as long as patience: the holder is stopped. A
-// holder that creates the ledger has longer, as it waits for the disk
-// several times.
+// holder that creates the ledger has longer, as it cannot count before the file
+// has its marker.
 func waitTurn(ctx context.Context, lock *filelock.Lock) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -55,8 +79,8 @@ func isEmpty(lock *filelock.Lock) bool {
 // The lock file holds the number of turns that were counted, behind the marker.
 const turnsAt = int64(len(marker))
 
-// countTurn adds one to the number of turns. The caller holds the lock. It is
-// best effort: without it, others give up earlier.
+// countTurn adds one to the number of turns. It is best effort: without it,
+// others give up earlier.
 func countTurn(lock *filelock.Lock) {
 	_, _ = lock.File().WriteAt(binary.LittleEndian.AppendUint64(nil, readTurns(lock)+1), turnsAt)
 }
