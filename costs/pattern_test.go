@@ -148,7 +148,7 @@ func TestRoutedMethodWithoutACost(t *testing.T) {
 	}
 }
 
-// However a dear request is written, it costs what it costs or is refused.
+// However an expensive request is spelled, it has its price or is refused.
 func TestNoMutationMakesAnExpensiveRouteCheap(t *testing.T) {
 	table := parse(t, shop)
 	rapid.Check(t, func(t *rapid.T) {

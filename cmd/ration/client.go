@@ -69,7 +69,7 @@ func (a *app) isShowable(err error) bool {
 	return a.setup().Opened != nil && (err == nil || exit == exitLedger)
 }
 
-// report tells what no call returns: an outage of the ledger, a correction
+// report writes what no call returns: an outage of the ledger, a correction
 // that did not reach it, whose units stay charged, and an answer that
 // contradicts costs.yaml.
 func (a *app) report(call quota.Call, err error) {

@@ -41,7 +41,7 @@ func (a *app) demo(ctx context.Context) error {
 	return nil
 }
 
-// next tells what to try against the folder that the demo leaves.
+// next says what to try with the folder that the demo leaves.
 func (a *app) next(dir string) {
 	program := "ration"
 	if strings.Contains(os.Args[0], "go-build") { // go run

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRefusalIsKept: the last refusal is read back as it was, without what is
-// secret, whoever writes beside it.
+// secret, while other processes write beside it.
 func TestRefusalIsKept(t *testing.T) {
 	a := &app{stdout: new(bytes.Buffer), stderr: new(bytes.Buffer), stateDir: t.TempDir(), getenv: func(string) string { return "" }}
 	a.conceal("AIzaSECRET")

@@ -64,8 +64,8 @@ func newSharing(t *testing.T) *stand {
 }
 
 // TestTwoUsersShareOneLedger: two members of a group spend, run and read
-// with one ledger, catalogue and journal, whoever created them, under a
-// umask of 022.
+// with one ledger, catalogue and journal, whichever of them created these,
+// under a umask of 022.
 func TestTwoUsersShareOneLedger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes of two users, a second")

@@ -20,9 +20,9 @@ func (a *app) writeJSON(document any) error {
 	return err
 }
 
-// reportOutage tells of an outage once a call was granted without the ledger,
-// and of its end. An outage without such a call is told by the error that ends
-// the command.
+// reportOutage reports an outage once a call was granted without the ledger,
+// and its end. The error that ends the command reports an outage without
+// such a call.
 func (a *app) reportOutage(err error) {
 	if outage, ok := errors.AsType[*client.OutageError](err); ok && outage.Units > 0 {
 		a.warn("ledger", a.setup().Client.DescribeOutage(outage))

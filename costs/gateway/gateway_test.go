@@ -176,7 +176,7 @@ func used(t testing.TB, c *client.Client) int {
 	return int(balances[0].Used)
 }
 
-// TestSpendReportSettle: a program asks, tells what was answered, and is
+// TestSpendReportSettle: a program asks, reports the answer, and is
 // refused when the budget is spent.
 func TestSpendReportSettle(t *testing.T) {
 	c := newClient(t, table, t.TempDir(), nil)

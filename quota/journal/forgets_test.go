@@ -287,7 +287,7 @@ func TestForgetfulRedisGrantsTwice(t *testing.T) {
 func TestHostThatHadNotHeardGrantsTwice(t *testing.T) {
 	f := startForgetting(t, forgetful{})
 	f.server.Do(t, "flushall")
-	f.exhaust(t, f.guards[0]) // it was told of 100 calls, and 100 followed
+	f.exhaust(t, f.guards[0]) // it had heard of 100 calls, and 100 followed
 	f.judge(t, 600)
 	f.exhaust(t, f.guards[1])
 	f.exhaust(t, f.guards[2])

@@ -126,7 +126,7 @@ func scanFile(reader *privatefile.Reader, path string, buf []byte, want kind, do
 		if failed != nil || err != nil {
 			return failed
 		}
-		if read == 0 { // no whole record in so many bytes
+		if read == 0 { // no whole record in all of these bytes
 			read = len(buf) - headBytes - mostBody - sumBytes
 		}
 		kept = copy(buf, buf[read:])
