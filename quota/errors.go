@@ -27,6 +27,9 @@ var (
 	// for as long as this one could wait. Nothing was spent; try again later.
 	// It is not an ErrLedgerDown.
 	ErrLedgerBusy = errors.New("quota: ledger busy")
+	// ErrLedgerClosed means that this process has closed the ledger. Nothing was
+	// spent. It is not an ErrLedgerDown.
+	ErrLedgerClosed = errors.New("quota: ledger closed")
 	// ErrLedgerConfig means that the ledger cannot serve until its
 	// configuration is corrected: a wrong password, a file that is not a
 	// ledger, a missing permission. It is not an ErrLedgerDown.

@@ -179,6 +179,7 @@ type Ledger interface {
 	Restore(ctx context.Context, r *Restoration) (Restored, error)
 
 	// Close releases the resources of the ledger. Calls in flight may fail.
+	// Later ones may return ErrLedgerClosed, and never ErrLedgerDown.
 	Close() error
 }
 

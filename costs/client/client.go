@@ -349,7 +349,8 @@ const closeTimeout = 5 * time.Second
 
 // Close waits, for at most five seconds, until the upstreams' answers so far
 // are recorded, and closes the ledger. Requests in flight may fail, and their
-// answers are not applied. Close does not close the idle connections of Base.
+// answers are not applied. Later ones fail with quota.ErrLedgerClosed. Close
+// does not close the idle connections of Base.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -82,6 +82,7 @@ type Ledger struct {
 
 	accounts sync.Map // of *account, by name
 	seq      atomic.Uint64
+	closed   atomic.Bool
 }
 
 // account is the journal of one account in this process.
@@ -152,6 +153,9 @@ func (l *Ledger) account(name string) *account {
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if l.closed.Load() {
+		return nil, fmt.Errorf("%w by this process; open it again", quota.ErrLedgerClosed)
 	}
 	a := l.account(batch.Account)
 	answers, err := l.spend(ctx, a, batch)
@@ -321,8 +325,10 @@ func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
 // RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
 
-// Close closes the other ledger too. Calls in flight may fail.
+// Close closes the other ledger too. Calls in flight may fail, and later ones
+// are a quota.ErrLedgerClosed, for which there is no allowance.
 func (l *Ledger) Close() error {
+	l.closed.Store(true)
 	var errs []error
 	if l.Ledger != nil {
 		errs = append(errs, l.Ledger.Close())

@@ -116,6 +116,8 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	switch {
 	case doubt:
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
+	case errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("%w: redis at %s: this process has closed it; open it again", quota.ErrLedgerClosed, l.where)
 	case found == config:
 		return fmt.Errorf("%w: redis at %s: %w; %s", quota.ErrLedgerConfig, l.where, err, l.advice(err))
 	}

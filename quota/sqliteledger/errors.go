@@ -21,7 +21,7 @@ var ErrNoLedger = errors.New("no ledger yet; the first spend creates it")
 var (
 	errBusy    = errors.New("other processes use it all the time")
 	errStopped = errors.New("another process keeps it locked")
-	errClosed  = errors.New("it was closed")
+	errClosed  = errors.New("this process has closed it")
 )
 
 // phase is the phase in which an operation failed.
@@ -77,8 +77,8 @@ func (l *Ledger) explain(err error, at phase) error {
 			step = "resume that process, or end it"
 		case errors.Is(err, errReplaced):
 			kind, step = quota.ErrLedgerLost, "put the file back"
-		case errors.Is(err, errClosed):
-			step = "open it again"
+		case errors.Is(err, errClosed), errors.Is(err, fs.ErrClosed): // of its lock
+			kind, step = quota.ErrLedgerClosed, "open it again"
 		case isConfig(err):
 			kind, step = quota.ErrLedgerConfig, "check the path and its permissions"
 		}
