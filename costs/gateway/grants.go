@@ -62,12 +62,12 @@ type Applied struct {
 	After    *int64       `json:"retry_after_s"` // from now; null if the answer does not say
 }
 
-// Cooldown is one that a report has set.
+// Cooldown is one that a report has set, or a longer one that was in force.
 type Cooldown struct {
 	Account string     `json:"account"`
 	Budget  *string    `json:"budget"` // null: the whole account
 	Reason  string     `json:"reason"`
-	For     int64      `json:"for_s"`
+	For     int64      `json:"for_s"` // from now
 	Until   *time.Time `json:"until"` // on the ledger's clock; another answer may have set it; null if that is not known
 }
 
@@ -83,7 +83,9 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 	if a.Status < 100 || a.Status > 599 {
 		return nil, fmt.Errorf("%w: status %d; give the upstream's, 100 to 599", quota.ErrBadCall, a.Status)
 	}
-	verdict, err := c.Answered(ctx, call, grant, a.response())
+	resp := a.response()
+	defer resp.Body.Close()
+	verdict, err := c.Answered(ctx, call, grant, resp)
 	if err == nil && a.Units != nil {
 		err = grant.Settle(ctx, *a.Units)
 	}
@@ -96,10 +98,13 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		applied.Units = new(grant.Call().Units)
 	}
 	if verdict.For > 0 {
-		_, until := cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)
-		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: human.Seconds(verdict.For),
-			Until: human.Instant(until)}
-		applied.After = new(human.Seconds(verdict.For))
+		lasts := human.Seconds(verdict.For)
+		now, until := cooldownEnd(ctx, c.Guard(), call.Account, verdict.Budget)
+		if !until.IsZero() { // of a longer one, perhaps, that was in force
+			lasts = human.SecondsUntil(now, until)
+		}
+		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.Instant(until)}
+		applied.After = &lasts
 	} else if verdict.After > 0 {
 		applied.After = new(human.Seconds(verdict.After))
 	}
