@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/privatefile"
@@ -25,8 +28,18 @@ const (
 // created again.
 const marker = "ration ledger\n"
 
-// connect opens the file. It creates a missing file if create is set.
-func (l *Ledger) connect(create bool) error {
+// connect opens the file. It creates a missing file if create is set. A file
+// that is deleted while it is being opened is missing, or was created again.
+func (l *Ledger) connect(create bool) (err error) {
+	for range maxReopens {
+		if err = l.tryConnect(create); !isVanished(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (l *Ledger) tryConnect(create bool) error {
 	if privatefile.OnNetwork(filepath.Dir(l.path)) {
 		return l.misconfigured("it lies on a network file system", "put it on a local disk, or share a Redis ledger")
 	}
@@ -50,6 +63,15 @@ func (l *Ledger) connect(create bool) error {
 		return l.notFound()
 	}
 	return l.explain(l.create(), opening)
+}
+
+// isVanished reports whether err may be that of a file that was there a moment
+// ago.
+func isVanished(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()&0xff == lib.SQLITE_CANTOPEN || e.Code() == lib.SQLITE_IOERR_FSTAT
+	}
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // checkFiles refuses files that another user may have written or can replace.

@@ -3,8 +3,10 @@ package sqliteledger_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/ration-dev/ration/quota"
@@ -176,4 +178,51 @@ func TestReplacedFileIsClosed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeletedWhileOpening: a file that is deleted and restored while others
+// open it is lost to them, or there again. It is not misconfigured, which
+// would end their commands for good.
+func TestDeletedWhileOpening(t *testing.T) {
+	if testing.Short() {
+		t.Skip("deletes the file of a crowd forty times, 2 seconds")
+	}
+	t.Parallel()
+	path, day := fresh(t), charge("day", 1_000_000, hour)
+	spend(t, open(t, path, nil), 1, day)
+	deleting := make(chan struct{})
+	var crowd sync.WaitGroup
+	for range 4 {
+		crowd.Go(func() {
+			for {
+				select {
+				case <-deleting:
+					return
+				default:
+				}
+				l, err := sqliteledger.Open(path, nil)
+				if err == nil {
+					_, err = l.Spend(t.Context(), one(1, day))
+					l.Close()
+				}
+				if err != nil && !errors.Is(err, quota.ErrLedgerLost) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	restorer := open(t, path, nil)
+	for range 40 {
+		for _, name := range []string{path, path + "-wal", path + "-shm"} {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+		}
+		if _, err := restorer.Restore(t.Context(), &quota.Restoration{Account: "my-project", Lost: true}); err != nil && !errors.Is(err, quota.ErrLedgerLost) {
+			t.Errorf("restore: %v", err)
+		}
+	}
+	close(deleting)
+	crowd.Wait()
 }

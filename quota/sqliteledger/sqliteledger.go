@@ -277,6 +277,9 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		return l.explain(err, working)
 	}
 	if c.exec(begin); c.err != nil {
+		if err := l.checkReplaced(); err != nil { // it was deleted since
+			return l.explain(err, working)
+		}
 		return l.explain(c.err, working)
 	}
 	writes := begin == "begin"
