@@ -88,14 +88,20 @@ func (b *barrier) wait(t *testing.T, who string) {
 	}
 }
 
+// findInterpreters returns the programs of all interpreters, or skips the test.
+func findInterpreters(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, i := range interpreters {
+		paths = append(paths, find(t, i.command[0], i.pkg))
+	}
+	return paths
+}
+
 // TestLanguagesShareABudget: a process in each language and one in Go ask at
 // once, until they are refused. What they print adds up to the limit, and so
 // does what the upstream counted.
 func TestLanguagesShareABudget(t *testing.T) {
-	var paths []string // before any of them starts: find may skip the test
-	for _, i := range interpreters {
-		paths = append(paths, find(t, i.command[0], i.pkg))
-	}
+	paths := findInterpreters(t) // before any of them starts
 	fake := youtubetest.New(nil)
 	all := newBarrier(len(interpreters) + 1)
 	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -112,11 +118,10 @@ func TestLanguagesShareABudget(t *testing.T) {
 	answers := map[string]int{}
 	var wg sync.WaitGroup
 	for n, i := range interpreters {
-		path := paths[n]
 		session := s.NewSession(quota.Caller{}, quota.Caller{})
 		defer session.End()
 		wg.Go(func() {
-			cmd := exec.Command(path, i.command[1:]...)
+			cmd := exec.Command(paths[n], i.command[1:]...)
 			cmd.Dir = "../../docs/clients"
 			cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token, "PYTHONDONTWRITEBYTECODE=1", "HTTP_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1")
 			var stderr bytes.Buffer
