@@ -22,7 +22,7 @@ var boundaries = map[string][]string{
 	"quota/inbound":                    {"quota"},
 	"quota/internal/combine":           {"quota"},
 	"quota/internal/filelock":          {"quota/privatefile"},
-	"quota/privatefile":                {},
+	"quota/privatefile":                {"internal/textfmt"},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
 	"internal/straced":                 {},
@@ -74,7 +74,7 @@ var boundaries = map[string][]string{
 	"cmd/ration/internal/durationflag": {"costs/duration", "costs/human"},
 	"cmd/ration/internal/redact":       {"cmd/ration/internal/terminal"},
 	"cmd/ration/internal/terminal":     {},
-	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
+	"cmd/ration":                       {"cmd/ration/internal/bars", "cmd/ration/internal/build", "cmd/ration/internal/cmdline", "cmd/ration/internal/manual", "cmd/ration/internal/durationflag", "cmd/ration/internal/redact", "cmd/ration/internal/terminal", "internal/textfmt", "quota", "costs/human", "quota/privatefile", "quota/memledger", "quota/sqliteledger", "quota/reconcile", "quota/ledgercopy", "quota/usage", "quota/journal", "quota/redisledger", "quota/metrics", "costs", "quota/inbound", "costs/client", "costs/alert", "costs/cooldown", "costs/duration", "costs/gateway", "costs/levels", "costs/strictyaml", "costs/why", "jobs", "jobs/catalog", "jobs/command", "jobs/daemon", "jobs/demo", "jobs/doctor", "jobs/entries", "jobs/history", "jobs/plan", "jobs/setup", "jobs/shadow", "jobs/status", "jobs/web", "jobs/scheduler", "jobs/starter", "jobs/youtube", "jobs/youtube/youtubetest"},
 }
 
 // onlyStandard are the packages that a library user gets without

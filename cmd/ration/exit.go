@@ -28,8 +28,8 @@ const (
 	exitFailed  = 1
 	exitMisfit  = 3 // plan: it does not fit
 	exitUsage   = 64
-	exitLedger  = 69 // the ledger is down and the call was refused
-	exitStopped = 75 // a budget, a cooldown or a busy ledger stopped it; resume later
+	exitLedger  = 69                  // the ledger is down and the call was refused
+	exitStopped = command.StoppedCode // a budget, a cooldown or a busy ledger stopped it; resume later
 	exitConfig  = 78
 	exitSignal  = 128 // and the signal's number
 )

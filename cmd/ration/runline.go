@@ -45,9 +45,8 @@ func describeCause(err error) string {
 	if exit, _ := code(err); exit != exitStopped {
 		return message(err)
 	}
-	reason := err.Error()
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok && refused.Ahead == 0 {
-		reason = strings.Replace(reason, refused.Error(), refused.Short(), 1)
+		return redact.URLs(refused.Short())
 	}
-	return redact.URLs(reason)
+	return redact.URLs(err.Error())
 }

@@ -200,11 +200,7 @@ func BenchmarkSpend(b *testing.B) {
 	spend := fmt.Sprintf("POST /v1/spend HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	for name, request := range map[string]string{"memory": spend, "sqlite": spend, "healthz": "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
 		b.Run(name, func(b *testing.B) {
-			dir, err := os.MkdirTemp("", "bench")
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
+			dir := b.TempDir()
 			c := newMemoryClient(b, benchTable, "")
 			if name == "sqlite" {
 				c = newNormalClient(b, "")

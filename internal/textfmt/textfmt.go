@@ -1,5 +1,5 @@
-// Package textfmt formats times, durations and shortened texts, as
-// every message of this module does. Package human has what is about
+// Package textfmt formats times, durations, shortened texts and words for a
+// shell, as every message of this module does. Package human has what is about
 // units and tables.
 package textfmt
 

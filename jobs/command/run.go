@@ -14,10 +14,11 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 )
 
-// stoppedCode is the exit code of a program that stopped before it was done.
-const stoppedCode = 75
+// StoppedCode is the exit code of a program that stopped before it was done,
+// ration itself included.
+const StoppedCode = 75
 
-// ErrStopped matches the *ExitError of a program that ended with exit code 75:
+// ErrStopped matches the *ExitError of a program that ended with StoppedCode:
 // it is not done, and wants to be started again at the next tick.
 var ErrStopped = errors.New("the program stopped before it was done")
 
@@ -32,7 +33,7 @@ type ExitError struct {
 func (e *ExitError) Error() string { return withLast(e.State, e.Last) }
 
 // Is reports whether target is ErrStopped and the exit code says so.
-func (e *ExitError) Is(target error) bool { return target == ErrStopped && e.Code == stoppedCode }
+func (e *ExitError) Is(target error) bool { return target == ErrStopped && e.Code == StoppedCode }
 
 // TimeoutError says that a program was killed because it took too long.
 type TimeoutError struct {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // ErrUnsafe matches every *Error: another user may have written a file, or may
@@ -73,9 +75,9 @@ func (e *Error) Error() string {
 		case Owner:
 			add(fmt.Sprintf("use files of your own, or trust that user with %s=%d", TrustVariable, f.Owner))
 		case Writeable:
-			write = append(write, quoted(f.Path))
+			write = append(write, textfmt.ShellQuote(f.Path))
 		case Readable:
-			read = append(read, quoted(f.Path))
+			read = append(read, textfmt.ShellQuote(f.Path))
 		case Link:
 			add("name the file that it leads to, or remove the link")
 		case Linked:
@@ -95,13 +97,4 @@ func (e *Error) Error() string {
 		add("run " + strings.Join(commands, " && "))
 	}
 	return strings.Join(what, ", ") + "; " + strings.Join(do, "; ")
-}
-
-// quoted quotes a path for a shell, if necessary.
-func quoted(path string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,%"
-	if strings.Trim(path, plain) == "" && !strings.HasPrefix(path, "-") {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -1,15 +1,16 @@
-package cmdline
+package textfmt
 
 import (
 	"runtime"
 	"strings"
 )
 
-// Quote quotes a word for a shell, if necessary.
-func Quote(word string) string {
+// ShellQuote quotes a word for a shell, if necessary: for a POSIX shell or, on
+// Windows, for cmd.
+func ShellQuote(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-"
 	switch {
-	case strings.Trim(word, plain) == "":
+	case word != "" && strings.Trim(word, plain) == "":
 		return word
 	case runtime.GOOS == "windows": // cmd knows no other quotes
 		return `"` + word + `"`
