@@ -10,6 +10,7 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/jobs/starter"
 )
 
@@ -32,7 +33,10 @@ A preset that leaves figures to you asks for them: --variant, --host, --zone or
   ration init --preset github-rest --command ./fetch.sh --region north
   ration init --host api.example.com --limit 5000`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cmd.Flags().Changed("limit") && o.Limit <= 0 {
+				return &cmdline.Error{Err: errors.New("--limit is more than 0")}
+			}
 			if o.Command, err = starter.CommandWords(command); err != nil {
 				return &cmdline.Error{Err: err}
 			}
@@ -67,9 +71,6 @@ func (a *app) init(o *starter.Options) error {
 			return &cmdline.Error{Err: err}
 		}
 	}
-	if o.Limit < 0 {
-		return &cmdline.Error{Err: errors.New("--limit is more than 0")}
-	}
 	files, err := starter.Make(*o)
 	if err != nil {
 		return &cmdline.Error{Err: o.Advise(err)}
@@ -80,7 +81,7 @@ func (a *app) init(o *starter.Options) error {
 	}
 	next := "ration plan"
 	if given != "" {
-		next = "ration --config " + cmdline.Quote(given) + " plan"
+		next = "ration --config " + textfmt.ShellQuote(given) + " plan"
 	}
 	if a.json {
 		return json.NewEncoder(a.stdout).Encode(map[string]any{"files": []string{costsPath, regionsPath}, "next": next})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -91,6 +92,40 @@ func (c *Checkup) CheckHosts(table *costs.Table) {
 	for _, u := range table.Upstreams() {
 		if len(u.Hosts) == 0 {
 			c.Add(Note, "", "upstream %s has no hosts, so no request to it is charged or refused; spend, run and the gateway's /v1/spend charge its calls by method", human.Name(u.Name))
+		}
+	}
+}
+
+// CheckLimits warns of methods whose calls no budget limits, unless in a lane
+// of other programs: probably a typo in the lanes of a budget.
+func (c *Checkup) CheckLimits(table *costs.Table) {
+	for _, u := range table.Upstreams() {
+		coverages := quota.Coverages(u.Budgets)
+		limits := func(i int, method string) bool {
+			var region string
+			if named := u.Budgets[i].Regions; len(named) > 0 {
+				region = named[0]
+			}
+			return slices.ContainsFunc(costs.Lanes(), func(lane string) bool {
+				return coverages[i].Covers(method, quota.Caller{Lane: lane, Region: region})
+			})
+		}
+		var free []string
+		for _, m := range u.Costs {
+			isLimited := m.Units == 0
+			for i := range coverages {
+				isLimited = isLimited || limits(i, m.Method)
+			}
+			if !isLimited {
+				free = append(free, human.Name(m.Method))
+			}
+		}
+		if more := len(free) - 3; more > 1 {
+			free = append(free[:3], human.Count(more, "other method"))
+		}
+		if len(free) > 0 {
+			c.Add(Warning, "widen the lanes or methods of a budget, unless that is meant", "no budget limits %s in the lanes %s: calls are charged, and never refused",
+				strings.Join(free, ", "), strings.Join(costs.Lanes(), ", "))
 		}
 	}
 }

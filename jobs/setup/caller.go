@@ -20,6 +20,9 @@ func CheckCaller(table *costs.Table, caller quota.Caller) (quota.Caller, error) 
 			return caller, err
 		}
 	}
+	if len(caller.Job) > quota.MaxLabel {
+		return caller, fmt.Errorf("job: a name of more than %d bytes; shorten it", quota.MaxLabel)
+	}
 	caller.Region = SpellRegion(caller.Region, table)
 	var err error
 	switch {

@@ -145,7 +145,7 @@ func DescribeRepair(r *journal.Repair, now time.Time) string {
 	if r.Lost {
 		why = "had lost entries"
 	}
-	text := fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), human.Name(r.Account), why, human.Count(r.Entries, "call"), human.Count(r.Units, "unit"))
+	text := fmt.Sprintf("%s ago the ledger of %s %s: this host restored %s of %s", human.Duration(now.Sub(r.At)), human.Name(r.Account), why, human.Count(r.Entries, "entry"), human.Count(r.Units, "unit"))
 	if r.Noted > 0 {
 		text += fmt.Sprintf(", and noted %s that others had spent", human.Count(r.Noted, "unit"))
 	}

@@ -42,7 +42,7 @@ func (e *RestoredError) Error() string {
 	if e.Owed > 0 {
 		outage = fmt.Sprintf(" (%d of them spent while the ledger was down)", e.Owed)
 	}
-	return fmt.Sprintf("%v; restored from this host's journal: calls: %d, units: %d%s, noted of others' units: %d; other hosts restore their own when they return",
+	return fmt.Sprintf("%v; restored from this host's journal: entries: %d, units: %d%s, noted of others' units: %d; other hosts restore their own when they return",
 		e.Lost, e.Entries, e.Units, outage, e.Noted)
 }
 
