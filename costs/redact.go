@@ -8,9 +8,9 @@ import "strings"
 func redact(text string) string {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	lower, end := strings.ToLower(text), len(text)
-	for _, mark := range []string{";", "?", "#", "&", "=", "%3b", "%3f", "%23", "%26", "%3d", "%25", "@", "%40"} {
-		if i := strings.Index(lower, mark); i >= 0 && i < end {
-			if end = i; mark == "@" || mark == "%40" {
+	for _, delimiter := range []string{";", "?", "#", "&", "=", "%3b", "%3f", "%23", "%26", "%3d", "%25", "@", "%40"} {
+		if i := strings.Index(lower, delimiter); i >= 0 && i < end {
+			if end = i; delimiter == "@" || delimiter == "%40" {
 				end = strings.LastIndexByte(text[:i], '/') + 1
 			}
 		}

@@ -64,7 +64,7 @@ type attempt struct {
 	step     Step
 	calls    int // charged to the region before the attempt
 	own, all catalog.Failures
-	probing  time.Time // until when no other process tries the family; zero if it may
+	holdOff  time.Time // until when no other process tries the family; zero if it may
 }
 
 const unfinished = "the run ended in the middle"
@@ -84,7 +84,7 @@ func (p *pass) beginAttempt(ctx context.Context, step Step) (*attempt, error) {
 		countFailure(own, stepFailures, now, unfinished)
 		if all.Count >= methodFailures {
 			all.Until = now.Add(backoff(all.Count+1, methodFailures)).Truncate(time.Millisecond)
-			a.probing = all.Until
+			a.holdOff = all.Until
 		}
 		return nil
 	})
@@ -108,14 +108,14 @@ func (a *attempt) end(ctx context.Context, why error) {
 	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {
 		*own = a.own
 		if !failed {
-			if all.Until.Equal(a.probing) {
+			if all.Until.Equal(a.holdOff) {
 				all.Until = a.all.Until
 			}
 			return nil
 		}
 		now := a.now()
 		countFailure(own, stepFailures, now, why.Error())
-		if a.own.Count < stepFailures || !a.probing.IsZero() { // a step that waits by itself says little about the others
+		if a.own.Count < stepFailures || !a.holdOff.IsZero() { // a step that waits by itself says little about the others
 			countFailure(all, methodFailures, now, why.Error())
 		}
 		return nil

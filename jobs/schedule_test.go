@@ -104,7 +104,7 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		instant := func(s string) time.Time {
+		parse := func(s string) time.Time {
 			parsed, err := time.ParseInLocation("2006-01-02T15:04", s, z)
 			if err != nil {
 				t.Fatal(err)
@@ -112,7 +112,7 @@ func TestScheduleFollowsTheClock(t *testing.T) {
 			return parsed
 		}
 		var got []string
-		for tick := s.Next(instant(c.from).Add(-1)); tick.Before(instant(c.to)); tick = s.Next(tick) {
+		for tick := s.Next(parse(c.from).Add(-1)); tick.Before(parse(c.to)); tick = s.Next(tick) {
 			_, offset := tick.In(z).Zone()
 			got = append(got, fmt.Sprintf("%s%+d", tick.In(z).Format("02T15:04"), offset/3600))
 		}

@@ -42,7 +42,7 @@ func (m Marks) Crossed(balances []quota.Balance) []string {
 	var lines []string
 	for i := range balances {
 		b := &balances[i]
-		budget, window := marks(b)
+		budget, window := fileNames(b)
 		var crossed quota.Units
 		var holds []string
 		for _, percent := range percents {
@@ -83,9 +83,10 @@ func (m Marks) mark(name string) bool {
 	return true
 }
 
-// marks returns the names of a budget and of its window in files. A calendar
-// window is another one each day; a sliding one is left by what is used alone.
-func marks(b *quota.Balance) (budget, window string) {
+// fileNames returns how the names of files represent a budget and its window. A
+// calendar window is another one each day; a sliding one is left by what is used
+// alone.
+func fileNames(b *quota.Balance) (budget, window string) {
 	begins := ""
 	if b.Budget.Window.Kind() == quota.KindDaily {
 		begins = b.Since.UTC().String()

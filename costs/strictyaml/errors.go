@@ -55,18 +55,18 @@ func compareMistakes(a, b Mistake) int {
 
 // Redact returns s with every Google API key in it truncated to its prefix.
 func Redact(s string) string {
-	const mark = "AIza"
-	if !strings.Contains(s, mark) {
+	const prefix = "AIza"
+	if !strings.Contains(s, prefix) {
 		return s
 	}
 	var out strings.Builder
 	for {
-		before, after, found := strings.Cut(s, mark)
+		before, after, found := strings.Cut(s, prefix)
 		out.WriteString(before)
 		if !found {
 			return out.String()
 		}
-		out.WriteString(mark + "…")
+		out.WriteString(prefix + "…")
 		s = strings.TrimLeft(after, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 	}
 }

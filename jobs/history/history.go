@@ -181,7 +181,7 @@ func (f *filler) put(ctx context.Context) error {
 	return f.store.PutFill(ctx, updates)
 }
 
-// date returns the date of an instant in milliseconds.
+// date returns the date of a time in milliseconds.
 func date(day int64, zone *time.Location) string {
 	return time.UnixMilli(day).In(zone).Format(time.DateOnly)
 }

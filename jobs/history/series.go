@@ -84,11 +84,11 @@ func (s *series) freeze(f *filler) {
 	}
 }
 
-// ceilMillis returns an instant in milliseconds, rounded up.
+// ceilMillis converts microseconds to milliseconds, rounded up.
 func ceilMillis(micros int64) int64 { return (micros + 999) / 1000 }
 
-// slice returns the day and the slice of an instant, in milliseconds, and the
-// instant at which the next slice begins.
+// slice returns the day and the slice of a time, in milliseconds, and the time
+// at which the next slice begins.
 func (s *series) slice(at int64) (day, begin, next int64) {
 	t := time.UnixMicro(at)
 	if t.Before(s.day.Start) || !t.Before(s.day.Next) || s.day.Next.IsZero() {

@@ -38,7 +38,7 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	o := s.Options()
 	o.MustExist = !create
 	s.relay = &relay{report: o.Report}
-	o.Report = s.relay.pass
+	o.Report = s.relay.forward
 	c, err := client.New(table, o)
 	missing := errors.Is(err, sqliteledger.ErrNoLedger)
 	if err != nil && !missing {
@@ -149,13 +149,14 @@ func (s *Setup) lastOutage() *client.OutageError {
 	return outage
 }
 
-// relay passes what a client reports on, and to its watch if it has one.
+// relay forwards what a client reports to report, and to the client's watch if
+// it has one.
 type relay struct {
 	report func(quota.Call, error)
 	watch  atomic.Pointer[alert.Watch]
 }
 
-func (r *relay) pass(call quota.Call, err error) {
+func (r *relay) forward(call quota.Call, err error) {
 	if w := r.watch.Load(); w != nil {
 		w.Reported(call, err)
 	}

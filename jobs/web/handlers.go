@@ -118,7 +118,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-ticks.C:
-		case <-p.life.Done():
+		case <-p.lifetime.Done():
 			return
 		case <-r.Context().Done():
 			return

@@ -26,9 +26,9 @@ const (
 // reader reads what the page shows through one client. All but the whole
 // reading happens while the Page's lock is held.
 type reader struct {
-	life    context.Context // ends whole readings
-	client  *client.Client
-	options *Options
+	lifetime context.Context // ends whole readings
+	client   *client.Client
+	options  *Options
 
 	snapshot *snapshot // of the last update; nil before
 	readAt   time.Time
@@ -81,8 +81,8 @@ type whole struct {
 	simulated  map[[2]string]simulated // by account and name; of the reading before until it is known
 }
 
-func newReader(life context.Context, c *client.Client, o *Options) *reader {
-	return &reader{life: life, client: c, options: o, first: make(chan struct{})}
+func newReader(lifetime context.Context, c *client.Client, o *Options) *reader {
+	return &reader{lifetime: lifetime, client: c, options: o, first: make(chan struct{})}
 }
 
 // update reads what is new, unless that was done a moment ago. hold keeps the
@@ -268,7 +268,7 @@ func (r *reader) readActivities(ctx context.Context, s *snapshot, known *whole) 
 func (r *reader) readWhole(release func(), last *whole, good map[string]*activity) {
 	defer release()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.life, wholeTimeout)
+	ctx, cancel := context.WithTimeout(r.lifetime, wholeTimeout)
 	defer cancel()
 	w := &whole{activities: good, refusals: map[refusalKey]*why.Document{}, budgets: map[[2]string]*usage.BudgetReport{}}
 	w.err = r.redact(r.fill(ctx, w, last))

@@ -79,7 +79,7 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 		if p.reader != nil {
 			p.reader.close()
 		}
-		p.reader, p.views = newReader(p.life, c, &p.options), map[view]*rendered{}
+		p.reader, p.views = newReader(p.lifetime, c, &p.options), map[view]*rendered{}
 	}
 	r := p.reader
 	s := r.update(ctx, func() (func(), bool) { // for a whole reading, which goes on after this one

@@ -73,7 +73,7 @@ type Page struct {
 	templates *template.Template
 	secret    []byte          // of this process, for the token of forms
 	boot      string          // names this process in the ids of events
-	life      context.Context // ends with Close
+	lifetime  context.Context // ends with Close
 	end       context.CancelFunc
 
 	streams atomic.Int32 // that are open
@@ -88,7 +88,7 @@ type Page struct {
 func New(o *Options) *Page {
 	p := &Page{options: *o, mux: http.NewServeMux(), secret: make([]byte, 32), boot: rand.Text()[:8],
 		views: map[view]*rendered{}}
-	p.life, p.end = context.WithCancel(context.Background())
+	p.lifetime, p.end = context.WithCancel(context.Background())
 	rand.Read(p.secret)
 	if p.options.Every == 0 {
 		p.options.Every = 2 * time.Second

@@ -98,14 +98,14 @@ func URLs(message string) string {
 	return address.ReplaceAllStringFunc(message, func(word string) string {
 		scheme, rest, _ := strings.Cut(word, "://")
 		end, lower := len(rest), strings.ToLower(rest)
-		for _, mark := range []string{"?", ";", "#", "&", "%3f", "%3b", "%23", "%26", "%25"} {
-			if i := strings.Index(lower, mark); i >= 0 && i < len(rest)-1 { // the last one is punctuation
+		for _, delimiter := range []string{"?", ";", "#", "&", "%3f", "%3b", "%23", "%26", "%25"} {
+			if i := strings.Index(lower, delimiter); i >= 0 && i < len(rest)-1 { // the last one is punctuation
 				end = min(end, i)
 			}
 		}
 		at := strings.LastIndexByte(rest, '@')
 		switch {
-		case at >= end: // a mark in a password, or an @ behind the path
+		case at >= end: // a delimiter in a password, or an @ behind the path
 			return scheme + "://…"
 		case end < len(rest):
 			rest = rest[:end] + "…"
