@@ -20,7 +20,10 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 		t.Fatalf("it has %d of %d presets", len(sections), len(presets))
 	}
 	for i, p := range presets {
-		says := append([]string{p.Name + "\n", p.About, "Read " + p.Date.String()}, p.Unknown...)
+		if !strings.HasPrefix(sections[i], p.Name+"\n") {
+			t.Errorf("section %d is not of %s", i, p.Name)
+		}
+		says := append([]string{p.About, "Read " + p.Date.String()}, p.Unknown...)
 		if p.SupersededBy != nil {
 			says = append(says, *p.SupersededBy)
 		}
@@ -33,8 +36,9 @@ func TestPresetsDocumentIsCurrent(t *testing.T) {
 		for _, a := range p.Asks {
 			says = append(says, "- `"+a.Line+"`: "+a.Write)
 		}
+		section := strings.Join(strings.Fields(sections[i]), " ") // its lines are wrapped
 		for _, text := range says {
-			if !strings.Contains(sections[i], text) {
+			if !strings.Contains(section, text) {
 				t.Errorf("%s: it does not say %q", p.Name, text)
 			}
 		}

@@ -15,26 +15,32 @@ import (
 // With the ledger, the prices and the budgets of a costs.yaml, any http.Client
 // is guarded.
 func ExampleOpen() {
+	if err := fetch(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 200 OK
+}
+
+func fetch(ctx context.Context) error {
 	c, err := client.Open("costs.yaml", nil) // the ledger, prices and budgets that the file names
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer c.Close()
 	httpClient := &http.Client{Transport: c}
-
-	ctx := quota.WithCaller(context.Background(), quota.Caller{Lane: "cron", Job: "trending", Region: "IN"})
+	ctx = quota.WithCaller(ctx, quota.Caller{Lane: "cron", Job: "trending", Region: "IN"})
 	req, err := http.NewRequestWithContext(ctx, "GET", "https://youtube.googleapis.com/youtube/v3/videos?chart=mostPopular&part=id", nil)
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	req.Header.Set("X-Goog-Api-Key", os.Getenv("YOUTUBE_API_KEY"))
 	resp, err := httpClient.Do(req)
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		log.Fatalf("%d of %d left; come back at %s", refused.Remaining, refused.Limit, refused.RetryAt)
+		return fmt.Errorf("%d of %d left; come back at %s", refused.Remaining, refused.Limit, refused.RetryAt)
 	} else if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer resp.Body.Close()
 	fmt.Println(resp.Status)
-	// Output: 200 OK
+	return nil
 }
