@@ -37,6 +37,8 @@ func ConfigFile(name, folder string, getenv func(string) string) (string, error)
 				return "", &ConfigError{err}
 			}
 			return path, nil
+		} else if info, statErr := os.Stat(folder); statErr == nil && !info.IsDir() {
+			return "", configError("%s is a file; name its folder with --config", folder)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", configError("%w; make it readable, or name another folder with --config", err)
 		}
