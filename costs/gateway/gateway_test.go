@@ -240,6 +240,21 @@ func TestRepeatedSpendAfterRestart(t *testing.T) {
 	}
 }
 
+// TestValueOfAnotherType: a value of the wrong type is named by its key, not by
+// a type of Go.
+func TestValueOfAnotherType(t *testing.T) {
+	s := newServer(t, nil, newClient(t, table, t.TempDir(), nil))
+	for body, want := range map[string]string{
+		`{"method": "items.list", "units": 1e3}`: "units has the wrong type: number 1e3; see /v1/openapi.json",
+		`{"method": 5}`:                          "method has the wrong type: number; see /v1/openapi.json",
+		`["items.list"]`:                         "the body has the wrong type: array; see /v1/openapi.json",
+	} {
+		if a := s.do("POST", "/v1/spend", body); a.StatusCode != 400 || a.json["detail"] != want {
+			t.Errorf("%s: %s %v; want %s", body, a.Status, a.json["detail"], want)
+		}
+	}
+}
+
 // TestProxyChargesAndRefuses: requests reach the upstream without what is for
 // the gateway, and refused ones do not reach it.
 func TestProxyChargesAndRefuses(t *testing.T) {

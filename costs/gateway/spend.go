@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -176,7 +177,11 @@ func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *pr
 	}
 	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
+	err = decoder.Decode(into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return newProblem(http.StatusBadRequest, "bad-json", "%s has the wrong type: %s; see /v1/openapi.json", cmp.Or(wrong.Field, "the body"), wrong.Value)
+	}
+	if err != nil {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body is not what is wanted here: %v; see /v1/openapi.json", err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
