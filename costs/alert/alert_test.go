@@ -247,13 +247,13 @@ func TestAlertComesTooLate(t *testing.T) {
 // TestAlertIgnoresTheSchedule: what the schedule will use up is told before it
 // is, once together with what the pace says.
 func TestAlertIgnoresTheSchedule(t *testing.T) {
-	at := time.Now().Add(5 * time.Hour)
+	at := time.Now().Add(5 * time.Hour).Truncate(time.Second) // else it is rounded up
 	for name, c := range map[string]struct {
 		planned []time.Time
 		failed  error
 		want    string
 	}{
-		"in the window": {[]time.Time{at, at}, nil, "by the schedule, day of p refuses its first call at " + at.UTC().Format("2006-01-02T15:04")},
+		"in the window": {[]time.Time{at, at}, nil, "by the schedule, day of p refuses its first call at " + at.UTC().Format(time.RFC3339)},
 		"beyond it":     {[]time.Time{at.Add(24 * time.Hour), at}, nil, ""},
 		"not soon":      {[]time.Time{{}, at}, nil, ""},
 		"not known":     {nil, errors.New("no such file"), ""},
