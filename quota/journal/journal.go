@@ -325,8 +325,8 @@ func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
 // RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
 
-// Close closes the other ledger too. Calls in flight may fail, and later ones
-// are a quota.ErrLedgerClosed, for which there is no allowance.
+// Close closes the other ledger too. Calls in flight may fail. Later ones
+// return quota.ErrLedgerClosed and do not use the allowance.
 func (l *Ledger) Close() error {
 	l.closed.Store(true)
 	var errs []error
