@@ -83,7 +83,7 @@ func runsOut(b *quota.Balance, rate float64, held func(since, until time.Time) (
 func dayRunsOut(b *quota.Balance, rate float64) time.Time {
 	window, limit := b.Budget.Window, float64(b.Limit())
 	day := window.Day(b.At)
-	if left := (limit - float64(b.Used)) / rate; left < float64(day.Next.Sub(b.At)) {
+	if left := (limit - float64(b.Used)) / rate; left < float64(day.Opens.Sub(b.At)) { // until then, calls must fit what is left of it
 		return b.At.Add(time.Duration(left)).UTC()
 	}
 	begin := day.Next

@@ -26,8 +26,7 @@ func TestForecastAgainstWhatComes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := rapid.SampledFrom([]quota.Window{quota.Sliding(24 * time.Hour), quota.Sliding(6 * time.Hour), quota.Daily(zone)}).Draw(t, "window")
 		clock := &ledgertest.Clock{}
-		start := time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC)
-		clock.Set(start)
+		clock.Set(time.Date(2026, 11, 20, rapid.IntRange(0, 23).Draw(t, "hour"), 0, 0, 0, time.UTC))
 		ledger := memledger.Open(&memledger.Options{Now: clock.Now})
 		defer ledger.Close()
 		units := quota.Units(rapid.IntRange(1, 20).Draw(t, "units"))
@@ -86,5 +85,41 @@ func compareForecast(t *rapid.T, s *usage.BudgetStatus, every time.Duration, nex
 	off := real.Sub(s.RunsOut).Abs()
 	if limit := real.Sub(now) / 20; off > limit+2*every {
 		t.Fatalf("refused in %s; forecast in %s at %.1f an hour", real.Sub(now), s.RunsOut.Sub(now), s.Pace)
+	}
+}
+
+// TestForecastOfTheLastMinute: a call in the margin after the end of a day must
+// still fit that day, so a budget can run out there. It was forecast for the
+// next day.
+func TestForecastOfTheLastMinute(t *testing.T) {
+	clock := &ledgertest.Clock{}
+	clock.Set(time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC))
+	ledger := memledger.Open(&memledger.Options{Now: clock.Now})
+	defer ledger.Close()
+	const every, limit = 10 * time.Second, 4 * 360 // used up 5 seconds after midnight
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "b", Limit: limit, Window: quota.Daily(time.UTC)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Add(5 * time.Second)
+	spend := func() error {
+		clock.Add(every)
+		_, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 1})
+		return err
+	}
+	for range 3 * 360 {
+		if err := spend(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statuses, err := usage.Status(t.Context(), guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forecast := statuses[0].RunsOut
+	for err = spend(); err == nil; err = spend() {
+	}
+	if off := clock.Now().Sub(forecast).Abs(); !errors.Is(err, quota.ErrRefused) || off > 2*every {
+		t.Errorf("refused at %s; forecast for %s", clock.Now(), forecast)
 	}
 }
