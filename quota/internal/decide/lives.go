@@ -179,11 +179,10 @@ func (p presence) runOf(id quota.ID) (of run) {
 	return of
 }
 
-// held reports whether the log of a statement held an entry of its window,
-// stamped at a time. If no restoration has said when the client's entries came
+// held reports whether the log of a statement held an entry of its window, of
+// a run and stamped at a time. If no restoration has said when the client's entries came
 // there, they are in the present log alone, as far as is known.
-func (p presence) held(id quota.ID, at time.Time, h *quota.Heard) bool {
-	r := p.runOf(id)
+func (p presence) held(r *run, at time.Time, h *quota.Heard) bool {
 	since, held := r.since[h.Epoch]
 	if r.since == nil {
 		held = h.Epoch == p.epoch
@@ -198,10 +197,10 @@ func (p presence) heldAll(earlier, later *quota.Heard) bool {
 	if earlier.Epoch == later.Epoch {
 		return !p.lost(later, earlier.At)
 	}
-	host := quota.ID{Client: earlier.Client}
-	since := p.runOf(host).since[later.Epoch]
+	host := p.runOf(quota.ID{Client: earlier.Client})
+	since := host.since[later.Epoch]
 	isOlder := !since.IsZero() && !since.After(earlier.At)
-	return !isOlder && p.held(host, since, later)
+	return !isOlder && p.held(&host, since, later)
 }
 
 // came returns when an entry that is stamped at a time came to a log: then, or

@@ -13,7 +13,11 @@ import (
 // whose answer counted them. A statement gets none if the log of a later one
 // about the same budget held its calls.
 func (o *Restorer) addNotes(done *quota.Restored) {
-	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries)}
+	c := counting{o: o, lives: o.presence(), counted: make([][]bool, len(o.Heard)), entries: len(o.Entries), covered: map[string][]bool{}}
+	c.runs = make([]run, c.entries)
+	for n := range o.Entries {
+		c.runs[n] = c.lives.runOf(o.Entries[n].ID)
+	}
 	for i := range o.Heard {
 		h, missing := &o.Heard[i], c.missing(i)
 		isRepeated := func(later quota.Heard) bool {
@@ -31,60 +35,87 @@ func (o *Restorer) addNotes(done *quota.Restored) {
 type counting struct {
 	o       *Restorer
 	lives   presence
-	entries int            // how many of the Entries are not notes
-	counted [][]bool       // by each statement, of these
-	noted   []*quota.Heard // the statement of each note
+	entries int               // how many of the Entries are not notes
+	runs    []run             // of these
+	covered map[string][]bool // by the key of a coverage, of these
+	counted [][]bool          // by each statement, of these
+	noted   []*quota.Heard    // the statement of each note
+}
+
+// coveredBy returns which entries a coverage covers.
+func (c *counting) coveredBy(coverage *quota.Coverage) []bool {
+	covered := c.covered[coverage.Key()]
+	if covered == nil {
+		covered = make([]bool, c.entries)
+		for n := range covered {
+			e := &c.o.Entries[n]
+			covered[n] = coverage.Covers(e.Method, e.Caller)
+		}
+		c.covered[coverage.Key()] = covered
+	}
+	return covered
 }
 
 // missing returns how much a statement counted that is not among the entries
 // and the notes so far.
 func (c *counting) missing(i int) quota.Units {
 	h := &c.o.Heard[i]
-	c.counted[i] = make([]bool, c.entries)
+	covered, counted := c.coveredBy(h.Coverage), make([]bool, c.entries)
+	c.counted[i] = counted
 	missing := h.Used
 	var others []int // entries that its log held in the notes of earlier statements, or not at all
-	for n := range c.o.Entries {
+	for n := range covered {
 		e := &c.o.Entries[n]
-		if e.At.Before(h.Since) || e.At.After(h.At) || !h.Coverage.Covers(e.Method, e.Caller) {
-			continue
-		}
 		switch {
-		case n >= c.entries && c.lives.heldAll(c.noted[n-c.entries], h):
+		case !covered[n] || e.At.Before(h.Since) || e.At.After(h.At):
+		case c.lives.held(&c.runs[n], e.At, h):
 			missing -= amount(h, e)
-		case n < c.entries && c.lives.held(e.ID, e.At, h):
-			missing -= amount(h, e)
-			c.counted[i][n] = true
-		case n < c.entries:
+			counted[n] = true
+		default:
 			others = append(others, n)
 		}
 	}
-	return missing - c.inNotes(i, others)
+	for n, noted := range c.noted {
+		e := &c.o.Entries[c.entries+n]
+		if !e.At.Before(h.Since) && !e.At.After(h.At) && h.Coverage.Covers(e.Method, e.Caller) && c.lives.heldAll(noted, h) {
+			missing -= amount(h, e)
+		}
+	}
+	if len(others) > 0 {
+		missing -= c.inNotes(i, others)
+	}
+	return missing
 }
 
 // inNotes returns how much of entries the log of a statement held in the notes
 // of earlier ones. The note of one was no more than what it said, less what the
 // log held of that as entries: a refusal says no more than its own limit.
 func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
-	h := &c.o.Heard[i]
-	rooms := map[int]quota.Units{} // by earlier statement, what its note may still count
+	type earlier struct {
+		counted []bool
+		room    quota.Units // what its note may still count
+	}
+	h, counted := &c.o.Heard[i], c.counted[i]
+	var all []earlier
 	for k := range i {
-		earlier := &c.o.Heard[k]
-		if len(entries) == 0 || earlier.Coverage.Measure != h.Coverage.Measure || !c.lives.heldAll(earlier, h) {
+		have := &c.o.Heard[k]
+		if have.Coverage.Measure != h.Coverage.Measure || !c.lives.heldAll(have, h) {
 			continue
 		}
-		rooms[k] = earlier.Used
-		for n, counted := range c.counted[i] {
-			if counted && c.counted[k][n] {
-				rooms[k] -= amount(h, &c.o.Entries[n])
+		of := earlier{c.counted[k], have.Used}
+		for n, both := range of.counted {
+			if both && counted[n] {
+				of.room -= amount(h, &c.o.Entries[n])
 			}
 		}
+		all = append(all, of)
 	}
 	for _, n := range entries {
 		most, counts := quota.Units(0), amount(h, &c.o.Entries[n])
-		for k, room := range rooms {
-			if c.counted[k][n] {
-				c.counted[i][n] = true
-				most, rooms[k] = max(most, room), room-counts
+		for k := range all {
+			if of := &all[k]; of.counted[n] {
+				counted[n] = true
+				most, of.room = max(most, of.room), of.room-counts
 			}
 		}
 		held += min(most, counts)

@@ -214,34 +214,44 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 // mergeHeard keeps the latest statement of each client about each budget and
 // life of the log, those first whose notes later ones may count.
 func (o *Restorer) mergeHeard(more []quota.Heard) {
-	var merged []quota.Heard
-	for _, h := range append(slices.Clone(o.Heard), more...) {
+	type subject struct {
+		client, epoch uint64
+		budget        string
+	}
+	type statement struct {
+		quota.Heard
+		covering int // how many statements count its note
+	}
+	var merged []statement
+	places := map[subject]int{}
+	for _, h := range slices.Concat(o.Heard, more) {
 		if h.At.Before(o.Oldest) || h.At.After(o.Now.Add(quota.MaxStepBack)) || !h.At.After(o.accepted) {
 			continue
 		}
-		same := func(have quota.Heard) bool {
-			return have.Client == h.Client && have.Budget == h.Budget && have.Epoch == h.Epoch
-		}
-		if i := slices.IndexFunc(merged, same); i < 0 {
-			merged = append(merged, h)
+		of := subject{h.Client, h.Epoch, h.Budget}
+		if i, ok := places[of]; !ok {
+			places[of] = len(merged)
+			merged = append(merged, statement{Heard: h})
 		} else if !h.At.Before(merged[i].At) {
-			merged[i] = h
+			merged[i].Heard = h
 		}
 	}
-	broader := func(h *quota.Heard) (n int) {
-		method, caller := h.Note()
-		for i := range merged {
-			if merged[i].Coverage.Covers(method, caller) {
-				n++
+	for i := range merged {
+		method, caller := merged[i].Note()
+		for n := range merged {
+			if merged[n].Coverage.Covers(method, caller) {
+				merged[i].covering++
 			}
 		}
-		return n
 	}
-	slices.SortFunc(merged, func(a, b quota.Heard) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(broader(&b), broader(&a)), b.Since.Compare(a.Since),
+	slices.SortFunc(merged, func(a, b statement) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(b.covering, a.covering), b.Since.Compare(a.Since),
 			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Budget, b.Budget), cmp.Compare(a.Epoch, b.Epoch))
 	})
-	o.Heard = merged
+	o.Heard = make([]quota.Heard, len(merged))
+	for i := range merged {
+		o.Heard[i] = merged[i].Heard
+	}
 }
 
 // freeFrom takes the first free stamp from a stamp on, in steps.
