@@ -19,6 +19,7 @@ type Balance struct {
 	Cooldown  *Cooldown      // the cooldown in force, or nil
 	Floors    []FloorBalance // sorted by region
 	Ahead     time.Duration  // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack; see Guard.Restamp
+	Doubt     time.Duration  // how far the clock of the ledger's host is ahead of At; 0 unless it is in doubt; see ClockError.ByUptime
 
 	// StricterLimit is a limit lower than Budget's that holds because another
 	// configuration has asked it within LimitHold, or 0. LimitUntil is when it
@@ -83,7 +84,7 @@ func (g *Guard) AccountBalances(ctx context.Context, account string) ([]Balance,
 func (g *Guard) balance(b *chargedBudget, s *Standing) Balance {
 	budget := g.budgets[b.index]
 	return Balance{Budget: budget, Coverage: b.charge.Coverage, At: s.At, Since: s.Since, Used: s.Used, Over: s.Over,
-		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead,
+		Remaining: max(0, cmp.Or(s.Limit, budget.Limit)-s.Used), NextFree: s.NextFree, Cooldown: s.Cooldown, Ahead: s.Ahead, Doubt: s.Doubt,
 		StricterLimit: s.Limit, LimitUntil: s.LimitUntil}
 }
 

@@ -47,6 +47,10 @@ type ClockError struct {
 	Caller  time.Time // the time on the caller's clock
 	Newest  time.Time // the timestamp of the log's newest entry; zero if there is none
 
+	// ByUptime says that Ledger is the clock of this host too, and that Caller
+	// is what it would show if it had not been set since the host's start.
+	ByUptime bool
+
 	// Upstream is the time by the upstream's latest answer to this Guard's
 	// Transport; zero if it is not known. If it supports the ledger's clock,
 	// calls go on, and Transport.Report gets this error.
@@ -55,6 +59,9 @@ type ClockError struct {
 
 // Error names both times and says what to do.
 func (e *ClockError) Error() string {
+	if e.ByUptime {
+		return e.byUptime()
+	}
 	newest := "its log has no entry yet"
 	if !e.Newest.IsZero() {
 		newest = "its newest entry is of " + textfmt.Time(e.Newest)
@@ -67,6 +74,14 @@ func (e *ClockError) Error() string {
 		return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": correct the ledger's"
 	}
 	return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": calls go on, correct this host's"
+}
+
+func (e *ClockError) byUptime() string {
+	text := fmt.Sprintf("account %q: this host's clock says %s, and by the time since its start it is %s", e.Account, textfmt.Time(e.Ledger), textfmt.Time(e.Caller))
+	if e.Upstream.IsZero() {
+		return text + ": the call does not fit by both; correct the clock, or, if it is right, accept it: ration ledger accept"
+	}
+	return text + "; the upstream's says " + textfmt.Time(e.Upstream) + ": correct this host's"
 }
 
 // Unwrap returns ErrLedgerConfig.

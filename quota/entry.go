@@ -75,6 +75,7 @@ type Standing struct {
 	NextFree time.Time     // when the next units become free; zero if none are used
 	Cooldown *Cooldown     // the cooldown in force, or nil
 	Ahead    time.Duration // how far the log's newest timestamp is ahead of At; 0 if that is at most MaxStepBack
+	Doubt    time.Duration // how far the clock of the ledger's host is ahead of At, which is by the time since its start; 0 unless the clock is in doubt, see ClockError.ByUptime
 
 	Limit      Units     // the limit that holds if it is lower than the charge's own, because another configuration asked it; else 0
 	LimitUntil time.Time // when that one ends

@@ -26,7 +26,8 @@ type Guard struct {
 	refusals   refusalCache
 	external   externalUsage
 	upstreams  upstreamClocks
-	reported   sync.Map // what firstReport has seen; few, since they are budgets and methods
+	upstream   func(string, time.Time) time.Time // upstreams.since
+	reported   sync.Map                          // what firstReport has seen; few, since they are budgets and methods
 	observer   atomic.Pointer[func(Decision)]
 }
 
@@ -70,6 +71,7 @@ func NewGuard(ledger Ledger, budgets []Budget, o *Options) (*Guard, error) {
 		maps.Copy(g.history, o.History)
 	}
 	g.chargeSets.byClass.Store(&map[callClass]*chargeSet{})
+	g.upstream = g.upstreams.since
 	g.refusals.on = RealTime(ledger)
 	g.refusals.base = time.Now()
 	coverages := Coverages(g.budgets)
@@ -203,7 +205,7 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	buffer.batch.Key = call.Key
 	buffer.batch.Client, buffer.batch.Seq, buffer.batch.Once = call.ID.Client, call.ID.Seq, call.ID != (ID{})
 	buffer.batch.History = set.history
-	buffer.batch.Clock = time.Time{}
+	buffer.batch.Clock, buffer.batch.Upstream = time.Time{}, g.upstream
 	if g.refusals.on && !mode.anyClock { // the ledger is on real time
 		buffer.batch.Clock = time.Now()
 	}

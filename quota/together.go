@@ -154,7 +154,7 @@ func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, gran
 // the others and the error. refunded means that a call with the same id was
 // refunded before.
 func (g *Guard) spendAlike(ctx context.Context, call *Call, set *chargeSet, charges []*Charge, count int) (grants []*Grant, refunded bool, err error) {
-	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, Once: call.ID != (ID{}), History: set.history, Requests: make([]Request, count)}
+	batch := &Batch{Account: call.Account, Key: call.Key, Client: call.ID.Client, Seq: call.ID.Seq, Once: call.ID != (ID{}), History: set.history, Upstream: g.upstream, Requests: make([]Request, count)}
 	for i := range batch.Requests {
 		batch.Requests[i] = Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
 	}

@@ -62,6 +62,17 @@ func (c *upstreamClocks) now(account string) (now time.Time) {
 	return now
 }
 
+// since is now if the latest answer arrived after a time, and zero otherwise.
+func (c *upstreamClocks) since(account string, after time.Time) time.Time {
+	c.mu.Lock()
+	arrived := c.last[account].arrived
+	c.mu.Unlock()
+	if !arrived.After(after) {
+		return time.Time{}
+	}
+	return c.now(account)
+}
+
 // takeDoubt returns the error for which the upstream's clock was asked and
 // supported the ledger's, once.
 func (c *upstreamClocks) takeDoubt(account string) *ClockError {

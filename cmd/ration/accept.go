@@ -23,7 +23,9 @@ nothing, unless its log has an entry as recent as that: one of the two clocks is
 wrong, and if it is the ledger's, what is used would be free again. Accept says
 that the ledger's is right, by a remark of 0 units at the ledger's time. That
 lasts while the ledger is in use, and five minutes longer: correct this host's
-clock meanwhile. If the ledger's is the wrong one, correct it instead.
+clock meanwhile. If the ledger's is the wrong one, correct it instead. The clock
+of a SQLite ledger is its host's: one that was set ahead, and is right now, is
+accepted for good.
 
 Where another configuration has asked for a lower limit of a budget within a
 day, that limit holds. Accept forgets what other configurations have asked: the

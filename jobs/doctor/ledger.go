@@ -9,6 +9,7 @@ import (
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/redisledger"
 )
@@ -33,8 +34,18 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		return
 	}
 	c.Add(OK, "", "ledger %s answers", name)
+	balances, err := opened.Guard().Balances(ctx)
+	if err != nil {
+		c.Fail(err)
+	}
+	doubt := time.Duration(0)
+	for i := range balances {
+		doubt = max(doubt, balances[i].Doubt)
+	}
 	lead := at.Sub(c.Now())
-	if lead > quota.MaxClockLead {
+	if doubt > 0 {
+		c.Add(Warning, status.ResolveDoubt, "%s", status.ClockInDoubt(doubt))
+	} else if lead > quota.MaxClockLead {
 		c.Add(Problem, "correct the clock that is wrong; if that is this host's, run ration ledger accept meanwhile",
 			"the ledger's clock is %s ahead of this host's: no call is granted while they disagree, unless calls of other hosts support the ledger's", human.Duration(lead))
 		if c.Err == nil {
@@ -45,7 +56,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	}
 	for _, account := range accounts {
 		c.checkMove(ctx, opened.Guard(), account)
-		ahead, err := newestAhead(ctx, opened.Guard(), account)
+		ahead, err := newestAhead(ctx, balances, opened.Guard(), account)
 		if err != nil {
 			c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
 		} else if ahead > 0 {
@@ -53,7 +64,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 				human.Name(account), human.Duration(ahead))
 		}
 	}
-	c.checkLimits(ctx, opened.Guard())
+	c.checkLimits(balances)
 	found, err := opened.Inspect(ctx)
 	if err != nil {
 		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
@@ -84,11 +95,7 @@ func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account str
 }
 
 // checkLimits finds budgets whose limit another configuration has asked lower.
-func (c *Checkup) checkLimits(ctx context.Context, guard *quota.Guard) {
-	balances, err := guard.Balances(ctx)
-	if err != nil {
-		c.Fail(err)
-	}
+func (c *Checkup) checkLimits(balances []quota.Balance) {
 	for _, b := range balances {
 		if b.StricterLimit > 0 {
 			c.Add(Warning, "give both the same limit or, if the other is no longer in use, run ration ledger accept",
@@ -100,10 +107,14 @@ func (c *Checkup) checkLimits(ctx context.Context, guard *quota.Guard) {
 // newestAhead returns how far the newest timestamp of an account is ahead of
 // the ledger's clock: of its own log or, if that is right, of its ten
 // fullest keys.
-func newestAhead(ctx context.Context, guard *quota.Guard, account string) (time.Duration, error) {
-	_, ahead, err := guard.Now(ctx, account)
-	if err != nil || ahead > 0 {
-		return ahead, err
+func newestAhead(ctx context.Context, balances []quota.Balance, guard *quota.Guard, account string) (ahead time.Duration, err error) {
+	for i := range balances {
+		if balances[i].Budget.Account == account {
+			ahead = max(ahead, balances[i].Ahead)
+		}
+	}
+	if ahead > 0 {
+		return ahead, nil
 	}
 	keys, _, _, err := guard.FullestKeys(ctx, account, 10)
 	for _, k := range keys {

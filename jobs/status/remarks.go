@@ -38,6 +38,12 @@ func (r *Report) Remarks() (groups [][]string) {
 	for i := range r.Waiting {
 		add("%s", r.Waiting[i].String())
 	}
+	for _, b := range r.Budgets {
+		if b.Doubt > 0 {
+			add("%s; %s", ClockInDoubt(time.Duration(b.Doubt)*time.Second), ResolveDoubt)
+			break
+		}
+	}
 	said := map[string]bool{}
 	sayAhead := func(account, log string, seconds int64) {
 		if seconds > 0 && !said[account] {
@@ -67,6 +73,14 @@ func (r *Report) Remarks() (groups [][]string) {
 	}
 	return groups
 }
+
+// ClockInDoubt says that the clock of a ledger's host may be wrong.
+func ClockInDoubt(ahead time.Duration) string {
+	return fmt.Sprintf("this host's clock was set ahead by %s, and it is not known whether it is right: a call must fit by the time without that, too", human.Duration(ahead))
+}
+
+// ResolveDoubt is what to do then.
+const ResolveDoubt = "correct the clock, or accept it by ration ledger accept; the next answer of the upstream decides, too, and a time server"
 
 // drift says what of the budgets was missing once, and how that was found.
 func (r *Report) drift() string {

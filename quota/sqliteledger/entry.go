@@ -23,7 +23,7 @@ func (t *tx) add(g *log, e *entry) int64 {
 	if g.id == 0 {
 		t.insertLog(g)
 	}
-	stamp := max(t.now, g.newest+1)
+	stamp := max(t.wall, g.newest+1)
 	g.newest = stamp
 	counted := g.addToCounters(stamp, e)
 	if !g.keepsEntries() {

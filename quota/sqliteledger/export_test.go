@@ -93,6 +93,7 @@ func (l *Ledger) Fill(batch *quota.Batch, n int, from int64) error {
 		for i := range n {
 			r := &batch.Requests[(i/40*4+i%4)%len(batch.Requests)]
 			t.now = from + int64(i)*1e6
+			t.wall = t.now
 			if i == 0 {
 				_ = t.judge(g.name).Admit(&txLog{t, g}, r)
 			}
@@ -153,4 +154,11 @@ func (l *Ledger) KeepBusy(ctx context.Context) (stop func(), err error) {
 		}
 	}()
 	return func() { close(ended); <-done }, nil
+}
+
+// SetHost sets the clock of the host, the time since its start, and whether
+// a time server sets the clock. It keeps the ledger on real time.
+func (l *Ledger) SetHost(now func() time.Time, boot uint64, since func() time.Duration, synced func() bool) {
+	l.now, l.isSynced = now, synced
+	l.uptime = func() uptime { return uptime{boot, since().Microseconds()} }
 }

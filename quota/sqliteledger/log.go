@@ -138,7 +138,11 @@ func (b *txLog) Cooldown(budget string) *quota.Cooldown { return b.of.cooldowns[
 func (b *txLog) Newest() int64 { return b.of.newest }
 
 func (t *tx) judge(name logName) *decide.Judge {
-	return &decide.Judge{Account: name.account, Key: name.key, Now: t.now, Days: t.ledger.days}
+	now := t.now
+	if name.key != "" { // it limits a client of this host, by this host's clock
+		now = t.wall
+	}
+	return &decide.Judge{Account: name.account, Key: name.key, Now: now, Days: t.ledger.days}
 }
 
 // list returns the list of a coverage, and keeps it back to a horizon from

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
@@ -19,6 +20,12 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 		judge, limits := t.judge(g.name), t.loadLimits(account)
 		for i, charge := range charges {
 			standings[i] = judge.Standing(&readOnly{txLog{t, g}, limits}, charge)
+			if doubt := time.Duration(t.wall-judge.Now) * time.Microsecond; doubt > 0 {
+				standings[i].Doubt = doubt
+				if standings[i].Ahead -= doubt; standings[i].Ahead <= quota.MaxStepBack {
+					standings[i].Ahead = 0
+				}
+			}
 		}
 	})
 	if err != nil {

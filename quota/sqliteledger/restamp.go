@@ -11,6 +11,7 @@ import (
 func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) {
 	changed := int64(0)
 	err := l.write(ctx, func(t *tx) {
+		t.trustClock() // an entry at the present time is not ahead, whether or not that is in doubt
 		g := t.log(logName{account, key})
 		if g.id != 0 {
 			changed = t.restamp(g)

@@ -41,7 +41,10 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 	var stopped error
 	restore := func(t *tx) {
 		g := t.log(logName{r.Account, r.Key})
-		if stopped = decide.CheckClock(r.Account, r.Key, r.Clock, t.now, g.newest); stopped == nil {
+		if stopped = decide.CheckClock(r.Account, r.Key, r.Clock, t.wall, g.newest); stopped == nil && t.inDoubt() && r.Key == "" {
+			stopped = t.clockError(&quota.Batch{Account: r.Account})
+		}
+		if stopped == nil {
 			done = t.restore(g, r)
 			t.save(g)
 		}
@@ -82,7 +85,7 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 }
 
 func (t *tx) allEntries(g *log) (entries []quota.Entry) {
-	t.query("page", func(row []driver.Value) { entries = append(entries, readEntry(row)) }, g.id, g.floor()+1, int64(math.MaxInt64), int64(-1))
+	t.query("page", func(row []driver.Value) { entries = append(entries, readEntry(row)) }, g.id, min(g.floor(), t.now-decide.Retain(g.horizon))+1, int64(math.MaxInt64), int64(-1))
 	return entries
 }
 

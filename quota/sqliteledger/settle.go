@@ -118,13 +118,13 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	}
 	return l.write(ctx, func(t *tx) {
 		t.exec("cooldown-sweep", c.Account, t.now-hour)
-		all := []quota.Cooldown{decide.StartCooldown(c, t.now)}
+		all := []quota.Cooldown{decide.StartCooldown(c, t.wall)}
 		if c.Budget == "" {
 			name := logName{c.Account, ""}
 			all = t.judge(name).Displace(t.load(name).cooldowns[""], all[0])
 		}
 		for _, kept := range all {
-			t.exec("cooldown-set", c.Account, kept.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond), t.now)
+			t.exec("cooldown-set", c.Account, kept.Budget, kept.Until.UnixMicro(), kept.Reason, int64((kept.For+time.Microsecond-1)/time.Microsecond), t.wall)
 		}
 		l.dropCache()
 	})

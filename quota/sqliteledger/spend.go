@@ -23,7 +23,10 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	var stopped error
 	err := l.write(ctx, func(t *tx) {
 		g := t.log(logName{batch.Account, batch.Key})
-		stopped = decide.CheckClock(batch.Account, batch.Key, batch.Clock, t.now, g.newest)
+		stopped = decide.CheckClock(batch.Account, batch.Key, batch.Clock, t.wall, g.newest)
+		if stopped == nil && t.inDoubt() {
+			stopped = t.askUpstream(batch)
+		}
 		if stopped == nil {
 			stopped = t.checkKnown(g, batch)
 		}
@@ -88,7 +91,7 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 		stamp, repeated := last.stamp(uint64(i))
 		if !repeated {
 			r := &batch.Requests[i]
-			if answers[i].Err = judge.Admit(log, r); answers[i].Err != nil {
+			if answers[i].Err = t.admit(log, judge, batch, r); answers[i].Err != nil {
 				continue
 			}
 			stamp = t.add(g, &entry{units: int64(r.Units), calls: int64(r.Count()), kind: r.Kind, id: id, method: r.Method, caller: r.Caller})
@@ -108,6 +111,23 @@ func (t *tx) decide(g *log, batch *quota.Batch, last *lastBatch, answers []quota
 	}
 	g.refusing = !granted
 	t.save(g)
+}
+
+// admit decides a request. While the clock is in doubt, it must fit by
+// both times.
+func (t *tx) admit(log *txLog, judge *decide.Judge, batch *quota.Batch, r *quota.Request) error {
+	if t.inDoubt() && batch.Key == "" {
+		later := *judge
+		later.Now = t.wall
+		if err := later.Admit(log, r); err != nil {
+			return err
+		}
+	}
+	err := judge.Admit(log, r)
+	if _, refused := errors.AsType[*quota.RefusedError](err); refused && judge.Now < t.wall {
+		return t.clockError(batch)
+	}
+	return err
 }
 
 // errNotCached means that a question cannot be answered from the cache.
@@ -136,7 +156,10 @@ func (l *Ledger) refuseFromCache(ctx context.Context, batch *quota.Batch, answer
 	if l.checkReplaced() != nil || !l.unchanged() {
 		return false
 	}
-	t := &tx{conn: l.conn, ledger: l, now: l.now().UnixMicro(), cacheOnly: true}
+	t := &tx{conn: l.conn, ledger: l, cacheOnly: true}
+	if t.setClock(false); t.inDoubt() {
+		return false
+	}
 	log, judge := &txLog{t, g}, t.judge(g.name)
 	for i := range batch.Requests {
 		answers[i] = quota.Answer{Receipt: quota.Receipt{Epoch: g.epoch}, Err: judge.Admit(log, &batch.Requests[i])}

@@ -76,6 +76,8 @@ type Ledger struct {
 	sync     Sync
 	now      func() time.Time
 	realTime bool
+	uptime   func() uptime // nil on a test's clock
+	isSynced func() bool   // whether a time server sets the host's clock
 	combiner *combine.Combiner
 
 	opening sync.Mutex
@@ -88,6 +90,7 @@ type Ledger struct {
 
 	closed bool
 
+	doubted time.Time // since when the clock is in doubt, or zero
 	counted time.Time // when a turn was last counted; the holder of lock uses it
 
 	accounts map[string]bool // their names were checked
@@ -121,7 +124,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	}
 	l := &Ledger{path: path, sync: o.Sync, now: o.Now, realTime: o.Now == nil, turn: make(chan struct{}, 1), days: decide.Days{}, looked: map[logName]int64{}, accounts: map[string]bool{}}
 	if l.now == nil {
-		l.now = time.Now
+		l.now, l.uptime, l.isSynced = time.Now, readUptime, isSynced
 	}
 	l.dropCache()
 	l.combiner = combine.New(l.spend, l.refund, maxWait)
@@ -286,7 +289,8 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	if writes && c.version() != l.version {
 		l.dropCache()
 	}
-	t := &tx{conn: c, ledger: l, now: l.now().UnixMicro()}
+	t := &tx{conn: c, ledger: l}
+	t.setClock(writes)
 	f(t)
 	t.flush()
 	at := working
@@ -316,8 +320,9 @@ func (l *Ledger) dropCache() {
 type tx struct {
 	*conn
 	ledger    *Ledger
-	now       int64
-	cacheOnly bool // outside a transaction: what is not cached is errNotCached
+	now       int64 // before wall while the clock is in doubt
+	wall      int64 // of the host
+	cacheOnly bool  // outside a transaction: what is not cached is errNotCached
 }
 
 // lookup runs a query unless only the cache may be used.

@@ -54,6 +54,7 @@ type waiter struct {
 	history  time.Duration
 	known    quota.Receipt
 	clock    time.Time
+	upstream func(string, time.Time) time.Time
 	answers  []quota.Answer
 	err      error
 	since    time.Time
@@ -83,7 +84,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.send(ctx, batch)
 	}
 	name := logName{batch.Account, batch.Key}
-	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, clock: batch.Clock, ready: make(chan struct{}, 1)}
+	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, clock: batch.Clock, upstream: batch.Upstream, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -162,7 +163,7 @@ func (c *Combiner) abandon(me *waiter) {
 func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
 	waiters := c.gather(name, me)
-	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Clock: me.clock, Requests: me.requests}
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Clock: me.clock, Upstream: me.upstream, Requests: me.requests}
 	if len(waiters) > 1 {
 		batch.Requests = nil
 		for _, waiter := range waiters {
@@ -173,6 +174,9 @@ func (c *Combiner) lead(name logName, me *waiter) {
 			}
 			if waiter.clock.After(batch.Clock) {
 				batch.Clock = waiter.clock
+			}
+			if batch.Upstream == nil {
+				batch.Upstream = waiter.upstream
 			}
 		}
 	}
