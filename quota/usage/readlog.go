@@ -47,10 +47,7 @@ func (l *log) held(ctx context.Context, c *quota.Coverage, since, until time.Tim
 	return n, err
 }
 
-// maxFirst is how many entries from one time on are kept for the next reader.
-const maxFirst = 2 * maxGap
-
-// firstEntries are the first entries from some time on, at most maxFirst.
+// firstEntries are the first entries from some time on, at most maxGap.
 type firstEntries struct {
 	kept []quota.Entry
 	end  bool // there are no more
@@ -80,13 +77,13 @@ func (l *log) from(ctx context.Context, since time.Time) iter.Seq2[quota.Entry, 
 			next = first.kept[n-1].At.Add(time.Microsecond)
 		}
 		for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account, Since: next}) {
-			if err == nil && len(first.kept) < maxFirst {
+			if err == nil && len(first.kept) < maxGap {
 				first.kept = append(first.kept, e)
 			}
 			if !yield(e, err) || err != nil {
 				return
 			}
 		}
-		first.end = len(first.kept) < maxFirst
+		first.end = len(first.kept) < maxGap
 	}
 }

@@ -146,40 +146,34 @@ func (s *BudgetStatus) addReturn(at time.Time, units quota.Units) {
 // before sums are used to find the next one that does.
 const maxGap = 2000
 
-// findReturns sets the Returns of a sliding window. It reads the window's
-// oldest entries until all of its returns are known.
+// findReturns sets the Returns of a sliding window: the sums of the minutes that
+// begin with the first entry that counts, and with the first one after
+// the last of them.
 func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
-	r := returnFinder{BudgetStatus: s}
+	unread := quota.Units(0)
 	for _, units := range s.ByMethod {
-		r.unread += units
+		unread += units
 	}
-	from := s.since()
-	for r.unread > 0 {
-		gap := 0
-		for e, err := range l.from(ctx, from) {
-			if err != nil {
-				return err
-			}
-			from = e.At
-			n := amount(s.Coverage, &quota.Sum{Method: e.Method, Caller: e.Caller, Units: e.Units, Calls: e.Calls})
-			if n > 0 && r.add(e.At, n) {
-				return nil
-			}
-			if gap++; n > 0 {
-				gap = 0
-			}
-			if gap == maxGap {
-				break
-			}
-		}
-		if gap < maxGap {
-			return nil
-		}
+	for from := s.since(); unread > 0 && len(s.Returns) < maxReturns; {
 		first, err := l.firstCounted(ctx, s, from)
 		if err != nil || first.IsZero() {
 			return err
 		}
-		from = first
+		from = first.Add(time.Minute)
+		sums, err := l.read(ctx, first, from)
+		if err != nil {
+			return err
+		}
+		r, last := Return{}, first
+		for i := range sums {
+			if n := amount(s.Coverage, &sums[i]); n > 0 {
+				r.Units += n
+				last = later(last, sums[i].Last)
+			}
+		}
+		r.At = returnsAt(s.Budget.Window, last)
+		s.Returns = append(s.Returns, r)
+		unread -= r.Units
 	}
 	return nil
 }
@@ -187,6 +181,21 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 // firstCounted returns the timestamp of the first entry at or after from that
 // counts for a budget, or the zero time if there is none.
 func (l *log) firstCounted(ctx context.Context, s *BudgetStatus, from time.Time) (first time.Time, err error) {
+	gap := 0
+	for e, err := range l.from(ctx, from) {
+		if err != nil {
+			return first, err
+		}
+		if amount(s.Coverage, &quota.Sum{Method: e.Method, Caller: e.Caller, Units: e.Units, Calls: e.Calls}) > 0 {
+			return e.At, nil
+		}
+		if gap++; gap == maxGap {
+			break
+		}
+	}
+	if gap < maxGap {
+		return first, nil
+	}
 	sums, err := l.read(ctx, from, time.Time{})
 	for i := range sums {
 		if amount(s.Coverage, &sums[i]) > 0 && (first.IsZero() || sums[i].First.Before(first)) {
@@ -196,29 +205,11 @@ func (l *log) firstCounted(ctx context.Context, s *BudgetStatus, from time.Time)
 	return first, err
 }
 
-// returnFinder finds the returns of a sliding window.
-type returnFinder struct {
-	*BudgetStatus
-	unread quota.Units // what the window holds beyond the entries read so far
-	began  time.Time   // when the first units of the last return become free
-}
-
-// add adds the next entry and reports whether all returns are known.
-func (r *returnFinder) add(stamp time.Time, units quota.Units) (done bool) {
-	at := returnsAt(r.Budget.Window, stamp)
-	last := len(r.Returns) - 1
-	switch {
-	case last >= 0 && at.Sub(r.began) < time.Minute:
-		r.Returns[last].At = at // when all of its units are free
-		r.Returns[last].Units += units
-	case len(r.Returns) == maxReturns:
-		return true
-	default:
-		r.Returns = append(r.Returns, Return{at, units})
-		r.began = at
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	r.unread -= units
-	return r.unread <= 0
+	return b
 }
 
 // returnsAt returns when an exact window no longer counts an entry with a given

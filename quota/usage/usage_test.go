@@ -303,7 +303,7 @@ func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ledger.listings > 10 || ledger.sums > 120 {
+	if ledger.listings > 30 || ledger.entries > 1000 || ledger.sums > 120 {
 		t.Errorf("%d listings of %d entries and %d sums were read; want a few for each window", ledger.listings, ledger.entries, ledger.sums)
 	}
 	for i := range budgets {
@@ -319,5 +319,36 @@ func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 		if diff := cmp.Diff(want[0], statuses[i], ignored); diff != "" {
 			t.Fatalf("%s (-alone +with others):\n%s", budgets[i].Name, diff)
 		}
+	}
+}
+
+// TestStatusReadsABurst: of a budget that was spent within a second, the returns
+// were found by reading every entry.
+func TestStatusReadsABurst(t *testing.T) {
+	now := noon
+	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 100_000, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		for range 10_000 {
+			now = now.Add(100 * time.Microsecond)
+			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(time.Hour)
+	}
+	statuses, err := usage.Status(t.Context(), guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ledger.entries > 100 {
+		t.Errorf("%d entries were read; want the first of each return", ledger.entries)
+	}
+	want := []usage.Return{{noon.Add(24*time.Hour + time.Second), 10_000}, {noon.Add(25*time.Hour + 2*time.Second), 10_000}, {noon.Add(26*time.Hour + 3*time.Second), 10_000}}
+	if got := statuses[0].Returns; !slices.EqualFunc(got, want, func(a, b usage.Return) bool { return a.At.Equal(b.At) && a.Units == b.Units }) {
+		t.Errorf("%v; want %v", got, want)
 	}
 }
