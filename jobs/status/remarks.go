@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,11 +39,8 @@ func (r *Report) Remarks() (groups [][]string) {
 	for i := range r.Waiting {
 		add("%s", r.Waiting[i].String())
 	}
-	for _, b := range r.Budgets {
-		if b.Doubt > 0 {
-			add("%s; %s", ClockInDoubt(time.Duration(b.Doubt)*time.Second), ResolveDoubt)
-			break
-		}
+	if i := slices.IndexFunc(r.Budgets, func(b *usage.BudgetReport) bool { return b.Doubt > 0 }); i >= 0 {
+		add("%s; %s", ClockInDoubt(time.Duration(r.Budgets[i].Doubt)*time.Second), ResolveDoubt)
 	}
 	said := map[string]bool{}
 	sayAhead := func(account, log string, seconds int64) {

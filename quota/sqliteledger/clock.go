@@ -7,6 +7,7 @@ import (
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // The clock of a file's ledger is its host's. If that is set ahead, the windows
@@ -83,7 +84,7 @@ func (l *Ledger) lockFile() (file *os.File, release func()) {
 	if l.lock != nil {
 		return l.lock.File(), func() {}
 	}
-	file, err := os.Open(l.lockPath())
+	file, err := privatefile.OpenRead(l.lockPath())
 	if err != nil {
 		return nil, nil
 	}
