@@ -289,6 +289,10 @@ type Charge struct {
 	Limit    Units
 	Window   Window
 
+	// Beside is how much lower Limit is than the budget's, to leave room for
+	// calls that follow. A ledger does not look at it.
+	Beside Units
+
 	// Floors reserve parts of Limit: the request must leave the part of each
 	// floor that its coverage has not used yet in the window. For a budget with
 	// floors, a Guard lists those of all regions but the caller's own. A

@@ -97,7 +97,8 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	charges := make([]*Charge, len(set.charges))
 	for i, charge := range set.charges {
 		smaller := *charge
-		smaller.Limit -= rest * charge.Coverage.Amount(call.Units)
+		smaller.Beside = rest * charge.Coverage.Amount(call.Units)
+		smaller.Limit -= smaller.Beside
 		smaller.Config = Config{} // it is not what the configuration asks
 		charges[i] = &smaller
 	}

@@ -17,9 +17,21 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 	if move, ok := kept.Move(); ok && move.Arriving {
 		return l.Ledger.SetCooldown(ctx, c)
 	}
-	_ = l.account(c.Account).files.append(false, record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}})
-	return l.Ledger.SetCooldown(ctx, c)
+	a, r := l.account(c.Account), record{kind: cooled, at: kept.Until.UnixMicro(), method: c.Budget, caller: quota.Caller{Job: kept.Reason}}
+	_ = a.files.append(false, r)
+	err := l.Ledger.SetCooldown(ctx, c)
+	if isDown(err) {
+		r.calls = owedCooldown
+		if a.files.append(true, r) == nil {
+			_ = a.owe()
+		}
+	}
+	return err
 }
+
+// owedCooldown is in the record of a cooldown that the ledger does not have, in
+// the place of calls.
+const owedCooldown = 1
 
 // ClearCooldown implements quota.Ledger.
 func (l *Ledger) ClearCooldown(ctx context.Context, account, budget string) error {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,8 +10,13 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// fallBack decides a batch without the ledger, which is down.
-func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, down error) ([]quota.Answer, error) {
+// errBack means that the ledger was found to be back.
+var errBack = errors.New("the ledger is back")
+
+// fallBack decides a batch without the ledger, which is down. It returns errBack
+// if another call has found since that it is not, unless the caller has tried
+// the ledger again.
+func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, down error, again bool) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {
 		return nil, err
 	}
@@ -33,10 +39,16 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		return answers, nil
 	}
 	err := a.files.locked(ctx, lockPatience, func() error {
+		if !a.breaker.open.Load() && !again {
+			return errBack
+		}
 		return a.withState(func(s *state) error { return l.grant(a, s, batch, counted, answers, down) })
 	})
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, errBack):
+		return nil, err
 	}
 	for _, i := range counted {
 		if err != nil {
@@ -126,13 +138,21 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 // left returns what a budget has left, if nothing of what this host last heard
 // has returned since. It reports false if that is too old to matter.
 func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units, heard bool) {
-	h := s.lastHeard(charge.Budget)
+	h, epoch := s.lastHeard(charge.Budget)
 	if charge.Window.Estimate() || h.at < decide.Since(&charge.Window, now) {
 		return 0, false
 	}
-	left = charge.Limit - h.used
+	limit := charge.Limit
+	if h.limit > 0 {
+		limit = min(limit, h.limit)
+	}
+	var all stays
+	if len(h.settled) > 0 {
+		all = s.stays()
+	}
+	left = limit - h.usedBy(charge, func(r *record) bool { return all.held(r.id, epoch, h.at) })
 	for _, g := range s.grants {
-		if g.owed && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
+		if g.isUnheard(&h) && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
 			left -= quota.Units(decide.Amount(charge.Coverage, int64(g.units), int64(g.calls)))
 		}
 	}

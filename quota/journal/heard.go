@@ -32,13 +32,20 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 			continue
 		}
 		charge := chargeOf(&batch.Requests[i], r.Budget)
-		if charge == nil || charge.Window.Estimate() || r.Used > r.Limit && charge.Config.Name == "" {
+		if charge == nil {
+			continue
+		}
+		limit := r.Limit
+		if limit == charge.Limit {
+			limit += charge.Beside
+		}
+		if charge.Window.Estimate() || r.Used > limit && charge.Config.Name == "" {
 			continue // without a Config others may have a higher limit, and how much is of notes is not known
 		}
 		now := r.RetryAt.Add(-r.RetryAfter).UnixMicro() // an entry with this timestamp may have followed
 		h := hearing{at: max(now-1, newest), used: r.Used}
 		if a.isNews(r.Budget, h) {
-			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: r.Limit, heard: []use{{r.Budget, h.used}}})
+			records = append(records, record{kind: refused, at: h.at, epoch: answers[i].Receipt.Epoch, units: limit, heard: []use{{r.Budget, h.used}}})
 		}
 	}
 	if len(records) == 0 {

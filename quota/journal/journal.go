@@ -158,14 +158,19 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		return nil, fmt.Errorf("%w by this process; open it again", quota.ErrLedgerClosed)
 	}
 	a := l.account(batch.Account)
-	answers, err := l.spend(ctx, a, batch)
-	if !isDown(err) {
-		return answers, err
+	for again := false; ; again = true {
+		answers, err := l.spend(ctx, a, batch)
+		if !isDown(err) {
+			return answers, err
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		answers, err = l.fallBack(ctx, a, batch, err, again)
+		if !errors.Is(err, errBack) {
+			return answers, err
+		}
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	return l.fallBack(ctx, a, batch, err)
 }
 
 // maxRestores is how often one spend restores a ledger that forgets again.
@@ -183,6 +188,9 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 		}
 		err = a.breaker.call(ctx, func() error {
 			answers, err = l.decide(ctx, batch)
+			if l.recreated(ctx, err) {
+				answers, err = l.decide(ctx, batch)
+			}
 			return err
 		})
 		if forgotten, ok := errors.AsType[*quota.ForgottenError](err); ok && batch.Known == (quota.Receipt{}) {
@@ -194,6 +202,27 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 		}
 	}
 	return answers, err
+}
+
+// recreated reports whether it has restored a ledger that is lost as a whole, of
+// which the batch itself knows nothing: a claim, or a call of an account that
+// this host was never granted anything of.
+func (l *Ledger) recreated(ctx context.Context, err error) bool {
+	if _, known := errors.AsType[*quota.ForgottenError](err); known || !errors.Is(err, quota.ErrLedgerLost) {
+		return false
+	}
+	for name := range l.budgets {
+		a := l.account(name)
+		known, err := l.newestGrant(a)
+		if err != nil || known == (quota.Receipt{}) {
+			continue
+		}
+		lost := (&quota.Batch{Account: name, Known: known}).Forgotten(0, time.Time{})
+		if forgotten, ok := errors.AsType[*quota.ForgottenError](lost); ok && l.restore(ctx, a, forgotten) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // errOwed means that the ledger lacks calls of this host, which come first.
@@ -274,7 +303,17 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 	if inJournal {
 		return nil
 	}
-	return forward()
+	err := forward()
+	if isDown(err) && receipt.Key == "" && units > 0 { // what it cost more comes with what is restored
+		_ = a.owe()
+	}
+	return err
+}
+
+// owe makes the next call restore the log, since the journal knows what the
+// ledger does not.
+func (a *account) owe() error {
+	return a.files.locked(context.Background(), lockPatience, func() error { return a.files.setOwed(true) })
 }
 
 // lacks reports whether the ledger lacks a call that was granted within

@@ -33,7 +33,7 @@ type RestoredError struct {
 // Error says what was restored.
 func (e *RestoredError) Error() string {
 	if e.Lost == nil {
-		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, e.Owed)
+		return fmt.Sprintf("account %q: what was spent while the ledger was down is recorded now, units: %d", e.Account, max(e.Owed, e.Units))
 	}
 	if e.Unknown {
 		return fmt.Sprintf("%v; restored from this host's journal, but the answer that said how much was lost; other hosts restore their own when they return", e.Lost)
@@ -204,6 +204,9 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if lost == nil && !a.files.isOwed() {
 			return a.files.setOwed(false) // another process was faster
 		}
+		if known, err := l.newestGrant(a); lost != nil && known.Epoch != lost.Known.Epoch && err == nil {
+			return nil // another caller was, since this one asked
+		}
 		client, err := clientOf(l.dir)
 		if err != nil {
 			return err
@@ -213,10 +216,12 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 			return err
 		}
 		var keyed []*quota.Restoration
+		var cooldowns []quota.Cooldown
 		err = a.withState(func(s *state) error {
 			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
 			stays := s.stays()
 			r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
+			cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
 			for _, key := range s.keys() {
 				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 			}
@@ -228,6 +233,11 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if err = l.restoreLogs(ctx, r, keyed, report); err != nil {
 			a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 			return err
+		}
+		for _, c := range cooldowns {
+			if err := l.Ledger.SetCooldown(ctx, c); err != nil {
+				return err
+			}
 		}
 		report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 		done := report.record(l.now())

@@ -28,9 +28,14 @@ type state struct {
 // grant is a call that this host was granted.
 type grant struct {
 	record
-	owed bool // the ledger does not have it
-	down bool // it was granted within the allowance
+	owed bool  // the ledger does not have it
+	down bool  // it was granted within the allowance
+	back int64 // the newest timestamp of the log when it was restored there
 }
+
+// isUnheard reports whether a hearing does not count a call that was granted
+// within the allowance.
+func (g *grant) isUnheard(h *hearing) bool { return g.owed || g.down && h.at <= g.back }
 
 // stamp returns when a call was granted on the ledger's clock. A call from
 // before this host knew how far its clock was ahead is stamped by a later skew,
@@ -59,7 +64,8 @@ type subject struct {
 type hearing struct {
 	at      int64
 	used    quota.Units
-	settled []change // since, of earlier calls
+	limit   quota.Units // that held, if it was said; else 0
+	settled []change    // since, of earlier calls
 }
 
 // change is by how much the amounts of a call were changed.
@@ -88,6 +94,7 @@ func (h *hearing) usedBy(charge *quota.Charge, held func(*record) bool) quota.Un
 type cooldown struct {
 	until  int64
 	reason string
+	owed   bool // the ledger does not have it
 }
 
 func newState() *state {
@@ -149,13 +156,20 @@ func (s *state) apply(r *record) {
 		}
 	case restored:
 		for _, g := range s.grants {
-			g.owed = false
+			if g.owed {
+				g.owed, g.back = false, r.at
+			}
+		}
+		for budget, c := range s.cooldowns {
+			c.owed = false
+			s.cooldowns[budget] = c
 		}
 	case lacked:
 		s.gaps = append(s.gaps, r.gap())
 	case cooled:
-		if have := s.cooldowns[r.method]; r.at > have.until {
-			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job}
+		isOwed := r.calls == owedCooldown
+		if have := s.cooldowns[r.method]; r.at > have.until || r.at == have.until && isOwed {
+			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed}
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
@@ -182,7 +196,11 @@ func (s *state) applyHeard(r *record) {
 			}
 			u.used = min(u.used, most)
 		}
-		s.heard[of] = hearing{at: r.at, used: u.used}
+		h := hearing{at: r.at, used: u.used}
+		if r.kind == refused {
+			h.limit = r.units
+		}
+		s.heard[of] = h
 	}
 }
 
@@ -229,14 +247,24 @@ func (s *state) prune(now int64, keep time.Duration) {
 	s.gaps = slices.DeleteFunc(s.gaps, func(g quota.Gap) bool { return g.To.UnixMicro() < now-keep.Microseconds() })
 }
 
-// lastHeard returns what was heard of a budget last.
-func (s *state) lastHeard(budget string) (last hearing) {
+// lastHeard returns what was heard of a budget last, and in which life.
+func (s *state) lastHeard(budget string) (last hearing, epoch uint64) {
 	for of, h := range s.heard {
 		if of.budget == budget && h.at >= last.at {
-			last = h
+			last, epoch = h, of.epoch
 		}
 	}
-	return last
+	return last, epoch
+}
+
+// owedCooldowns returns the cooldowns that the ledger does not have.
+func (s *state) owedCooldowns(account string, now int64) (owed []quota.Cooldown) {
+	for budget, c := range s.cooldowns {
+		if c.owed && c.until > now {
+			owed = append(owed, quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason})
+		}
+	}
+	return owed
 }
 
 // allowed returns the units granted within the allowance in the trailing

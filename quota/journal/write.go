@@ -53,6 +53,26 @@ func (l *Ledger) written(a *account, err error) {
 	}
 }
 
+// stricterLimits returns records of the limits that hold because another
+// configuration has asked them, for budgets of which a grant has said what
+// they hold.
+func stricterLimits(batch *quota.Batch, answers []quota.Answer, grant *record) (records []record) {
+	for _, u := range grant.heard {
+		for i := range answers {
+			for n, held := range answers[i].Held {
+				if held.Limit == 0 || batch.Requests[i].Charges[n].Budget != u.budget {
+					continue
+				}
+				limited := record{kind: refused, at: grant.at, epoch: grant.epoch, units: held.Limit, heard: []use{u}}
+				if len(records) == 0 || records[len(records)-1].heard[0] != u {
+					records = append(records, limited)
+				}
+			}
+		}
+	}
+	return records
+}
+
 // write writes the grants of a batch that was sent at a time of the host's
 // clock. The newest of them says what was heard of all budgets.
 func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers []quota.Answer) {
@@ -74,8 +94,9 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 		return
 	}
 	records[newest].heard = heardIn(batch, answers)
-	a.records = records
-	err := a.files.append(false, records...)
+	written := append(records, stricterLimits(batch, answers, &records[newest])...)
+	a.records = written
+	err := a.files.append(false, written...)
 	a.mu.Lock()
 	a.newest.update(&records[newest])
 	a.mu.Unlock()
