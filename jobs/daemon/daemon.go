@@ -47,6 +47,7 @@ type service struct {
 	systemd systemdNotifier
 	door    *setup.Door      // nil: no gateway
 	retry   <-chan time.Time // loads again what only the ledger kept from being loaded
+	reopen  chan struct{}    // loads again after the catalogue was replaced
 	closing sync.WaitGroup   // of clients that were replaced
 	metrics exposition
 	watches watches
@@ -56,7 +57,7 @@ type service struct {
 }
 
 func newService(o *Options) *service {
-	return &service{Options: o, setup: o.Setup, metrics: exposition{passes: metrics.NewPasses()}}
+	return &service{Options: o, setup: o.Setup, metrics: exposition{passes: metrics.NewPasses()}, reopen: make(chan struct{}, 1)}
 }
 
 // openDoor opens the gateway.
@@ -188,6 +189,8 @@ func (s *service) wait(ctx context.Context, reload func() (status string, err er
 		case <-s.Hangup:
 			again()
 		case <-s.retry:
+			again()
+		case <-s.reopen:
 			again()
 		case <-watchdog:
 			if alive() {

@@ -2,6 +2,8 @@ package daemon_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -77,6 +79,31 @@ func TestServeOutlivesItsLedger(t *testing.T) {
 	d.ends()
 	if got := len(s.upstream.Arrivals()); got != 0 {
 		t.Errorf("%d calls went out without a ledger", got)
+	}
+}
+
+// TestServeOutlivesItsCatalogue: the catalogue is deleted between two pages. The
+// pass fails, and the next one writes to a new catalogue.
+func TestServeOutlivesItsCatalogue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a window")
+	}
+	t.Parallel()
+	s := newStand(t, "{name: all, limit: 2, window: 2s, methods: [videos.list]}", "[{trending: {pages: 4}}]", "US")
+	s.write("regions.yaml", "max_wait: 0s\n"+s.read("regions.yaml"))
+	d := s.serve()
+	d.says(passOf("US", "stopped calls=2 "))
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(s.dir, "catalog.db"+end)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.says(passOf("US", "failed .*was deleted or replaced"))
+	d.says(`level=WARN msg="opening the catalogue again"`)
+	d.says(passOf("US", "(complete|stopped) calls=[12] "))
+	d.ends()
+	if _, err := os.Stat(filepath.Join(s.dir, "catalog.db")); err != nil {
+		t.Error(err)
 	}
 }
 
