@@ -104,11 +104,27 @@ func (g *Gateway) listCooldowns(w http.ResponseWriter, r *http.Request, c *conne
 // cooldownRequest is the body of POST and DELETE /v1/cooldowns. DELETE may have
 // the account and the budget in its query instead.
 type cooldownRequest struct {
-	Account string     `json:"account"`
-	Budget  string     `json:"budget"`
-	For     span       `json:"for"`
-	Until   *time.Time `json:"until"`
-	Reason  string     `json:"reason"`
+	Account string `json:"account"`
+	Budget  string `json:"budget"`
+	For     span   `json:"for"`
+	Until   end    `json:"until"`
+	Reason  string `json:"reason"`
+}
+
+// end is a time or, in JSON as the text reset, the upstream's next reset. The
+// zero value is neither.
+type end struct {
+	at      time.Time
+	isReset bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *end) UnmarshalJSON(text []byte) error {
+	if string(text) == `"reset"` {
+		e.isReset = true
+		return nil
+	}
+	return json.Unmarshal(text, &e.at)
 }
 
 // scope returns the account and the budget that are meant. The account may be
@@ -144,9 +160,6 @@ func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connec
 		asked.Account, asked.Budget = query.Get("account"), query.Get("budget")
 	}
 	account, budget, err := asked.scope(c.Table())
-	if err == nil && asked.For > 0 && asked.Until != nil {
-		err = fmt.Errorf("%w: for and until; give one, or neither for the next reset", quota.ErrBadCall)
-	}
 	if err != nil {
 		problemOf(err).write(w)
 	}
@@ -159,10 +172,11 @@ func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connect
 	if !ok {
 		return
 	}
-	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: asked.Reason, For: time.Duration(asked.For)}
-	if asked.Until != nil {
-		wanted.Until = *asked.Until
+	if (asked.For > 0) == (asked.Until != end{}) {
+		problemOf(fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)).write(w)
+		return
 	}
+	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: asked.Reason, For: time.Duration(asked.For), Until: asked.Until.at}
 	at, set, err := cooldown.Set(r.Context(), c.Guard(), c.Table(), wanted)
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
 		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past).write(w)

@@ -218,7 +218,6 @@ func readable(accepted []string) string {
 
 // failed answers a proxied request that brought no answer.
 func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, err error) {
-	var timeout net.Error
 	switch cause, body := context.Cause(r.Context()), s.badBody.Load(); {
 	case errors.Is(cause, errStalled) || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
 		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s", s.limit).write(w)
@@ -226,8 +225,6 @@ func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, er
 		panic(http.ErrAbortHandler) // the client has gone
 	case body != nil:
 		newProblem(http.StatusBadRequest, "bad-body", "the request's body could not be read: %v", *body).write(w)
-	case errors.As(err, &timeout) && timeout.Timeout():
-		newProblem(http.StatusGatewayTimeout, "upstream-timeout", "%v", err).write(w)
 	default:
 		sessionOf(r).recordRefusal(err)
 		c.notSent(err).write(w)
@@ -240,9 +237,12 @@ func (c *connected) notSent(err error) *problem {
 		call := quota.Call{Account: refused.Account, Method: refused.Method, Units: refused.Units, Caller: refused.Caller}
 		return c.refusal(call, 1, err)
 	}
-	problem := problemOf(err)
-	if problem.Status == http.StatusInternalServerError {
-		return newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
+	problem := problemOf(err) // the ledger's timeout is not the upstream's
+	if problem.Status != http.StatusInternalServerError {
+		return problem
 	}
-	return problem
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return newProblem(http.StatusGatewayTimeout, "upstream-timeout", "%v", err)
+	}
+	return newProblem(http.StatusBadGateway, "upstream-failed", "%v", err)
 }

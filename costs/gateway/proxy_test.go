@@ -15,7 +15,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/redistest"
 )
 
 // anyTable prices every path of its host.
@@ -326,4 +329,39 @@ func FuzzTarget(f *testing.F) {
 			t.Fatalf("%q reached the upstream as %q", target, path)
 		}
 	})
+}
+
+// TestLedgerThatHangsIsNotTheUpstream: a request whose charge is in doubt was
+// answered as if the upstream had been slow, which was never called.
+func TestLedgerThatHangsIsNotTheUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a Redis that hangs")
+	}
+	t.Parallel()
+	redis := redistest.Start(t)
+	u := newUpstream(t, func(http.ResponseWriter, *http.Request) {})
+	folder := t.TempDir()
+	parsed, err := costs.Parse("costs.yaml", []byte(table))
+	if err == nil {
+		parsed, err = parsed.WithEndpoint("", u.URL)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(parsed, &client.Options{Ledger: redis.URL(), State: folder, Journal: folder + "/journal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, c)
+	if a := s.do("GET", "/to/api.example.com/v1/items", ""); a.StatusCode != 200 {
+		t.Fatal(a.Status, a.text)
+	}
+	redis.Hang(t)
+	defer redis.GoOn(t)
+	a := s.do("GET", "/to/api.example.com/v1/items", "")
+	kind, _ := a.json["type"].(string)
+	if a.StatusCode != 503 || kind != "urn:ration:in-doubt" && kind != "urn:ration:ledger-down" || u.hits.Load() != 1 {
+		t.Errorf("%s %s, %d requests arrived; want that the ledger is in doubt, and one", a.Status, a.text, u.hits.Load())
+	}
 }
