@@ -100,9 +100,10 @@ func countFailure(f *catalog.Failures, first int, now time.Time, reason string) 
 }
 
 // end records how an attempt ended that brought no page. It is a failure if
-// something was paid or a program failed, unless the guard, the user or a
-// refused key ended it. An error of the catalogue leaves the attempt recorded
-// as a failure.
+// something was paid or a program failed, unless the guard, a refused key or,
+// of a program, the user ended it: a call that is paid and ended before its
+// answer would be paid again by each run. An error of the catalogue leaves the
+// attempt recorded as a failure.
 func (a *attempt) end(ctx context.Context, why error) {
 	failed := a.isFailure(why)
 	_ = a.Catalog.ChangeFailures(context.WithoutCancel(ctx), a.region.Name, a.step.Name(), a.step.family(), func(own, all *catalog.Failures) error {
@@ -126,7 +127,10 @@ func (a *attempt) isFailure(why error) bool {
 	if _, refused := errors.AsType[*quota.RefusedError](why); refused {
 		return false
 	}
-	if errors.Is(why, quota.ErrLedgerDown) || errors.Is(why, ErrKey) || errors.Is(why, ErrNoQuota) || a.stop.Err() != nil {
+	if errors.Is(why, quota.ErrLedgerDown) || errors.Is(why, ErrKey) || errors.Is(why, ErrNoQuota) {
+		return false
+	}
+	if a.stop.Err() != nil && (a.step.Kind == Command || a.Meter == nil) {
 		return false
 	}
 	return a.step.Kind == Command || a.Meter == nil || a.chargedCalls() > a.calls

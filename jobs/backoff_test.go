@@ -1,9 +1,11 @@
 package jobs_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +121,33 @@ func TestStepThatFailsWaits(t *testing.T) {
 	}
 	if left, err := s.Catalog.Failures(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("%+v, %v; want no failures left", left, err)
+	}
+}
+
+// TestStoppedSearchesSpendTheDay: a search that gets no answer was paid for by
+// each run that was told to end meanwhile, as by timeout(1).
+func TestStoppedSearchesSpendTheDay(t *testing.T) {
+	s := newScene(t, plenty, "[{search: {queries: [music]}}]", nil, "US")
+	s.Grace = time.Millisecond
+	s.upstream.Fail(youtubetest.Fault{Method: "search.list", Delay: -1, Times: -1})
+	why := errors.New("stopped by the test")
+	for n := range 4 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		arrived := s.calls("search.list")
+		go func() {
+			for ctx.Err() == nil && s.calls("search.list") == arrived {
+				runtime.Gosched()
+			}
+			cancel(why)
+		}()
+		report := s.run(t, ctx)
+		cancel(nil)
+		if stopped := errors.Is(report.Err, why); report.Outcome != jobs.Stopped || stopped != (n < 2) {
+			t.Fatalf("run %d: %s, %v; want two that are stopped while they wait for the answer, then none that is tried", n, report.Outcome, report.Err)
+		}
+	}
+	if calls := s.calls("search.list"); calls != 2 {
+		t.Errorf("%d searches; want 2", calls)
 	}
 }
 

@@ -23,6 +23,10 @@ const DefaultParallel = 4
 // are already charged.
 const DefaultGrace = 3 * time.Second
 
+// ErrCatalogReplaced is in the error of a region if the catalogue's file was
+// deleted or replaced: open it again.
+var ErrCatalogReplaced = catalog.ErrReplaced
+
 // Runner fetches passes as far as the budgets allow. Catalog is required, and
 // Client for regions with YouTube steps, Guard and Table for those with
 // programs. With a Guard, each pass is claimed in its ledger, so that of all

@@ -118,7 +118,8 @@ pay for is refused before it is sent. Ration waits out a short wait; a long one
 ends the run cleanly, and the next run resumes.`,
 		Example:       "  ration demo\n  ration run && ration status",
 		SilenceErrors: true, SilenceUsage: true,
-		Args: cmdline.NoWords,
+		Args:              cmdline.NoWords,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return cmdline.CheckFlags(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return a.version()

@@ -52,9 +52,6 @@ repeated with the same --idempotency-key within ten minutes is charged once.
 			if f.calls < 1 || f.calls > quota.MaxTogether {
 				return &cmdline.Error{Err: fmt.Errorf("--calls %d: give 1 to %d", f.calls, quota.MaxTogether)}
 			}
-			if f.key == "" && cmd.Flags().Changed("idempotency-key") {
-				return &cmdline.Error{Err: errors.New("--idempotency-key: it is empty, and every repeat would be charged; give a key, or leave it out")}
-			}
 			return a.spend(cmd.Context(), args[0], f)
 		},
 	}

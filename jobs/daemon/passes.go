@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/jobs"
-	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/jobs/history"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -36,7 +35,7 @@ func (p *passes) run(ctx context.Context, region jobs.Region) jobs.RegionReport 
 		return jobs.RegionReport{Region: region.Name, Outcome: jobs.Failed, Err: err}
 	}
 	p.after(context.WithoutCancel(ctx), report)
-	if errors.Is(report.Regions[0].Err, catalog.ErrReplaced) {
+	if errors.Is(report.Regions[0].Err, jobs.ErrCatalogReplaced) {
 		select {
 		case p.reopen <- struct{}{}:
 			p.log.Warn("opening the catalogue again", "reason", p.Message(report.Regions[0].Err))

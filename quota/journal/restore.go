@@ -207,37 +207,13 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if known, err := l.newestGrant(a); lost != nil && known.Epoch != lost.Known.Epoch && err == nil {
 			return nil // another caller was, since this one asked
 		}
-		client, err := clientOf(l.dir)
+		r, rest, err := l.collect(a, lost != nil, skew, report)
+		if err == nil {
+			err = l.restoreLogs(ctx, r, rest, report)
+		}
 		if err != nil {
-			return err
-		}
-		r := &quota.Restoration{Account: a.name, Lost: lost != nil, History: l.keep[a.name], Clock: l.clock()}
-		if r.Known, err = l.newestGrant(a); err != nil {
-			return err
-		}
-		var keyed []*quota.Restoration
-		var cooldowns []quota.Cooldown
-		err = a.withState(func(s *state) error {
-			report.Owed = s.owed(l.now().UnixMicro() - s.skew)
-			stays := s.stays()
-			r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
-			cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
-			for _, key := range s.keys() {
-				keyed = append(keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err = l.restoreLogs(ctx, r, keyed, report); err != nil {
 			a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 			return err
-		}
-		for _, c := range cooldowns {
-			if err := l.Ledger.SetCooldown(ctx, c); err != nil {
-				return err
-			}
 		}
 		report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 		done := report.record(l.now())
@@ -260,6 +236,36 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	return nil
 }
 
+// others are what is restored besides the log of an account.
+type others struct {
+	keyed     []*quota.Restoration
+	cooldowns []quota.Cooldown
+}
+
+// collect returns what the journal knows of an account. The caller holds the
+// lock.
+func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredError) (r *quota.Restoration, rest others, err error) {
+	client, err := clientOf(l.dir)
+	if err != nil {
+		return nil, rest, err
+	}
+	r = &quota.Restoration{Account: a.name, Lost: lost, History: l.keep[a.name], Clock: l.clock()}
+	if r.Known, err = l.newestGrant(a); err != nil {
+		return nil, rest, err
+	}
+	err = a.withState(func(s *state) error {
+		report.Owed = s.owed(l.now().UnixMicro() - s.skew)
+		stays := s.stays()
+		r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
+		rest.cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
+		for _, key := range s.keys() {
+			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
+		}
+		return nil
+	})
+	return r, rest, err
+}
+
 // explainFailure says why the log of an account could not be restored.
 func explainFailure(account string, err error) error {
 	switch {
@@ -271,14 +277,19 @@ func explainFailure(account string, err error) error {
 	return fmt.Errorf("restore the log of account %q: %w", account, err)
 }
 
-// restoreLogs restores the log of an account and those of its keys.
-func (l *Ledger) restoreLogs(ctx context.Context, r *quota.Restoration, keyed []*quota.Restoration, report *RestoredError) (err error) {
+// restoreLogs restores the log of an account, those of its keys and cooldowns.
+func (l *Ledger) restoreLogs(ctx context.Context, r *quota.Restoration, rest others, report *RestoredError) (err error) {
 	if report.Restored, err = l.Ledger.Restore(ctx, r); err != nil {
 		return err
 	}
 	report.Lost = cmp.Or(report.Lost, report.Forgotten)
-	for _, r := range keyed {
+	for _, r := range rest.keyed {
 		if _, err := l.Ledger.Restore(ctx, r); err != nil {
+			return err
+		}
+	}
+	for _, c := range rest.cooldowns {
+		if err := l.Ledger.SetCooldown(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Error is a malformed command line.
@@ -49,6 +50,18 @@ func Help(root *cobra.Command) *cobra.Command {
 			return found.Help()
 		},
 	}
+}
+
+// CheckFlags returns an Error for a flag that is given an empty text. More often
+// than not that is an unset variable, and would be taken for no flag: for all
+// accounts in place of one.
+func CheckFlags(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+			err = &Error{fmt.Errorf("--%s: it is empty; give a value, or leave the flag out", f.Name)}
+		}
+	})
+	return err
 }
 
 // Args makes a wrong number of arguments an Error.
