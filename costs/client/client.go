@@ -158,7 +158,7 @@ type Client struct {
 func Open(path string, o *Options) (*Client, error) {
 	table, err := costs.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, configError("%w; name another file, or make this one with ration init", err)
+		return nil, configError("%w; %s, or name another file", err, makeFile)
 	}
 	if err != nil {
 		return nil, err

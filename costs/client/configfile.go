@@ -59,8 +59,15 @@ type MissingFileError struct {
 
 // Error names the file and the folders, and says what to do.
 func (e *MissingFileError) Error() string {
-	return fmt.Sprintf("no %s in %s; copy the one that comes with ration there, or name its folder with --config", e.Name, e.Where())
+	advice := makeFile
+	if e.other != "" { // ration init would not overwrite it
+		advice = "write it there"
+	}
+	return fmt.Sprintf("no %s in %s; %s, or name its folder with --config", e.Name, e.Where(), advice)
 }
+
+// makeFile says how to make a configuration file.
+const makeFile = "make one with ration init"
 
 // Where names the folders.
 func (e *MissingFileError) Where() string {
