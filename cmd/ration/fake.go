@@ -13,6 +13,7 @@ import (
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
@@ -59,7 +60,7 @@ Beside the API, /fake/ shows and sets what a test needs: GET /fake/meter,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.fakeYouTube(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "listen", "127.0.0.1:8378", "`address`: HOST:PORT, where port 0 is any that is free")
+	flags.StringVar(&f.address, "listen", "127.0.0.1:8378", "`address`: HOST:PORT, where port 0 is any that is free, or unix:PATH")
 	flags.StringVar(&f.model, "model", "legacy", "costs and limits: `legacy` or 2026-06, as the presets are named")
 	flags.Int64Var(&f.Limit, "limit", 0, "`units` a day of the default bucket (0: 10000)")
 	flags.Int64Var(&f.SearchLimit, "search-limit", 0, "`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
@@ -81,6 +82,9 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:
 		return &cmdline.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}
 	}
+	if err := checkListen(f.address); err != nil {
+		return err
+	}
 	var faults []youtubetest.Fault
 	for _, text := range f.faults {
 		fault, err := youtubetest.ParseFault(text)
@@ -92,16 +96,16 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	f.Model = model
 	upstream := youtubetest.New(&f.Options)
 	upstream.Fail(faults...)
-	listener, err := net.Listen("tcp", f.address)
+	listener, base, err := gateway.Listen(f.address)
 	if err != nil {
-		return &client.ConfigError{Err: fmt.Errorf("%w; give another address with --listen", err)}
+		return &client.ConfigError{Err: err}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", upstream)
 	mux.Handle("/fake/", http.StripPrefix("/fake", upstream.Control()))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	fmt.Fprintf(a.stderr, "ration: a fake YouTube listens on http://%s\n", listener.Addr())
+	fmt.Fprintf(a.stderr, "ration: a fake YouTube listens on %s\n", base)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
+	"github.com/ration-dev/ration/costs/gateway"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
 )
@@ -16,15 +17,19 @@ import (
 // listenFlags are the flags of commands with a gateway for other programs.
 type listenFlags struct {
 	setup.DoorOptions
-	asked bool // the address was given
-	grace time.Duration
+	optional bool // the address may be none
+	asked    bool // the address was given
+	grace    time.Duration
 }
 
 // noAddress is the address of serve without a gateway.
 const noAddress = "none"
 
-func (f *listenFlags) define(cmd *cobra.Command, none string) {
-	flags := cmd.Flags()
+func (f *listenFlags) define(cmd *cobra.Command) {
+	flags, none := cmd.Flags(), ""
+	if f.optional {
+		none = ", or none"
+	}
 	flags.StringVar(&f.Address, "listen", setup.DefaultAddress, "`address` of the gateway: HOST:PORT, where port 0 is any that is free, or unix:PATH"+none)
 	flags.StringVar(&f.TokenFile, "token-file", "", "`file` that holds the token that requests must have (else RATION_TOKEN)")
 	flags.StringArrayVar(&f.Hosts, "host", nil, "accept requests to this `name` of the host too; may be repeated")
@@ -34,6 +39,11 @@ func (f *listenFlags) define(cmd *cobra.Command, none string) {
 
 func (f *listenFlags) check(cmd *cobra.Command) error {
 	f.asked = cmd.Flags().Changed("listen")
+	if !f.optional || f.Address != noAddress {
+		if err := checkListen(f.Address); err != nil {
+			return err
+		}
+	}
 	for i, host := range f.Hosts {
 		if host == "" || strings.ContainsAny(host, "/:@ ") {
 			return &cmdline.Error{Err: fmt.Errorf("--host %q: write a name without a port, such as ration.internal", host)}
@@ -42,6 +52,14 @@ func (f *listenFlags) check(cmd *cobra.Command) error {
 	}
 	if f.grace <= 0 || f.grace > 5*time.Minute {
 		return &cmdline.Error{Err: fmt.Errorf("--grace %s: give more than 0, up to 5m", human.Exactly(f.grace))}
+	}
+	return nil
+}
+
+// checkListen checks the address that --listen gives.
+func checkListen(address string) error {
+	if err := gateway.CheckAddress(address); err != nil {
+		return &cmdline.Error{Err: fmt.Errorf("--listen %w", err)}
 	}
 	return nil
 }

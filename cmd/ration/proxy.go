@@ -40,7 +40,7 @@ Once started, it exits only with 0.`,
 			return a.proxy(cmd.Context(), &f)
 		},
 	}
-	f.define(cmd, "")
+	f.define(cmd)
 	durationflag.SecondsVar(cmd.Flags(), &f.grace, "grace", "how long to wait for requests in flight when stopping")
 	return cmd
 }

@@ -56,7 +56,8 @@ Once started, it exits only with 0.`,
 	flags.IntVar(&f.Parallel, "parallel", jobs.DefaultParallel, "fetch this many regions at a time")
 	f.Jitter = 30 * time.Second
 	durationflag.SecondsVar(flags, &f.Jitter, "jitter", "delay each start by less than this, each region differently; 0 starts on time")
-	f.listen.define(cmd, ", or none")
+	f.listen.optional = true
+	f.listen.define(cmd)
 	flags.BoolVar(&f.noPage, "no-page", false, "show no page at / of the gateway")
 	durationflag.SecondsVar(flags, &f.listen.grace, "grace", "how long to wait for pages and requests in flight when stopping")
 	return cmd

@@ -10,11 +10,13 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -256,6 +258,28 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
+}
+
+// TestListenRepeatsItsAddress: an error names the address once, and says what
+// to do.
+func TestListenRepeatsItsAddress(t *testing.T) {
+	taken, base, err := gateway.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address, folder := strings.TrimPrefix(base, "http://"), t.TempDir()+"/a b"
+	for address, want := range map[string]string{
+		"foo":                   "listen on foo: write HOST:PORT or unix:PATH",
+		"127.0.0.1:99999":       "listen on 127.0.0.1:99999: write HOST:PORT or unix:PATH",
+		"unix:":                 "listen on unix: needs a path, as in unix:/run/ration/gateway.sock",
+		"unix:" + folder + "/s": fmt.Sprintf("listen on unix:%[1]s/s: no folder %[1]s; make it with mkdir -p %[2]s", folder, textfmt.ShellQuote(folder)),
+		address:                 fmt.Sprintf("listen on %s: bind: %v; give another address with --listen", address, syscall.EADDRINUSE),
+	} {
+		if _, _, err := gateway.Listen(address); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", address, err, want)
+		}
+	}
 }
 
 // TestWaitHoldsTheDrain: a request that waits for its units when the

@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -36,23 +40,52 @@ func newServerTimes() serverTimes {
 // of the server for programs of this host. A socket that no server listens on
 // any more is replaced.
 func Listen(address string) (listener net.Listener, base string, err error) {
+	if err := CheckAddress(address); err != nil {
+		return nil, "", fmt.Errorf("listen on %w", err)
+	}
 	path, isSocket := strings.CutPrefix(address, "unix:")
-	if !isSocket {
+	if isSocket {
+		folder := filepath.Dir(path)
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			return nil, "", fmt.Errorf("listen on %s: no folder %s; make it with mkdir -p %s", address, folder, textfmt.ShellQuote(folder))
+		}
+		listener, err = listenSocket(path)
+		base = address
+	} else {
 		network := "tcp"
 		if addr, err := netip.ParseAddrPort(address); err == nil && addr.Addr().Is4() {
 			network = "tcp4" // 0.0.0.0 would listen on IPv6 too
 		}
-		listener, err := net.Listen(network, address)
-		if err != nil {
-			return nil, "", fmt.Errorf("listen on %s: %w; give another address with --listen", address, err)
+		if listener, err = net.Listen(network, address); err == nil {
+			base = "http://" + listener.Addr().String()
 		}
-		return listener, "http://" + listener.Addr().String(), nil
 	}
-	listener, err = listenSocket(path)
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err // without the address
+	}
 	if err != nil {
-		return nil, "", fmt.Errorf("listen on %s: %w", address, err)
+		return nil, "", fmt.Errorf("listen on %s: %w; give another address with --listen", address, err)
 	}
-	return listener, address, nil
+	return listener, base, nil
+}
+
+// CheckAddress returns an error if an address is not one that Listen takes. It
+// does not listen there.
+func CheckAddress(address string) error {
+	if path, isSocket := strings.CutPrefix(address, "unix:"); isSocket {
+		if path == "" {
+			return errors.New("unix: needs a path, as in unix:/run/ration/gateway.sock")
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: write HOST:PORT or unix:PATH", human.Name(address))
+	}
+	return nil
 }
 
 func listenSocket(path string) (net.Listener, error) {
