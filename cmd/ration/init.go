@@ -22,7 +22,8 @@ func (a *app) initCommand() *cobra.Command {
 		Short: "Write a first costs.yaml and regions.yaml",
 		Long: `Init writes costs.yaml and regions.yaml, with comments, into the folder of
 --config or the present one, and prints the command to try next. Without
---preset and --host it asks up to three questions. It never overwrites a file.
+--preset and --host it asks up to three questions on a terminal. It never
+overwrites a file.
 
 A preset that leaves figures to you asks for them: --variant, --host, --zone or
 --limit. An upstream without a preset is named by its host.
@@ -66,14 +67,14 @@ func (a *app) init(o *starter.Options) error {
 	if err := starter.CheckFree(dir); err != nil {
 		return &client.ConfigError{Err: err}
 	}
-	if o.API == "" {
+	if o.API == "" && a.interactive {
 		if err := o.Ask(a.stdin, a.stderr); err != nil {
 			return &cmdline.Error{Err: err}
 		}
 	}
 	files, err := starter.Make(*o)
 	if err != nil {
-		return &cmdline.Error{Err: o.Advise(err)}
+		return &cmdline.Error{Err: err}
 	}
 	costsPath, regionsPath, err := files.Write(dir)
 	if err != nil {

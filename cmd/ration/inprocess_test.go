@@ -18,7 +18,7 @@ import (
 // between processes need a real process, see stand.command.
 type commandLine struct {
 	stdout, stderr io.Writer
-	stdin          io.Reader // nil is empty
+	stdin          io.Reader // stands for a terminal; nil is empty, and none
 	getenv         func(string) string
 	environ        func() []string // nil is that of the test
 	shift          time.Duration   // by how much its clock is ahead; 0 uses the system's
@@ -26,7 +26,7 @@ type commandLine struct {
 
 // run returns the exit code of a command line.
 func (c *commandLine) run(args ...string) int {
-	a := &app{stdin: c.stdin, stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
+	a := &app{stdin: c.stdin, interactive: c.stdin != nil, stdout: terminal.NewWriter(c.stdout), stderr: terminal.NewWriter(c.stderr), plain: [2]io.Writer{c.stdout, c.stderr},
 		getenv: c.getenv, environ: c.environ, now: time.Now, columns: func() int { return 0 }}
 	if a.stdin == nil {
 		a.stdin = strings.NewReader("")

@@ -33,6 +33,7 @@ type app struct {
 	environ        func() []string // what getenv looks up, for programs
 	now            func() time.Time
 	terminal       bool       // stdout and stderr are a terminal for people
+	interactive    bool       // stdin is a terminal, where a person can answer
 	columns        func() int // the width of the terminal that stdout is, or 0
 
 	// The flags of every command.
@@ -56,7 +57,7 @@ func newApp() *app {
 	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	return &app{stdin: os.Stdin, stdout: terminal.NewWriter(os.Stdout), stderr: terminal.NewWriter(os.Stderr), plain: [2]io.Writer{os.Stdout, os.Stderr},
 		getenv: os.Getenv, environ: os.Environ, now: time.Now,
-		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), columns: terminalColumns}
+		terminal: isTerminal(os.Stdout) && isTerminal(os.Stderr), interactive: isTerminal(os.Stdin), columns: terminalColumns}
 }
 
 func terminalColumns() int {

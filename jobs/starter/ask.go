@@ -11,7 +11,8 @@ import (
 )
 
 // Ask asks for what is missing. It writes questions to out and reads an answer
-// a line from in.
+// a line from in. Once it knows the API it returns the error that Make would,
+// before it asks for more.
 func (o *Options) Ask(in io.Reader, out io.Writer) error {
 	var names []string
 	for _, p := range costs.Presets() {
@@ -27,8 +28,8 @@ func (o *Options) Ask(in io.Reader, out io.Writer) error {
 		return strings.TrimSpace(line)
 	}
 	o.API = question("Which API: a preset (%s), or your upstream's host?", strings.Join(names, ", "))
-	if o.API == "" {
-		return errors.New("name the upstream: --preset youtube, or --host api.example.com")
+	if _, err := Make(*o); err != nil {
+		return err
 	}
 	if o.Account == "" {
 		o.Account = question("Whose quota is it, the upstream's project or account? [my-project]")
@@ -50,25 +51,4 @@ func CommandWords(command string) ([]string, error) {
 		return nil, fmt.Errorf("command %s: it is split at spaces and its quotes are not read; write a word with a space into regions.yaml afterwards", command)
 	}
 	return strings.Fields(command), nil
-}
-
-// Advise adds to an error of Make how to give the figures that a preset
-// asks for.
-func (o *Options) Advise(err error) error {
-	if _, asks := errors.AsType[*AskError](err); !asks {
-		return err
-	}
-	var variants []string
-	for _, p := range costs.Presets() {
-		if p.Name == o.API {
-			for _, v := range p.Variants {
-				variants = append(variants, v.Name)
-			}
-		}
-	}
-	advice := "give them with --host, --zone or --limit"
-	if len(variants) > 0 {
-		advice = "give --variant " + strings.Join(variants, ", or ") + ", and --host or --zone where it asks"
-	}
-	return fmt.Errorf("%w\n%s", err, advice)
 }

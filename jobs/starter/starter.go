@@ -3,6 +3,7 @@ package starter
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/ration-dev/ration/costs"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -43,19 +45,19 @@ const (
 	defaultLimit    = 1000
 )
 
-// AskError says that a preset needs a figure that only the user knows.
+// AskError says that a preset needs figures that only the user knows.
 type AskError struct {
 	Preset string
-	Err    error
+	Flags  []string // of ration init, with what to write behind each
 }
 
-// Error says what is missing.
-func (e *AskError) Error() string { return fmt.Sprintf("preset %s: %v", e.Preset, e.Err) }
+// Error names the flags.
+func (e *AskError) Error() string {
+	return fmt.Sprintf("preset %s needs %s; ration costs presets %[1]s says what to give", e.Preset, strings.Join(e.Flags, " and "))
+}
 
-// Unwrap returns Err.
-func (e *AskError) Unwrap() error { return e.Err }
-
-// Make returns the files for options, checked as Load would check them.
+// Make returns the files for options, checked as Load would check them. Errors
+// name no place in a file, since none is written yet.
 func Make(o Options) (*Files, error) {
 	if o.Account == "" {
 		o.Account = defaultAccount
@@ -69,6 +71,9 @@ func Make(o Options) (*Files, error) {
 	}
 	f, used := &Files{}, map[string]bool{"limit": true}
 	if preset != nil {
+		if missing := o.missing(preset); len(missing) > 0 {
+			return nil, &AskError{preset.Name, missing}
+		}
 		f.Costs, used = o.presetCosts(preset)
 	} else {
 		f.Costs = o.ownCosts()
@@ -83,20 +88,57 @@ func Make(o Options) (*Files, error) {
 	}
 	table, err := costs.Parse("costs.yaml", []byte(f.Costs))
 	if err != nil {
-		if preset != nil && strings.Contains(err.Error(), "preset "+preset.Name+" does not know") {
-			return nil, &AskError{preset.Name, err}
-		}
-		return nil, err
+		return nil, withoutPlaces(err)
 	}
 	f.Regions = o.regions(table, f)
 	if _, err := jobs.Parse("regions.yaml", []byte(f.Regions), nil); err != nil {
-		return nil, err
+		return nil, withoutPlaces(err)
 	}
 	return f, nil
 }
 
+// withoutPlaces returns an error with the messages of the mistakes in a file,
+// one a line, and leaves other errors.
+func withoutPlaces(err error) error {
+	wrong, ok := errors.AsType[*strictyaml.Error](err)
+	if !ok {
+		return err
+	}
+	var messages []error
+	for _, mistake := range wrong.Mistakes {
+		messages = append(messages, errors.New(mistake.Message))
+	}
+	return errors.Join(messages...)
+}
+
+// missing returns the flags for what a preset asks for and o lacks.
+func (o *Options) missing(p *costs.Preset) (flags []string) {
+	quotas := "--limit UNITS"
+	if len(p.Variants) > 0 {
+		var names []string
+		for _, v := range p.Variants {
+			names = append(names, v.Name)
+		}
+		quotas = "--variant " + strings.Join(names, "|")
+	}
+	for _, ask := range p.Asks {
+		isLimit := strings.HasSuffix(ask.Line, ".limit") && o.Limit == 0
+		isWindow := strings.HasSuffix(ask.Line, ".window") && !strings.Contains(ask.Write, "day:")
+		switch {
+		case ask.Line == "hosts" && o.Host == "":
+			flags = append(flags, "--host HOST")
+		case o.Variant == "" && (isLimit || isWindow) && !slices.Contains(flags, quotas):
+			flags = append(flags, quotas)
+		}
+	}
+	return flags
+}
+
 // findPreset returns the preset of a name, or nil if it is a host.
 func findPreset(api string) (*costs.Preset, error) {
+	if api == "" {
+		return nil, errors.New("name the upstream: --preset youtube, or --host api.example.com")
+	}
 	presets := costs.Presets()
 	var names []string
 	for i := range presets {

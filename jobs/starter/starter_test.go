@@ -47,14 +47,15 @@ func TestStarterFilesAreInvalid(t *testing.T) {
 // TestStarterGuessesWhatOnlyTheUserKnows: a limit or host that a preset asks
 // for is named, not made up.
 func TestStarterGuessesWhatOnlyTheUserKnows(t *testing.T) {
-	for _, api := range []string{"hubspot", "salesforce", "shopify-graphql"} {
+	for api, flags := range map[string]string{"hubspot": "--variant enterprise|free|professional", "salesforce": "--host HOST and --limit UNITS",
+		"shopify-graphql": "--host HOST and --variant advanced|enterprise|plus|standard"} {
 		_, err := starter.Make(starter.Options{API: api})
-		if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" does not know") {
-			t.Errorf("%s: %v; want what it asks for", api, err)
+		if _, asks := errors.AsType[*starter.AskError](err); !asks || !strings.Contains(err.Error(), "preset "+api+" needs "+flags+"; ") {
+			t.Errorf("%s: %v; want %s", api, err, flags)
 		}
 	}
 	neither := "neither a preset nor a host"
-	for api, want := range map[string]string{"": neither, "nope": neither, "http://api.example.com": neither, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
+	for api, want := range map[string]string{"": "name the upstream", "nope": neither, "http://api.example.com": neither, "api.example.com:80": `write api.example.com, and then the port in costs.yaml, as in hosts: ["api.example.com:80"]`} {
 		if _, err := starter.Make(starter.Options{API: api}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", api, err, want)
 		}
