@@ -16,6 +16,9 @@ var (
 	// ErrNoCost matches every *PriceError or *MethodError for a method without
 	// a cost in costs.yaml. It must not be called.
 	ErrNoCost = errors.New("costs: no cost")
+	// ErrUnknown matches every *MethodError for a method or an upstream that
+	// does not exist, probably a typo. Such an error matches ErrNoCost too.
+	ErrUnknown = fmt.Errorf("%w: unknown", ErrNoCost)
 	// ErrNoBudget matches every *MethodError for a method that no
 	// budget covers.
 	ErrNoBudget = errors.New("costs: no budget")
@@ -50,7 +53,7 @@ type MethodError struct {
 	Upstream string // as given; may be empty
 	Method   string
 	Reason   string // what is wrong, and what to do
-	kind     error  // ErrNoCost, ErrNoBudget, quota.ErrNeverFits or ErrManyUpstreams
+	kind     error  // ErrNoCost, ErrUnknown, ErrNoBudget, quota.ErrNeverFits or ErrManyUpstreams
 }
 
 // Error names the method and the reason.
@@ -58,6 +61,6 @@ func (e *MethodError) Error() string {
 	return strictyaml.Redact(fmt.Sprintf("%q %s", redact(e.Method), e.Reason))
 }
 
-// Unwrap returns ErrNoCost, ErrNoBudget, quota.ErrNeverFits or
+// Unwrap returns ErrNoCost, ErrUnknown, ErrNoBudget, quota.ErrNeverFits or
 // ErrManyUpstreams.
 func (e *MethodError) Unwrap() error { return e.kind }

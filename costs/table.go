@@ -181,7 +181,7 @@ func (t *Table) Covering(call quota.Call) []quota.Budget {
 
 // Call returns the call of a method that is given by name. upstream is the name
 // or account of an upstream, or "" if only one has the method. The error is a
-// *MethodError that matches ErrNoCost or ErrManyUpstreams.
+// *MethodError that matches ErrNoCost, ErrUnknown or ErrManyUpstreams.
 func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	fail := func(kind error, format string, args ...any) (quota.Call, error) {
 		return quota.Call{}, &MethodError{Upstream: upstream, Method: method, Reason: fmt.Sprintf(format, args...), kind: kind}
@@ -203,7 +203,7 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 	}
 	switch {
 	case len(asked) == 0:
-		return fail(ErrNoCost, "has no upstream %q; name one of %s", upstream, strings.Join(t.names(), ", "))
+		return fail(ErrUnknown, "has no upstream %q; name one of %s", upstream, strings.Join(t.names(), ", "))
 	case len(priced) > 1:
 		return fail(ErrManyUpstreams, "is a method of several upstreams; name one of %s", strings.Join(t.names(), ", "))
 	case len(priced) == 1:
@@ -212,9 +212,9 @@ func (t *Table) Call(upstream, method string) (quota.Call, error) {
 		return fail(ErrNoCost, "has no cost; add it to costs: in costs.yaml")
 	}
 	if near := strictyaml.Nearest(method, slices.Sorted(maps.Keys(known))); near != "" {
-		return fail(ErrNoCost, "is not a known method; write %s", near)
+		return fail(ErrUnknown, "is not a known method; write %s", near)
 	}
-	return fail(ErrNoCost, "is not a known method; write one that ration costs lists")
+	return fail(ErrUnknown, "is not a known method; write one that ration costs lists")
 }
 
 // price returns the cost of a method, or 0 if it must not be called.

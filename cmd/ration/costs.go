@@ -39,7 +39,7 @@ the request would be refused. It does not use the ledger and sends nothing.
 					return cmdline.UnknownCommand(cmd, args[0])
 				}
 				if !strings.ContainsAny(args[0], "/:") {
-					call, err := table.Call("", args[0])
+					call, err := cmdline.Call(table, "", args[0])
 					if err != nil {
 						return err
 					}

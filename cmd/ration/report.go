@@ -116,7 +116,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		if f.caller, err = callerOf(table, f.caller); err != nil {
 			return err
 		}
-		if call, err = table.Call(f.upstream, method); err != nil {
+		if call, err = cmdline.Call(table, f.upstream, method); err != nil {
 			return err
 		}
 		call.Caller = f.caller

@@ -74,7 +74,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil {
 		return err
 	}
-	call, err := table.Call(f.upstream, method)
+	call, err := cmdline.Call(table, f.upstream, method)
 	if err != nil {
 		return err
 	}

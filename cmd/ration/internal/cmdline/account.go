@@ -65,3 +65,13 @@ func Budget(table *costs.Table, name, account string) (quota.Budget, error) {
 	}
 	return found[0], nil
 }
+
+// Call returns the call of the method that a command line names. A method
+// without a cost in costs.yaml is not a mistake of the command line.
+func Call(table *costs.Table, upstream, method string) (quota.Call, error) {
+	call, err := table.Call(upstream, method)
+	if errors.Is(err, costs.ErrUnknown) || errors.Is(err, costs.ErrManyUpstreams) {
+		err = &Error{err}
+	}
+	return call, err
+}
