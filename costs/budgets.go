@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -156,6 +157,8 @@ func newTable(documents []*document) *Table {
 				d.ledgerAt.Mistake("ledger differs from that of the first document: write it there only")
 			}
 			t.ledger = d.ledger
+			file, line, column := d.ledgerAt.Place()
+			t.ledgerPlace = fmt.Sprintf("%s:%d:%d", file, line, column)
 		}
 		for j, host := range d.Hosts {
 			if t.sites[host] != nil {

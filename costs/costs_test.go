@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -58,8 +59,8 @@ func TestShippedFile(t *testing.T) {
 	if diff := cmp.Diff(want, table.Budgets(), sameWindow); diff != "" {
 		t.Error(diff)
 	}
-	if table.Ledger() != "sqlite:../ration.db" {
-		t.Errorf("the ledger is %s", table.Ledger())
+	if table.Ledger() != "sqlite:../ration.db" || !regexp.MustCompile(`^\.\./costs\.yaml:[0-9]+:9$`).MatchString(table.LedgerPlace()) {
+		t.Errorf("the ledger is %s at %s", table.Ledger(), table.LedgerPlace())
 	}
 	u := table.Upstreams()[0]
 	if u.Name != "youtube" || u.Account != "my-project" || u.API != "youtube/v3" || u.Hosts[0] != "youtube.googleapis.com" || u.Resets.String() != "America/Los_Angeles" || u.Unlisted != 0 {

@@ -35,11 +35,12 @@ import (
 // Table is a parsed and checked costs.yaml. It is immutable and safe for
 // concurrent use.
 type Table struct {
-	ledger    string
-	upstreams []Upstream
-	sites     map[string]*site   // by canonical host
-	domains   map[string]*domain // by name
-	unguarded map[string]bool    // hosts in these domains whose requests pass
+	ledger      string
+	ledgerPlace string
+	upstreams   []Upstream
+	sites       map[string]*site   // by canonical host
+	domains     map[string]*domain // by name
+	unguarded   map[string]bool    // hosts in these domains whose requests pass
 }
 
 // LongestWindow returns how far back the longest window of all budgets sees.
@@ -118,6 +119,10 @@ func (u *Upstream) NotModified(method string) quota.Units {
 // Ledger returns the address of the ledger, or "" if the file has none. The
 // path of a relative sqlite: address is resolved relative to the file.
 func (t *Table) Ledger() string { return t.ledger }
+
+// LedgerPlace returns where the file has the address of the ledger, as
+// file:line:column, or "" if it has none.
+func (t *Table) LedgerPlace() string { return t.ledgerPlace }
 
 // Upstreams returns the upstreams in the order of the file.
 func (t *Table) Upstreams() []Upstream { return slices.Clone(t.upstreams) }

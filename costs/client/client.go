@@ -187,7 +187,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	}
 	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
 		if c.name, c.inner, err = c.options.openLedger(address, state); err != nil {
-			return nil, err
+			return nil, c.options.addPlace(err, table)
 		}
 	}
 	c.outages = &outages{ledger: c.name, report: func(err error) { c.report(quota.Call{}, err) }}

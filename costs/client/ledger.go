@@ -84,6 +84,28 @@ func (o *Options) locate(table *costs.Table) (address, state string, err error) 
 	return "sqlite:" + filepath.Join(state, "ration.db"), state, nil
 }
 
+// addressError is a mistake in the address of a ledger.
+type addressError struct{ err error }
+
+// Error returns the text of err.
+func (e *addressError) Error() string { return e.err.Error() }
+
+// Unwrap returns err.
+func (e *addressError) Unwrap() error { return e.err }
+
+func badAddress(format string, args ...any) error {
+	return &ConfigError{&addressError{fmt.Errorf(format, args...)}}
+}
+
+// addPlace adds to a mistake in the address of a ledger where table's file has
+// the address, if it comes from there.
+func (o *Options) addPlace(err error, table *costs.Table) error {
+	if _, ok := errors.AsType[*addressError](err); !ok || cmp.Or(o.Ledger, o.Getenv("RATION_LEDGER")) != "" || table.LedgerPlace() == "" {
+		return err
+	}
+	return configError("%s: %w", table.LedgerPlace(), err)
+}
+
 // openLedger opens the ledger at address and returns it with its name.
 func (o *Options) openLedger(address, state string) (name string, l quota.Ledger, err error) {
 	scheme, rest, _ := strings.Cut(address, ":")
@@ -101,9 +123,9 @@ func (o *Options) openLedger(address, state string) (name string, l quota.Ledger
 	case slices.Contains(redisledger.Schemes(), scheme):
 		return o.openRedis(address)
 	case scheme == "memory":
-		return "", nil, configError("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
+		return "", nil, badAddress("ledger memory: would be forgotten when this process ends; name sqlite:FILE or redis://HOST:PORT/DB")
 	}
-	return "", nil, configError("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
+	return "", nil, badAddress("ledger: its address, which is not shown since it may hold a password, is of an unknown kind; %s", schemeAdvice(address))
 }
 
 // opened returns a nil interface with an error.
@@ -141,15 +163,15 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 	case "sync=normal":
 		sync = sqliteledger.Normal
 	default:
-		return "", sync, configError("ledger sqlite: unknown option; write sync=full or sync=normal")
+		return "", sync, badAddress("ledger sqlite: unknown option; write sync=full or sync=normal")
 	}
 	switch {
 	case strings.Contains(path, "://"), strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):
-		return "", sync, configError("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")
+		return "", sync, badAddress("ledger sqlite: names another address in place of a file; write sqlite:FILE, or the other address alone")
 	case strings.HasPrefix(path, "~"):
-		return "", sync, configError("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)
+		return "", sync, badAddress("ledger sqlite:%s begins with ~, which only a shell expands; write the whole path", path)
 	case path == "":
-		return "", sync, configError("ledger sqlite: names no file; write sqlite:FILE")
+		return "", sync, badAddress("ledger sqlite: names no file; write sqlite:FILE")
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return "", sync, &ConfigError{err}
@@ -170,7 +192,7 @@ func checkFolder(path, state string) error {
 			return nil
 		}
 	}
-	return configError("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
+	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
 }
 
 // openRedis opens a ledger in Redis. It rejects a password in the address,
@@ -182,7 +204,7 @@ func (o *Options) openRedis(address string) (name string, l quota.Ledger, err er
 		if strings.Contains(address, "sentinel_password=") {
 			variable = sentinelPasswordVariable
 		}
-		return "", nil, configError("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
+		return "", nil, badAddress("ledger %s: a password does not belong in the address; put it in %s, or name a file with %[2]s_FILE", shown, variable)
 	}
 	options := &redisledger.Options{Now: o.Now}
 	if options.Password, err = o.secret(passwordVariable); err != nil {
@@ -191,8 +213,9 @@ func (o *Options) openRedis(address string) (name string, l quota.Ledger, err er
 	if options.SentinelPassword, err = o.secret(sentinelPasswordVariable); err != nil {
 		return "", nil, err
 	}
-	if l, err = opened(redisledger.Open(address, options)); err != nil {
-		err = fmt.Errorf("ledger %s: %w", shown, err)
+	l, err = opened(redisledger.Open(address, options))
+	if wrong, ok := errors.AsType[*redisledger.AddressError](err); ok {
+		err = badAddress("ledger %s: %w", shown, wrong.Err)
 	}
 	return nameOf(address), l, err
 }

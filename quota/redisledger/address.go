@@ -41,19 +41,21 @@ type address struct {
 	trustAny                         bool
 }
 
-// schemes are the URL schemes with the query parameters that they allow.
+// schemes are the URL schemes with the form of what follows, and the query
+// parameters that they allow.
 var schemes = map[string]struct {
 	kind       topology
 	secure     bool
+	form       string
 	parameters string
 }{
-	"redis":           {single, false, "protocol wait_replicas"},
-	"rediss":          {single, true, "protocol wait_replicas " + tlsParameters},
-	"unix":            {socket, false, "protocol wait_replicas db"},
-	"redis+sentinel":  {sentinels, false, "protocol wait_replicas sentinel_user sentinel_password"},
-	"rediss+sentinel": {sentinels, true, "protocol wait_replicas sentinel_user sentinel_password " + tlsParameters},
-	"redis+cluster":   {cluster, false, "protocol wait_replicas"},
-	"rediss+cluster":  {cluster, true, "protocol wait_replicas " + tlsParameters},
+	"redis":           {single, false, "HOST:PORT/DB", "protocol wait_replicas"},
+	"rediss":          {single, true, "HOST:PORT/DB", "protocol wait_replicas " + tlsParameters},
+	"unix":            {socket, false, "/PATH", "protocol wait_replicas db"},
+	"redis+sentinel":  {sentinels, false, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol wait_replicas sentinel_user sentinel_password"},
+	"rediss+sentinel": {sentinels, true, "HOST:PORT,HOST:PORT/MASTER/DB", "protocol wait_replicas sentinel_user sentinel_password " + tlsParameters},
+	"redis+cluster":   {cluster, false, "HOST:PORT,HOST:PORT", "protocol wait_replicas"},
+	"rediss+cluster":  {cluster, true, "HOST:PORT,HOST:PORT", "protocol wait_replicas " + tlsParameters},
 }
 
 // Schemes returns the schemes of the URLs that Open takes, sorted.
@@ -61,10 +63,21 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 
 const tlsParameters = "ca cert key server_name insecure_skip_verify"
 
-// badURL returns an ErrLedgerConfig. Its arguments must not contain any part of
+// AddressError is returned by Open for a URL that it cannot use. It matches
+// quota.ErrLedgerConfig.
+type AddressError struct{ Err error }
+
+// Error says what is wrong, and what to write. It includes no part of the URL
+// that may belong to a password.
+func (e *AddressError) Error() string { return "redisledger: " + e.Err.Error() }
+
+// Unwrap returns quota.ErrLedgerConfig and Err.
+func (e *AddressError) Unwrap() []error { return []error{quota.ErrLedgerConfig, e.Err} }
+
+// badURL returns an *AddressError. Its arguments must not contain any part of
 // the URL that may belong to a password.
 func badURL(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", quota.ErrLedgerConfig, fmt.Errorf(format, args...))
+	return &AddressError{fmt.Errorf(format, args...)}
 }
 
 const example = "write redis://host:6379/0, special characters of a password percent-encoded"
@@ -74,6 +87,9 @@ const example = "write redis://host:6379/0, special characters of a password per
 func parse(text string) (*address, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	known, ok := schemes[scheme]
+	if name, _, _ := strings.Cut(text, ":"); !found && schemes[name].form != "" {
+		return nil, badURL("there is no // after %s:; write %[1]s://%s", name, schemes[name].form)
+	}
 	if !found || !ok {
 		if !found || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+-") != "" {
 			scheme = "?"

@@ -65,11 +65,21 @@ func TestURLs(t *testing.T) {
 		"rediss://host?cert=/nothing/here.pem&key=/nothing/here.pem", "rediss://host?insecure_skip_verify=yes", "rediss://host?insecure_skip_verify=true&ca=x", "rediss://host?ca key=1",
 	} {
 		l, err := redisledger.Open(url, nil)
-		if err == nil || l != nil || !errors.Is(err, quota.ErrLedgerConfig) || strings.Contains(err.Error(), "cret") {
+		wrong, ok := errors.AsType[*redisledger.AddressError](err)
+		if !ok || l != nil || !errors.Is(err, quota.ErrLedgerConfig) || strings.Contains(wrong.Err.Error(), "redisledger") || strings.Contains(err.Error(), "cret") {
 			t.Errorf("%s: %v; want ErrLedgerConfig, without the secret", url, err)
 		}
 		if shown, _ := redisledger.Redact(url); strings.Contains(shown, "cret") {
 			t.Errorf("%s is shown as %s", url, shown)
+		}
+	}
+	for url, want := range map[string]string{
+		"redis:/foo":         "redisledger: there is no // after redis:; write redis://HOST:PORT/DB",
+		"unix:/x":            "redisledger: there is no // after unix:; write unix:///PATH",
+		"redis+sentinel:a/m": "redisledger: there is no // after redis+sentinel:; write redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DB",
+	} {
+		if _, err := redisledger.Open(url, nil); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", url, err, want)
 		}
 	}
 }

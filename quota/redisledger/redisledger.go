@@ -9,7 +9,6 @@ package redisledger
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,8 +76,8 @@ type Ledger struct {
 // within the second of a decision, the spend fails with ErrInDoubt, and the
 // call is charged.
 //
-// Open does not dial: the first use reports what is wrong. Its errors are
-// ErrLedgerConfig, and never show a password. The user and password are the
+// Open does not dial: the first use reports what is wrong. Its error is an
+// *AddressError, which never shows a password. The user and password are the
 // servers', not the sentinels'.
 func Open(url string, o *Options) (*Ledger, error) {
 	a, err := parse(url)
@@ -86,12 +85,12 @@ func Open(url string, o *Options) (*Ledger, error) {
 		err = a.fill(o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("redisledger: open: %w", err)
+		return nil, err
 	}
 	dials := new(atomic.Int64)
 	client, err := a.client(dials)
 	if err != nil {
-		return nil, fmt.Errorf("redisledger: open: %w", err)
+		return nil, err
 	}
 	l := New(client, o)
 	l.own, l.where, l.address, l.dials = true, a.String(), a, dials
