@@ -46,7 +46,7 @@ var boundaries = map[string][]string{
 	"costs/levels":                     {"quota", "quota/privatefile", "costs/human"},
 	"costs/strictyaml":                 {"internal/textfmt", "costs/duration", "quota/privatefile"},
 	"costs/internal/genroutes":         {},
-	"costs/gateway":                    {"internal/textfmt", "quota", "quota/inbound", "quota/privatefile", "quota/readahead", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human"},
+	"costs/gateway":                    {"internal/textfmt", "quota", "quota/inbound", "quota/privatefile", "quota/readahead", "costs", "costs/client", "costs/cooldown", "costs/duration", "costs/human", "costs/strictyaml"},
 	"costs/why":                        {"quota", "quota/usage", "costs/client", "costs/human"},
 	"jobs":                             {"quota", "costs/human", "quota/feedback", "costs", "costs/client", "costs/duration", "costs/strictyaml", "jobs/catalog", "jobs/command", "jobs/youtube"},
 	"jobs/catalog":                     {"quota/privatefile"},

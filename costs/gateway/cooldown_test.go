@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,5 +56,23 @@ func TestScriptsWalkIntoTheirOwnRefusal(t *testing.T) {
 	programs.Wait()
 	if stops.Load() > 1 || used(t, first) != int(stops.Load())+5 {
 		t.Errorf("%d calls were refused, %d used; want at most 1, and 5 more", stops.Load(), used(t, first))
+	}
+}
+
+// TestCooldownOfAnUnknownBudget: the answer names the budgets and accounts that
+// there are.
+func TestCooldownOfAnUnknownBudget(t *testing.T) {
+	other := strings.NewReplacer("items", "reports", "my-project", "other", "api.example.com", "reports.example.com", `, "127.0.0.1:9"`, "", "name: day", "name: hour").Replace(anyTable)
+	s := newServer(t, &gateway.Options{}, newClient(t, anyTable+"---"+other, t.TempDir(), nil))
+	for body, want := range map[string]string{
+		`{"budget": "nope"}`:                          `no budget "nope" in costs.yaml; write one of day, hour`,
+		`{"budget": "houre"}`:                         `no budget "houre" in costs.yaml; write hour`,
+		`{"budget": "hour", "account": "my-project"}`: `no budget "hour" in costs.yaml; write day`,
+		`{"account": "my-projcet"}`:                   `no account "my-projcet" in costs.yaml; write my-project`,
+		`{}`:                                          "several accounts are meant; name one of my-project, other",
+	} {
+		if a := s.do("POST", "/v1/cooldowns", body); a.StatusCode != http.StatusUnprocessableEntity || a.json["detail"] != want {
+			t.Errorf("%s: %s %s; want %s", body, a.Status, a.text, want)
+		}
 	}
 }

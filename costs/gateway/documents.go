@@ -9,11 +9,14 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/cooldown"
+	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -130,24 +133,33 @@ func (e *end) UnmarshalJSON(text []byte) error {
 // scope returns the account and the budget that are meant. The account may be
 // left out if only one has the budget, or if there is only one.
 func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err error) {
-	var accounts []string
-	if c.Budget == "" {
-		accounts = table.Accounts()
-	}
-	for _, b := range table.Budgets() {
-		if c.Budget != "" && b.Name == c.Budget {
-			accounts = append(accounts, b.Account)
+	accounts, budgets := table.Accounts(), []string{}
+	if c.Account != "" {
+		if !slices.Contains(accounts, c.Account) {
+			return "", "", fmt.Errorf("no account %q in costs.yaml; %s", c.Account, strictyaml.Advice(c.Account, accounts))
 		}
+		accounts = []string{c.Account}
 	}
-	for _, account := range accounts {
-		if account == c.Account || c.Account == "" && len(accounts) == 1 {
-			return account, c.Budget, nil
+	if c.Budget != "" {
+		var having []string // the accounts that have the budget
+		for _, b := range table.Budgets() {
+			if !slices.Contains(accounts, b.Account) {
+				continue
+			}
+			budgets = append(budgets, b.Name)
+			if b.Name == c.Budget {
+				having = append(having, b.Account)
+			}
 		}
+		accounts = having
 	}
-	if c.Account == "" && len(accounts) > 1 {
-		return "", "", fmt.Errorf("%w: name one of the accounts %q", quota.ErrBadCall, accounts)
+	switch len(accounts) {
+	case 0:
+		return "", "", fmt.Errorf("no budget %q in costs.yaml; %s", c.Budget, strictyaml.Advice(c.Budget, budgets))
+	case 1:
+		return accounts[0], c.Budget, nil
 	}
-	return "", "", fmt.Errorf("%w: costs.yaml has no budget %q of account %q", quota.ErrBadCall, c.Budget, c.Account)
+	return "", "", fmt.Errorf("several accounts are meant; name one of %s", strings.Join(accounts, ", "))
 }
 
 // readCooldown reads the body of a request about cooldowns.
@@ -161,7 +173,7 @@ func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connec
 	}
 	account, budget, err := asked.scope(c.Table())
 	if err != nil {
-		problemOf(err).write(w)
+		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err).write(w)
 	}
 	return asked, account, budget, err == nil
 }
