@@ -76,6 +76,37 @@ func (f *File) checkCommas(tokens token.Tokens) {
 	}
 }
 
+// checkBrackets reports the innermost bracket that is not closed, or that a
+// bracket of the other kind would close.
+func (f *File) checkBrackets(tokens token.Tokens) {
+	var open []*token.Token
+	for _, tk := range tokens {
+		begin := token.MappingStartType
+		switch tk.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			open = append(open, tk)
+			continue
+		case token.SequenceEndType:
+			begin = token.SequenceStartType
+		case token.MappingEndType:
+		default:
+			continue
+		}
+		if len(open) == 0 {
+			f.reportAt(tk, "%s closes nothing: remove it", tk.Value)
+			return
+		}
+		if open[len(open)-1].Type != begin {
+			break
+		}
+		open = open[:len(open)-1]
+	}
+	if len(open) > 0 {
+		last := open[len(open)-1]
+		f.reportAt(last, "%s opened here is not closed: add its %s", last.Value, map[string]string{"{": "}", "[": "]"}[last.Value])
+	}
+}
+
 // isAdjacent reports whether b follows a plain a without a space between.
 func isAdjacent(a, b *token.Token) bool {
 	return a.Position.Line == b.Position.Line && b.Position.Column == a.Position.Column+len([]rune(a.Value))

@@ -61,6 +61,9 @@ func Parse(name string, data []byte) *File {
 	}
 	documents, scalars := f.checkTokens(tokens)
 	f.checkCommas(tokens)
+	if len(f.mistakes) == 0 {
+		f.checkBrackets(tokens)
+	}
 	if len(f.mistakes) > 0 {
 		return f
 	}
