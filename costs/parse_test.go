@@ -56,6 +56,8 @@ func TestParseReportsAllMistakesInADocument(t *testing.T) {
 		{"sqlite:ration.db", `"sqlite:"`, "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:?synchronous=normal", "4:9: ledger names no file: write sqlite:ration.db"},
 		{"sqlite:ration.db", "sqlite:~/ration.db", "4:9: ledger begins with ~, which only a shell expands: write the whole path"},
+		{"api: youtube/v3", "x: 1\napi: youtube/v3", `5:1: unknown key "x": write one of version, preset, account, ledger, credential, upstream, api, hosts, domains, unguarded, routes, ` +
+			"resets, reset_margin, history, unlisted, feedback, not_modified_units, costs, batches, budgets, when_ledger_down, alert"},
 		{"api: youtube/v3", "api: youtube/v2", `5:6: unknown api "youtube/v2": write youtube/v3`},
 		{"api: youtube/v3\n", "", `1:1: hosts without an api: write api: youtube/v3, from which the routes come, or routes: {"GET /v1/{path...}": read}`},
 		{"hosts: [youtube.googleapis.com]\n", "", "5:6: an api without hosts: write hosts: [youtube.googleapis.com, www.googleapis.com]"},

@@ -240,6 +240,10 @@ func (n Node) Bool() bool {
 	return false
 }
 
+// maxListed is the most words that a mistake lists: the keys of a document are
+// fewer, the methods of an API are more.
+const maxListed = 40
+
 // OneOf reads a text that is one of words. what describes them in messages. It
 // returns "" only after a mistake.
 func (n Node) OneOf(what string, words []string) string {
@@ -253,7 +257,7 @@ func (n Node) OneOf(what string, words []string) string {
 	}
 	if near := Nearest(text, words); near != "" {
 		n.Mistake("unknown %s %s: write %s", what, shown, near)
-	} else if len(words) <= 20 {
+	} else if len(words) <= maxListed {
 		n.Mistake("unknown %s %s: write one of %s", what, shown, strings.Join(words, ", "))
 	} else {
 		n.Mistake("unknown %s %s: remove it", what, shown)
