@@ -70,19 +70,17 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
-	a.ledgerTable(report)
+	a.ledgerTable(report, err)
 	return err
 }
 
-func (a *app) ledgerTable(r *status.Ledger) {
+func (a *app) ledgerTable(r *status.Ledger, err error) {
 	fmt.Fprintf(a.stdout, "ledger  %s", r.Address)
 	if !r.Exists {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintln(a.stdout)
-	if down := a.setup().LedgerState().String(); down != "" {
-		fmt.Fprintf(a.stdout, "outage  %s\n", down)
-	}
+	a.outageLine(err)
 	if r.Size != nil {
 		fmt.Fprintf(a.stdout, "size    %d KB\n", (*r.Size+1023)/1024)
 	}

@@ -10,16 +10,14 @@ import (
 	"github.com/ration-dev/ration/quota/usage"
 )
 
-// statusTable is status for people.
-func (a *app) statusTable(r *status.Report) {
+// statusTable is status for people; err is why it is not whole, or nil.
+func (a *app) statusTable(r *status.Report, err error) {
 	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
 	if !r.LedgerExists {
 		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
 	}
 	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
-	if down := a.setup().LedgerState().String(); down != "" {
-		fmt.Fprintf(a.stdout, "outage  %s\n", down)
-	}
+	a.outageLine(err)
 	if len(r.Budgets) > 0 {
 		fmt.Fprintln(a.stdout)
 		a.budgetTable(r)
@@ -33,6 +31,18 @@ func (a *app) statusTable(r *status.Report) {
 	}
 	a.passTable(r)
 	a.spenderTable(r)
+}
+
+// outageLine prints what is known of an outage, without its reason if that is
+// err, which is printed at the end.
+func (a *app) outageLine(err error) {
+	state := a.setup().LedgerState()
+	if isLedgerError(err) {
+		state.Reason = nil
+	}
+	if down := state.String(); down != "" {
+		fmt.Fprintf(a.stdout, "outage  %s\n", down)
+	}
 }
 
 // budgetTable shows what the budgets hold.

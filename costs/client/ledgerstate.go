@@ -36,9 +36,12 @@ func (s LedgerState) String() string {
 	if s.Since == nil {
 		return ""
 	}
-	text := fmt.Sprintf("down since %s: %s", human.Time(*s.Since), *s.Reason)
+	text := "down since " + human.Time(*s.Since)
 	if !s.Down && s.Until != nil {
-		text = fmt.Sprintf("was down from %s to %s: %s", human.Time(*s.Since), human.Time(*s.Until), *s.Reason)
+		text = fmt.Sprintf("was down from %s to %s", human.Time(*s.Since), human.Time(*s.Until))
+	}
+	if s.Reason != nil {
+		text += ": " + *s.Reason
 	}
 	if s.Granted > 0 {
 		text += fmt.Sprintf("; %s went out without it, to be recorded when it is back", human.Count(s.Granted, "unit"))
