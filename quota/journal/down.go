@@ -28,9 +28,9 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		case err != nil:
 			answers[i].Err = err
 		case r.Kind != quota.EntryCall:
-			answers[i].Err = fmt.Errorf("journal: %s is not a call, and the ledger is down: %w; repair the ledger", r.Method, down)
+			answers[i].Err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
 		case !r.Force && l.allowed(batch, r) == 0:
-			answers[i].Err = fmt.Errorf("journal: %s has no allowance while the ledger is down: %w; repair the ledger", r.Method, down)
+			answers[i].Err = fmt.Errorf("%s has no allowance in when_ledger_down of costs.yaml: %w", r.Method, down)
 		default:
 			counted = append(counted, i)
 		}
@@ -52,7 +52,7 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 	}
 	for _, i := range counted {
 		if err != nil {
-			answers[i] = quota.Answer{Err: fmt.Errorf("journal: %s cannot be counted (%w) while the ledger is down: %w; repair one of them",
+			answers[i] = quota.Answer{Err: fmt.Errorf("%s cannot be counted without the ledger (%w): %w",
 				batch.Requests[i].Method, err, down)}
 		}
 	}
@@ -108,8 +108,12 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 // Cooldowns and balances are as they were when the ledger was last reached.
 func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
 	if allowed := l.allowed(batch, r); used+r.Units > allowed {
-		return fmt.Errorf("journal: %s needs %d units, %d of %d are left while the ledger is down: %w; repair the ledger",
-			r.Method, r.Units, max(0, allowed-used), allowed, down)
+		unit := "units"
+		if r.Units == 1 {
+			unit = "unit"
+		}
+		return fmt.Errorf("%s needs %d %s, %d of %d are left in when_ledger_down of costs.yaml: %w",
+			r.Method, r.Units, unit, max(0, allowed-used), allowed, down)
 	}
 	budgets := []string{""}
 	for _, charge := range r.Charges {
@@ -128,7 +132,7 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 	for _, charge := range r.Charges {
 		left, heard := l.left(s, charge, now)
 		if need := charge.Coverage.Amount(r.Units); heard && need > left-pending[charge.Budget] {
-			return fmt.Errorf("journal: %s needs %d of budget %q, which had %d left when the ledger was last reached, and it is down: %w; repair the ledger",
+			return fmt.Errorf("%s needs %d of budget %q, which had %d left when the ledger was last reached: %w",
 				r.Method, need, charge.Budget, max(0, left-pending[charge.Budget]), down)
 		}
 	}
