@@ -60,6 +60,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -190,7 +191,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 			return nil, c.options.addPlace(err, table)
 		}
 	}
-	c.outages = &outages{ledger: c.name, report: func(err error) { c.report(quota.Call{}, err) }}
+	c.outages = &outages{ledger: c.name, refused: c.options.whyRefused(table), report: func(err error) { c.report(quota.Call{}, err) }}
 	if state != "" {
 		c.outages.mark = filepath.Join(state, outageFile)
 	}
@@ -226,6 +227,19 @@ func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table
 		options.Report = nil // of the missing folder
 	}
 	return journal.New(inner, folder, options)
+}
+
+// whyRefused returns why no call is granted while the ledger is down, or "" if
+// some may be.
+func (o *Options) whyRefused(table *costs.Table) string {
+	allows := func(r costs.DownRule) bool { return r.Allow > 0 }
+	switch {
+	case o.journalFolder() == "":
+		return "there is no folder for a journal to count them in"
+	case !slices.ContainsFunc(table.Upstreams(), func(u costs.Upstream) bool { return slices.ContainsFunc(u.Down, allows) }):
+		return "costs.yaml has no allowance in when_ledger_down"
+	}
+	return ""
 }
 
 // RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.

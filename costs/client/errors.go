@@ -48,6 +48,8 @@ type OutageError struct {
 	Until  time.Time // when this Client found it back; zero while it is down
 	Reason string
 
+	refused string // why no call is granted without the ledger; "" if some may be
+
 	// Units is what this Client has granted without the ledger in this outage,
 	// Total what it has in all outages.
 	Units, Total quota.Units
@@ -56,8 +58,11 @@ type OutageError struct {
 // Error says that the ledger is down, since when and why, or that it is back.
 func (e *OutageError) Error() string {
 	if e.Down {
-		return fmt.Sprintf("the ledger %s has been down since %s: %s; calls go out within the allowance of when_ledger_down, and are recorded when it is back",
-			e.Ledger, human.Time(e.Since), e.Reason)
+		calls := "calls go out within the allowance of when_ledger_down, and are recorded when it is back"
+		if e.refused != "" {
+			calls = "calls are refused until it is back, since " + e.refused
+		}
+		return fmt.Sprintf("the ledger %s has been down since %s: %s; %s", e.Ledger, human.Time(e.Since), e.Reason, calls)
 	}
 	return fmt.Sprintf("the ledger %s is back after %s; %s went out from here without it, and are recorded now",
 		e.Ledger, human.Duration(e.Until.Sub(e.Since)), human.Count(e.Units, "unit"))

@@ -19,9 +19,10 @@ import (
 // and reports both. A file in the state folder, the mark, tells other
 // processes. It is safe for concurrent use.
 type outages struct {
-	ledger string
-	mark   string // a file; "" where there is no state folder
-	report func(error)
+	ledger  string
+	mark    string // a file; "" where there is no state folder
+	refused string // why no call is granted without the ledger; "" if some may be
+	report  func(error)
 
 	mu    sync.Mutex
 	asked bool        // whether the ledger has answered, or failed to, at least once
@@ -52,7 +53,9 @@ func (c *Client) Outage() *OutageError {
 	defer o.mu.Unlock()
 	if !o.asked {
 		if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
-			return known.outage()
+			outage := known.outage()
+			outage.refused = o.refused
+			return outage
 		}
 	}
 	if o.last.Since.IsZero() {
@@ -144,7 +147,7 @@ func (o *outages) begin(reason string) bool {
 	if known, ok := readMark(o.mark); ok && known.Ledger == o.ledger {
 		since = known.Since
 	}
-	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason, Total: o.last.Total}
+	o.last = OutageError{Ledger: o.ledger, Down: true, Since: since, Reason: reason, refused: o.refused, Total: o.last.Total}
 	o.writeMark()
 	return true
 }
