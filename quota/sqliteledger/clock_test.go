@@ -1,10 +1,12 @@
 package sqliteledger_test
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +75,22 @@ func (h *host) spend(l *sqliteledger.Ledger, n int, u *upstream, charges ...*quo
 	return granted, last
 }
 
+// fill makes n calls of a unit each at once, which must all be granted.
+func (h *host) fill(n int, charges ...*quota.Charge) {
+	h.Helper()
+	h.up += time.Second
+	batch := one(1, charges...)
+	batch.Clock = h.now()
+	batch.Requests = slices.Repeat(batch.Requests, n)
+	answers, err := h.process().Spend(h.Context(), batch)
+	for i := range answers {
+		err = cmp.Or(err, answers[i].Err)
+	}
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
 func limits() []*quota.Charge {
 	return []*quota.Charge{charge("day", 500, quota.Sliding(24*time.Hour)), charge("calendar", 500, quota.Daily(time.UTC))}
 }
@@ -85,9 +103,7 @@ func TestClockSetAheadFreesNothing(t *testing.T) {
 		t.Run(ahead.String(), func(t *testing.T) {
 			h := newHost(t)
 			day := limits()[:1]
-			if granted, err := h.spend(h.process(), 400, nil, day...); granted != 400 {
-				t.Fatal(granted, err)
-			}
+			h.fill(400, day...)
 			h.up += time.Minute
 			right := h.now()
 			h.ahead = ahead
@@ -154,9 +170,7 @@ func TestClockInDoubtIsDecidedBy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			day := limits()[:1]
-			if granted, err := h.spend(h.process(), 500, nil, day...); granted != 500 {
-				t.Fatal(granted, err)
-			}
+			h.fill(500, day...)
 			h.ahead = 25 * time.Hour
 			l, u := h.process(), &upstream{}
 			if granted, err := h.spend(l, 1, u, day...); granted != 0 {
@@ -204,7 +218,7 @@ func TestClockOfAPausedMachine(t *testing.T) {
 func TestClockInDoubtIsAccepted(t *testing.T) {
 	h := newHost(t)
 	day := limits()[:1]
-	h.spend(h.process(), 500, nil, day...)
+	h.fill(500, day...)
 	h.ahead = 25 * time.Hour
 	accept := one(0, day...)
 	accept.Requests[0].Force = true
@@ -222,7 +236,7 @@ func TestClockInDoubtOfOtherWindows(t *testing.T) {
 	h := newHost(t)
 	counter := charge("hour", 500, quota.Counter(time.Hour))
 	l := h.process()
-	h.spend(l, 500, nil, counter)
+	h.fill(500, counter)
 	h.ahead = 25 * time.Hour
 	granted, err := h.spend(l, 5, nil, counter)
 	if _, ok := errors.AsType[*quota.ClockError](err); granted != 0 || !ok {
@@ -298,7 +312,7 @@ func TestClockInDoubtIsDecidedByAnswers(t *testing.T) {
 func TestClockInDoubtRestoresAndShowsNothingNew(t *testing.T) {
 	h := newHost(t)
 	day := limits()[:1]
-	h.spend(h.process(), 500, nil, day...)
+	h.fill(500, day...)
 	h.ahead = 25 * time.Hour
 	l := h.process()
 	standings, err := l.Standings(t.Context(), "my-project", "", day)
