@@ -176,8 +176,20 @@ func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 // maxRestores is how often one spend restores a ledger that forgets again.
 const maxRestores = 3
 
-func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (answers []quota.Answer, err error) {
-	if a.files.owes.Load() {
+func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) ([]quota.Answer, error) {
+	var failed error
+	if !a.files.owes.Load() && !a.breaker.open.Load() {
+		var answers []quota.Answer
+		if answers, failed = l.decide(ctx, batch); failed == nil {
+			return answers, nil
+		}
+	}
+	return l.spendAgain(ctx, a, batch, failed)
+}
+
+// spendAgain spends after a first try has failed, or was not made.
+func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch, failed error) (answers []quota.Answer, err error) {
+	if a.files.owes.Load() && failed == nil {
 		err = errOwed
 	}
 	for range maxRestores {
@@ -187,7 +199,9 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) (ans
 			}
 		}
 		err = a.breaker.call(ctx, func() error {
-			answers, err = l.decide(ctx, batch)
+			if err, failed = failed, nil; err == nil {
+				answers, err = l.decide(ctx, batch)
+			}
 			if l.recreated(ctx, err) {
 				answers, err = l.decide(ctx, batch)
 			}
