@@ -79,9 +79,9 @@ func limitNote(limit, own Units, until time.Time) string {
 		limit, own, textfmt.Time(until))
 }
 
-// AcceptLimits makes the limits hold that are asked from now on, whatever
-// limits were asked of the account's budgets before. A lower limit holds again
-// once a process asks for it.
+// AcceptLimits forgets the limits that other configurations have asked of the
+// account's budgets. Each holds again from the next call of a process that still
+// has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))

@@ -39,9 +39,9 @@ type Heard struct {
 	Epoch    uint64    // of the log; 0 if it is not known, and the log held every entry of the window
 }
 
-// Life says since when a log held what a client had been granted, there or in
-// an earlier life of the log or within an allowance. A Heard of that log from
-// before did not count these entries, although it is later than they are.
+// Life says from when on one life of a log contained what a client had been
+// granted: there, in an earlier life, or within an allowance. A Heard of that
+// life from before Since lacks these entries, although it is later than they are.
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
@@ -49,10 +49,9 @@ type Life struct {
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 
-// Gap says that an older copy took the place of a log, under the epoch of
-// that, and was used until it was restored. The copy did not hold what the
-// log was given after From and before To. So a Heard of To or later does not
-// count that.
+// Gap is the time of which an older copy of a log, used under the epoch of the
+// log until it was restored, lacked the entries. A Heard of that epoch from To on
+// lacks what was recorded after From and before To.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time
@@ -89,14 +88,13 @@ type Restored struct {
 	Forgotten *ForgottenError // if the log did not hold Restoration.Known
 }
 
-// AcceptLoss takes what the log of an account holds now for all that was spent
-// until now, after the ledger has forgotten, or after restorations whose notes
-// refuse too much. It removes these notes, and adds one of 0 units that keeps
-// every host from restoring what is older, for as long as a window of the
-// account can see that. What hosts have spent meanwhile within their allowances
-// and not yet charged back is given up too, and so is every unit by which the
-// log falls short: the upstream may have counted more than the budgets allow.
-// Logs of keys stay as they are.
+// AcceptLoss declares the log of an account complete as it is, for a ledger that
+// was emptied on purpose, or after restorations whose notes refuse too much. It
+// removes these notes, and adds one of 0 units: for as long as a window of the
+// account can see what is older, no host restores that. Units that the log
+// lacks are free again, as are those that hosts have spent within their
+// allowances and not yet charged back; the upstream still counts them. Logs of
+// keys stay as they are.
 func (g *Guard) AcceptLoss(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	keep := g.history[account]

@@ -30,11 +30,11 @@ func (a *app) replayCommand() *cobra.Command {
 and the ledger code that run uses and a simulated clock. It writes nothing, and
 says which calls would have been refused, by budget, hour and region.
 
-A call asks for what the other file says. If the log has another amount than
-costs.yaml says, the call is then settled in the same proportion, or refunded,
-before the next call; if the upstream's answers say what calls cost, to the
-log's amount. Otherwise a larger amount was spent with --units, and is asked.
-A refused call is not spent in the replay. Notes, corrections and what was spent
+Each call is charged what the other file says it costs. If the log has settled
+or refunded it, the replay does so before the next call, in the same proportion
+or, if the upstream's answers say what calls cost, to the log's amount. A call
+that was spent with --units for more is charged that. A refused call is not
+spent in the replay. Notes, corrections and what was spent
 before --since count, and are not refused. Budgets that are shadows refuse
 nothing, and are listed with what they would have refused.
 

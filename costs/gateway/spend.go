@@ -50,7 +50,7 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	text := string(bytes.Trim(data, `"`))
 	parsed, err := duration.ParseSeconds(text)
 	if err != nil {
-		return fmt.Errorf("%q is no duration: write seconds, or one such as 30s", text)
+		return fmt.Errorf("%q is not a duration: write seconds, or one such as 30s", text)
 	}
 	*d = span(parsed)
 	return nil
@@ -182,7 +182,7 @@ func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *pr
 		return newProblem(http.StatusBadRequest, "bad-json", "%s has the wrong type: %s; see /v1/openapi.json", cmp.Or(wrong.Field, "the body"), wrong.Value)
 	}
 	if err != nil {
-		return newProblem(http.StatusBadRequest, "bad-json", "the body is not what is wanted here: %v; see /v1/openapi.json", err)
+		return newProblem(http.StatusBadRequest, "bad-json", "the body is malformed: %v; see /v1/openapi.json", err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return newProblem(http.StatusBadRequest, "bad-json", "the body goes on after the document")
