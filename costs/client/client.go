@@ -218,7 +218,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 // newJournal wraps inner with the journal of this host. Without a folder for
 // it, nothing is granted while the ledger is down.
 func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, report func(error)) *journal.Ledger {
-	options := &journal.Options{Name: name, Budgets: table.Budgets(), Now: o.Now, Report: report}
+	options := &journal.Options{Name: journalName(name), Budgets: table.Budgets(), Now: o.Now, Report: report}
 	folder := o.journalFolder()
 	switch {
 	case folder != "":

@@ -50,6 +50,25 @@ func oneSpelling(name string) string {
 	return scheme + "://" + strings.Join(hosts, ",") + rest[len(authority):]
 }
 
+// journalName is the name by which the journal knows a ledger: that of a file
+// has no symbolic links in its folders, as far as they exist.
+func journalName(name string) string {
+	path, isFile := strings.CutPrefix(name, "sqlite:")
+	if !isFile {
+		return name
+	}
+	below := filepath.Base(path)
+	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			return "sqlite:" + filepath.Join(real, below)
+		}
+		if folder == filepath.Dir(folder) {
+			return name
+		}
+		below = filepath.Join(filepath.Base(folder), below)
+	}
+}
+
 // nameOf returns an address without secrets, and with an absolute path for
 // a file.
 func nameOf(address string) string {

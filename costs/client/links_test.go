@@ -1,0 +1,45 @@
+package client_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+)
+
+// TestLedgerThroughALinkedFolder: a file that is named through a symbolic link to
+// its folder is the ledger that the journal knows by its real name.
+func TestLedgerThroughALinkedFolder(t *testing.T) {
+	s := newStand(t, "")
+	real, link := filepath.Join(s.dir, "real"), filepath.Join(s.dir, "link")
+	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	var restored *journal.RestoredError
+	s.options.Report = func(_ quota.Call, err error) { errors.As(err, &restored) }
+	open := func(folder string) *client.Client {
+		s.options.Ledger = "sqlite:" + filepath.Join(folder, "ration.db")
+		return s.open()
+	}
+	for range 3 {
+		if err := get(open(real), "get"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(filepath.Join(real, "ration.db"+end)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := open(link)
+	if err := get(c, "get"); err != nil || restored == nil || restored.Entries != 3 {
+		t.Errorf("%v, restored %v; want the three calls", err, restored)
+	}
+	if balances, err := c.Guard().Balances(t.Context()); err != nil || balances[0].Used != 4 {
+		t.Errorf("%+v, %v; want four calls", balances, err)
+	}
+}
