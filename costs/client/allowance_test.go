@@ -78,28 +78,31 @@ func TestOutagePromisesCalls(t *testing.T) {
 		"when_ledger_down: {default: refuse}\n": "; calls are refused until it is back, since costs.yaml has no allowance in when_ledger_down",
 		"when_ledger_down: {search.list: refuse, default: {allow: 3}}\n": "; calls go out within the allowance of when_ledger_down, and are recorded when it is back",
 	} {
-		table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {search.list: 1, videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"+down))
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, reports := t.TempDir(), []string{}
-		options := &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: t.TempDir(), Getenv: func(string) string { return "" },
-			Report: func(_ quota.Call, err error) { reports = append(reports, err.Error()) }}
-		c, err := client.New(table, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "search.list", Units: 1}); !errors.Is(err, quota.ErrLedgerDown) {
-			t.Errorf("%s: %v", down, err)
-		}
-		c.Close()
-		other, err := client.New(table, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if outage := other.Outage(); len(reports) != 1 || !strings.HasSuffix(reports[0], want) || outage == nil || !strings.HasSuffix(outage.Error(), want) {
-			t.Errorf("%s: %q, and another process says %v; want %s", down, reports, outage, want)
-		}
-		other.Close()
+		t.Run(down, func(t *testing.T) {
+			t.Parallel()
+			table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {search.list: 1, videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\n"+down))
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, reports := t.TempDir(), []string{}
+			options := &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: t.TempDir(), Getenv: func(string) string { return "" },
+				Report: func(_ quota.Call, err error) { reports = append(reports, err.Error()) }}
+			c, err := client.New(table, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "search.list", Units: 1}); !errors.Is(err, quota.ErrLedgerDown) {
+				t.Errorf("%s: %v", down, err)
+			}
+			c.Close()
+			other, err := client.New(table, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outage := other.Outage(); len(reports) != 1 || !strings.HasSuffix(reports[0], want) || outage == nil || !strings.HasSuffix(outage.Error(), want) {
+				t.Errorf("%s: %q, and another process says %v; want %s", down, reports, outage, want)
+			}
+			other.Close()
+		})
 	}
 }

@@ -47,6 +47,7 @@ func crowd(g *quota.Guard, callers, calls int) (granted int64, failed error) {
 // one after the other, each as a new life of the log, and what others had spent
 // was noted again in each.
 func TestCallersRestoreALossOnce(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func() (a, b *host, lose func()){
 		"Redis": func() (a, b *host, lose func()) {
 			server := redistest.Start(t)
@@ -209,6 +210,10 @@ func TestRefusalOfSeveralCallsIsHeard(t *testing.T) {
 // TestCrowdWhenRedisIsBack: callers that still thought Redis was down were
 // granted, within the allowance, what it granted others.
 func TestCrowdWhenRedisIsBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits two seconds for a process to try Redis again")
+	}
+	t.Parallel()
 	server := redistest.Start(t, aof...)
 	budgets := []quota.Budget{{Account: account, Name: "day", Limit: 200, Window: quota.Sliding(24 * time.Hour)}}
 	inner, err := redisledger.Open(server.URL(), nil)
@@ -278,6 +283,7 @@ func TestClaimRestoresALostFile(t *testing.T) {
 // TestWhatIsLearntInAnOutage: a cooldown that was set while Redis was down, and
 // what a call turned out to cost, are in the ledger after it.
 func TestWhatIsLearntInAnOutage(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, aof...)
 	h := redisHost(t, server)
 	g := h.process()
