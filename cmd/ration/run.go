@@ -104,6 +104,9 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err := f.Client.CheckMove(ctx); err != nil {
 		a.warn("ledger", err.Error())
 	}
+	if err := f.Client.CheckJournal(ctx); err != nil {
+		a.warn("journal", err.Error())
+	}
 	if a.verbose && !a.json {
 		fmt.Fprintln(a.stderr, "ledger:", f.Client.LedgerName())
 	}

@@ -43,3 +43,30 @@ func TestLedgerThroughALinkedFolder(t *testing.T) {
 		t.Errorf("%+v, %v; want four calls", balances, err)
 	}
 }
+
+// TestEmptyJournalSaysNothing: a container whose volume is new does not know what
+// it has spent, and says so until it has made a call.
+func TestEmptyJournalSaysNothing(t *testing.T) {
+	s := newStand(t, "")
+	first := s.open()
+	if err := first.CheckJournal(t.Context()); err != nil {
+		t.Errorf("a new ledger: %v; want nothing", err)
+	}
+	if err := get(first, "get"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.CheckJournal(t.Context()); err != nil {
+		t.Errorf("with a journal: %v; want nothing", err)
+	}
+	s.options.Journal = filepath.Join(s.dir, "other")
+	second := s.open()
+	if _, ok := errors.AsType[*client.NewJournalError](second.CheckJournal(t.Context())); !ok {
+		t.Error("an empty journal beside a ledger in use says nothing")
+	}
+	if err := get(second, "get"); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.CheckJournal(t.Context()); err != nil {
+		t.Errorf("after a call: %v; want nothing", err)
+	}
+}

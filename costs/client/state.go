@@ -146,6 +146,20 @@ func (c *Client) CheckMove(ctx context.Context) error {
 	return nil
 }
 
+// CheckJournal returns a *NewJournalError if the journal of this host knows no
+// call, and the ledger has some. It writes nothing.
+func (c *Client) CheckJournal(ctx context.Context) error {
+	for _, account := range c.table.Accounts() {
+		if knows, err := c.journal.Knows(account); knows || err != nil {
+			return nil // another check says what is wrong with the journal
+		}
+	}
+	if empty, err := c.isEmpty(ctx); empty || err != nil {
+		return nil
+	}
+	return &NewJournalError{Ledger: c.name}
+}
+
 // isEmpty reports whether the ledger holds no entry of any account.
 func (c *Client) isEmpty(ctx context.Context) (bool, error) {
 	for _, account := range c.table.Accounts() {

@@ -96,13 +96,17 @@ func (s *service) checkMove(later *configuration) error {
 	return nil
 }
 
-// warnOfMove warns at the start of a ledger that is empty and was not before.
+// warnOfMove warns at the start of a ledger that is empty and was not before,
+// and of a journal that knows nothing of it.
 func (s *service) warnOfMove(ctx context.Context, c *client.Client) {
 	if s.inForce != nil {
 		return
 	}
 	if err := c.CheckMove(ctx); err != nil {
 		s.Logger().Warn("empty ledger", "reason", err.Error())
+	}
+	if err := c.CheckJournal(ctx); err != nil {
+		s.Logger().Warn("new journal", "reason", err.Error())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs/command"
 )
 
@@ -37,7 +38,7 @@ func (s *Setup) Environment() ([]string, error) {
 	for _, variable := range [][2]string{
 		{"RATION_CONFIG", whole(filepath.Dir(config))},
 		{"RATION_STATE", whole(s.env(s.State, "RATION_STATE"))},
-		{"RATION_JOURNAL", whole(s.Getenv("RATION_JOURNAL"))},
+		{"RATION_JOURNAL", whole(client.JournalFolder(s.Options()))},
 		{"RATION_LEDGER", ledger},
 		{"RATION_ENDPOINT", s.UpstreamEndpoint()},
 	} {

@@ -24,6 +24,13 @@ func (l *Ledger) newestGrant(a *account) (known quota.Receipt, err error) {
 	return known, nil
 }
 
+// Knows reports whether the journal knows of any answer of the ledger about an
+// account.
+func (l *Ledger) Knows(account string) (bool, error) {
+	known, err := l.newestGrant(l.account(account))
+	return known != (quota.Receipt{}), err
+}
+
 // readNewest brings the newest grant up to date, and returns it.
 func (a *account) readNewest() (newest newestRecord, err error) {
 	a.mu.Lock()
