@@ -19,7 +19,7 @@ import (
 )
 
 // crowd makes calls of one unit by many callers at once, and returns how many
-// were granted and the errors that are no refusals.
+// were granted, and the last error other than a refusal.
 func crowd(g *quota.Guard, callers, calls int) (granted int64, failed error) {
 	var running sync.WaitGroup
 	var left, sent atomic.Int64
