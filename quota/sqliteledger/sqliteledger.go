@@ -6,7 +6,9 @@
 // otherwise. Three files accompany it: SQLite's -wal and -shm, and a .lock with
 // which processes take turns. SQLite's own waiting is unfair: measured
 // 2026-11-20 with 8 processes, the slowest got 0 to 19 % of what the fastest
-// got. Only their owner can read the four files.
+// got. Only their owner can read the four files. On Linux the .lock also says
+// when the host started, by which a clock that was set ahead is noticed; see
+// quota.ClockError.ByUptime.
 //
 // Open upgrades a file of an older version in one transaction. A process
 // of that older version that still has it open gets quota.ErrLedgerConfig
