@@ -314,3 +314,43 @@ func TestWhatIsLearntInAnOutage(t *testing.T) {
 		t.Errorf("%v; want a grant after the cooldown was cleared", err)
 	}
 }
+
+// countedRestores counts the restorations of a ledger.
+type countedRestores struct {
+	quota.Ledger
+	times *atomic.Int32
+}
+
+func (c countedRestores) Restore(ctx context.Context, r *quota.Restoration) (quota.Restored, error) {
+	c.times.Add(1)
+	return c.Ledger.Restore(ctx, r)
+}
+
+// TestOtherProcessRestoresAgain: a process of a host that had restored the log
+// still had the head of its former life, took the restored log for lost, and
+// restored it again as a further life.
+func TestOtherProcessRestoresAgain(t *testing.T) {
+	server := redistest.Start(t)
+	h, times := redisHost(t, server), &atomic.Int32{}
+	open := h.open
+	h.open = func() quota.Ledger { return countedRestores{open(), times} }
+	processes := []*quota.Guard{h.process(), h.process(), h.process()}
+	for losses := range int32(3) {
+		for _, g := range processes {
+			if n, err := calls(g, 10); n != 10 {
+				t.Fatal(n, err)
+			}
+		}
+		if n := times.Load(); n != losses {
+			t.Fatalf("%d restorations of %d losses", n, losses)
+		}
+		server.Do(t, "flushall")
+	}
+	if n, err := calls(processes[0], 1); n != 1 {
+		t.Fatal(n, err)
+	}
+	balances, err := processes[2].Balances(t.Context())
+	if err != nil || balances[0].Used != 91 {
+		t.Errorf("%d used, %v; want 91", balances[0].Used, err)
+	}
+}

@@ -123,6 +123,7 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	a := p.accountCache
 	var told int64
+	isFresh := false // the head was learned by this operation
 	for rounds := 0; rounds < maxRounds; rounds++ {
 		p.time, p.now = l.clock(told)
 		p.at = l.elapsed()
@@ -130,6 +131,11 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
 				return nil, err
 			}
+			isFresh = true
+			continue
+		}
+		if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) && !isFresh {
+			a.forget(p.head) // perhaps another process of the host has restored the log
 			continue
 		}
 		if err := l.remembers(op, p); err != nil {
