@@ -40,8 +40,8 @@ func (a *app) reportCommand() *cobra.Command {
 		Short: "Apply what the upstream answered: settle, cool down, note the rest",
 		Long: `Report applies an upstream's answer to a call that was charged by spend, as the
 guard does for the calls that it sends itself: if the upstream says stop, all
-processes stop for as long as it says; what it says is left is recorded; and with
---grant the charge is settled to the real cost. The grant is that of
+processes stop for as long as it says; what it says is left is recorded; and
+with --grant the charge is settled to the real cost. The grant is that of
 spend --json, and names the method. Without a grant, give the method.
 
 If the answer sets a cooldown that lasts longer than --max-wait, report exits 75

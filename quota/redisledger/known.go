@@ -29,16 +29,22 @@ type lookedUp struct {
 }
 
 // remembers returns a *quota.ForgottenError if the log is known to lack what
-// the batch knows.
-func (l *Ledger) remembers(op *scriptRunner, p *spendBatch) error {
-	if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) {
-		return l.forgotten(op.ctx, p.batch)
+// the batch knows. It reports true if only the cached head says so, unless that
+// is fresh, and forgets it: another process may have restored the log.
+func (l *Ledger) remembers(op *scriptRunner, p *spendBatch, isFresh bool) (again bool, err error) {
+	switch known := p.batch.Known.Epoch; {
+	case known == 0 || known == epochOf(p.head):
+		err = l.lookUp(op.ctx, p.batch, p.head)
+	case isFresh:
+		return false, l.forgotten(op.ctx, p.batch)
+	default:
+		p.forget(p.head)
+		return true, nil
 	}
-	err := l.lookUp(op.ctx, p.batch, p.head)
 	if _, ok := errors.AsType[*quota.ForgottenError](err); err != nil && !ok && op.doubt {
-		return l.failed(err, unknown, true)
+		return false, l.failed(err, unknown, true)
 	}
-	return err
+	return false, err
 }
 
 // lookUp returns a *quota.ForgottenError if the log no longer holds the entry

@@ -118,6 +118,13 @@ func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]qu
 	return answers, nil
 }
 
+// learnAgain learns the head anew, and reports whether it is still the same.
+func (l *Ledger) learnAgain(op *scriptRunner, p *spendBatch) (isSame bool, err error) {
+	known := p.head
+	err = l.learn(op, p.batch.Account, nil)
+	return err == nil && p.isHead(known), err
+}
+
 // decide sends the batch until the store decides it: with what the account
 // cache lacked, the day by the store's clock, or as a retry.
 func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
@@ -134,23 +141,17 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 			isFresh = true
 			continue
 		}
-		if known := p.batch.Known.Epoch; known != 0 && known != epochOf(p.head) && !isFresh {
-			a.forget(p.head) // perhaps another process of the host has restored the log
-			continue
-		}
-		if err := l.remembers(op, p); err != nil {
+		if again, err := l.remembers(op, p, isFresh); err != nil {
 			return nil, err
+		} else if again {
+			continue
 		}
 		if p.mode == resent && !p.keeps {
 			return nil, l.failed(errNoEntries, unknown, true)
 		}
 		if len(p.sent) == 0 { // unless the limits that hold have changed
-			known := p.head
-			if err := l.learn(op, p.batch.Account, nil); err != nil {
-				return nil, err
-			}
-			if a.isHead(known) {
-				return &packed{}, nil
+			if isSame, err := l.learnAgain(op, p); isSame || err != nil {
+				return &packed{}, err
 			}
 			continue
 		}
