@@ -104,7 +104,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err := f.Client.CheckMove(ctx); err != nil {
 		a.warn("ledger", err.Error())
 	}
-	if err := f.Client.CheckJournal(ctx); err != nil {
+	if err := f.Client.CheckJournal(ctx); err != nil && (a.terminal || a.verbose) { // cron would mail it for each run of a host that others are ahead of
 		a.warn("journal", err.Error())
 	}
 	if a.verbose && !a.json {
