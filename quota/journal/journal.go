@@ -180,8 +180,10 @@ func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) ([]q
 	var failed error
 	if !a.files.owes.Load() && !a.breaker.open.Load() {
 		var answers []quota.Answer
-		if answers, failed = l.decide(ctx, batch); failed == nil {
-			return answers, nil
+		answers, failed = l.decide(ctx, batch)
+		// What is in doubt must not count as down if the breaker has opened since.
+		if !isDown(failed) && !errors.Is(failed, errOwed) && !errors.Is(failed, quota.ErrLedgerLost) {
+			return answers, failed
 		}
 	}
 	return l.spendAgain(ctx, a, batch, failed)
