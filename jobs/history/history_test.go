@@ -274,7 +274,7 @@ func (d *drawn) play(rt *rapid.T) {
 			filled = d.clock.Now()
 		case "wait":
 			step := time.Duration(rapid.Int64Range(1, int64(d.horizon)).Draw(rt, "wait")).Truncate(time.Microsecond)
-			if d.clock.Now().Add(step).Sub(filled) > d.horizon {
+			if d.clock.Now().Add(step).Sub(filled) >= d.horizon { // then the log no longer keeps what was spent at the last fill
 				d.fill(0)
 				filled = d.clock.Now()
 			}
