@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // CheckState checks the state folder.
@@ -69,8 +71,14 @@ func (c *Checkup) CheckJournal(dir string) {
 // file. It must be called before the ledger is opened: closing any descriptor
 // of a file that SQLite has open drops its locks.
 func (c *Checkup) CheckLedgerFiles(name string) {
-	if path, ok := strings.CutPrefix(name, "sqlite:"); ok {
-		c.checkFiles(path + "*")
+	path, isFile := strings.CutPrefix(name, "sqlite:")
+	if !isFile {
+		return
+	}
+	c.checkFiles(path + "*")
+	damaged := path + sqliteledger.DamagedSuffix
+	if info, err := os.Lstat(damaged); err == nil {
+		c.Add(Warning, "check the disk, then remove "+damaged, "the ledger's file was damaged, and is kept as %s (last written %s); its entries were restored from the journal of this host", damaged, human.Time(info.ModTime()))
 	}
 }
 

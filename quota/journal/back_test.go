@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -249,7 +250,8 @@ func TestCrowdWhenRedisIsBack(t *testing.T) {
 }
 
 // TestClaimRestoresALostFile: the claim of a pass has a log of its own, of which
-// no host knows anything.
+// no host knows anything. The file was deleted under a process, or damaged before
+// the next one.
 func TestClaimRestoresALostFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
 	h := newHost(t, func() quota.Ledger {
@@ -261,10 +263,15 @@ func TestClaimRestoresALostFile(t *testing.T) {
 	if n, err := calls(g, 10); n != 10 {
 		t.Fatal(n, err)
 	}
-	for _, again := range []bool{false, true} {
-		for _, end := range []string{"", "-wal", "-shm"} {
-			must(t, os.Remove(path+end))
-		}
+	for again, lose := range map[bool]func(){
+		false: func() {
+			for _, end := range []string{"", "-wal", "-shm"} {
+				must(t, os.Remove(path+end))
+			}
+		},
+		true: func() { must(t, os.WriteFile(path, bytes.Repeat([]byte("not a database\n"), 999), 0o600)) },
+	} {
+		lose()
 		if again {
 			g = h.process()
 		}

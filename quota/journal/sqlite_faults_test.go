@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +36,27 @@ var sqliteFaults = map[string]func(folder, copied string) error{
 		return os.WriteFile(filepath.Join(folder, "ration.db"), older, 0o600)
 	},
 	"file emptied": func(folder, _ string) error { return os.Truncate(filepath.Join(folder, "ration.db"), 0) },
+	"damaged": func(folder, _ string) error {
+		file, err := os.OpenFile(filepath.Join(folder, "ration.db"), os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil || info.Size() < 8<<10 {
+			return fmt.Errorf("%v; it has %d bytes", err, info.Size())
+		}
+		garbage := make([]byte, info.Size()-4<<10)
+		for i := range garbage {
+			garbage[i] = byte(i * 7)
+		}
+		_, err = file.WriteAt(garbage, 4<<10)
+		return err
+	},
+	"another file in its place": func(folder, _ string) error {
+		_ = os.Remove(filepath.Join(folder, "ration.db-wal")) // there is none after a clean end
+		return os.WriteFile(filepath.Join(folder, "ration.db"), []byte(strings.Repeat("not a database\n", 9999)), 0o600)
+	},
 	"-wal removed": func(folder, _ string) error {
 		return os.RemoveAll(filepath.Join(folder, "ration.db-wal"))
 	},

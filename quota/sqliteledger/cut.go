@@ -2,10 +2,13 @@ package sqliteledger
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
+	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -14,6 +17,8 @@ import (
 func isCut(now, before os.FileInfo) bool {
 	return os.SameFile(now, before) && now.Size() < before.Size()
 }
+
+var errNotWhole = errors.New("it was overwritten while in use, and is not whole")
 
 // replaceCut puts a copy in the place of a file that was cut, or deletes an
 // empty one, because SQLite takes -wal and -shm for those of any file with the
@@ -38,9 +43,12 @@ func (l *Ledger) replaceCut() error {
 	}
 	switch {
 	case info.Size() == 0:
-		return os.Remove(l.path)
+		if err := os.Remove(l.path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil // it was deleted meanwhile
 	case !whole:
-		return l.misconfigured("it was overwritten while in use, and is not whole", "put a whole copy in its place")
+		return &fileError{l.path, quota.ErrLedgerConfig, errNotWhole, "put a whole copy in its place", true}
 	}
 	aside := l.path + ".aside"
 	_ = os.Remove(aside) // of a process that was killed

@@ -27,6 +27,9 @@ var (
 // phase is the phase in which an operation failed.
 type phase uint8
 
+// restoreDamaged says what to do about a file that was a ledger's.
+const restoreDamaged = "the next call restores what this host's journal knows; without a journal, restore it from a copy"
+
 const (
 	opening phase = iota
 	working
@@ -40,7 +43,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		return err
 	}
 	kind, step := quota.ErrLedgerDown, "try again"
-	code := 0
+	code, damaged := 0, false
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		code = e.Code()
 	}
@@ -59,6 +62,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		kind, step = quota.ErrLedgerConfig, "name another file, or restore this one from a copy"
+		damaged = l.isMarked()
 	case lib.SQLITE_READONLY:
 		kind, step = quota.ErrLedgerConfig, "make the file and its folder writable"
 		if code == lib.SQLITE_READONLY_DBMOVED {
@@ -68,6 +72,10 @@ func (l *Ledger) explain(err error, at phase) error {
 		kind, step = quota.ErrLedgerConfig, "check that file and folder exist and are readable and writable"
 	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
 		kind, step = quota.ErrLedgerConfig, "it is not as this program left it; restore it from a copy"
+		damaged = code&0xff == lib.SQLITE_CONSTRAINT && l.isMarked()
+	}
+	if damaged {
+		step = restoreDamaged
 	}
 	if code == 0 {
 		switch {
@@ -83,7 +91,7 @@ func (l *Ledger) explain(err error, at phase) error {
 			kind, step = quota.ErrLedgerConfig, "check the path and its permissions"
 		}
 	}
-	return &fileError{l.path, kind, err, step}
+	return &fileError{l.path, kind, err, step, damaged}
 }
 
 // fileError is an error of one of the kinds of package quota.
@@ -91,6 +99,7 @@ type fileError struct {
 	path      string
 	kind, err error
 	step      string
+	damaged   bool // a ledger that SQLite can no longer read, which is as good as lost
 }
 
 // Error says what failed and what to do.
@@ -101,8 +110,25 @@ func (e *fileError) Error() string {
 // Short says why the file could not be used.
 func (e *fileError) Short() string { return fmt.Sprintf("sqlite ledger %s: %v", e.path, e.err) }
 
-// Unwrap returns the kind and the original error.
-func (e *fileError) Unwrap() []error { return []error{e.kind, e.err} }
+// Unwrap returns the kind, or two of a damaged file, and the original error.
+func (e *fileError) Unwrap() []error {
+	if e.damaged {
+		return []error{e.kind, quota.ErrLedgerLost, e.err}
+	}
+	return []error{e.kind, e.err}
+}
+
+// isDamaged reports whether err says that SQLite could not read the file.
+func isDamaged(err error) bool {
+	e, ok := errors.AsType[*fileError](err)
+	return ok && e.damaged
+}
+
+// isGone reports whether err says that the file is missing or damaged, so that a
+// restoration can create it again.
+func isGone(err error) bool {
+	return isDamaged(err) || errors.Is(err, quota.ErrLedgerLost) && errors.Is(err, errMissing)
+}
 
 // misconfigured returns a quota.ErrLedgerConfig that says what to change.
 func (l *Ledger) misconfigured(what, step string) error {

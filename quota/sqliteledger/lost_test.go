@@ -1,6 +1,7 @@
 package sqliteledger_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -225,4 +226,47 @@ func TestDeletedWhileOpening(t *testing.T) {
 	}
 	close(deleting)
 	crowd.Wait()
+}
+
+// TestDamagedFile: a file that SQLite cannot read is left as it is for callers who
+// know nothing of it, and is lost for one who does: the restoration sets it aside.
+func TestDamagedFile(t *testing.T) {
+	path, day := fresh(t), charge("day", 10, hour)
+	l := open(t, path, nil)
+	known := spend(t, l, 3, day)
+	l.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, path, 4096, int(info.Size())-4096)
+	damaged, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, other := open(t, path, nil), open(t, path, nil)
+	if _, err := l.Spend(t.Context(), one(1, day)); !errors.Is(err, quota.ErrLedgerConfig) {
+		t.Errorf("%v; want a misconfigured ledger for a caller who knows nothing", err)
+	}
+	if now, _ := os.ReadFile(path); !bytes.Equal(now, damaged) {
+		t.Error("the damaged file was changed")
+	}
+	knowing := one(1, day)
+	knowing.Known = known
+	if _, err := l.Spend(t.Context(), knowing); !errors.As(err, new(*quota.ForgottenError)) {
+		t.Errorf("%v; want that the entries are lost", err)
+	}
+	entry := quota.Entry{ID: known.ID, At: known.At, Method: "m", Units: 3, Calls: 1}
+	done, err := l.Restore(t.Context(), &quota.Restoration{Account: "my-project", Known: known, Lost: true, Entries: []quota.Entry{entry}})
+	if err != nil || done.Units != 3 {
+		t.Fatalf("%+v, %v; want 3 units restored", done, err)
+	}
+	if aside, err := os.ReadFile(path + ".damaged"); !bytes.Equal(aside, damaged) {
+		t.Errorf("the damaged file was not set aside as it was: %v", err)
+	}
+	for _, l := range []*sqliteledger.Ledger{l, other, open(t, path, nil)} {
+		if n := used(t, l, day); n != 3 {
+			t.Errorf("%d used; want 3", n)
+		}
+	}
 }

@@ -150,7 +150,11 @@ func (l *Ledger) reopen() error {
 	if err := l.removeOld(present); err != nil {
 		return err
 	}
-	return whileShared(func() error { return l.connect(false) })
+	err = whileShared(func() error { return l.connect(false) })
+	if err != nil && missing(l.path) { // it was deleted meanwhile
+		return l.lostFile()
+	}
+	return err
 }
 
 // removeOld removes what belongs to the file that was replaced: SQLite would
@@ -212,20 +216,64 @@ func (l *Ledger) recreate(ctx context.Context) error {
 	}
 	return l.holding(ctx, func() error {
 		err := l.reopen()
-		if !errors.Is(err, errMissing) {
+		if err == nil {
+			err = l.checkIntegrity()
+		}
+		switch {
+		case isDamaged(err):
+			err = l.setAside()
+		case errors.Is(err, errMissing):
+			err = l.remove() // an empty file, too: processes that have it open continue with the new one
+		default:
 			return err
 		}
-		for _, name := range []string{"", "-wal", "-shm"} { // an empty file, too: processes that have it open continue with the new one
-			if err := os.Remove(l.path + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 		return l.createFile()
 	})
 }
 
-// isMissing reports whether err says that the file is missing, so that a
-// restoration can create it again.
-func isMissing(err error) bool {
-	return errors.Is(err, quota.ErrLedgerLost) && errors.Is(err, errMissing)
+// remove removes the files of the ledger.
+func (l *Ledger) remove() error {
+	for _, name := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(l.path + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// DamagedSuffix ends the name under which a damaged file is kept when a
+// restoration has put a new one in its place.
+const DamagedSuffix = ".damaged"
+
+// setAside renames the file and its -wal, in the place of those that were set
+// aside earlier.
+func (l *Ledger) setAside() error {
+	if l.conn != nil {
+		_ = l.conn.close() // what it could not write is lost
+		l.conn = nil
+	}
+	l.dropCache()
+	clear(l.looked)
+	_ = os.Remove(l.path + DamagedSuffix + "-wal") // it belongs to the earlier one
+	for _, name := range []string{"", "-wal"} {
+		if err := os.Rename(l.path+name, l.path+DamagedSuffix+name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return l.remove()
+}
+
+// checkIntegrity returns an error if SQLite finds the file damaged. It reads all
+// of it.
+func (l *Ledger) checkIntegrity() error {
+	c := l.conn
+	c.reset()
+	found := text(c.queryValue("PRAGMA integrity_check(1)"))
+	if c.err == nil && found != "ok" {
+		return &fileError{l.path, quota.ErrLedgerConfig, errors.New(found), restoreDamaged, true}
+	}
+	return l.explain(c.err, working)
 }

@@ -49,8 +49,13 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 			t.save(g)
 		}
 	}
-	err = l.write(ctx, restore)
-	if isMissing(err) {
+	if l.damaged.Swap(false) { // perhaps where this log is not
+		err = l.recreate(ctx)
+	}
+	if err == nil {
+		err = l.write(ctx, restore)
+	}
+	if isGone(err) {
 		if err = l.recreate(ctx); err == nil {
 			err = l.write(ctx, restore)
 		}

@@ -45,7 +45,8 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = l.explain(errBusy, working)
 	}
-	if isMissing(err) && batch.Known != (quota.Receipt{}) {
+	if isGone(err) && batch.Known != (quota.Receipt{}) {
+		l.damaged.Store(isDamaged(err))
 		err = batch.Forgotten(0, time.Time{})
 	}
 	if err != nil {

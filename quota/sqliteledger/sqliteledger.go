@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -97,6 +98,8 @@ type Ledger struct {
 
 	accounts map[string]bool // their names were checked
 
+	damaged atomic.Bool // a batch found the file damaged, and its caller will restore it
+
 	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
 
 	// The cache of the file's content, which is valid for one version of it.
@@ -134,7 +137,7 @@ func Open(path string, o *Options) (*Ledger, error) {
 	if l.path, err = filepath.Abs(path); err != nil {
 		return nil, l.explain(err, opening)
 	}
-	if err := whileShared(func() error { return l.connect(!o.MustExist) }); err != nil && !isMissing(err) {
+	if err := whileShared(func() error { return l.connect(!o.MustExist) }); err != nil && !isGone(err) {
 		return nil, err
 	}
 	return l, nil
@@ -307,6 +310,9 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		}
 	}
 	err := l.explain(c.err, at)
+	if replaced := l.checkReplaced(); replaced != nil && at == working { // it was deleted or cut meanwhile
+		err = l.explain(replaced, working)
+	}
 	c.reset()
 	c.exec("rollback") // it fails if SQLite has rolled back
 	l.dropCache()
