@@ -78,10 +78,11 @@ func (h *Heard) Note() (method string, caller Caller) {
 
 // Restored is what a restoration changed.
 type Restored struct {
-	Known   Receipt // for Batch.Known: the log's epoch, and the newest of the restored entries, or else of the log's
-	Entries int     // entries of the restoration that were missing
-	Units   Units   // the units of these
-	Noted   Units   // the units of the notes about other clients' calls
+	Known   Receipt   // for Batch.Known: the log's epoch, and the newest of the entries that were missing, or else of the restored ones or of the log's
+	Newest  time.Time // the log's newest timestamp: what was granted before has no later one
+	Entries int       // entries of the restoration that were missing
+	Units   Units     // the units of these
+	Noted   Units     // the units of the notes about other clients' calls
 
 	Gaps []Gap // of this log and those before it; give them to the next Restoration
 

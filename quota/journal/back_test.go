@@ -361,3 +361,67 @@ func TestOtherProcessRestoresAgain(t *testing.T) {
 		t.Errorf("%d used, %v; want 91", balances[0].Used, err)
 	}
 }
+
+// during is a ledger that calls a function once, when it has decided a batch
+// and before its answer arrives.
+type during struct {
+	quota.Ledger
+	call *func()
+}
+
+func (d during) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	answers, err := d.Ledger.Spend(ctx, batch)
+	if call := *d.call; call != nil {
+		*d.call = nil
+		call()
+	}
+	return answers, err
+}
+
+// TestLedgerAndAllowanceGrantAtOnce: when the ledger is back for one process of a
+// host and still down for another, both granted what was left.
+func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
+	for _, later := range []string{"the ledger", "the allowance"} {
+		t.Run(later+" is later", func(t *testing.T) {
+			h := newOutage(t, 100, 80)
+			var deciding func()
+			asks, allowing := 0, func() {}
+			open := func(l quota.Ledger) *quota.Guard {
+				j := journal.New(l, h.dir, &journal.Options{Budgets: h.budgets(), Allow: func(quota.Call) quota.Units {
+					if asks++; asks%2 == 0 { // then it has read the journal, and decides
+						allowing()
+					}
+					return h.allow
+				}})
+				g, err := quota.NewGuard(j, h.budgets(), nil)
+				must(t, err)
+				return g
+			}
+			back := open(during{h.faulty.Ledger, &deciding})
+			h.fail(errDown)
+			behind := open(h.faulty)
+			if n, err := calls(back, 30); n != 30 {
+				t.Fatal(n, err)
+			}
+			within, byLedger := 0, 0
+			if later == "the ledger" {
+				deciding = func() { within, _ = calls(behind, 100) }
+			} else {
+				allowing = func() {
+					allowing = func() {}
+					byLedger, _ = calls(back, 100)
+				}
+				within, _ = calls(behind, 100)
+			}
+			n, _ := calls(back, 100)
+			byLedger += n
+			if within+byLedger != 70 {
+				t.Errorf("%d calls within the allowance and %d of the ledger; want 70", within, byLedger)
+			}
+			balances, err := back.Balances(t.Context())
+			if err != nil || balances[0].Used != 100 {
+				t.Errorf("%d used, %v; want 100", balances[0].Used, err)
+			}
+		})
+	}
+}

@@ -76,7 +76,7 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 	for _, i := range counted {
 		r, id := &batch.Requests[i], quota.ID{Client: client, Seq: seq + uint64(i)}
 		receipt := quota.Receipt{Account: batch.Account, Key: batch.Key, ID: id}
-		if have := s.grants[id]; have != nil { // an earlier attempt was granted
+		if have := s.grants[id]; have != nil && have.calls > 0 { // an earlier attempt was granted
 			receipt.At = decide.Time(have.at)
 			answers[i].Receipt = receipt
 			continue
@@ -101,7 +101,10 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 	if err := a.files.setOwed(true); err != nil {
 		return err
 	}
-	return a.files.append(true, records...)
+	if err := a.files.append(true, records...); err != nil {
+		return err
+	}
+	return l.takeBack(a, s, batch, records)
 }
 
 // refusal returns why a call is not granted without the ledger, or nil.

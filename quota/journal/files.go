@@ -33,7 +33,9 @@ type files struct {
 	now       func() time.Time
 	keep      time.Duration // how long records are kept
 
-	owes atomic.Bool // isOwed, as of the last append that readNewest and updateNewest have seen
+	// As of the last append that readNewest and updateNewest have seen.
+	owes    atomic.Bool   // isOwed
+	changes atomic.Uint64 // how many records there were that withdraw looks for; perhaps more
 
 	mu   sync.Mutex
 	file *os.File // of the present hour
@@ -89,6 +91,7 @@ func (f *files) append(sync bool, records ...record) error {
 	f.buf = f.buf[:0]
 	for i := range records {
 		f.buf = records[i].encode(f.buf)
+		f.count(&records[i])
 	}
 	n, err := f.file.Write(f.buf)
 	if f.hour == f.seenHour {

@@ -213,6 +213,8 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 			if err := l.restore(ctx, a, forgotten); err != nil {
 				return nil, err
 			}
+		} else if errors.Is(err, errWithdrawn) && batch.Client != 0 { // the ledger remembers that it has refunded this id
+			return nil, fmt.Errorf("%w: %w", quota.ErrReused, err)
 		} else if !errors.Is(err, errOwed) {
 			break
 		}
@@ -259,6 +261,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
 			own.Known = known
 		}
+		changes := a.files.changes.Load()
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
 		answers, err := core(ctx, &own)
 		if err != nil {
@@ -266,6 +269,9 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		}
 		if batch.Key == "" {
 			l.write(a, host, batch, answers)
+			if err := l.withdraw(ctx, a, batch, answers, changes); err != nil {
+				return nil, err
+			}
 		}
 		l.noteCooldowns(a, batch, answers)
 		l.noteRefusals(a, &own, answers)

@@ -32,7 +32,7 @@ func (s *state) stays() stays {
 		}
 	}
 	slices.SortFunc(grants, func(a, b *grant) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
+		return cmp.Or(cmp.Compare(a.counted(), b.counted()), cmp.Compare(a.back, b.back), cmp.Compare(a.id.Client, b.id.Client), cmp.Compare(a.id.Seq, b.id.Seq))
 	})
 	var all []stay
 	visits := slices.SortedFunc(slices.Values(s.visits), func(a, b visit) int { return cmp.Compare(a.at, b.at) })
@@ -43,14 +43,14 @@ func (s *state) stays() stays {
 	}
 	of := make(map[quota.ID]int, len(grants))
 	for _, g := range grants {
-		for ; len(visits) > 0 && visits[0].at < g.at; visits = visits[1:] {
+		for ; len(visits) > 0 && visits[0].at < g.counted(); visits = visits[1:] {
 			enter(visits[0].epoch, visits[0].at)
 		}
 		epoch := g.epoch
 		if g.down {
 			epoch = 0
 		}
-		enter(epoch, g.at)
+		enter(epoch, g.counted())
 		of[g.id] = len(all) - 1
 	}
 	for _, v := range visits {

@@ -26,7 +26,8 @@ const (
 
 // record is one record of a journal. Instants are microseconds on the ledger's
 // clock. Of a restoration, skew leads from at to the time on the host's clock,
-// units are what the ledger lacked, and heard has the figures of a Repair.
+// calls from at to the log's newest timestamp, units are what the ledger lacked,
+// and heard has the figures of a Repair.
 type record struct {
 	kind         kind
 	entry        quota.EntryKind // of a grant

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,6 +62,7 @@ func (e *RestoredError) record(now time.Time) record {
 		r.heard = append(r.heard, use{repairedLost, 1})
 	}
 	r.skew = now.UnixMicro() - r.at
+	r.calls = quota.Units(max(0, e.Newest.UnixMicro()-r.at))
 	return r
 }
 
@@ -207,25 +209,11 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 		if known, err := l.newestGrant(a); lost != nil && known.Epoch != lost.Known.Epoch && err == nil {
 			return nil // another caller was, since this one asked
 		}
-		r, rest, err := l.collect(a, lost != nil, skew, report)
-		if err == nil {
-			err = l.restoreLogs(ctx, r, rest, report)
+		misses, err := l.restoreOnce(ctx, a, lost != nil, skew, report)
+		for misses && err == nil {
+			misses, err = l.restoreOnce(ctx, a, false, skew, report)
 		}
-		if err != nil {
-			a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
-			return err
-		}
-		report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
-		done := report.record(l.now())
-		a.mu.Lock()
-		a.newest.update(&done)
-		a.mu.Unlock()
-		err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
-		if err == nil {
-			err = a.files.setOwed(false)
-		}
-		l.written(a, err) // after an error, it is restored again, which changes nothing
-		return nil
+		return err
 	})
 	if err != nil {
 		return explainFailure(a.name, err)
@@ -236,10 +224,41 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	return nil
 }
 
+// restoreOnce restores what the journal knows now. It reports whether processes of
+// this host have been granted calls meanwhile that are missing. The caller holds the
+// lock.
+func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew int64, report *RestoredError) (misses bool, err error) {
+	r, rest, err := l.collect(a, lost, skew, report)
+	if err != nil {
+		return false, err
+	}
+	earlier := report.Restored
+	if err := l.restoreLogs(ctx, r, rest, report); err != nil {
+		a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
+		return false, err
+	}
+	report.Entries, report.Units = report.Entries+earlier.Entries, report.Units+earlier.Units
+	report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
+	done := report.record(l.now())
+	a.mu.Lock()
+	a.newest.update(&done)
+	a.mu.Unlock()
+	err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
+	if err == nil {
+		misses, err = a.missesGrants(rest.granted, report.Known.Epoch)
+	}
+	if err == nil && !misses {
+		err = a.files.setOwed(false)
+	}
+	l.written(a, err) // after an error, it is restored again, which changes nothing
+	return misses, nil
+}
+
 // others are what is restored besides the log of an account.
 type others struct {
 	keyed     []*quota.Restoration
 	cooldowns []quota.Cooldown
+	granted   map[uint64]int // state.granted at that time
 }
 
 // collect returns what the journal knows of an account. The caller holds the
@@ -257,6 +276,7 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 		report.Owed = s.owed(l.now().UnixMicro() - s.skew)
 		stays := s.stays()
 		r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
+		rest.granted = maps.Clone(s.granted)
 		rest.cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
 		for _, key := range s.keys() {
 			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type state struct {
 	gaps      []quota.Gap         // what restorations have returned
 	visits    []visit             // the first refusals in lives of the log
 	present   uint64              // the life of the newest answer; 0 within the allowance
+	granted   map[uint64]int      // how many grants of the ledger were read, by epoch
+	life      uint64              // the epoch of the last restoration; 0 for none
 	newest    int64               // the newest timestamp of a grant
 	skew      int64               // of the newest grant that has one; an outage can outlast the last answer's record
 }
@@ -36,6 +39,15 @@ type grant struct {
 // isUnheard reports whether a hearing does not count a call that was granted
 // within the allowance.
 func (g *grant) isUnheard(h *hearing) bool { return g.owed || g.down && h.at <= g.back }
+
+// counted returns when the ledger began to count a call: what was granted within
+// the allowance, when it was restored. That can be after others were granted.
+func (g *grant) counted() int64 {
+	if g.owed {
+		return math.MaxInt64
+	}
+	return max(g.at, g.back)
+}
 
 // stamp returns when a call was granted on the ledger's clock. A call from
 // before this host knew how far its clock was ahead is stamped by a later skew,
@@ -98,7 +110,7 @@ type cooldown struct {
 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -133,6 +145,9 @@ func (s *state) catchUp(f *files) error {
 }
 
 func (s *state) apply(r *record) {
+	if r.kind == granted {
+		s.granted[r.epoch]++
+	}
 	switch r.kind {
 	case granted, owed:
 		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed}
@@ -155,9 +170,10 @@ func (s *state) apply(r *record) {
 			s.settle(have, r)
 		}
 	case restored:
+		s.life = r.epoch
 		for _, g := range s.grants {
 			if g.owed {
-				g.owed, g.back = false, r.at
+				g.owed, g.back = false, r.at+int64(r.calls)
 			}
 		}
 		for budget, c := range s.cooldowns {
@@ -208,7 +224,7 @@ func (s *state) applyHeard(r *record) {
 func (s *state) settle(g *grant, to *record) {
 	c := change{&g.record, to.units - g.units, to.calls - g.calls}
 	g.units, g.calls = to.units, to.calls
-	if g.key != "" || c.units == 0 && c.calls == 0 {
+	if g.key != "" || g.owed || c.units == 0 && c.calls == 0 { // what is owed was never heard
 		return
 	}
 	for of, h := range s.heard {

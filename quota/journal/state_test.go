@@ -22,12 +22,15 @@ import (
 // without the ledger before the outage was restored.
 func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 	s := newState()
-	for i, epoch := range []uint64{1, 2, 2, 0, 2} {
+	for i, epoch := range []uint64{1, 2, 2, 0, 2, 2} {
 		r := record{kind: granted, at: int64(100 * (i + 1)), id: quota.ID{Client: 5, Seq: uint64(i + 1)}, epoch: epoch, units: 1, calls: 1}
 		if epoch == 0 {
 			r.kind = owed
 		}
 		s.apply(&r)
+		if i == 4 { // the ledger was back for one process before it was restored
+			s.apply(&record{kind: restored, at: r.at})
+		}
 	}
 	got := map[quota.ID]map[uint64]int64{}
 	for _, life := range s.stays().lives(9) {
@@ -41,7 +44,9 @@ func TestEarlierLifeHeldLaterGrants(t *testing.T) {
 		{Client: 9}:         {1: 100, 2: 200},
 		{Client: 5}:         {1: 100, 2: 200}, // the first grant
 		{Client: 5, Seq: 2}: {2: 200},
-		{Client: 5, Seq: 4}: {2: 500}, // of the outage, which the fifth grant counted
+		{Client: 5, Seq: 4}: {2: 600}, // of the outage, which the sixth grant counted
+		{Client: 5, Seq: 5}: {2: 200}, // granted before the outage was restored
+		{Client: 5, Seq: 6}: {2: 600},
 	}
 	if !maps.EqualFunc(got, want, maps.Equal[map[uint64]int64, map[uint64]int64]) {
 		t.Errorf("%v; want %v", got, want)

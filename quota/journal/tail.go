@@ -50,13 +50,16 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	present := f.hourOf(f.now())
-	f.seenHour, f.seen, f.own = present, 0, 0
-	f.owes.Store(f.isOwed())
-	hours, failed := f.hours()
 	reader, err := privatefile.NewReader()
 	if err != nil {
 		return newest, err
 	}
+	if f.seenHour != 0 {
+		f.countRest(reader)
+	}
+	f.seenHour, f.seen, f.own = present, 0, 0
+	f.owes.Store(f.isOwed())
+	hours, failed := f.hours()
 	for _, hour := range slices.Backward(hours) {
 		for n := int64(tailBytes); !newest.isEntry(); n *= 8 {
 			data, from, err := readFrom(reader, f.path(hour), -n)
@@ -162,13 +165,32 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 	if err != nil {
 		return false
 	}
-	read, err := each(data, newest.update)
+	read, err := each(data, func(r *record) { newest.update(r); f.count(r) })
 	if err != nil {
 		return false
 	}
 	f.seen, f.own = f.seen+int64(read), 0
 	f.owes.Store(f.isOwed())
 	return true
+}
+
+// count counts a record that withdraw looks for.
+func (f *files) count(r *record) {
+	if r.kind == owed || r.kind == restored {
+		f.changes.Add(1)
+	}
+}
+
+// countRest counts in the rest of the file that updateNewest read, before
+// another takes its place.
+func (f *files) countRest(reader *privatefile.Reader) {
+	data, _, err := readFrom(reader, f.path(f.seenHour), f.seen)
+	if err == nil {
+		_, err = each(data, f.count)
+	}
+	if err != nil {
+		f.changes.Add(1) // there may be some
+	}
 }
 
 // size returns the size of the file that updateNewest reads. It reports false if that

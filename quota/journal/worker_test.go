@@ -11,19 +11,25 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// upstreamEnv makes this binary a worker for the upstream at this URL.
-const upstreamEnv = "JOURNAL_TEST_UPSTREAM"
+const (
+	upstreamEnv = "JOURNAL_TEST_UPSTREAM" // makes this binary a worker for the upstream at this URL
+	redisEnv    = "JOURNAL_TEST_REDIS"    // the URL of its ledger, in the place of a SQLite file
+	patientEnv  = "JOURNAL_TEST_PATIENT"  // how many callers it has, which go on while the ledger is down
+)
 
-// worker is another process that calls the upstream, charged to a SQLite ledger
-// behind a journal.
+// worker is another process that calls the upstream, charged to a ledger behind
+// a journal.
 type worker struct {
 	*testing.T
 	cmd *exec.Cmd
@@ -90,14 +96,22 @@ func (w *worker) kill() {
 
 // work is the main function of a worker.
 func work(upstream, root string) error {
-	inner, err := sqliteledger.Open(filepath.Join(root, "ledger", "ration.db"), nil)
+	inner, err := openWorkers(root)
 	if err != nil {
 		return err
 	}
-	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 50 }})
+	callers, _ := strconv.Atoi(os.Getenv(patientEnv))
+	allowed := quota.Units(50)
+	if callers > 0 {
+		allowed = budgets[0].Limit
+	}
+	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return allowed }})
 	g, err := quota.NewGuard(l, budgets, nil)
 	if err != nil {
 		return err
+	}
+	if callers > 0 {
+		return workPatiently(upstream, g, callers)
 	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		most, sent := 0, 0
@@ -127,6 +141,14 @@ func work(upstream, root string) error {
 	return l.Close()
 }
 
+// openWorkers opens the ledger of workers.
+func openWorkers(root string) (quota.Ledger, error) {
+	if url := os.Getenv(redisEnv); url != "" {
+		return redisledger.Open(url, nil)
+	}
+	return sqliteledger.Open(filepath.Join(root, "ledger", "ration.db"), nil)
+}
+
 // fileJournal opens the ledger and the journal of workers.
 func fileJournal(t *testing.T, root string) *journal.Ledger {
 	t.Helper()
@@ -145,4 +167,66 @@ func counter(t *testing.T) (url string, hits *atomic.Int64) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) }))
 	t.Cleanup(s.Close)
 	return s.URL, hits
+}
+
+// workPatiently makes calls by several callers at once, until one line was read
+// and each caller was refused. Then it says how many calls may be charged that
+// were never sent.
+func workPatiently(upstream string, g *quota.Guard, callers int) error {
+	var finish atomic.Bool
+	var lost atomic.Int64
+	go func() {
+		bufio.NewScanner(os.Stdin).Scan()
+		finish.Store(true)
+	}()
+	failed := make(chan error, callers)
+	for range callers {
+		go func() { failed <- callPatiently(upstream, g, &finish, &lost) }()
+	}
+	for range callers {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	fmt.Println(lost.Load())
+	return nil
+}
+
+func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *atomic.Int64) error {
+	for {
+		_, err := g.Spend(context.Background(), quota.Call{Account: account, Method: "m", Units: 1})
+		switch {
+		case err == nil:
+			resp, err := http.Get(upstream)
+			if err != nil {
+				return err
+			}
+			resp.Body.Close()
+			continue
+		case errors.Is(err, quota.ErrRefused):
+			if finish.Load() {
+				return nil
+			}
+		case errors.Is(err, quota.ErrInDoubt):
+			lost.Add(1)
+		case !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // as a job that tries again later
+	}
+}
+
+// finish lets a patient worker end, and returns how many calls may be charged
+// that it never sent.
+func (w *worker) finish() (lost int64) {
+	w.Helper()
+	fmt.Fprintln(w.in)
+	if !w.out.Scan() {
+		w.Fatalf("a worker ended: %v", w.out.Err())
+	}
+	if _, err := fmt.Sscan(w.out.Text(), &lost); err != nil {
+		w.Errorf("a worker said: %s", w.out.Text())
+	}
+	w.stop()
+	return lost
 }

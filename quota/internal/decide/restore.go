@@ -26,7 +26,7 @@ type Restorer struct {
 // missing, and raises those that have fewer units. Then it adds notes for what
 // the statements say that the entries do not add up to; the notes of earlier
 // restorations are computed anew. Restored.Known is the newest of the restored
-// entries, or else of the log's.
+// entries that were missing, or else of all of them, or else of the log's.
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
@@ -51,8 +51,12 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	o.addNotes(&done)
 	o.sort()
 	done.Gaps = slices.Clone(o.Gaps)
-	if n := len(o.Entries); n > 0 && done.Known.ID == (quota.ID{}) {
-		done.Known.ID, done.Known.At = o.Entries[n-1].ID, o.Entries[n-1].At
+	if n := len(o.Entries); n > 0 {
+		newest := &o.Entries[n-1]
+		done.Newest = newest.At
+		if done.Known.ID == (quota.ID{}) {
+			done.Known.ID, done.Known.At = newest.ID, newest.At
+		}
 	}
 	return done
 }
@@ -165,7 +169,13 @@ func repeated(entries []quota.Entry) func(quota.ID) bool {
 // only knows what they add up to restores it as one.
 func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (stamped map[int64]time.Time) {
 	stamped = map[int64]time.Time{}
-	known, ids := &done.Known, make(map[shortID]*sameID, len(o.Entries))
+	ids := make(map[shortID]*sameID, len(o.Entries))
+	var present, added quota.Entry // the newest that the log had, and that it lacked
+	keep := func(newest *quota.Entry, e *quota.Entry) {
+		if !e.At.Before(newest.At) {
+			*newest = *e
+		}
+	}
 	of := func(id quota.ID) *sameID {
 		s := ids[short(id)]
 		if s == nil {
@@ -187,12 +197,11 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 		case have != nil:
 			stamped[at] = have.At
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
-			if !have.At.Before(known.At) {
-				known.ID, known.At = have.ID, have.At
-			}
+			keep(&present, have)
 			if more > 0 && !o.givesUp(&e) {
 				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
 				id.units, done.Entries, done.Units = id.said, done.Entries+1, done.Units+more
+				keep(&added, have)
 			}
 		default:
 			if e.At.After(o.Now.Add(quota.MaxStepBack)) { // the clock was wrong when it was stamped
@@ -200,13 +209,15 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 			}
 			e.At = o.freeFrom(e.At.UnixMicro(), 1)
 			stamped[at] = e.At
-			if !e.At.Before(known.At) {
-				known.ID, known.At = e.ID, e.At
-			}
+			keep(&added, &e)
 			id.add(len(o.Entries), e.Units)
 			o.Entries = append(o.Entries, e)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units
 		}
+	}
+	done.Known.ID, done.Known.At = present.ID, present.At
+	if done.Entries > 0 {
+		done.Known.ID, done.Known.At = added.ID, added.At
 	}
 	return stamped
 }
