@@ -118,8 +118,13 @@ func (o *outage) budgets() []quota.Budget {
 // process returns a guard as a new process of the host has it.
 func (o *outage) process() *quota.Guard {
 	o.Helper()
-	l := journal.New(o.faulty, o.dir, &journal.Options{Budgets: o.budgets(), Allow: func(quota.Call) quota.Units { return o.allow }})
-	g, err := quota.NewGuard(l, o.budgets(), nil)
+	return o.processOn(o.faulty)
+}
+
+func (o *outage) processOn(l quota.Ledger) *quota.Guard {
+	o.Helper()
+	j := journal.New(l, o.dir, &journal.Options{Budgets: o.budgets(), Allow: func(quota.Call) quota.Units { return o.allow }})
+	g, err := quota.NewGuard(j, o.budgets(), nil)
 	must(o.T, err)
 	return g
 }
@@ -362,20 +367,25 @@ func TestOtherProcessRestoresAgain(t *testing.T) {
 	}
 }
 
-// during is a ledger that calls a function once, when it has decided a batch
-// and before its answer arrives.
+// during is a ledger that calls two functions once: before it decides a batch, and
+// before its answer arrives.
 type during struct {
 	quota.Ledger
-	call *func()
+	before, after *func()
 }
 
 func (d during) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	once(d.before)
 	answers, err := d.Ledger.Spend(ctx, batch)
-	if call := *d.call; call != nil {
-		*d.call = nil
+	once(d.after)
+	return answers, err
+}
+
+func once(f *func()) {
+	if call := *f; call != nil {
+		*f = nil
 		call()
 	}
-	return answers, err
 }
 
 // TestLedgerAndAllowanceGrantAtOnce: when the ledger is back for one process of a
@@ -384,7 +394,7 @@ func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
 	for _, later := range []string{"the ledger", "the allowance"} {
 		t.Run(later+" is later", func(t *testing.T) {
 			h := newOutage(t, 100, 80)
-			var deciding func()
+			var deciding, never func()
 			asks, allowing := 0, func() {}
 			open := func(l quota.Ledger) *quota.Guard {
 				j := journal.New(l, h.dir, &journal.Options{Budgets: h.budgets(), Allow: func(quota.Call) quota.Units {
@@ -397,7 +407,7 @@ func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
 				must(t, err)
 				return g
 			}
-			back := open(during{h.faulty.Ledger, &deciding})
+			back := open(during{h.faulty.Ledger, &never, &deciding})
 			h.fail(errDown)
 			behind := open(h.faulty)
 			if n, err := calls(back, 30); n != 30 {
@@ -421,6 +431,75 @@ func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
 			balances, err := back.Balances(t.Context())
 			if err != nil || balances[0].Used != 100 {
 				t.Errorf("%d used, %v; want 100", balances[0].Used, err)
+			}
+		})
+	}
+}
+
+// restoring is a ledger that calls two functions once: before and after it
+// restores a log.
+type restoring struct {
+	quota.Ledger
+	before, after *func()
+}
+
+func (r restoring) Restore(ctx context.Context, what *quota.Restoration) (quota.Restored, error) {
+	once(r.before)
+	defer once(r.after)
+	return r.Ledger.Restore(ctx, what)
+}
+
+// TestAnswerDuringARestoration: a call was answered before another process of the
+// host restored the log, and reached the journal after that had been read for it.
+// The new log did not get it, or what was restored looked heard.
+func TestAnswerDuringARestoration(t *testing.T) {
+	for name, test := range map[string]struct{ lost, after bool }{
+		"of an outage":                 {},
+		"of an outage, arrives after":  {after: true},
+		"of a loss":                    {lost: true},
+		"of a loss, and arrives after": {lost: true, after: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOutage(t, 100, 80)
+			var deciding, decided, collected, restored func()
+			answered := o.processOn(during{o.faulty, &deciding, &decided})
+			other := o.processOn(restoring{o.faulty, &collected, &restored})
+			behind := o.processOn(failing(errDown))
+			total := 0
+			spend := func(g *quota.Guard, most int) {
+				n, _ := calls(g, most)
+				total += n
+			}
+			spend(answered, 30)
+			isDecided, arrives, done := make(chan bool), make(chan bool), make(chan int)
+			if !test.lost {
+				deciding = func() { spend(behind, 20) }
+			}
+			decided = func() { close(isDecided); <-arrives }
+			go func() { n, _ := calls(answered, 1); done <- n }()
+			<-isDecided
+			arrive := func() { close(arrives); total += <-done }
+			if test.lost {
+				o.faulty.Ledger = memledger.Open(nil)
+			}
+			if !test.after {
+				collected = arrive
+			}
+			if !test.lost {
+				restored = func() { o.fail(errDown) } // before anybody hears of it
+			}
+			spend(other, 1)
+			if test.after {
+				arrive()
+			}
+			if !test.lost {
+				spend(behind, 100)
+				o.fail(nil)
+			}
+			spend(o.process(), 100)
+			balances, err := o.process().Balances(t.Context())
+			if err != nil || total != 100 || balances[0].Used != 100 {
+				t.Errorf("%d calls, %d used, %v; want 100 of both", total, balances[0].Used, err)
 			}
 		})
 	}

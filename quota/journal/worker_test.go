@@ -96,11 +96,14 @@ func (w *worker) kill() {
 
 // work is the main function of a worker.
 func work(upstream, root string) error {
+	callers, _ := strconv.Atoi(os.Getenv(patientEnv))
 	inner, err := openWorkers(root)
+	for ; callers > 0 && errors.Is(err, quota.ErrLedgerDown); inner, err = openWorkers(root) {
+		time.Sleep(5 * time.Millisecond)
+	}
 	if err != nil {
 		return err
 	}
-	callers, _ := strconv.Atoi(os.Getenv(patientEnv))
 	allowed := quota.Units(50)
 	if callers > 0 {
 		allowed = budgets[0].Limit

@@ -151,7 +151,7 @@ func (l *Ledger) reopen() error {
 		return err
 	}
 	err = whileShared(func() error { return l.connect(false) })
-	if err != nil && missing(l.path) { // it was deleted meanwhile
+	if isVanished(err) || err != nil && missing(l.path) { // it was deleted meanwhile
 		return l.lostFile()
 	}
 	return err

@@ -53,6 +53,12 @@ func TestRestorationForgetsTheNewestEntry(t *testing.T) {
 	if known := o.Restore(&quota.Restoration{Heard: []quota.Heard{heard(9, 3, time.Hour, 5)}}).Known; known.ID != o.Entries[1].ID || !known.At.Equal(o.Entries[1].At) {
 		t.Errorf("knows %+v; want the newest entry", known)
 	}
+	// One that it had before would still be there if it lost what was restored.
+	added := call(1, 2, 2*time.Minute, 5)
+	done := o.Restore(&quota.Restoration{Entries: []quota.Entry{call(2, 7, time.Minute, 5), added}})
+	if done.Known.ID != added.ID || !done.Newest.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("knows %+v, newest %s; want the entry that was missing, and the time of the newest", done.Known, done.Newest)
+	}
 	o = restorer()
 	if known := o.Restore(&quota.Restoration{}).Known; known.ID != (quota.ID{}) {
 		t.Errorf("knows %+v of an empty log", known)
