@@ -151,7 +151,7 @@ func (l *Ledger) reopen() error {
 		return err
 	}
 	err = whileShared(func() error { return l.connect(false) })
-	if isVanished(err) || err != nil && missing(l.path) { // it was deleted meanwhile
+	if errors.Is(err, fs.ErrNotExist) || err != nil && missing(l.path) { // it was deleted meanwhile
 		return l.lostFile()
 	}
 	return err
@@ -222,7 +222,7 @@ func (l *Ledger) recreate(ctx context.Context) error {
 		switch {
 		case isDamaged(err):
 			err = l.setAside()
-		case errors.Is(err, errMissing):
+		case errors.Is(err, errMissing) && !l.hasContent():
 			err = l.remove() // an empty file, too: processes that have it open continue with the new one
 		default:
 			return err
@@ -232,6 +232,13 @@ func (l *Ledger) recreate(ctx context.Context) error {
 		}
 		return l.createFile()
 	})
+}
+
+// hasContent reports whether there is a file that is not empty, such as one that
+// another process has just created.
+func (l *Ledger) hasContent() bool {
+	info, err := os.Stat(l.path)
+	return err == nil && info.Size() > 0
 }
 
 // remove removes the files of the ledger.
