@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -17,8 +16,6 @@ import (
 func isCut(now, before os.FileInfo) bool {
 	return os.SameFile(now, before) && now.Size() < before.Size()
 }
-
-var errNotWhole = errors.New("it was overwritten while in use, and is not whole")
 
 // replaceCut puts a copy in the place of a file that was cut, or deletes an
 // empty one, because SQLite takes -wal and -shm for those of any file with the
@@ -48,7 +45,7 @@ func (l *Ledger) replaceCut() error {
 		}
 		return nil // it was deleted meanwhile
 	case !whole:
-		return &fileError{l.path, quota.ErrLedgerConfig, errNotWhole, "put a whole copy in its place", true}
+		return l.damage(errors.New("it was overwritten while in use, and is not whole"))
 	}
 	aside := l.path + ".aside"
 	_ = os.Remove(aside) // of a process that was killed

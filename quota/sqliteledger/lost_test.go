@@ -270,3 +270,18 @@ func TestDamagedFile(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedStatements: what SQLite can read and a ledger cannot is damaged too.
+func TestDamagedStatements(t *testing.T) {
+	path, day := fresh(t), charge("day", 10, hour)
+	l := open(t, path, nil)
+	known := spend(t, l, 3, day)
+	l.Number("UPDATE account_logs SET heard = '{x' WHERE 1")
+	done, err := l.Restore(t.Context(), &quota.Restoration{Account: "my-project", Known: known, Entries: []quota.Entry{{ID: known.ID, At: known.At, Method: "m", Units: 3, Calls: 1}}})
+	if err != nil || done.Units != 3 || used(t, l, day) != 3 {
+		t.Errorf("%+v, %v; want 3 units restored", done, err)
+	}
+	if _, err := os.Stat(path + ".damaged"); err != nil {
+		t.Error(err)
+	}
+}

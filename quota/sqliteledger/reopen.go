@@ -1,7 +1,9 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -81,14 +84,14 @@ func (l *Ledger) reopening(ctx context.Context, run func() error) error {
 // holding runs f with the lock that other processes would open now, and without
 // a transaction of this handle.
 func (l *Ledger) holding(ctx context.Context, f func() error) error {
-	if missing(filepath.Dir(l.path)) {
-		return l.lostFile()
-	}
 	for {
 		lock, err := l.openLock()
 		var release func()
 		if err == nil {
 			release, err = l.takeTurn(ctx, lock)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // its folder was deleted
+			return l.lostFile()
 		}
 		if err != nil {
 			return l.callerError(ctx, err)
@@ -273,14 +276,24 @@ func (l *Ledger) setAside() error {
 	return l.remove()
 }
 
-// checkIntegrity returns an error if SQLite finds the file damaged. It reads all
-// of it.
+// checkIntegrity returns an error if the file is damaged. It reads all of it.
 func (l *Ledger) checkIntegrity() error {
 	c := l.conn
 	c.reset()
 	found := text(c.queryValue("PRAGMA integrity_check(1)"))
 	if c.err == nil && found != "ok" {
-		return &fileError{l.path, quota.ErrLedgerConfig, errors.New(found), restoreDamaged, true}
+		return l.damage(errors.New(found))
 	}
-	return l.explain(c.err, working)
+	var malformed error
+	c.query("all-heard", func(row []driver.Value) {
+		if _, err := decide.ParseStatements([]byte(text(row[0]))); err != nil {
+			malformed = l.damage(err)
+		}
+	})
+	return cmp.Or(l.explain(c.err, working), malformed)
+}
+
+// damage returns the error of a damaged file.
+func (l *Ledger) damage(found error) error {
+	return &fileError{l.path, quota.ErrLedgerConfig, found, restoreDamaged, true}
 }

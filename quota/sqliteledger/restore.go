@@ -102,7 +102,7 @@ func (t *tx) statements(g *log) (s decide.Statements) {
 	}
 	s, err := decide.ParseStatements([]byte(text(row[0])))
 	if err != nil {
-		t.fail(t.ledger.misconfigured(fmt.Sprintf("what clients have heard of account %q is malformed: %v", g.name.account, err), "restore it from a copy"))
+		t.fail(t.ledger.damage(fmt.Errorf("what clients have heard of account %q is malformed: %w", g.name.account, err)))
 	}
 	return s
 }
