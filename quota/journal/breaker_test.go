@@ -75,3 +75,21 @@ func TestBreaker(t *testing.T) {
 		})
 	}
 }
+
+// TestDoubtWhileOthersFindItDown: a call that may have been charged was granted
+// again within the allowance, if another had found the ledger down meanwhile.
+func TestDoubtWhileOthersFindItDown(t *testing.T) {
+	o := newOutage(t, 100, 80)
+	var before, after func()
+	g := o.processOn(during{o.faulty, &before, &after})
+	before = func() {
+		o.fail(errDown)
+		if n, err := calls(g, 1); n != 1 {
+			t.Errorf("%v; want a grant within the allowance", err)
+		}
+		o.fail(quota.ErrInDoubt)
+	}
+	if n, err := calls(g, 1); n != 0 || !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%d granted, %v; want an answer in doubt", n, err)
+	}
+}
