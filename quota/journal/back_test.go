@@ -254,6 +254,33 @@ func TestCrowdWhenRedisIsBack(t *testing.T) {
 	}
 }
 
+// TestOtherProcessFindsTheLedgerBack: a process went on with its allowance for up
+// to two seconds after another had restored the log, which had to restore each of
+// its calls again.
+func TestOtherProcessFindsTheLedgerBack(t *testing.T) {
+	o := newOutage(t, 100, 80)
+	a, b := o.process(), o.process()
+	if n, err := calls(a, 1); n != 1 {
+		t.Fatal(err)
+	}
+	o.fail(errDown)
+	if n, err := calls(a, 5); n != 5 {
+		t.Fatal(err)
+	}
+	o.fail(nil)
+	for range 3 {
+		for _, g := range []*quota.Guard{b, a} {
+			if n, err := calls(g, 1); n != 1 {
+				t.Fatal(err)
+			}
+		}
+	}
+	standings, err := o.faulty.Standings(t.Context(), account, "", []*quota.Charge{{Budget: "day", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 100, Window: quota.Sliding(24 * time.Hour)}})
+	if err != nil || standings[0].Used != 12 {
+		t.Errorf("%+v, %v; want all 12 calls in the ledger", standings, err)
+	}
+}
+
 // TestClaimRestoresALostFile: the claim of a pass has a log of its own, of which
 // no host knows anything. The file was deleted under a process, or damaged before
 // the next one.

@@ -53,6 +53,13 @@ func (b *breaker) begin() (probe bool, err error) {
 	return true, nil
 }
 
+// retry lets the next call probe the ledger.
+func (b *breaker) retry() {
+	b.mu.Lock()
+	b.until = time.Time{}
+	b.mu.Unlock()
+}
+
 func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	if err == nil && !b.open.Load() {
 		return

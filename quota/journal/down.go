@@ -42,7 +42,14 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		if !a.breaker.open.Load() && !again {
 			return errBack
 		}
-		return a.withState(func(s *state) error { return l.grant(a, s, batch, counted, answers, down) })
+		return a.withState(func(s *state) error {
+			if s.restorations != a.restorations && !again {
+				a.restorations = s.restorations
+				a.breaker.retry()
+				return errBack // for the process that has restored the log
+			}
+			return l.grant(a, s, batch, counted, answers, down)
+		})
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -104,6 +104,8 @@ type account struct {
 	unknown atomic.Bool          // what the last restoration found, as its answer was lost
 	cooling map[string]time.Time // ends of the cooldowns that refusals named, by budget
 	refused map[string]hearing   // what the last refusal that was written said, by budget
+
+	restorations int // of the host, when a call last fell back on the allowance
 }
 
 // New returns inner with a journal in dir, a folder on a local disk. It

@@ -24,8 +24,10 @@ type state struct {
 	present   uint64              // the life of the newest answer; 0 within the allowance
 	granted   map[uint64]int      // how many grants of the ledger were read, by epoch
 	life      uint64              // the epoch of the last restoration; 0 for none
-	newest    int64               // the newest timestamp of a grant
-	skew      int64               // of the newest grant that has one; an outage can outlast the last answer's record
+
+	restorations int
+	newest       int64 // the newest timestamp of a grant
+	skew         int64 // of the newest grant that has one; an outage can outlast the last answer's record
 }
 
 // grant is a call that this host was granted.
@@ -171,6 +173,7 @@ func (s *state) apply(r *record) {
 		}
 	case restored:
 		s.life = r.epoch
+		s.restorations++
 		for _, g := range s.grants {
 			if g.owed {
 				g.owed, g.back = false, r.at+int64(r.calls)
