@@ -249,17 +249,29 @@ func TestMinReplicasLoseCalls(t *testing.T) {
 		t.Skip("waits for failovers, 12 seconds")
 	}
 	t.Parallel()
+	for range 3 {
+		hits, failovers := failOverWithMinReplicas(t)
+		if failovers != 1 { // the new master was slow, and has lost what no replica had yet
+			continue
+		}
+		if hits != 500 {
+			t.Errorf("%d calls reached the upstream; want 500", hits)
+		}
+		return
+	}
+	t.Error("Sentinel has replaced the new master too, in each of three tries: this machine is too busy")
+}
+
+// failOverWithMinReplicas cuts a master off and kills it. It returns how many calls
+// reached the upstream, and how often Sentinel has promoted a replica.
+func failOverWithMinReplicas(t *testing.T) (hits int64, failovers int) {
 	group := redistest.StartSentinels(t, "--min-replicas-to-write", "1")
 	u := startUpstream(t)
 	l, err := redisledger.Open(sentinelURL(group), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	must(t, err)
+	defer l.Close()
 	g, err := quota.NewGuard(l, budgets, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.spend(t, g, 100)
 	old := group.Present(t)
 	cutOff(t, old)
@@ -269,9 +281,7 @@ func TestMinReplicasLoseCalls(t *testing.T) {
 	old.Stop()
 	promoted(t, group, old)
 	redistest.Await(t, "a refusal", func() bool { return errors.Is(u.send(t, g, 1000), quota.ErrRefused) })
-	if hits := u.hits.Load(); hits != 500 {
-		t.Errorf("%d calls reached the upstream; want 500", hits)
-	}
+	return u.hits.Load(), group.Failovers(t)
 }
 
 func usedOf(t *testing.T, g *quota.Guard) int64 {
