@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,13 @@ func Start(t testing.TB, args ...string) *Server {
 	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
+// StartBy starts a server as Start does, by a program that becomes what its last
+// arguments say, such as strace -D.
+func StartBy(t testing.TB, program []string, args ...string) *Server {
+	t.Helper()
+	return startBy(t, append(program, Binary(t)), append([]string{"--save", "", "--appendonly", "no"}, args...))
+}
+
 // Binary returns the path of redis-server. Without one on this machine, the
 // test is skipped, or fails if RATION_REQUIRE_REDIS=1.
 func Binary(t testing.TB) string {
@@ -53,7 +61,12 @@ func Binary(t testing.TB) string {
 
 func start(t testing.TB, args []string) *Server {
 	t.Helper()
-	s, err := run(Binary(t), t.TempDir(), args)
+	return startBy(t, []string{Binary(t)}, args)
+}
+
+func startBy(t testing.TB, program, args []string) *Server {
+	t.Helper()
+	s, err := run(program, t.TempDir(), args)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
@@ -94,29 +107,30 @@ func (s *Server) Stop() {
 
 // run starts a server. It tries several ports, because another process may take
 // one before the server does.
-func run(binary, dir string, args []string) (*Server, error) {
+func run(program []string, dir string, args []string) (*Server, error) {
 	var err error
 	for range 5 {
 		var s *Server
-		if s, err = tryRun(binary, dir, args); err == nil {
+		if s, err = tryRun(program, dir, args); err == nil {
 			return s, nil
 		}
 	}
 	return nil, err
 }
 
-func tryRun(binary, dir string, args []string) (*Server, error) {
+func tryRun(program []string, dir string, args []string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	line := []string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1",
-		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"), "--daemonize", "no"}
+	var line []string
 	if len(args) > 0 && !strings.HasPrefix(args[0], "--") { // a configuration file must come first
-		line = append(args[:1:1], line...)
-		args = args[1:]
+		line, args = args[:1:1], args[1:]
 	}
-	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(binary, append(line, args...)...), done: make(chan struct{})}
+	line = append(line, "--port", fmt.Sprint(port), "--bind", "127.0.0.1",
+		"--dir", dir, "--logfile", filepath.Join(dir, "redis.log"), "--daemonize", "no")
+	line = slices.Concat(program[1:], line, args)
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: dir, cmd: exec.Command(program[0], line...), done: make(chan struct{})}
 	return s, s.startProcess()
 }
 
