@@ -2,6 +2,7 @@ package sqliteledger_test
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -283,5 +284,34 @@ func TestDamagedStatements(t *testing.T) {
 	}
 	if _, err := os.Stat(path + ".damaged"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFileWithoutTables: a file whose creation was cut short, and that was copied
+// back, is as empty as one without content.
+func TestFileWithoutTables(t *testing.T) {
+	path, day := fresh(t), charge("day", 10, hour)
+	l := open(t, path, nil)
+	known := spend(t, l, 3, day)
+	l.Close()
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	db, err := sql.Open("sqlite", empty)
+	if err == nil {
+		_, err = db.Exec("PRAGMA journal_mode = WAL")
+	}
+	if err == nil {
+		err = db.Close()
+	}
+	content, readErr := os.ReadFile(empty)
+	if err := errors.Join(err, readErr, os.WriteFile(path, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if len(content) == 0 {
+		t.Fatal("SQLite has written no header")
+	}
+	l = open(t, path, nil)
+	done, err := l.Restore(t.Context(), &quota.Restoration{Account: "my-project", Known: known, Lost: true, Entries: []quota.Entry{{ID: known.ID, At: known.At, Method: "m", Units: 3, Calls: 1}}})
+	if err != nil || done.Units != 3 || used(t, l, day) != 3 {
+		t.Errorf("%+v, %v; want 3 units restored", done, err)
 	}
 }

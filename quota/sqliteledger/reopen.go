@@ -219,13 +219,16 @@ func (l *Ledger) recreate(ctx context.Context) error {
 	}
 	return l.holding(ctx, func() error {
 		err := l.reopen()
+		if errors.Is(err, errMissing) {
+			err = l.reopen() // another process may have created it since, in a new folder
+		}
 		if err == nil {
 			err = l.checkIntegrity()
 		}
 		switch {
 		case isDamaged(err):
 			err = l.setAside()
-		case errors.Is(err, errMissing) && !l.hasContent():
+		case errors.Is(err, errMissing):
 			err = l.remove() // an empty file, too: processes that have it open continue with the new one
 		default:
 			return err
@@ -235,13 +238,6 @@ func (l *Ledger) recreate(ctx context.Context) error {
 		}
 		return l.createFile()
 	})
-}
-
-// hasContent reports whether there is a file that is not empty, such as one that
-// another process has just created.
-func (l *Ledger) hasContent() bool {
-	info, err := os.Stat(l.path)
-	return err == nil && info.Size() > 0
 }
 
 // remove removes the files of the ledger.
