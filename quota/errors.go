@@ -145,7 +145,7 @@ func (e *RefusedError) Short() string {
 	case ReasonCooldown:
 		detail := ""
 		if e.Detail != "" {
-			detail = fmt.Sprintf(" (%s)", printable(e.Detail))
+			detail = fmt.Sprintf(" (%s)", textfmt.Printable(textfmt.Shorten(e.Detail, MaxReason)))
 		}
 		return fmt.Sprintf("%s is in cooldown%s, %s must wait", cmp.Or(e.Budget, e.Account), detail, e.Method)
 	case ReasonQueue:
@@ -205,10 +205,3 @@ func (e *NeverFitsError) Is(target error) bool { return target == ErrNeverFits }
 // MaxUnix is the last second that RFC 3339 can represent, as Unix time:
 // 9999-12-31T23:59:59Z. No cooldown ends later.
 const MaxUnix = textfmt.MaxUnix
-
-// printable returns at most MaxReason bytes of untrusted text with control
-// characters and direction marks escaped, so that it is safe on a terminal.
-func printable(s string) string {
-	quoted := fmt.Sprintf("%q", textfmt.Shorten(s, MaxReason))
-	return quoted[1 : len(quoted)-1]
-}

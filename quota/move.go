@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Move is an account on its way from one ledger to another, or past it: see
@@ -100,7 +102,7 @@ type MovedError struct {
 
 // Error names the new ledger and says what to do.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, in RATION_LEDGER or with --ledger", e.Account, printable(e.Ledger))
+	return fmt.Sprintf("account %q has moved to the ledger %s; name that one, as ledger: in costs.yaml, in RATION_LEDGER or with --ledger", e.Account, textfmt.Printable(textfmt.Shorten(e.Ledger, MaxReason)))
 }
 
 // Unwrap returns ErrLedgerConfig.

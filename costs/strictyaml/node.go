@@ -372,7 +372,4 @@ const maxQuoted = 60
 func quote(s string) string { return fmt.Sprintf("%q", textfmt.Shorten(s, maxQuoted)) }
 
 // printable is like quote, without the quotes.
-func printable(s string) string {
-	s = quote(s)
-	return s[1 : len(s)-1]
-}
+func printable(s string) string { return textfmt.Printable(textfmt.Shorten(s, maxQuoted)) }

@@ -4,6 +4,7 @@
 package textfmt
 
 import (
+	"strconv"
 	"strings"
 	"time"
 )
@@ -65,4 +66,11 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	return Cut(s, n) + "…"
+}
+
+// Printable returns s on one line, with what is not printable escaped as in Go, so
+// that it is safe on a terminal: control characters, direction marks, quotes.
+func Printable(s string) string {
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
 }

@@ -224,8 +224,10 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 func (w *worker) finish() (lost int64) {
 	w.Helper()
 	fmt.Fprintln(w.in)
+	stuck := time.AfterFunc(2*time.Minute, func() { _ = w.cmd.Process.Kill() })
+	defer stuck.Stop()
 	if !w.out.Scan() {
-		w.Fatalf("a worker ended: %v", w.out.Err())
+		w.Fatalf("a worker ended, or was refused nothing for two minutes: %v", w.out.Err())
 	}
 	if _, err := fmt.Sscan(w.out.Text(), &lost); err != nil {
 		w.Errorf("a worker said: %s", w.out.Text())

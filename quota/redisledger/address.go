@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -314,7 +315,7 @@ func (a *address) String() string {
 	case cluster:
 		return "the cluster " + hosts
 	case socket:
-		return printable(hosts)
+		return textfmt.Printable(hosts)
 	}
 	return hosts
 }
@@ -330,18 +331,12 @@ func Redact(url string) (shown string, secret bool) {
 	}
 	scheme, _, _ := strings.Cut(url, "://")
 	shown = scheme + "://"
-	shown += printable(strings.Join(a.hosts, ","))
+	shown += textfmt.Printable(strings.Join(a.hosts, ","))
 	switch a.kind {
 	case sentinels:
-		shown += fmt.Sprintf("/%s/%d", printable(a.master), a.db)
+		shown += fmt.Sprintf("/%s/%d", textfmt.Printable(a.master), a.db)
 	case single:
 		shown += fmt.Sprintf("/%d", a.db)
 	}
 	return shown, a.password != "" || a.sentinelPassword != ""
-}
-
-// printable escapes control characters.
-func printable(s string) string {
-	quoted := strconv.Quote(s)
-	return quoted[1 : len(quoted)-1]
 }
