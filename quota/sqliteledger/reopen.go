@@ -211,9 +211,18 @@ func (l *Ledger) disconnect() {
 
 // recreate creates the file again after it was lost, for a caller that restores
 // what it held.
-func (l *Ledger) recreate(ctx context.Context) error {
+func (l *Ledger) recreate(ctx context.Context) (err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
+	for range maxReopens {
+		if err = l.tryRecreate(ctx); !isVanished(err) || !missing(l.path) {
+			return err
+		}
+	}
+	return err // its folder was deleted each time
+}
+
+func (l *Ledger) tryRecreate(ctx context.Context) error {
 	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
 		return l.explain(err, opening)
 	}
