@@ -20,8 +20,6 @@ INSERT INTO account_logs (account, key, horizon, due, epoch) VALUES (?1, ?2, ?3,
 UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
 -- heard
 SELECT heard FROM account_logs WHERE log = ?1
--- all-heard
-SELECT heard FROM account_logs
 -- heard-set
 UPDATE account_logs SET heard = ?2, epoch = ?3 WHERE log = ?1
 -- accounts

@@ -3,7 +3,7 @@ package sqliteledger
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -289,13 +289,20 @@ func (l *Ledger) checkIntegrity() error {
 	if c.err == nil && found != "ok" {
 		return l.damage(errors.New(found))
 	}
-	var malformed error
-	c.query("all-heard", func(row []driver.Value) {
-		if _, err := decide.ParseStatements([]byte(text(row[0]))); err != nil {
-			malformed = l.damage(err)
-		}
-	})
-	return cmp.Or(l.explain(c.err, working), malformed)
+	heard := text(c.queryValue("SELECT json_group_array(heard) FROM account_logs"))
+	if c.err != nil {
+		return l.explain(c.err, working)
+	}
+	var all []string
+	err := json.Unmarshal([]byte(heard), &all)
+	for _, one := range all {
+		_, malformed := decide.ParseStatements([]byte(one))
+		err = cmp.Or(err, malformed)
+	}
+	if err != nil {
+		return l.damage(err)
+	}
+	return nil
 }
 
 // damage returns the error of a damaged file.
