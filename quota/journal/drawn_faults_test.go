@@ -26,8 +26,9 @@ const (
 
 // TestDrawnFaultsGrantTwice: whatever order of faults hits a ledger, the
 // processes of a host together send the upstream no more than the limit. They
-// also send as much, but for calls whose answer was lost or whose process was
-// killed. RATION_SOAK=1 draws twenty orders for each ledger.
+// also send as much, but for calls whose answer was lost, whose process was killed,
+// or that were in flight. RATION_SOAK=1 draws twenty orders for each ledger;
+// RATION_DRAWN_SEED repeats the order of a failure, if not its timing.
 func TestDrawnFaultsGrantTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws faults for seconds")
