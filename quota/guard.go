@@ -222,6 +222,11 @@ func (g *Guard) spend(ctx context.Context, call *Call, set *chargeSet, mode entr
 	if err := grant.checkRepeated(ctx, call); err != nil {
 		return nil, err
 	}
+	if grant.refunded { // it is charged anew
+		again := *call
+		again.ID = call.ID.derived("")
+		return g.spend(ctx, &again, set, mode)
+	}
 	return grant, nil
 }
 

@@ -100,6 +100,7 @@ type outage struct {
 	limit quota.Units
 	allow quota.Units
 	name  string // of the configuration
+	now   func() time.Time
 }
 
 func newOutage(t *testing.T, limit, allow quota.Units) *outage {
@@ -123,7 +124,7 @@ func (o *outage) process() *quota.Guard {
 
 func (o *outage) processOn(l quota.Ledger) *quota.Guard {
 	o.Helper()
-	j := journal.New(l, o.dir, &journal.Options{Budgets: o.budgets(), Allow: func(quota.Call) quota.Units { return o.allow }})
+	j := journal.New(l, o.dir, &journal.Options{Budgets: o.budgets(), Now: o.now, Allow: func(quota.Call) quota.Units { return o.allow }})
 	g, err := quota.NewGuard(j, o.budgets(), nil)
 	must(o.T, err)
 	return g
@@ -391,143 +392,5 @@ func TestOtherProcessRestoresAgain(t *testing.T) {
 	balances, err := processes[2].Balances(t.Context())
 	if err != nil || balances[0].Used != 91 {
 		t.Errorf("%d used, %v; want 91", balances[0].Used, err)
-	}
-}
-
-// during is a ledger that calls two functions once: before it decides a batch, and
-// before its answer arrives.
-type during struct {
-	quota.Ledger
-	before, after *func()
-}
-
-func (d during) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	once(d.before)
-	answers, err := d.Ledger.Spend(ctx, batch)
-	once(d.after)
-	return answers, err
-}
-
-func once(f *func()) {
-	if call := *f; call != nil {
-		*f = nil
-		call()
-	}
-}
-
-// TestLedgerAndAllowanceGrantAtOnce: when the ledger is back for one process of a
-// host and still down for another, both granted what was left.
-func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
-	for _, later := range []string{"the ledger", "the allowance"} {
-		t.Run(later+" is later", func(t *testing.T) {
-			h := newOutage(t, 100, 80)
-			var deciding, never func()
-			asks, allowing := 0, func() {}
-			open := func(l quota.Ledger) *quota.Guard {
-				j := journal.New(l, h.dir, &journal.Options{Budgets: h.budgets(), Allow: func(quota.Call) quota.Units {
-					if asks++; asks%2 == 0 { // then it has read the journal, and decides
-						allowing()
-					}
-					return h.allow
-				}})
-				g, err := quota.NewGuard(j, h.budgets(), nil)
-				must(t, err)
-				return g
-			}
-			back := open(during{h.faulty.Ledger, &never, &deciding})
-			h.fail(errDown)
-			behind := open(h.faulty)
-			if n, err := calls(back, 30); n != 30 {
-				t.Fatal(n, err)
-			}
-			within, byLedger := 0, 0
-			if later == "the ledger" {
-				deciding = func() { within, _ = calls(behind, 100) }
-			} else {
-				allowing = func() {
-					allowing = func() {}
-					byLedger, _ = calls(back, 100)
-				}
-				within, _ = calls(behind, 100)
-			}
-			n, _ := calls(back, 100)
-			byLedger += n
-			if within+byLedger != 70 {
-				t.Errorf("%d calls within the allowance and %d of the ledger; want 70", within, byLedger)
-			}
-			balances, err := back.Balances(t.Context())
-			if err != nil || balances[0].Used != 100 {
-				t.Errorf("%d used, %v; want 100", balances[0].Used, err)
-			}
-		})
-	}
-}
-
-// restoring is a ledger that calls two functions once: before and after it
-// restores a log.
-type restoring struct {
-	quota.Ledger
-	before, after *func()
-}
-
-func (r restoring) Restore(ctx context.Context, what *quota.Restoration) (quota.Restored, error) {
-	once(r.before)
-	defer once(r.after)
-	return r.Ledger.Restore(ctx, what)
-}
-
-// TestAnswerDuringARestoration: a call was answered before another process of the
-// host restored the log, and reached the journal after that had been read for it.
-// The new log did not get it, or what was restored looked heard.
-func TestAnswerDuringARestoration(t *testing.T) {
-	for name, test := range map[string]struct{ lost, after bool }{
-		"of an outage":                 {},
-		"of an outage, arrives after":  {after: true},
-		"of a loss":                    {lost: true},
-		"of a loss, and arrives after": {lost: true, after: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := newOutage(t, 100, 80)
-			var deciding, decided, collected, restored func()
-			answered := o.processOn(during{o.faulty, &deciding, &decided})
-			other := o.processOn(restoring{o.faulty, &collected, &restored})
-			behind := o.processOn(failing(errDown))
-			total := 0
-			spend := func(g *quota.Guard, most int) {
-				n, _ := calls(g, most)
-				total += n
-			}
-			spend(answered, 30)
-			isDecided, arrives, done := make(chan bool), make(chan bool), make(chan int)
-			if !test.lost {
-				deciding = func() { spend(behind, 20) }
-			}
-			decided = func() { close(isDecided); <-arrives }
-			go func() { n, _ := calls(answered, 1); done <- n }()
-			<-isDecided
-			arrive := func() { close(arrives); total += <-done }
-			if test.lost {
-				o.faulty.Ledger = memledger.Open(nil)
-			}
-			if !test.after {
-				collected = arrive
-			}
-			if !test.lost {
-				restored = func() { o.fail(errDown) } // before anybody hears of it
-			}
-			spend(other, 1)
-			if test.after {
-				arrive()
-			}
-			if !test.lost {
-				spend(behind, 100)
-				o.fail(nil)
-			}
-			spend(o.process(), 100)
-			balances, err := o.process().Balances(t.Context())
-			if err != nil || total != 100 || balances[0].Used != 100 {
-				t.Errorf("%d calls, %d used, %v; want 100 of both", total, balances[0].Used, err)
-			}
-		})
 	}
 }

@@ -140,8 +140,8 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 		return nil
 	}
 	for _, charge := range r.Charges {
-		left, heard := l.left(s, charge, now)
-		if need := charge.Coverage.Amount(r.Units); heard && need > left-pending[charge.Budget] {
+		left := l.left(s, charge, now)
+		if need := charge.Coverage.Amount(r.Units); need > left-pending[charge.Budget] {
 			return fmt.Errorf("%s needs %d of budget %q, which had %d left when the ledger was last reached: %w",
 				r.Method, need, charge.Budget, max(0, left-pending[charge.Budget]), down)
 		}
@@ -150,27 +150,33 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 }
 
 // left returns what a budget has left, if nothing of what this host last heard
-// has returned since. It reports false if that is too old to matter.
-func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units, heard bool) {
+// has returned since. Of a window that has heard nothing, or that cannot be heard
+// of, only this host's own calls are known.
+func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units) {
 	h, epoch := s.lastHeard(charge.Budget)
-	if charge.Window.Estimate() || h.at < decide.Since(&charge.Window, now) {
-		return 0, false
-	}
-	limit := charge.Limit
+	left = charge.Limit
 	if h.limit > 0 {
-		limit = min(limit, h.limit)
+		left = min(left, h.limit)
 	}
-	var all stays
-	if len(h.settled) > 0 {
-		all = s.stays()
+	since := decide.Since(&charge.Window, now)
+	isHeard := !charge.Window.Estimate() && h.at >= since
+	if isHeard {
+		var all stays
+		if len(h.settled) > 0 {
+			all = s.stays()
+		}
+		left -= h.usedBy(charge, func(r *record) bool { return all.held(r.id, epoch, h.at) })
 	}
-	left = limit - h.usedBy(charge, func(r *record) bool { return all.held(r.id, epoch, h.at) })
 	for _, g := range s.grants {
-		if g.isUnheard(&h) && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
+		counts := g.isUnheard(&h)
+		if !isHeard {
+			counts = g.stamp(s.skew) >= since
+		}
+		if counts && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
 			left -= quota.Units(decide.Amount(charge.Coverage, int64(g.units), int64(g.calls)))
 		}
 	}
-	return left, true
+	return left
 }
 
 func (l *Ledger) allowed(batch *quota.Batch, r *quota.Request) quota.Units {

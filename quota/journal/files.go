@@ -91,7 +91,7 @@ func (f *files) append(sync bool, records ...record) error {
 	f.buf = f.buf[:0]
 	for i := range records {
 		f.buf = records[i].encode(f.buf)
-		f.count(&records[i])
+		f.changes.Add(records[i].changes())
 	}
 	n, err := f.file.Write(f.buf)
 	if f.hour == f.seenHour {

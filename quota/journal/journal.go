@@ -152,6 +152,10 @@ func (l *Ledger) account(name string) *account {
 // batch is granted or refused on its own. The Answer of a refused one has the
 // ledger's error and what is left of the allowance. A forced request is
 // always recorded.
+//
+// What the ledger has granted is undone if another process of the host has taken
+// its room within the allowance meanwhile, or restored the log without it. Then
+// the batch is spent anew, or if it has an id, it fails with quota.ErrLedgerBusy.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -215,9 +219,7 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 			if err := l.restore(ctx, a, forgotten); err != nil {
 				return nil, err
 			}
-		} else if errors.Is(err, errWithdrawn) && batch.Client != 0 { // the ledger remembers that it has refunded this id
-			return nil, fmt.Errorf("%w: %w", quota.ErrReused, err)
-		} else if !errors.Is(err, errOwed) {
+		} else if !errors.Is(err, errOwed) || batch.Client != 0 && errors.Is(err, errWithdrawn) { // by its id, it would be repeated
 			break
 		}
 	}
@@ -257,13 +259,13 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		if err != nil {
 			return nil, err
 		}
+		changes := a.files.changes.Load() // before owes: what is counted here, the ledger has, or owes says that it has not
 		if a.files.owes.Load() {
 			return nil, errOwed
 		}
 		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
 			own.Known = known
 		}
-		changes := a.files.changes.Load()
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
 		answers, err := core(ctx, &own)
 		if err != nil {
@@ -324,7 +326,7 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 			return fmt.Errorf("journal: %w; the units stay counted", err)
 		}
 	}
-	if inJournal {
+	if inJournal && l.lacks(a, receipt.ID) { // else it has been restored meanwhile
 		return nil
 	}
 	err := forward()

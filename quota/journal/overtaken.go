@@ -26,11 +26,16 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 	if _, err := a.readNewest(); err != nil || a.files.changes.Load() == before {
 		return nil // the next call reports the error
 	}
+	var granted []int // now, and not to an earlier request with the same id, whose call may have been sent
 	isOvertaken := false
 	err := a.withState(func(s *state) error {
 		for i := range answers {
 			r, receipt := &batch.Requests[i], answers[i].Receipt
-			isOvertaken = isOvertaken || answers[i].Err == nil && (!r.Force && l.isOverspent(s, r) || s.life != 0 && s.life != receipt.Epoch)
+			if g := s.grants[receipt.ID]; answers[i].Err != nil || g != nil && g.repeated {
+				continue
+			}
+			granted = append(granted, i)
+			isOvertaken = isOvertaken || !r.Force && l.isOverspent(s, r) || s.life != 0 && s.life != receipt.Epoch
 		}
 		return nil
 	})
@@ -38,10 +43,7 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 	if !isOvertaken {
 		return nil
 	}
-	for i := range answers {
-		if answers[i].Err != nil {
-			continue
-		}
+	for _, i := range granted {
 		r, receipt := &batch.Requests[i], answers[i].Receipt
 		receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
 		if err := l.Refund(ctx, receipt); err != nil && !errors.Is(err, quota.ErrLedgerLost) {
@@ -56,8 +58,7 @@ func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, a
 func (l *Ledger) isOverspent(s *state, r *quota.Request) bool {
 	now := l.now().UnixMicro() - s.skew
 	return slices.ContainsFunc(r.Charges, func(c *quota.Charge) bool {
-		left, heard := l.left(s, c, now)
-		return heard && left < 0
+		return !c.Window.Estimate() && l.left(s, c, now) < 0
 	})
 }
 
@@ -82,13 +83,13 @@ func (l *Ledger) takeBack(a *account, s *state, batch *quota.Batch, grants []rec
 	return errBack
 }
 
-// missesGrants reports whether a restoration lacks grants of an ended life of the
-// log, which were appended since it was collected. before is state.granted at
-// that time.
-func (a *account) missesGrants(before map[uint64]int, life uint64) (misses bool, err error) {
+// misses reports whether a restoration lacks what was appended since it was
+// collected: grants of an ended life of the log, or what a call costs more.
+func (a *account) misses(collected *others, life uint64) (misses bool, err error) {
 	err = a.withState(func(s *state) error {
+		misses = s.raised != collected.raised
 		for epoch, n := range s.granted {
-			misses = misses || epoch != life && n != before[epoch]
+			misses = misses || epoch != life && n != collected.granted[epoch]
 		}
 		return nil
 	})

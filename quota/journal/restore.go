@@ -239,13 +239,16 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 	}
 	report.Entries, report.Units = report.Entries+earlier.Entries, report.Units+earlier.Units
 	report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
+	if err := a.files.setOwed(true); err != nil { // until nothing is known to be missing
+		return false, err
+	}
 	done := report.record(l.now())
 	a.mu.Lock()
 	a.newest.update(&done)
 	a.mu.Unlock()
 	err = a.files.append(true, append(newGaps(r.Gaps, report.Gaps), done)...)
 	if err == nil {
-		misses, err = a.missesGrants(rest.granted, report.Known.Epoch)
+		misses, err = a.misses(&rest, report.Known.Epoch)
 	}
 	if err == nil && !misses {
 		err = a.files.setOwed(false)
@@ -259,6 +262,7 @@ type others struct {
 	keyed     []*quota.Restoration
 	cooldowns []quota.Cooldown
 	granted   map[uint64]int // state.granted at that time
+	raised    int            // state.raised at that time
 }
 
 // collect returns what the journal knows of an account. The caller holds the
@@ -276,7 +280,7 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 		report.Owed = s.owed(l.now().UnixMicro() - s.skew)
 		stays := s.stays()
 		r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
-		rest.granted = maps.Clone(s.granted)
+		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
 		rest.cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
 		for _, key := range s.keys() {
 			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})

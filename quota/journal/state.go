@@ -26,6 +26,7 @@ type state struct {
 	life      uint64              // the epoch of the last restoration; 0 for none
 
 	restorations int
+	raised       int   // how many records have raised what a call costs
 	newest       int64 // the newest timestamp of a grant
 	skew         int64 // of the newest grant that has one; an outage can outlast the last answer's record
 }
@@ -36,6 +37,8 @@ type grant struct {
 	owed bool  // the ledger does not have it
 	down bool  // it was granted within the allowance
 	back int64 // the newest timestamp of the log when it was restored there
+
+	repeated bool // an earlier request had the same id, and was granted it
 }
 
 // isUnheard reports whether a hearing does not count a call that was granted
@@ -152,7 +155,12 @@ func (s *state) apply(r *record) {
 	}
 	switch r.kind {
 	case granted, owed:
-		s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed}
+		switch have := s.grants[r.id]; {
+		case have != nil && have.at == r.at && r.kind == granted: // it may have been settled since
+			have.repeated = true
+		default:
+			s.grants[r.id] = &grant{record: *r, owed: r.kind == owed, down: r.kind == owed, repeated: have != nil && have.calls > 0}
+		}
 		if r.key == "" {
 			s.present = r.epoch
 		}
@@ -227,6 +235,9 @@ func (s *state) applyHeard(r *record) {
 func (s *state) settle(g *grant, to *record) {
 	c := change{&g.record, to.units - g.units, to.calls - g.calls}
 	g.units, g.calls = to.units, to.calls
+	if c.units > 0 || c.calls > 0 {
+		s.raised++
+	}
 	if g.key != "" || g.owed || c.units == 0 && c.calls == 0 { // what is owed was never heard
 		return
 	}

@@ -54,11 +54,15 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 	if err != nil {
 		return newest, err
 	}
-	if f.seenHour != 0 {
-		f.countRest(reader)
+	f.owes.Store(f.isOwed())
+	switch f.seenHour {
+	case 0: // nothing was read yet
+	case present: // its file was replaced, and may have held some
+		f.changes.Add(1)
+	default:
+		f.changes.Add(f.changesSince(reader, f.seenHour, f.seen) + f.changesSince(reader, present, 0))
 	}
 	f.seenHour, f.seen, f.own = present, 0, 0
-	f.owes.Store(f.isOwed())
 	hours, failed := f.hours()
 	for _, hour := range slices.Backward(hours) {
 		for n := int64(tailBytes); !newest.isEntry(); n *= 8 {
@@ -165,32 +169,36 @@ func (f *files) updateNewest(newest *newestRecord) bool {
 	if err != nil {
 		return false
 	}
-	read, err := each(data, func(r *record) { newest.update(r); f.count(r) })
+	changes := uint64(0)
+	read, err := each(data, func(r *record) { newest.update(r); changes += r.changes() })
 	if err != nil {
 		return false
 	}
 	f.seen, f.own = f.seen+int64(read), 0
 	f.owes.Store(f.isOwed())
+	f.changes.Add(changes)
 	return true
 }
 
-// count counts a record that withdraw looks for.
-func (f *files) count(r *record) {
+// changes returns 1 for a record that withdraw looks for.
+func (r *record) changes() uint64 {
 	if r.kind == owed || r.kind == restored {
-		f.changes.Add(1)
+		return 1
 	}
+	return 0
 }
 
-// countRest counts in the rest of the file that updateNewest read, before
-// another takes its place.
-func (f *files) countRest(reader *privatefile.Reader) {
-	data, _, err := readFrom(reader, f.path(f.seenHour), f.seen)
+// changesSince returns how many records that withdraw looks for the file of an hour
+// has behind a place; perhaps more.
+func (f *files) changesSince(reader *privatefile.Reader, hour, from int64) (changes uint64) {
+	data, _, err := readFrom(reader, f.path(hour), from)
 	if err == nil {
-		_, err = each(data, f.count)
+		_, err = each(data, func(r *record) { changes += r.changes() })
 	}
-	if err != nil {
-		f.changes.Add(1) // there may be some
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		changes++
 	}
+	return changes
 }
 
 // size returns the size of the file that updateNewest reads. It reports false if that
