@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota/privatefile"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
@@ -76,9 +75,8 @@ func (c *Checkup) CheckLedgerFiles(name string) {
 		return
 	}
 	c.checkFiles(path + "*")
-	damaged := path + sqliteledger.DamagedSuffix
-	if info, err := os.Lstat(damaged); err == nil {
-		c.Add(Warning, "check the disk, then remove "+damaged, "the ledger's file was damaged, and is kept as %s (last written %s); its entries were restored from the journal of this host", damaged, human.Time(info.ModTime()))
+	for _, kept := range sqliteledger.Damaged(path) {
+		c.Add(Warning, "check the disk, then remove "+kept, "the ledger's file was damaged, and is kept as %s; its entries were restored from the journal of this host", kept)
 	}
 }
 

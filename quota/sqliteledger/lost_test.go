@@ -269,6 +269,14 @@ func TestDamagedFile(t *testing.T) {
 		if n := used(t, l, day); n != 3 {
 			t.Errorf("%d used; want 3", n)
 		}
+		l.Close()
+	}
+	overwrite(t, path, 4096, int(info.Size())-4096)
+	if _, err := open(t, path, nil).Restore(t.Context(), &quota.Restoration{Account: "my-project", Known: known, Lost: true}); err != nil {
+		t.Error(err)
+	}
+	if aside, err := os.ReadFile(path + ".damaged"); !bytes.Equal(aside, damaged) || len(sqliteledger.Damaged(path)) != 2 {
+		t.Errorf("%v kept, %v; want both, and the first unchanged", sqliteledger.Damaged(path), err)
 	}
 }
 

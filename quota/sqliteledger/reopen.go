@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"modernc.org/sqlite"
@@ -259,12 +260,29 @@ func (l *Ledger) remove() error {
 	return nil
 }
 
-// DamagedSuffix ends the name under which a damaged file is kept when a
-// restoration has put a new one in its place.
-const DamagedSuffix = ".damaged"
+// damaged ends the name under which a damaged file is kept when a restoration has
+// put a new one in its place. A number follows it from the second on.
+const damaged = ".damaged"
 
-// setAside renames the file and its -wal, in the place of those that were set
-// aside earlier.
+// Damaged returns the damaged files that are kept beside a ledger's.
+func Damaged(path string) (kept []string) {
+	for n := 1; ; n++ {
+		name := damagedName(path, n)
+		if missing(name) {
+			return kept
+		}
+		kept = append(kept, name)
+	}
+}
+
+func damagedName(path string, n int) string {
+	if n == 1 {
+		return path + damaged
+	}
+	return path + damaged + "-" + strconv.Itoa(n)
+}
+
+// setAside renames the file and its -wal.
 func (l *Ledger) setAside() error {
 	if l.conn != nil {
 		_ = l.conn.close() // what it could not write is lost
@@ -272,9 +290,9 @@ func (l *Ledger) setAside() error {
 	}
 	l.dropCache()
 	clear(l.looked)
-	_ = os.Remove(l.path + DamagedSuffix + "-wal") // it belongs to the earlier one
-	for _, name := range []string{"", "-wal"} {
-		if err := os.Rename(l.path+name, l.path+DamagedSuffix+name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	name := damagedName(l.path, len(Damaged(l.path))+1)
+	for _, end := range []string{"", "-wal"} {
+		if err := os.Rename(l.path+end, name+end); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -1,0 +1,61 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ration-dev/ration/quota"
+)
+
+// Settle implements quota.Ledger. A call that was granted within the allowance
+// is settled in the journal until the ledger has it.
+func (l *Ledger) Settle(ctx context.Context, receipt quota.Receipt, units quota.Units) error {
+	if units < 0 || units > quota.MaxUnits {
+		return fmt.Errorf("%w: settled to %d units; a call costs 0 to %d", quota.ErrBadCall, units, quota.MaxUnits)
+	}
+	return l.settle(receipt, units, 1, func() error { return l.Ledger.Settle(ctx, receipt, units) })
+}
+
+// Refund implements quota.Ledger. The units of a call that was granted within
+// the allowance return to it.
+func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
+	return l.settle(receipt, 0, 0, func() error { return l.Ledger.Refund(ctx, receipt) })
+}
+
+// settle writes to the journal before the ledger settles: a hearing that comes
+// after the record counts the call as it was or as it is now, never as less.
+func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward func() error) error {
+	a := l.account(receipt.Account)
+	inJournal := receipt.Epoch == 0 && l.lacks(a, receipt.ID)
+	if inJournal || receipt.Key == "" {
+		err := a.files.append(inJournal, record{kind: settled, at: receipt.At.UnixMicro(), id: receipt.ID, units: units, calls: calls, key: receipt.Key})
+		if err != nil && inJournal {
+			return fmt.Errorf("journal: %w; the units stay counted", err)
+		}
+	}
+	if inJournal && l.lacks(a, receipt.ID) { // else it has been restored meanwhile
+		return nil
+	}
+	err := forward()
+	if isDown(err) && receipt.Key == "" && units > 0 { // what it cost more comes with what is restored
+		_ = a.owe()
+	}
+	return err
+}
+
+// owe makes the next call restore the log, since the journal knows what the
+// ledger does not.
+func (a *account) owe() error {
+	return a.files.locked(context.Background(), lockPatience, func() error { return a.files.setOwed(true) })
+}
+
+// lacks reports whether the ledger lacks a call that was granted within
+// the allowance.
+func (l *Ledger) lacks(a *account, id quota.ID) (lacks bool) {
+	_ = a.withState(func(s *state) error {
+		g := s.grants[id]
+		lacks = g != nil && g.owed
+		return nil
+	})
+	return lacks
+}
