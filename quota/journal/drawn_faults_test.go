@@ -87,7 +87,7 @@ func (h *drawnHost) play(faults map[string]func()) {
 		name := names[h.draws.IntN(len(names))]
 		h.log = append(h.log, fmt.Sprintf("%d: %s", h.hits.Load(), name))
 		faults[name]()
-		h.lost += drawnWorkers * patientCallers // others noted what was in flight, and it was charged again
+		h.lost += 2 * drawnWorkers * patientCallers // others noted what was in flight, and it was charged again
 	}
 	for _, w := range h.workers {
 		h.lost += w.finish()
@@ -113,7 +113,7 @@ func (h *drawnHost) start() *worker {
 // replace kills a worker and starts another.
 func (h *drawnHost) replace(i int) {
 	h.workers[i].kill()
-	h.lost += patientCallers
+	h.lost += 2 * patientCallers
 	h.workers[i] = h.start()
 }
 
@@ -121,7 +121,7 @@ func (h *drawnHost) replace(i int) {
 func (h *drawnHost) alone(f func()) {
 	for _, w := range h.workers {
 		w.kill()
-		h.lost += patientCallers
+		h.lost += 2 * patientCallers
 	}
 	f()
 	for i := range h.workers {

@@ -195,9 +195,24 @@ func workPatiently(upstream string, g *quota.Guard, callers int) error {
 	return nil
 }
 
+// callPatiently makes calls until it is refused one after finish. Each eighth is
+// charged two units and settled to one; each fourth has an id, and is repeated if its
+// answer is in doubt.
 func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *atomic.Int64) error {
-	for {
-		_, err := g.Spend(context.Background(), quota.Call{Account: account, Method: "m", Units: 1})
+	call := quota.Call{Account: account, Method: "m", Units: 1}
+	for n, isRepeated := 0, false; ; {
+		if !isRepeated {
+			n++
+			call.Units, call.ID = 1, quota.ID{}
+			if n%8 == 0 {
+				call.Units = 2
+			}
+			if n%4 == 0 {
+				call.ID = quota.ID{Client: quota.NewClient(), Seq: 1}
+			}
+		}
+		grant, err := g.Spend(context.Background(), call)
+		isRepeated = false
 		switch {
 		case err == nil:
 			resp, err := http.Get(upstream)
@@ -205,13 +220,17 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 				return err
 			}
 			resp.Body.Close()
+			if call.Units == 2 && grant.Settle(context.Background(), 1) != nil {
+				lost.Add(1)
+			}
 			continue
 		case errors.Is(err, quota.ErrRefused):
-			if finish.Load() {
+			if finish.Load() && call.Units == 1 {
 				return nil
 			}
 		case errors.Is(err, quota.ErrInDoubt):
-			lost.Add(1)
+			isRepeated = call.ID != quota.ID{}
+			lost.Add(int64(call.Units))
 		case !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
 			return err
 		}
