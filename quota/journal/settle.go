@@ -46,7 +46,11 @@ func (l *Ledger) settle(receipt quota.Receipt, units, calls quota.Units, forward
 // owe makes the next call restore the log, since the journal knows what the
 // ledger does not.
 func (a *account) owe() error {
-	return a.files.locked(context.Background(), lockPatience, func() error { return a.files.setOwed(true) })
+	err := a.files.locked(context.Background(), lockPatience, func() error { return a.files.setOwed(true) })
+	if err != nil { // a restoration that holds the lock looks for what was appended meanwhile
+		err = a.files.setOwed(true)
+	}
+	return err
 }
 
 // lacks reports whether the ledger lacks a call that was granted within
