@@ -154,6 +154,7 @@ func TestRetriesOfDialects(t *testing.T) {
 				t.Fatal(err)
 			}
 			client := &http.Client{Transport: &quota.Transport{Guard: guard, Retries: 2, MaxWait: 30 * time.Second,
+				Base: &http.Transport{}, // other tests that close a server close idle connections of the default one
 				Price: func(*http.Request) (quota.Call, error) {
 					return quota.Call{Account: "my-project", Method: "m", Units: 10}, nil
 				},
