@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -196,12 +197,12 @@ func workPatiently(upstream string, g *quota.Guard, callers int) error {
 }
 
 // callPatiently makes calls until it is refused one after finish. Each eighth is
-// charged two units and settled to one; each fourth has an id, and is repeated if its
-// answer is in doubt.
+// charged two units and settled to one; each fourth has an id, and is repeated up to
+// three times if its answer is in doubt.
 func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *atomic.Int64) error {
 	call := quota.Call{Account: account, Method: "m", Units: 1}
-	for n, isRepeated := 0, false; ; {
-		if !isRepeated {
+	for n, repeats := 0, 0; ; {
+		if repeats == 0 {
 			n++
 			call.Units, call.ID = 1, quota.ID{}
 			if n%8 == 0 {
@@ -212,7 +213,9 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 			}
 		}
 		grant, err := g.Spend(context.Background(), call)
-		isRepeated = false
+		if repeats = repeats - 1; err == nil || !errors.Is(err, quota.ErrInDoubt) {
+			repeats = 0
+		}
 		switch {
 		case err == nil:
 			resp, err := http.Get(upstream)
@@ -229,7 +232,10 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 				return nil
 			}
 		case errors.Is(err, quota.ErrInDoubt):
-			isRepeated = call.ID != quota.ID{}
+			if repeats < 0 && call.ID != (quota.ID{}) { // the first answer
+				repeats = 3
+			}
+			repeats = max(0, repeats)
 			lost.Add(int64(call.Units))
 		case !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
 			return err
@@ -243,7 +249,7 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 func (w *worker) finish() (lost int64) {
 	w.Helper()
 	fmt.Fprintln(w.in)
-	stuck := time.AfterFunc(2*time.Minute, func() { _ = w.cmd.Process.Kill() })
+	stuck := time.AfterFunc(2*time.Minute, func() { _ = w.cmd.Process.Signal(syscall.SIGQUIT) }) // which prints what its goroutines do
 	defer stuck.Stop()
 	if !w.out.Scan() {
 		w.Fatalf("a worker ended, or was refused nothing for two minutes: %v", w.out.Err())
