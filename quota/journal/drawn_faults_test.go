@@ -27,16 +27,19 @@ const (
 // TestDrawnFaultsGrantTwice: whatever order of faults hits a ledger, the
 // processes of a host together send the upstream no more than the limit. They
 // also send as much, but for calls whose answer was lost, whose process was killed,
-// or that were in flight. RATION_SOAK=1 draws twenty orders for each ledger. In one
-// of a hundred a worker went on asking for two minutes for an unknown reason;
+// or that were in flight. RATION_SOAK=1 draws twenty orders for each ledger;
 // RATION_DRAWN_SEED repeats the order of a failure, if not its timing.
+//
+// make test leaves it out: in one of about a hundred orders, a worker was refused
+// nothing for two minutes after the last fault. Whether the worker or the journal
+// is at fault is not known yet.
 func TestDrawnFaultsGrantTwice(t *testing.T) {
 	orders := 1
 	switch {
 	case os.Getenv("RATION_SOAK") == "1":
 		orders = 20
 	case os.Getenv("RATION_DRAWN_SEED") == "":
-		t.Skip("takes minutes; set RATION_SOAK=1, as make soak does")
+		t.Skip("a worker hung in one of a hundred orders, not yet explained; set RATION_SOAK=1, as make soak does")
 	}
 	for i := range orders {
 		for name, faults := range map[string]func(*drawnHost) map[string]func(){"Redis": (*drawnHost).redisFaults, "SQLite": (*drawnHost).fileFaults} {
@@ -95,7 +98,8 @@ func (h *drawnHost) play(faults map[string]func()) {
 	}
 }
 
-// reach waits until the upstream has had so many more calls, or until it is late.
+// reach waits for that many more calls to arrive at the upstream, but no longer
+// than late.
 func (h *drawnHost) reach(calls int, late time.Duration) {
 	hits := h.hits.Load() + int64(calls)
 	for end := time.Now().Add(late); h.hits.Load() < hits && time.Now().Before(end); {
