@@ -112,11 +112,15 @@ type Entry struct {
 	At     time.Time // the entry's timestamp, unique in its log
 	ID     ID
 	Kind   EntryKind
-	Method string
+	Method string // OtherMethod, without a Caller, if the ledger does not know them
 	Caller Caller
 	Units  Units
 	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
 }
+
+// OtherMethod is the method of an entry whose method and caller the ledger has
+// lost, or never kept: Redis keeps 65,000 of them for an account.
+const OtherMethod = "other"
 
 // acceptLoss is the method of the note that AcceptLoss adds to a log.
 const acceptLoss = "ledger.accept-loss"

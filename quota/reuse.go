@@ -15,8 +15,8 @@ var ErrReused = errors.New("quota: this id was used for another call; give each 
 // checkRepeated looks up the entry of a call with an ID, if its answer may be
 // that to an earlier request: such an answer has no balances. The grant then
 // counts for what the entry does, which may have been settled since. One that was
-// refunded is charged anew by its caller. It returns ErrReused if the earlier request was for another call. If
-// the log cannot tell, the grant stands.
+// refunded is charged anew by its caller. It returns ErrReused if the earlier
+// request was for another call. If the log cannot tell, the grant stands.
 func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if call.ID == (ID{}) || len(g.held) > 0 {
 		return nil
@@ -25,7 +25,8 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if !ok {
 		return nil
 	}
-	if entry.Method != call.Method || entry.Caller != call.Caller {
+	isKnown := entry.Method != OtherMethod || entry.Caller != Caller{}
+	if isKnown && (entry.Method != call.Method || entry.Caller != call.Caller) {
 		return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
 	}
 	g.units, g.refunded, g.repeated = entry.Units, entry.Kind == EntryRefunded, true

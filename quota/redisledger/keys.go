@@ -92,12 +92,10 @@ func (l label) pack() string {
 	return string(b)
 }
 
-// other is the method of entries with an unknown label: there were too many
-// labels, or the ledger lost them.
-const other = "other"
-
+// parseLabel unpacks a label. An unknown one is empty: there were too many, or the
+// ledger lost them.
 func parseLabel(packed string) (l label) {
-	words := [4]string{0: other}
+	words := [4]string{0: quota.OtherMethod}
 	for i := 0; i < len(words) && packed != ""; i++ {
 		n := min(int(packed[0])+1, len(packed))
 		words[i], packed = packed[1:n], packed[n:]

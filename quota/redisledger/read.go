@@ -123,8 +123,7 @@ const (
 )
 
 // Entries implements quota.Ledger. The store keeps the low 32 bits of an
-// ID's Seq. An entry whose method and caller are no longer known has the
-// method "other".
+// ID's Seq.
 func (l *Ledger) Entries(ctx context.Context, query quota.Query) iter.Seq2[quota.Entry, error] {
 	return decide.Pages(query, pageSize, func(page decide.Page) ([]quota.Entry, error) {
 		if err := (&quota.Batch{Account: query.Account, Key: query.Key}).Check(); err != nil {

@@ -253,7 +253,7 @@ func (l *Ledger) labelNumbers(op *scriptRunner, account string, entries []quota.
 			continue
 		}
 		numbers[name] = otherLabel
-		if name.method != other {
+		if name.method != quota.OtherMethod {
 			w.labels = append(w.labels, name)
 		}
 		if len(w.labels) == restoreAtOnce {

@@ -134,6 +134,44 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 	}
 }
 
+// TestUnknownLabelReusesNoID: an entry without its label, which the ledger lost or
+// never kept, does not say that a call repeated by its id is another one.
+func TestUnknownLabelReusesNoID(t *testing.T) {
+	for _, isKept := range []bool{true, false} {
+		server := redistest.Start(t)
+		client := raw(t, server)
+		spend := func(method string) *quota.Grant {
+			budget := quota.Budget{Account: account, Name: "day", Limit: 100, Window: quota.Sliding(time.Hour)}
+			l, err := redisledger.Open(server.URL(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			g, err := quota.NewGuard(l, []quota.Budget{budget}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			grant, err := g.Spend(t.Context(), quota.Call{Account: account, Method: method, Units: 2, ID: quota.NameID(method, "")})
+			if err != nil {
+				t.Errorf("%s, kept %t: %v", method, isKept, err)
+			}
+			return grant
+		}
+		spend("first")
+		meta := do(t, client, "keys", "*:meta").([]any)[0]
+		if !isKept {
+			do(t, client, "hset", meta, "labels", 65000)
+		}
+		spend("m")
+		if isKept {
+			do(t, client, "del", meta)
+		}
+		if n := spend("m").Call().Units; n != 2 {
+			t.Errorf("kept %t: %d units; want those of the first grant, 2", isKept, n)
+		}
+	}
+}
+
 // TestLongestWindowStays: the log keeps the entries of the longest window,
 // however many coverages follow.
 func TestLongestWindowStays(t *testing.T) {
