@@ -61,7 +61,7 @@ func (b *breaker) retry() {
 }
 
 func (b *breaker) end(ctx context.Context, probe bool, err error) {
-	if err == nil && !b.open.Load() {
+	if err == nil && !probe && !b.open.Load() {
 		return
 	}
 	b.mu.Lock()

@@ -76,6 +76,57 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
+// slowStandings is a ledger whose first Standings says that it has begun, and waits.
+type slowStandings struct {
+	during
+	began, answer chan struct{}
+}
+
+func (s *slowStandings) Standings(ctx context.Context, account, key string, charges []*quota.Charge) ([]quota.Standing, error) {
+	close(s.began)
+	<-s.answer
+	return s.Ledger.Standings(ctx, account, key, charges)
+}
+
+// TestProbeAfterAnotherAnswer: a call that was sent before the ledger failed found
+// it back while another probed. The ledger was then never asked again once it
+// failed anew.
+func TestProbeAfterAnotherAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := failing(nil)
+		var before, after func()
+		slow := &slowStandings{during{inner, &before, &after}, make(chan struct{}), make(chan struct{})}
+		l := journal.New(slow, t.TempDir(), nil)
+		fail := func(err error) {
+			inner.fail(err)
+			if _, err := spend(t.Context(), l, "m", 1); !errors.Is(err, errDown) {
+				t.Errorf("%v; want %v", err, errDown)
+			}
+			time.Sleep(2 * time.Second) // of the bubble's time
+			inner.fail(nil)
+		}
+		answered := make(chan error)
+		go func() {
+			_, err := l.Standings(t.Context(), account, "", nil)
+			answered <- err
+		}()
+		<-slow.began
+		fail(errDown)
+		before = func() {
+			close(slow.answer)
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+		}
+		for range 2 {
+			if _, err := spend(t.Context(), l, "m", 1); err != nil {
+				t.Errorf("the ledger is back: %v", err)
+			}
+			fail(errDown)
+		}
+	})
+}
+
 // TestDoubtWhileOthersFindItDown: a call that may have been charged was granted
 // again within the allowance, if another had found the ledger down meanwhile.
 func TestDoubtWhileOthersFindItDown(t *testing.T) {
