@@ -62,7 +62,7 @@ func (l *Ledger) scanAccounts(ctx context.Context, node redis.Cmdable, cursor ui
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	names, next, err := node.Scan(within, cursor, l.prefix+":{*}:????", scanned).Result()
 	if err != nil {

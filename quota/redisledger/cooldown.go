@@ -38,7 +38,7 @@ func (l *Ledger) Cooldowns(ctx context.Context, account string) ([]quota.Cooldow
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	cmd := redis.NewMapStringStringCmd(within, "hgetall", l.names(account, "").cooldowns)
 	if err := l.client.Process(within, cmd); err != nil {
@@ -68,7 +68,7 @@ func (l *Ledger) cool(ctx context.Context, account, budget string, duration, unt
 	if err := (&quota.Batch{Account: account, Key: budget}).Check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := l.bounded(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
 	now, _ := l.clock(0)

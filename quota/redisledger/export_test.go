@@ -12,6 +12,9 @@ import (
 // ErrFull is the error of a full log.
 var ErrFull = errFull
 
+// Patience is how long one decision may take.
+const Patience = patience
+
 // SetHost sets the clock of the ledger's host, which is not the server's.
 func SetHost(l *Ledger, now func() time.Time) { l.host = now }
 

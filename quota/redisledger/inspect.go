@@ -52,7 +52,7 @@ type Finding struct {
 // all need; a command that the user is not allowed is a Note. It returns the
 // error of the first server that cannot be reached, with the findings so far.
 func (l *Ledger) Inspect(ctx context.Context) ([]Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := l.bounded(ctx, 3*patience)
 	defer cancel()
 	var found []Finding
 	if l.address != nil {

@@ -135,7 +135,7 @@ func (l *Ledger) ClearLimits(ctx context.Context, account string) error {
 	if err := (&quota.Batch{Account: account}).Check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := l.bounded(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
 	_, err := op.run(&relimitScript, []string{l.names(account, "").meta}, nil)

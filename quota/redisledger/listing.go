@@ -74,7 +74,7 @@ func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, curs
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	names, next, err := node.Scan(within, cursor, base+"[kh]:*", scanned).Result()
 	for _, name := range names {

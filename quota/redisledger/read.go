@@ -18,7 +18,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: within}
 	a := l.cache(account)
@@ -166,7 +166,7 @@ func (l *Ledger) readLog(ctx context.Context, query quota.Query, p decide.Page, 
 	if err := ctx.Err(); err != nil {
 		return nil, "", context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	op, n := &scriptRunner{ledger: l, ctx: within}, l.names(query.Account, query.Key)
 	const latest = 1<<53 - 1

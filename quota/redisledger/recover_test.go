@@ -228,3 +228,27 @@ func TestOpenShowsNoPassword(t *testing.T) {
 		}
 	}
 }
+
+// TestDeadlineOfALookUp: a decision whose time ran out before the log was searched
+// for what its caller knows failed with the deadline's error, which says neither
+// that the ledger is down nor that the call was not charged.
+func TestDeadlineOfALookUp(t *testing.T) {
+	server := redistest.Start(t)
+	for _, id := range []quota.ID{{}, {Client: quota.NewClient(), Seq: 1}} {
+		now, isLate := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), false
+		l := fresh(t, server.URL(), func() time.Time {
+			if isLate {
+				isLate = false
+				<-time.After(redisledger.Patience)
+			}
+			return now
+		})
+		known := mustSpend(t, l, "m", 1, day)
+		isLate = true
+		_, err := l.Spend(t.Context(), &quota.Batch{Account: account, Client: id.Client, Seq: id.Seq, Known: known,
+			Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{day}}}})
+		if !errors.Is(err, quota.ErrLedgerDown) || errors.Is(err, quota.ErrInDoubt) {
+			t.Errorf("batch %v: %v; want a ledger that is down", id, err)
+		}
+	}
+}

@@ -137,6 +137,11 @@ func (l *Ledger) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 	l.named = layer(l.named)
 }
 
+// bounded adds the longest wait to a context. Past it, the ledger is down.
+func (l *Ledger) bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, wait, &downError{l.where, errSilent})
+}
+
 // Close implements quota.Ledger.
 func (l *Ledger) Close() error {
 	l.sums.clear()

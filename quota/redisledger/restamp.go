@@ -31,7 +31,7 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (int, error) 
 
 // recool shortens the cooldowns that were set while the clock was ahead.
 func (l *Ledger) recool(ctx context.Context, account string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := l.bounded(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
 	now, _ := l.clock(0)
@@ -45,7 +45,7 @@ func (l *Ledger) restamp(ctx context.Context, name, key string) (changed, more i
 	if err := ctx.Err(); err != nil {
 		return 0, 0, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	within, cancel := l.bounded(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op, n := &scriptRunner{ledger: l, ctx: within}, l.names(name, key)
 	now, _ := l.clock(0)

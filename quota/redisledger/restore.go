@@ -34,7 +34,7 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (quota.Resto
 	if err := ctx.Err(); err != nil {
 		return quota.Restored{}, context.Cause(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, restorePatience+time.Duration(len(r.Entries))*patiencePerEntry)
+	within, cancel := l.bounded(ctx, restorePatience+time.Duration(len(r.Entries))*patiencePerEntry)
 	defer cancel()
 	var unanswered quota.Restored // what a try found whose answer was lost
 	for range maxRestores {
@@ -69,7 +69,7 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	if r.History > 0 {
 		keeping.coverages[scope] = []demand{historyDemand(r.History)}
 	}
-	soon, cancel := context.WithTimeout(ctx, patience)
+	soon, cancel := l.bounded(ctx, patience)
 	defer cancel()
 	if err := l.learn(&scriptRunner{ledger: l, ctx: soon}, r.Account, keeping); err != nil {
 		return done, false, err // a server that is down is not waited for

@@ -124,8 +124,7 @@ func (o *scriptRunner) send(ctx context.Context, line []any) (any, error) {
 	return cmd.Val(), err
 }
 
-// errSilent means that a client given to New did not return before
-// the deadline.
+// errSilent means that there was no answer before the deadline.
 var errSilent = errors.New("no answer in time")
 
 // send sends one command.

@@ -36,7 +36,7 @@ func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.
 	if receipt.Account == "" || receipt.At.UnixMicro() < 1 || receipt.ID.Client >= 1<<48 {
 		return nil // not an entry of a Redis ledger
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := l.bounded(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: ctx}
 	c := settlement{names: l.names(receipt.Account, receipt.Key), accountCache: l.cache(receipt.Account), ledger: l, receipt: receipt,

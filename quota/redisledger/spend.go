@@ -62,7 +62,7 @@ var errNoEntries = errors.New("the log keeps no entries to look the calls up in"
 
 var errFull = fmt.Errorf("%w: the log holds more units than can be added up", quota.ErrBadCall)
 
-// spend decides a batch of the combiner's. ctx has a deadline.
+// spend decides a batch of the combiner's.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	return l.spendAs(ctx, batch, fresh)
 }
@@ -75,12 +75,13 @@ func (l *Ledger) spendNamed(ctx context.Context, batch *quota.Batch) ([]quota.An
 	if batch.Client >= 1<<48 || batch.Seq >= maxSeq-uint64(len(batch.Requests)) {
 		return nil, fmt.Errorf("%w: the client's id has more than 48 bits, or its sequence more than 53; take one from quota.NewClient", quota.ErrBadCall)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
 	return l.spendAs(ctx, batch, named)
 }
 
+// spendAs decides a batch. It does so when ctx is done too.
 func (l *Ledger) spendAs(ctx context.Context, batch *quota.Batch, as mode) ([]quota.Answer, error) {
+	ctx, cancel := l.bounded(context.WithoutCancel(ctx), patience)
+	defer cancel()
 	if len(batch.Requests) > mostRequests {
 		return nil, fmt.Errorf("%w: a batch of %d requests; send at most %d at once", quota.ErrBadCall, len(batch.Requests), mostRequests)
 	}

@@ -292,7 +292,7 @@ func (s *sumReader) retry(send func(context.Context) error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	within, cancel := context.WithTimeout(s.ctx, patience)
+	within, cancel := s.ledger.bounded(s.ctx, patience)
 	defer cancel()
 	op := &scriptRunner{ledger: s.ledger, ctx: within}
 	for {

@@ -42,9 +42,6 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		}
 	})
 	err = cmp.Or(err, stopped)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = l.explain(errBusy, working)
-	}
 	if isGone(err) && batch.Known != (quota.Receipt{}) {
 		l.damaged.Store(isDamaged(err))
 		err = batch.Forgotten(0, time.Time{})

@@ -61,8 +61,8 @@ type waiter struct {
 	ready    chan struct{} // has a value once answers or err are set
 }
 
-// New returns a Combiner that sends batches to core, each with a timeout of its
-// own. If a caller's context ends while its batch is in flight, the Combiner
+// New returns a Combiner that sends batches to core, which must itself end after
+// timeout: callers that have waited for as long get an error. If a caller's context ends while its batch is in flight, the Combiner
 // calls refund for what the caller was granted, since its calls are not sent.
 func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
 	c := &Combiner{core: core, refund: refund, timeout: timeout, client: quota.NewClient(), queues: map[logName]*queue{}}
@@ -75,13 +75,13 @@ func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner
 func (c *Combiner) Around(layer func(Core) Core) { c.core = layer(c.core) }
 
 // Spend implements quota.Ledger. It combines batches without an id. A batch
-// with an id is sent alone, with the same timeout.
+// with an id is sent alone.
 func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	if batch.Client != 0 {
-		return c.send(ctx, batch)
+		return c.core(context.WithoutCancel(ctx), batch)
 	}
 	name := logName{batch.Account, batch.Key}
 	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, clock: batch.Clock, upstream: batch.Upstream, ready: make(chan struct{}, 1)}
@@ -182,7 +182,7 @@ func (c *Combiner) lead(name logName, me *waiter) {
 	}
 	n := uint64(len(batch.Requests))
 	batch.Seq = c.seq.Add(n) - n
-	answers, err := c.send(context.Background(), batch)
+	answers, err := c.core(context.Background(), batch)
 	if err == nil && len(answers) != len(batch.Requests) {
 		err = quota.ErrInDoubt
 	}
@@ -269,12 +269,6 @@ func (c *Combiner) next(name logName) *waiter {
 	}
 	delete(c.queues, name)
 	return nil
-}
-
-func (c *Combiner) send(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
-	defer cancel()
-	return c.core(ctx, batch)
 }
 
 func (c *Combiner) refundAll(me *waiter) {
