@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/alert"
@@ -34,7 +34,7 @@ func (s *Setup) Options() *client.Options {
 // Open opens what table names. Without create, a ledger that does not exist is
 // ErrNoLedger; LedgerName and Unrecorded can be called all the same.
 func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
-	redis.SetLogger(silent{}) // errors say what it would write to stderr
+	logging.Disable() // errors say what it would write to stderr
 	o := s.Options()
 	o.MustExist = !create
 	s.relay = &relay{report: o.Report}
@@ -51,16 +51,11 @@ func (s *Setup) Open(table *costs.Table, create bool) (*client.Client, error) {
 	return c, nil
 }
 
-// silent is a logger that says nothing.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
-
 // OpenNamed opens the ledger at an address for the budgets of a table, with
 // passwords from getenv. Without create, it returns sqliteledger.ErrNoLedger
 // for one that does not exist. The client is not that of s.
 func (s *Setup) OpenNamed(table *costs.Table, address string, create bool, getenv func(string) string) (*client.Client, error) {
-	redis.SetLogger(silent{})
+	logging.Disable()
 	o := s.Options()
 	o.Ledger, o.MustExist, o.Layer, o.Getenv = address, !create, nil, getenv
 	return client.New(table, o)

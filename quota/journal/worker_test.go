@@ -11,11 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
@@ -26,7 +27,7 @@ import (
 const (
 	upstreamEnv = "JOURNAL_TEST_UPSTREAM" // makes this binary a worker for the upstream at this URL
 	redisEnv    = "JOURNAL_TEST_REDIS"    // the URL of its ledger, in the place of a SQLite file
-	patientEnv  = "JOURNAL_TEST_PATIENT"  // how many callers it has, which go on while the ledger is down
+	patientEnv  = "JOURNAL_TEST_PATIENT"  // how many callers it has, which go on while the ledger is down, and their allowance
 )
 
 // worker is another process that calls the upstream, charged to a ledger behind
@@ -97,17 +98,14 @@ func (w *worker) kill() {
 
 // work is the main function of a worker.
 func work(upstream, root string) error {
-	callers, _ := strconv.Atoi(os.Getenv(patientEnv))
+	callers, allowed := 0, quota.Units(50)
+	_, _ = fmt.Sscan(os.Getenv(patientEnv), &callers, &allowed) // or it is not patient
 	inner, err := openWorkers(root)
 	for ; callers > 0 && errors.Is(err, quota.ErrLedgerDown); inner, err = openWorkers(root) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if err != nil {
 		return err
-	}
-	allowed := quota.Units(50)
-	if callers > 0 {
-		allowed = budgets[0].Limit
 	}
 	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return allowed }})
 	g, err := quota.NewGuard(l, budgets, nil)
@@ -177,15 +175,16 @@ func counter(t *testing.T) (url string, hits *atomic.Int64) {
 // and each caller was refused. Then it says how many calls may be charged that
 // were never sent.
 func workPatiently(upstream string, g *quota.Guard, callers int) error {
-	var finish atomic.Bool
+	logging.Disable() // it would write a line for each failed dial
+	finish, finishing := context.WithCancel(context.Background())
 	var lost atomic.Int64
 	go func() {
 		bufio.NewScanner(os.Stdin).Scan()
-		finish.Store(true)
+		finishing()
 	}()
 	failed := make(chan error, callers)
 	for range callers {
-		go func() { failed <- callPatiently(upstream, g, &finish, &lost) }()
+		go func() { failed <- callPatiently(upstream, g, finish, &lost) }()
 	}
 	for range callers {
 		if err := <-failed; err != nil {
@@ -199,8 +198,9 @@ func workPatiently(upstream string, g *quota.Guard, callers int) error {
 // callPatiently makes calls until it is refused one after finish. Each eighth is
 // charged two units and settled to one; each fourth has an id, and is repeated up to
 // three times if its answer is in doubt.
-func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *atomic.Int64) error {
+func callPatiently(upstream string, g *quota.Guard, finish context.Context, lost *atomic.Int64) error {
 	call := quota.Call{Account: account, Method: "m", Units: 1}
+	var late time.Time // when it gives up
 	for n, repeats := 0, 0; ; {
 		if repeats == 0 {
 			n++
@@ -228,7 +228,7 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 			}
 			continue
 		case errors.Is(err, quota.ErrRefused):
-			if finish.Load() && call.Units == 1 {
+			if finish.Err() != nil && call.Units == 1 {
 				return nil
 			}
 		case errors.Is(err, quota.ErrInDoubt):
@@ -239,6 +239,13 @@ func callPatiently(upstream string, g *quota.Guard, finish *atomic.Bool, lost *a
 			lost.Add(int64(call.Units))
 		case !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
 			return err
+		}
+		switch {
+		case finish.Err() == nil:
+		case late.IsZero():
+			late = time.Now().Add(time.Minute)
+		case time.Now().After(late):
+			return fmt.Errorf("refused nothing for a minute: %w", err)
 		}
 		time.Sleep(5 * time.Millisecond) // as a job that tries again later
 	}
