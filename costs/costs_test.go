@@ -16,10 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs"
-	"github.com/ration-dev/ration/costs/strictyaml"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/ledgertest"
 	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 const shipped = "../costs.yaml"
@@ -213,7 +213,7 @@ func TestLoad(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, strictyaml.ErrUnsafeFile) || !strings.Contains(err.Error(), "chmod go-w")) {
+	if _, err := costs.Load(path); runtime.GOOS != "windows" && (!errors.Is(err, privatefile.ErrUnsafe) || !strings.Contains(err.Error(), "chmod go-w")) {
 		t.Errorf("a file that everyone may write: %v", err)
 	}
 	if _, err := costs.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {

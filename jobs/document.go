@@ -27,9 +27,9 @@ func (r *Report) Document(err error, reason func(error) *string) any {
 		RetryAt *time.Time  `json:"retry_at"`
 		Reason  *string     `json:"reason"`
 		Regions []region    `json:"regions"`
-	}{Outcome: string(r.Outcome), Units: r.Units, RetryAt: human.Instant(r.RetryAt), Reason: reason(err), Regions: []region{}}
+	}{Outcome: string(r.Outcome), Units: r.Units, RetryAt: human.OptionalTime(r.RetryAt), Reason: reason(err), Regions: []region{}}
 	for _, of := range r.Regions {
-		out.Regions = append(out.Regions, region{Region: of.Region, Tick: human.Instant(of.Tick), Outcome: string(of.Outcome),
+		out.Regions = append(out.Regions, region{Region: of.Region, Tick: human.OptionalTime(of.Tick), Outcome: string(of.Outcome),
 			Calls: of.Calls, Units: of.Units, Videos: of.Videos, Reason: reason(of.Err)})
 	}
 	return out

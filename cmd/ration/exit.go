@@ -126,7 +126,7 @@ func (a *app) exit(err error) int {
 		return exit
 	}
 	_ = json.NewEncoder(a.stderr).Encode(map[string]any{"error": map[string]any{
-		"kind": kind, "message": text, "retry_at": human.Instant(jobs.RetryAt(err)),
+		"kind": kind, "message": text, "retry_at": human.OptionalTime(jobs.RetryAt(err)),
 	}})
 	return exit
 }

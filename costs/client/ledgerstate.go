@@ -24,7 +24,7 @@ type LedgerState struct {
 // LedgerState for nil. It does not set Unrecorded.
 func NewLedgerState(outage *OutageError) (s LedgerState) {
 	if outage != nil {
-		s.Down, s.Since, s.Until = outage.Down, human.Instant(outage.Since), human.Instant(outage.Until)
+		s.Down, s.Since, s.Until = outage.Down, human.OptionalTime(outage.Since), human.OptionalTime(outage.Until)
 		s.Reason, s.Granted = &outage.Reason, outage.Total
 	}
 	return s

@@ -25,14 +25,7 @@ type Report struct {
 }
 
 func newReport(c *quota.Cooldown, at time.Time) Report {
-	return Report{Account: c.Account, Budget: optional(c.Budget), Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
-}
-
-func optional(name string) *string {
-	if name == "" {
-		return nil
-	}
-	return &name
+	return Report{Account: c.Account, Budget: human.Optional(c.Budget), Until: human.JSONTime(c.Until), In: human.SecondsUntil(at, c.Until), Reason: c.Reason}
 }
 
 // List returns the cooldowns in force, those of a whole account before those of
@@ -64,7 +57,7 @@ type Cleared struct {
 
 // NewCleared returns the result for a ledger without cooldowns.
 func NewCleared(account, budget string) *Cleared {
-	return &Cleared{Account: account, Budget: optional(budget), Still: []Report{}}
+	return &Cleared{Account: account, Budget: human.Optional(budget), Still: []Report{}}
 }
 
 // Clear lifts the cooldown of a budget or, if budget is empty, of the whole
@@ -84,7 +77,7 @@ func Clear(ctx context.Context, guard *quota.Guard, account, budget string) (at 
 	}
 	out = NewCleared(account, budget)
 	if c := find(before, budget); c != nil {
-		out.Lifted, out.Until, out.Reason = true, human.Instant(c.Until), &c.Reason
+		out.Lifted, out.Until, out.Reason = true, human.OptionalTime(c.Until), &c.Reason
 		if err := record(ctx, guard, "cooldown.clear", account, budget); err != nil {
 			return at, nil, fmt.Errorf("the cooldown is lifted, but the log does not say so: %w", err)
 		}

@@ -48,8 +48,8 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 		s.Grants = append(s.Grants, grant.Token())
 	}
 	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		s.RetryAt, s.RetryAfter, s.Reason = human.Instant(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
-		s.LimitUntil = human.Instant(refused.LimitUntil)
+		s.RetryAt, s.RetryAfter, s.Reason = human.OptionalTime(refused.RetryAt), new(human.SecondsUntil(client.RefusedAt(refused, now), refused.RetryAt)), new(refused.Error())
+		s.LimitUntil = human.OptionalTime(refused.LimitUntil)
 		if refused.Budget != "" {
 			s.Limit, s.Budget = &refused.Limit, &refused.Budget
 		}
@@ -65,8 +65,8 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	s.Grant, s.Units = &s.Grants[0], grants[0].Call().Units
 	if tightest, ok := grants[len(grants)-1].Tightest(); ok {
 		s.Used, s.Remaining, s.Limit = &tightest.Used, &tightest.Remaining, new(tightest.Limit())
-		s.NextFreeAt, s.Budget = human.Instant(tightest.NextFree), &tightest.Budget.Name
-		s.LimitUntil = human.Instant(tightest.LimitUntil)
+		s.NextFreeAt, s.Budget = human.OptionalTime(tightest.NextFree), &tightest.Budget.Name
+		s.LimitUntil = human.OptionalTime(tightest.LimitUntil)
 	} else if outage := c.Outage(); outage != nil && outage.Down {
 		s.Reason = new("within the allowance: " + outage.Reason)
 	}

@@ -103,7 +103,7 @@ func (a *Answer) Apply(ctx context.Context, c *client.Client, call quota.Call, g
 		if !until.IsZero() { // of a longer one, perhaps, that was in force
 			lasts = human.SecondsUntil(now, until)
 		}
-		applied.Cooldown = &Cooldown{Account: call.Account, Budget: optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.Instant(until)}
+		applied.Cooldown = &Cooldown{Account: call.Account, Budget: human.Optional(verdict.Budget), Reason: verdict.Reason, For: lasts, Until: human.OptionalTime(until)}
 		applied.After = &lasts
 	} else if verdict.After > 0 {
 		applied.After = new(human.Seconds(verdict.After))
@@ -127,13 +127,6 @@ func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string
 		}
 	}
 	return now, end
-}
-
-func optional(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 // withGrant calls act with the grant that the request's path names.

@@ -6,8 +6,16 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// Instant returns a time for JSON: see JSONTime. The zero time is nil.
-func Instant(t time.Time) *time.Time {
+// Optional returns a text for JSON. The empty one is nil.
+func Optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// OptionalTime returns a time for JSON: see JSONTime. The zero time is nil.
+func OptionalTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}

@@ -4,13 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"github.com/ration-dev/ration/quota/privatefile"
 )
-
-// ErrUnsafeFile matches errors of ReadFile for a file that another user may
-// have written.
-var ErrUnsafeFile = privatefile.ErrUnsafe
 
 // Mistake is a mistake in a file.
 type Mistake struct {

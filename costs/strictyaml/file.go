@@ -4,8 +4,8 @@ import "github.com/ration-dev/ration/quota/privatefile"
 
 // ReadFile reads a configuration file, up to one byte more than MaxSize,
 // which Parse reports. A configuration decides what may be spent and where
-// passwords are sent, so ReadFile returns ErrUnsafeFile if another user may
-// have written it.
+// passwords are sent, so ReadFile returns privatefile.ErrUnsafe if another user
+// may have written it.
 func ReadFile(path string) ([]byte, error) {
 	return privatefile.ReadFile(path, MaxSize+1)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/ration-dev/ration/costs/strictyaml"
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // sample has one key of each kind.
@@ -209,7 +210,7 @@ func TestFilesThatOthersMayWriteAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := strictyaml.ReadFile(path)
-		if got := errors.Is(err, strictyaml.ErrUnsafeFile); got != (refused && runtime.GOOS != "windows") {
+		if got := errors.Is(err, privatefile.ErrUnsafe); got != (refused && runtime.GOOS != "windows") {
 			t.Errorf("mode %v: %v", mode, err)
 		}
 	}

@@ -65,7 +65,7 @@ func (d *Document) Ask(ctx context.Context, c *client.Client) error {
 // set sets what was found, and what would have helped.
 func (d *Document) set(found *usage.Explanation) {
 	if found.Window != (quota.Window{}) {
-		d.Window, d.Since, d.Estimate = new(found.Window.String()), human.Instant(found.Since), found.Window.Estimate()
+		d.Window, d.Since, d.Estimate = new(found.Window.String()), human.OptionalTime(found.Since), found.Window.Estimate()
 	}
 	d.Held, d.Attribution, d.Short, d.Helped = found.Held, found.Attribution.NotNil(), found.Short, nil
 	r := d.Refusal

@@ -10,11 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ration-dev/ration/quota/privatefile"
+	"github.com/ration-dev/ration/internal/filelock"
 )
-
-// errHeld is returned by tryLock if the lock is held.
-var errHeld = errors.New("held")
 
 // Lock is a lock held by this process until Unlock. If the process ends first,
 // even by a crash, the operating system releases it.
@@ -23,7 +20,7 @@ type Lock struct {
 	// else "".
 	Left string
 
-	file   *os.File
+	lock   *filelock.Lock
 	holder lockHolder
 	once   sync.Once
 }
@@ -41,19 +38,19 @@ type lockHolder struct {
 // two files.
 func (c *Catalog) Lock(name string) (*Lock, error) {
 	path := c.path + "." + url.PathEscape(name) + ".lock"
-	f, err := privatefile.Open(path)
+	lock, err := filelock.Open(path)
 	if err != nil {
 		return nil, c.wrap("lock "+name, fileError(path, err))
 	}
-	if err := tryLock(f); err != nil {
-		defer f.Close()
-		if errors.Is(err, errHeld) {
-			return nil, newLockedError(f, name)
+	if isOurs, err := lock.TryLock(); !isOurs {
+		defer lock.Close()
+		if err != nil {
+			return nil, c.wrap("lock "+name, err)
 		}
-		return nil, c.wrap("lock "+name, err)
+		return nil, newLockedError(lock.File(), name)
 	}
 	host, _ := os.Hostname() // informational
-	l := &Lock{file: f, Left: readHolder(f).Note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second)}}
+	l := &Lock{lock: lock, Left: readHolder(lock.File()).Note, holder: lockHolder{PID: os.Getpid(), Host: host, Since: c.now().UTC().Truncate(time.Second)}}
 	if err := l.writeHolder(); err != nil {
 		l.Unlock()
 		return nil, c.wrap("lock "+name, err)
@@ -77,10 +74,10 @@ func (l *Lock) writeHolder() error {
 	if err != nil {
 		return err
 	}
-	if err := l.file.Truncate(0); err != nil {
+	if err := l.lock.File().Truncate(0); err != nil {
 		return err
 	}
-	_, err = l.file.WriteAt(append(text, '\n'), 0)
+	_, err = l.lock.File().WriteAt(append(text, '\n'), 0)
 	return err
 }
 
@@ -108,7 +105,7 @@ func (l *Lock) Unlock() error {
 	}
 	var err error
 	l.once.Do(func() {
-		err = errors.Join(l.file.Truncate(0), l.file.Close())
+		err = errors.Join(l.lock.File().Truncate(0), l.lock.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("catalog: unlock: %w", err)

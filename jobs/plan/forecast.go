@@ -56,13 +56,9 @@ const (
 // reads sums, which is much faster. Units may return late by a 24th of the
 // longest window.
 func ReadOutline(ctx context.Context, guard *quota.Guard) (at time.Time, state State, err error) {
-	balances, err := guard.Balances(ctx)
+	at, horizon, accounts, err := state.begin(ctx, guard)
 	if err != nil {
 		return at, state, err
-	}
-	horizon, accounts := state.begin(balances)
-	for _, b := range balances {
-		at = b.At.UTC()
 	}
 	state.Entries = map[string][]quota.Entry{}
 	for _, account := range accounts {
@@ -82,9 +78,9 @@ func (s *State) readOutline(ctx context.Context, ledger quota.Ledger, account st
 		return err
 	}
 	slice := horizon / outlineSlices
-	for from := at.Add(-horizon); from.Before(at); from = from.Add(slice) {
+	for ago := horizon; ago > 0; ago -= slice {
 		var part []quota.Entry
-		for sum, err := range ledger.Sums(ctx, quota.Query{Account: account, Since: from, Until: earlier(at, from.Add(slice))}) {
+		for sum, err := range ledger.Sums(ctx, quota.Query{Account: account, Since: at.Add(-ago), Until: at.Add(-max(0, ago-slice))}) {
 			if err != nil {
 				return err
 			}
@@ -108,13 +104,6 @@ func firstEntries(ctx context.Context, ledger quota.Ledger, query quota.Query) (
 		entries = append(entries, e)
 	}
 	return entries, true, nil
-}
-
-func earlier(x, y time.Time) time.Time {
-	if x.Before(y) {
-		return x
-	}
-	return y
 }
 
 // appendSum appends entries that count as much as a sum, at the time of

@@ -94,13 +94,13 @@ type ReplayedBudgetReport struct {
 // Document returns what a replay has found at a time, for JSON, without its
 // Ledger and Costs.
 func (r *LogReplay) Document(at time.Time, p *Replayed) *ReplayDocument {
-	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.Instant(r.Since), Until: human.Instant(r.Until), From: human.Instant(p.From), To: human.Instant(p.To),
+	d := &ReplayDocument{At: at.UTC(), Fits: p.Refused == 0, Since: human.OptionalTime(r.Since), Until: human.OptionalTime(r.Until), From: human.OptionalTime(p.From), To: human.OptionalTime(p.To),
 		Calls: p.Calls, Units: p.Units, Refused: p.Refused, RefusedUnits: p.RefusedUnits,
 		Budgets: []ReplayedBudgetReport{}, Refusals: append([]ReplayedHour{}, p.Hours...)}
 	for i := range p.Budgets {
 		b := &p.Budgets[i]
 		d.Budgets = append(d.Budgets, ReplayedBudgetReport{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit, b.Budget.Shadow,
-			b.Refused, b.RefusedUnits, human.Instant(b.First), human.Instant(b.Last)})
+			b.Refused, b.RefusedUnits, human.OptionalTime(b.First), human.OptionalTime(b.Last)})
 	}
 	return d
 }

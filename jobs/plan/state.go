@@ -20,13 +20,9 @@ type State struct {
 // still count at from, and the ledger's time; a zero from is the ledger's time.
 // Without budgets both are zero.
 func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time.Time, state State, err error) {
-	balances, err := guard.Balances(ctx)
+	at, horizon, accounts, err := state.begin(ctx, guard)
 	if err != nil {
 		return at, state, err
-	}
-	horizon, accounts := state.begin(balances)
-	for _, b := range balances {
-		at = b.At.UTC()
 	}
 	if from.IsZero() {
 		from = at
@@ -43,10 +39,12 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	return at, state, nil
 }
 
-// begin sets the cooldowns, and returns the longest horizon of the budgets and
-// their accounts.
-func (s *State) begin(balances []quota.Balance) (horizon time.Duration, accounts []string) {
+// begin sets the cooldowns, and returns the ledger's time, the longest horizon of
+// the budgets and their accounts.
+func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, horizon time.Duration, accounts []string, err error) {
+	balances, err := guard.Balances(ctx)
 	for _, b := range balances {
+		at = b.At.UTC()
 		if b.Cooldown != nil && !slices.Contains(s.Cooldowns, *b.Cooldown) { // an account's holds each of its budgets
 			s.Cooldowns = append(s.Cooldowns, *b.Cooldown)
 		}
@@ -55,7 +53,7 @@ func (s *State) begin(balances []quota.Balance) (horizon time.Duration, accounts
 		}
 		horizon = max(horizon, b.Budget.Window.Horizon())
 	}
-	return horizon, accounts
+	return at, horizon, accounts, err
 }
 
 // maxEntries is the most entries of an account that Add keeps, unless there are

@@ -24,6 +24,6 @@ func Replay(ctx context.Context, c *client.Client, index int, now time.Time) (pl
 func Add(b *usage.BudgetReport, replayed *plan.ReplayedBudget) {
 	b.WouldRefuse, b.WouldRefuseUnits = &replayed.Refused, &replayed.RefusedUnits
 	if replayed.Refused > 0 {
-		b.WouldRefuseAt = human.Instant(replayed.Last)
+		b.WouldRefuseAt = human.OptionalTime(replayed.Last)
 	}
 }

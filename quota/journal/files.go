@@ -17,8 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -158,6 +158,25 @@ func (f *files) hours() (hours []int64, err error) {
 	}
 	slices.Sort(hours)
 	return hours, err
+}
+
+// eachHour calls read for each hour that has a file, oldest first. Another process
+// may have removed it since.
+func (f *files) eachHour(read func(reader *privatefile.Reader, hour int64) error) error {
+	hours, err := f.hours()
+	if err != nil {
+		return err
+	}
+	reader, err := privatefile.NewReader()
+	if err != nil {
+		return err
+	}
+	for _, hour := range hours {
+		if err := read(reader, hour); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // bytesOf returns the size of the file of an hour, or -1 if it cannot be known.

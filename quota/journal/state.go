@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -120,33 +118,19 @@ func newState() *state {
 
 // catchUp reads what was appended to the files since the last time.
 func (s *state) catchUp(f *files) error {
-	hours, err := f.hours()
-	if err != nil {
-		return err
-	}
-	reader, err := privatefile.NewReader()
-	if err != nil {
-		return err
-	}
-	for _, hour := range hours {
+	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {
 		from := s.read[hour]
 		if from > 0 && f.bytesOf(hour) == from {
-			continue
+			return nil
 		}
 		data, _, err := readFrom(reader, f.path(hour), from)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has removed it
-		}
 		if err != nil {
 			return err
 		}
 		n, err := each(data, s.apply)
 		s.read[hour] = from + int64(n)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 func (s *state) apply(r *record) {

@@ -97,24 +97,13 @@ const scanBytes = 1 << 20
 // scan calls do with the records of one kind that were appended in the hours
 // since an instant. It keeps nothing of the others.
 func (f *files) scan(since time.Time, want kind, do func(*record)) error {
-	hours, err := f.hours()
-	if err != nil {
-		return err
-	}
-	reader, err := privatefile.NewReader()
-	if err != nil {
-		return err
-	}
 	buf := make([]byte, scanBytes)
-	for _, hour := range hours {
+	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {
 		if hour < f.hourOf(since) {
-			continue
+			return nil
 		}
-		if err := scanFile(reader, f.path(hour), buf, want, do); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err // or another process has removed it
-		}
-	}
-	return nil
+		return scanFile(reader, f.path(hour), buf, want, do)
+	})
 }
 
 func scanFile(reader *privatefile.Reader, path string, buf []byte, want kind, do func(*record)) error {

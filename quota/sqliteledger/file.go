@@ -12,8 +12,8 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/internal/filelock"
 )
 
 //go:embed migrate.sql

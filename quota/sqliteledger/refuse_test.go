@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/quota"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 

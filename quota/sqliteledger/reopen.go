@@ -13,9 +13,9 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/decide"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 

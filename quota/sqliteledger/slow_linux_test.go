@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/internal/straced"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
 // TestSlowDiskIsDown: another process waits for its disk for longer than a

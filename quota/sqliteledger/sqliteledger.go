@@ -27,10 +27,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ration-dev/ration/internal/filelock"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/internal/combine"
 	"github.com/ration-dev/ration/quota/internal/decide"
-	"github.com/ration-dev/ration/quota/internal/filelock"
 )
 
 // Sync is how durable a granted spend is.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/internal/filelock"
 )
 
 // takeTurn waits for the lock and counts the turn. The caller ends the turn with

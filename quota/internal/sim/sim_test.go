@@ -17,7 +17,7 @@ import (
 	"testing/cryptotest"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/internal/filelock"
 )
 
 // worldDays is how long one world lasts.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ration-dev/ration/quota/internal/filelock"
+	"github.com/ration-dev/ration/internal/filelock"
 )
 
 func open(t *testing.T, path string) *filelock.Lock {
