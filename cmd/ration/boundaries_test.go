@@ -21,7 +21,7 @@ var boundaries = map[string][]string{
 	"quota/internal/decide":            {"internal/textfmt", "quota"},
 	"quota/inbound":                    {"quota"},
 	"quota/internal/combine":           {"quota"},
-	"internal/filelock":          {"quota/privatefile"},
+	"internal/filelock":                {"quota/privatefile"},
 	"quota/privatefile":                {"internal/textfmt"},
 	"quota/readahead":                  {},
 	"internal/redistest":               {},
