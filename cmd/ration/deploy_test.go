@@ -155,17 +155,19 @@ else: assert False, "a usage error did not fail the task"
 	}
 }
 
-// TestFolderThatKubernetesPrepares: a volume belongs to root and the pod's
-// group, which may write to it, and each start gives the group what is in it.
+// TestFolderThatKubernetesPrepares: the volumes belong to root and the pod's
+// group, which may write to them, and each start gives the group what is in them.
 // The group may read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes one after the other, a second")
 	}
 	s := newSharing(t)
-	volume := filepath.Join(s.dir, "volume")
-	if err := errors.Join(os.Mkdir(volume, 0o700), os.Chown(volume, 0, sharers), os.Chmod(volume, 0o775|os.ModeSetgid)); err != nil {
-		t.Fatal(err)
+	state, journal := filepath.Join(s.dir, "state"), filepath.Join(s.dir, "journal")
+	for _, volume := range []string{state, journal} {
+		if err := errors.Join(os.Mkdir(volume, 0o700), os.Chown(volume, 0, sharers), os.Chmod(volume, 0o775|os.ModeSetgid)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	mounts := filepath.Join(s.dir, "mounts")
 	config := []string{filepath.Join(mounts, "costs.yaml"), filepath.Join(mounts, "regions.yaml"), filepath.Join(mounts, "key")}
@@ -182,14 +184,17 @@ func TestFolderThatKubernetesPrepares(t *testing.T) {
 		}
 	}
 	for range 2 {
-		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", volume, "--ledger", "sqlite:"+filepath.Join(volume, "ration.db"), "--again")
-		cmd.Env = append(cmd.Env, "RATION_JOURNAL="+filepath.Join(volume, "journal"))
+		cmd := s.as(alice, true, "run", "--config", mounts, "--key-file", config[2], "--state", state, "--ledger", "sqlite:"+filepath.Join(state, "ration.db"), "--again")
+		cmd.Env = append(cmd.Env, "RATION_JOURNAL="+journal)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-		command := "chgrp -R " + strconv.Itoa(sharers) + " " + volume + " && chmod -R g+rwX " + volume // as kubelet does
-		if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+		const asKubelet = `chgrp -R "$1" "$2" "$3" && chmod -R g+rwX "$2" "$3"`
+		if out, err := exec.Command("sh", "-c", asKubelet, "sh", strconv.Itoa(sharers), state, journal).CombinedOutput(); err != nil {
 			t.Fatal(err, string(out))
 		}
+	}
+	if files, err := filepath.Glob(filepath.Join(journal, "*.journal")); err != nil || len(files) == 0 {
+		t.Errorf("the journal has no file in its volume: %v", err)
 	}
 }
