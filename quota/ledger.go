@@ -221,9 +221,13 @@ type Batch struct {
 	// Known is an entry that the log is known to have held, with its Epoch; or
 	// an Epoch alone, of a caller that was only refused; or zero. If the log
 	// cannot hold the entry, or has another Epoch, Spend decides nothing and
-	// returns a
-	// *ForgottenError.
+	// returns a *ForgottenError.
 	Known Receipt
+
+	// Newest returns what Known would be by now; nil returns Known. Spend asks
+	// it when it looks for the entry itself: others may have been granted more
+	// since, and the ledger may have lost just that.
+	Newest func() Receipt
 
 	// Clock is the time on the caller's clock, or zero. If the ledger's clock
 	// is more than MaxClockLead ahead of it, and of the log's newest timestamp,

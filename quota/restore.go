@@ -185,6 +185,14 @@ func (b *Batch) CheckKnown(epoch uint64, newest time.Time) error {
 	return b.Forgotten(epoch, newest)
 }
 
+// NewestKnown returns Newest, or Known if that is nil.
+func (b *Batch) NewestKnown() Receipt {
+	if b.Newest == nil {
+		return b.Known
+	}
+	return b.Newest()
+}
+
 // Forgotten returns the *ForgottenError of a batch.
 func (b *Batch) Forgotten(epoch uint64, newest time.Time) error {
 	e := &ForgottenError{Account: b.Account, Key: b.Key, Known: b.Known, Present: Receipt{Account: b.Account, Key: b.Key, Epoch: epoch, At: newest}}

@@ -265,6 +265,10 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		}
 		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
 			own.Known = known
+			own.Newest = func() quota.Receipt {
+				newest, _ := l.newestGrant(a) // an error has been reported
+				return newest
+			}
 		}
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
 		answers, err := core(ctx, &own)

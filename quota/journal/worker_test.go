@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -107,6 +108,10 @@ func work(upstream, root string) error {
 	if err != nil {
 		return err
 	}
+	budgets := budgets
+	if callers > 0 {
+		budgets = patientBudgets()
+	}
 	l := journal.New(inner, filepath.Join(root, "journal"), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return allowed }})
 	g, err := quota.NewGuard(l, budgets, nil)
 	if err != nil {
@@ -177,67 +182,59 @@ func counter(t *testing.T) (url string, hits *atomic.Int64) {
 func workPatiently(upstream string, g *quota.Guard, callers int) error {
 	logging.Disable() // it would write a line for each failed dial
 	finish, finishing := context.WithCancel(context.Background())
-	var lost atomic.Int64
 	go func() {
 		bufio.NewScanner(os.Stdin).Scan()
 		finishing()
 	}()
 	failed := make(chan error, callers)
-	for range callers {
-		go func() { failed <- callPatiently(upstream, g, finish, &lost) }()
+	patients := make([]patient, callers)
+	for i := range patients {
+		p := &patients[i]
+		p.upstream, p.guard = upstream, g
+		go func() { failed <- p.goOn(finish) }()
 	}
-	for range callers {
+	for range patients {
 		if err := <-failed; err != nil {
 			return err
 		}
 	}
-	fmt.Println(lost.Load())
+	lost := 0
+	for i := range patients {
+		lost += patients[i].lost
+	}
+	fmt.Println(lost)
 	return nil
 }
 
-// callPatiently makes calls until it is refused one after finish. Each eighth is
-// charged two units and settled to one; each fourth has an id, and is repeated up to
-// three times if its answer is in doubt.
-func callPatiently(upstream string, g *quota.Guard, finish context.Context, lost *atomic.Int64) error {
-	call := quota.Call{Account: account, Method: "m", Units: 1}
+// patient is a caller that goes on while the ledger is down.
+type patient struct {
+	upstream string
+	guard    *quota.Guard
+	calls    int // that it has begun
+	lost     int // how many units may be charged of calls that were never sent
+}
+
+// patientBudgets are those of patient workers. The first covers all methods.
+func patientBudgets() []quota.Budget {
+	return append(slices.Clone(budgets),
+		quota.Budget{Account: account, Name: "searches", Methods: []string{"search"}, Limit: 80, Window: quota.Sliding(24 * time.Hour)},
+		quota.Budget{Account: account, Name: "month", Methods: []string{"list"}, Limit: 60, Window: quota.Monthly(time.UTC)})
+}
+
+// goOn makes calls until it is refused one unit after finish.
+func (p *patient) goOn(finish context.Context) error {
 	var late time.Time // when it gives up
-	for n, repeats := 0, 0; ; {
-		if repeats == 0 {
-			n++
-			call.Units, call.ID = 1, quota.ID{}
-			if n%8 == 0 {
-				call.Units = 2
-			}
-			if n%4 == 0 {
-				call.ID = quota.ID{Client: quota.NewClient(), Seq: 1}
-			}
-		}
-		grant, err := g.Spend(context.Background(), call)
-		if repeats = repeats - 1; err == nil || !errors.Is(err, quota.ErrInDoubt) {
-			repeats = 0
-		}
+	for {
+		call, count := p.next()
+		err := p.make(call, count)
 		switch {
 		case err == nil:
-			resp, err := http.Get(upstream)
-			if err != nil {
-				return err
-			}
-			resp.Body.Close()
-			if call.Units == 2 && grant.Settle(context.Background(), 1) != nil {
-				lost.Add(1)
-			}
 			continue
 		case errors.Is(err, quota.ErrRefused):
-			if finish.Err() != nil && call.Units == 1 {
+			if finish.Err() != nil && call.Units == 1 && count == 1 && call.Method == "m" {
 				return nil
 			}
-		case errors.Is(err, quota.ErrInDoubt):
-			if repeats < 0 && call.ID != (quota.ID{}) { // the first answer
-				repeats = 3
-			}
-			repeats = max(0, repeats)
-			lost.Add(int64(call.Units))
-		case !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
+		case !errors.Is(err, quota.ErrInDoubt) && !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrLedgerBusy) && !errors.Is(err, quota.ErrLedgerLost):
 			return err
 		}
 		switch {
@@ -249,6 +246,57 @@ func callPatiently(upstream string, g *quota.Guard, finish context.Context, lost
 		}
 		time.Sleep(5 * time.Millisecond) // as a job that tries again later
 	}
+}
+
+// next returns a call, and how many alike it are made together.
+func (p *patient) next() (call quota.Call, count int) {
+	p.calls++
+	call, count = quota.Call{Account: account, Method: "m", Units: 1}, 1
+	is := func(every int) bool { return p.calls%every == 0 }
+	switch {
+	case is(5):
+		call.Method = "search"
+	case is(7):
+		call.Method = "list"
+	}
+	if is(8) {
+		call.Units = 2
+	}
+	if is(4) {
+		call.ID = quota.ID{Client: quota.NewClient(), Seq: 1}
+	}
+	if is(13) {
+		count = 3
+	}
+	return call, count
+}
+
+// make charges calls and sends them. Those that were charged two units are settled
+// to one. One with an id is repeated up to three times if its answer is in doubt.
+func (p *patient) make(call quota.Call, count int) error {
+	grants, err := p.guard.SpendTogether(context.Background(), call, count, 0)
+	for range 3 {
+		if call.ID == (quota.ID{}) || !errors.Is(err, quota.ErrInDoubt) {
+			break
+		}
+		p.lost += int(call.Units) * count
+		time.Sleep(5 * time.Millisecond)
+		grants, err = p.guard.SpendTogether(context.Background(), call, count, 0)
+	}
+	if err != nil && (count > 1 || errors.Is(err, quota.ErrInDoubt)) {
+		p.lost += int(call.Units) * count
+	}
+	for _, grant := range grants {
+		resp, err := http.Get(p.upstream + "/" + call.Method)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if call.Units == 2 && grant.Settle(context.Background(), 1) != nil {
+			p.lost++
+		}
+	}
+	return err
 }
 
 // finish lets a patient worker end, and returns how many calls may be charged

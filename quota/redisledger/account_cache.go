@@ -24,8 +24,8 @@ type accountCache struct {
 	unkeyed names                  // of the account's own log
 	edges   map[*quota.Charge]edge // where the windows of that log begin
 	looked  lookedUp
-	spelled bool  // whether the account's name was checked
-	newest  int64 // newest stamp of this process in that log, µs
+	spelled bool          // whether the account's name was checked
+	newest  quota.Receipt // of this process in that log
 }
 
 // An account has two scopes: its own log, and all its logs with a key. The logs
@@ -135,13 +135,15 @@ func (a *accountCache) namesOf(l *Ledger, batch *quota.Batch) names {
 	return l.names(batch.Account, batch.Key)
 }
 
-// noteNewest records the newest stamp of the answers.
+// noteNewest records the newest receipt of the answers.
 func (a *accountCache) noteNewest(answers []quota.Answer) {
 	for i := range slices.Backward(answers) {
 		if answers[i].Err == nil {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.newest = max(a.newest, answers[i].Receipt.At.UnixMicro())
+			if receipt := answers[i].Receipt; receipt.At.After(a.newest.At) {
+				a.newest = receipt
+			}
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -47,28 +48,32 @@ func (l *Ledger) remembers(op *scriptRunner, p *spendBatch, isFresh bool) (again
 	return false, err
 }
 
-// lookUp returns a *quota.ForgottenError if the log no longer holds the entry
-// that the batch knows, or the one that it knew when it was last searched. It
-// reads the log when a connection is new, since another server may answer;
+// lookUp returns a *quota.ForgottenError if the log no longer holds the newest entry
+// that the batch knows, the one that was known when it was last searched, or the
+// newest of this process, which the caller may not have noted yet. It reads the log when a connection is new, since another server may answer;
 // when the head is, since another client may have restored the log; and once
 // a minute.
 func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) error {
-	known := batch.Known
-	if known.ID == (quota.ID{}) || batch.Key != "" {
+	if batch.Known.ID == (quota.ID{}) || batch.Key != "" {
 		return nil
 	}
-	a, now := l.cache(batch.Account), lookedUp{l.elapsed(), l.dials.Load(), head, known}
+	a, now := l.cache(batch.Account), lookedUp{at: l.elapsed(), dials: l.dials.Load(), head: head}
 	a.mu.Lock()
-	last, keeps := a.looked, a.scopes[ownLog].keeps
+	last, own, keeps := a.looked, a.newest, a.scopes[ownLog].keeps
 	a.mu.Unlock()
 	if since := now.at - last.at; !keeps || last.dials == now.dials && last.head == head && since >= 0 && since < decide.CheckEvery && last.at != 0 {
 		return nil
 	}
-	for _, r := range []quota.Receipt{known, last.known} {
+	now.known = batch.NewestKnown()
+	all := []quota.Receipt{now.known, last.known, own}
+	for i, r := range all {
+		if slices.ContainsFunc(all[:i], func(earlier quota.Receipt) bool { return earlier.ID == r.ID }) {
+			continue
+		}
 		if err := l.lookFor(ctx, batch, r); err != nil {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.looked = lookedUp{}
+			a.looked, a.newest.ID = lookedUp{}, quota.ID{} // once: nobody may know how to restore it
 			return err
 		}
 	}

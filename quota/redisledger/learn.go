@@ -228,7 +228,7 @@ func (a *accountCache) renew(head string, items [2][]item) {
 	life := head[:len(head)*lifeBytes/headBytes]
 	if life != a.life {
 		clear(a.labels)
-		a.newest = 0
+		a.newest = quota.Receipt{}
 	}
 	for l, have := range a.labels {
 		a.labels[l] = &labelled{number: have.number}

@@ -147,7 +147,7 @@ func (p *spendBatch) packHead(b []byte, sources int) []byte {
 	if p.mode == resent || p.mode == again {
 		since := int64(0)
 		if p.batch.Key == "" {
-			since = max(0, p.newest-slack)
+			since = max(0, p.newest.At.UnixMicro()-slack)
 		}
 		b = number(number(number(b, int64(len(p.batch.Requests)), 4), since, 7), p.try, 2)
 	}

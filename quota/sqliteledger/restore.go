@@ -11,20 +11,28 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// checkKnown returns a *quota.ForgottenError if the log no longer holds the
-// entry that the batch knows.
+// checkKnown returns a *quota.ForgottenError if the log no longer holds the newest
+// entry that the batch knows, or the newest of this process, which the caller may
+// not have noted yet.
 func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
-	known := &batch.Known
-	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || known.ID == (quota.ID{}) || !g.keepsEntries() {
+	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || batch.Known.ID == (quota.ID{}) || !g.keepsEntries() {
 		return err
 	}
 	last, looked := t.ledger.looked[g.name]
 	if since := t.now - last; looked && since >= 0 && since < decide.CheckEvery {
 		return nil
 	}
-	stamp := known.At.UnixMicro()
-	if _, found := t.findEntry(g, known.ID, stamp); !found && g.contains(stamp) && t.err == nil {
-		return batch.Forgotten(g.epoch, decide.Time(g.newest))
+	known := []quota.Receipt{batch.NewestKnown()}
+	if own, ok := t.ledger.newest.LoadAndDelete(g.name); ok { // once: nobody may know how to restore it
+		known = append(known, own.(quota.Receipt))
+	}
+	for _, r := range known {
+		stamp := r.At.UnixMicro()
+		if _, found := t.findEntry(g, r.ID, stamp); !found && r.ID != (quota.ID{}) && g.contains(stamp) && t.err == nil {
+			of := *batch
+			of.Known = r
+			return of.Forgotten(g.epoch, decide.Time(g.newest))
+		}
 	}
 	if len(t.ledger.looked) >= 1024 {
 		clear(t.ledger.looked)

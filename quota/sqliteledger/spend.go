@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -13,8 +14,7 @@ import (
 )
 
 // spend decides one batch in one transaction, unless the cache can refuse
-// all of it. Its context is the combiner's: it has a deadline and is
-// never canceled.
+// all of it. Its context is the combiner's, which is never canceled.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers := make([]quota.Answer, len(batch.Requests))
 	if l.refuseFromCache(ctx, batch, answers) {
@@ -48,6 +48,12 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	}
 	if err != nil {
 		return nil, err
+	}
+	for i := range slices.Backward(answers) {
+		if answers[i].Err == nil {
+			l.newest.Store(logName{batch.Account, batch.Key}, answers[i].Receipt)
+			break
+		}
 	}
 	return answers, nil
 }

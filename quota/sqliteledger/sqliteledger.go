@@ -101,6 +101,7 @@ type Ledger struct {
 	damaged atomic.Bool // a batch found the file damaged, and its caller will restore it
 
 	looked map[logName]int64 // when each log was last searched for an entry that a batch knew
+	newest sync.Map          // of quota.Receipt, by logName: what this process was granted last
 
 	// The cache of the file's content, which is valid for one version of it.
 	version uint32

@@ -53,6 +53,7 @@ type waiter struct {
 	requests []quota.Request
 	history  time.Duration
 	known    quota.Receipt
+	newest   func() quota.Receipt
 	clock    time.Time
 	upstream func(string, time.Time) time.Time
 	answers  []quota.Answer
@@ -84,7 +85,7 @@ func (c *Combiner) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answe
 		return c.core(context.WithoutCancel(ctx), batch)
 	}
 	name := logName{batch.Account, batch.Key}
-	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, clock: batch.Clock, upstream: batch.Upstream, ready: make(chan struct{}, 1)}
+	me := &waiter{requests: batch.Requests, history: batch.History, known: batch.Known, newest: batch.Newest, clock: batch.Clock, upstream: batch.Upstream, ready: make(chan struct{}, 1)}
 	if c.enter(name, me) {
 		c.start(ctx, name, me)
 	}
@@ -163,14 +164,14 @@ func (c *Combiner) abandon(me *waiter) {
 func (c *Combiner) lead(name logName, me *waiter) {
 	runtime.Gosched()
 	waiters := c.gather(name, me)
-	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Clock: me.clock, Upstream: me.upstream, Requests: me.requests}
+	batch := &quota.Batch{Account: name.account, Key: name.key, Client: c.client, History: me.history, Known: me.known, Newest: me.newest, Clock: me.clock, Upstream: me.upstream, Requests: me.requests}
 	if len(waiters) > 1 {
 		batch.Requests = nil
 		for _, waiter := range waiters {
 			batch.Requests = append(batch.Requests, waiter.requests...)
 			batch.History = max(batch.History, waiter.history)
 			if waiter.known.At.After(batch.Known.At) {
-				batch.Known = waiter.known
+				batch.Known, batch.Newest = waiter.known, waiter.newest
 			}
 			if waiter.clock.After(batch.Clock) {
 				batch.Clock = waiter.clock

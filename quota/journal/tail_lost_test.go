@@ -1,0 +1,97 @@
+package journal_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/ration-dev/ration/internal/redistest"
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// TestTailIsLostDuringADecision: a ledger loses what one process of a host was
+// granted last, while another process decides a call, or before it was written to
+// the journal. What the other is granted then was taken for proof that the ledger
+// holds all before it.
+func TestTailIsLostDuringADecision(t *testing.T) {
+	for name, open := range map[string]func(*testing.T) (openLedger func() quota.Ledger, keep, lose func()){"Redis": redisWithTail, "SQLite": fileWithTail} {
+		for _, when := range []string{"before it is decided", "before the journal has it"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				if name == "SQLite" && runtime.GOOS == "windows" {
+					t.Skip("a file that is open cannot be replaced")
+				}
+				openLedger, keep, lose := open(t)
+				h := newOutage(t, 100, 0)
+				var before, after, never func()
+				first := h.processOn(during{openLedger(), &never, &after})
+				second := h.processOn(during{openLedger(), &before, &never})
+				for _, g := range []*quota.Guard{first, second} {
+					if n, err := calls(g, 20); n != 20 {
+						t.Fatal(n, err)
+					}
+				}
+				sent := 40
+				keep()
+				if when == "before it is decided" {
+					before = func() {
+						n, _ := calls(first, 3)
+						sent += n
+						lose()
+					}
+				} else {
+					after = func() {
+						lose()
+						n, _ := calls(second, 1)
+						sent += n
+					}
+					n, _ := calls(first, 1)
+					sent += n
+				}
+				for _, g := range []*quota.Guard{first, second} {
+					n, err := calls(g, 200)
+					if sent += n; !errors.Is(err, quota.ErrRefused) {
+						t.Error(err)
+					}
+				}
+				if sent != 100 {
+					t.Errorf("%d calls were granted; want 100", sent)
+				}
+			})
+		}
+	}
+}
+
+// redisWithTail returns what opens a Redis ledger, keeps its present state, and
+// makes it lose all since.
+func redisWithTail(t *testing.T) (open func() quota.Ledger, keep, lose func()) {
+	server := redistest.Start(t, aof...)
+	return func() quota.Ledger {
+			l, err := redisledger.Open(server.URL(), nil)
+			must(t, err)
+			return l
+		}, func() { copyAOF(t, server) }, func() {
+			rewriting(func(_, older []byte) []byte { return older })(t, server)
+		}
+}
+
+// fileWithTail is redisWithTail for a file.
+func fileWithTail(t *testing.T) (open func() quota.Ledger, keep, lose func()) {
+	root := t.TempDir()
+	folder, copied := filepath.Join(root, "ledger"), filepath.Join(root, "copied")
+	return func() quota.Ledger {
+			l, err := sqliteledger.Open(filepath.Join(folder, "ration.db"), nil)
+			must(t, err)
+			return l
+		}, func() {
+			must(t, os.CopyFS(copied, os.DirFS(folder)))
+			for _, name := range []string{"ration.db", "ration.db.lock"} {
+				must(t, os.Chmod(filepath.Join(copied, name), 0o600))
+			}
+		}, func() {
+			must(t, sqliteFaults["older folder put in place"](folder, copied))
+		}
+}
