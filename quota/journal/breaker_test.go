@@ -144,3 +144,45 @@ func TestDoubtWhileOthersFindItDown(t *testing.T) {
 		t.Errorf("%d granted, %v; want an answer in doubt", n, err)
 	}
 }
+
+// TestDoubtsCountWithinTheAllowance: a call that was in doubt when its ledger went
+// down was granted when it was repeated by its id afterwards, and the allowance had
+// granted its room to another.
+func TestDoubtsCountWithinTheAllowance(t *testing.T) {
+	o := newOutage(t, 100, 80)
+	g := o.process()
+	if n, err := calls(g, 60); n != 60 {
+		t.Fatal(n, err)
+	}
+	call := quota.Call{Account: account, Method: "m", Units: 1, ID: quota.ID{Client: quota.NewClient(), Seq: 1}}
+	in := o.processOn(doubtful{o.faulty})
+	if _, err := in.Spend(t.Context(), call); !errors.Is(err, quota.ErrInDoubt) {
+		t.Fatal(err)
+	}
+	o.fail(errDown)
+	sent, err := calls(g, 100)
+	if sent != 39 {
+		t.Errorf("%d granted within the allowance, %v; want 39, as the 40th may be granted already", sent, err)
+	}
+	if _, err := g.Spend(t.Context(), call); err != nil {
+		t.Errorf("repeated within the allowance: %v", err)
+	}
+	o.fail(nil)
+	again := o.process()
+	if _, err := again.Spend(t.Context(), call); err != nil {
+		t.Errorf("repeated: %v", err)
+	}
+	if n, err := calls(again, 10); n != 0 || !errors.Is(err, quota.ErrRefused) {
+		t.Errorf("%d more, %v; want none", n, err)
+	}
+}
+
+// doubtful is a ledger whose answers are lost.
+type doubtful struct{ quota.Ledger }
+
+func (d doubtful) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	if _, err := d.Ledger.Spend(ctx, batch); err != nil {
+		return nil, err
+	}
+	return nil, quota.ErrInDoubt
+}

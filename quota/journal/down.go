@@ -88,8 +88,13 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 			answers[i].Receipt = receipt
 			continue
 		}
+		doubt, isDoubted := s.doubts[id]
+		delete(s.doubts, id) // it takes the room that it may have already
 		if !r.Force {
 			if answers[i].Err = l.refusal(s, batch, r, now, used, pending, down); answers[i].Err != nil {
+				if isDoubted {
+					s.doubts[id] = doubt
+				}
 				continue
 			}
 		}
@@ -174,6 +179,11 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 		}
 		if counts && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
 			left -= quota.Units(decide.Amount(charge.Coverage, int64(g.units), int64(g.calls)))
+		}
+	}
+	for _, r := range s.doubts { // an answer since then counts what was granted of them
+		if (!isHeard || r.at >= h.at) && r.at >= since && charge.Coverage.Covers(r.method, r.caller) {
+			left -= quota.Units(decide.Amount(charge.Coverage, int64(r.units), int64(r.calls)))
 		}
 	}
 	return left

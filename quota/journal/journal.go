@@ -272,6 +272,9 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		}
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early
 		answers, err := core(ctx, &own)
+		if errors.Is(err, quota.ErrInDoubt) && batch.Key == "" {
+			l.writeDoubts(a, batch)
+		}
 		if err != nil {
 			return nil, err
 		}

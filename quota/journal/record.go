@@ -17,6 +17,7 @@ const (
 	amended  kind = 'a' // the same, of a quota.EntryCorrection
 	refused  kind = 'n' // what a budget held, by a refusal of the ledger or by its Standings
 	owed     kind = 'o' // within the allowance; the ledger does not have it yet
+	doubted  kind = 'd' // sent to the ledger, whose answer was lost: it may be granted
 	settled  kind = 's' // the units and calls of an earlier grant
 	restored kind = 'r' // the ledger has all records before this one; see RestoredError.record
 	lacked   kind = 'l' // a quota.Gap
@@ -31,7 +32,7 @@ const (
 type record struct {
 	kind         kind
 	entry        quota.EntryKind // of a grant
-	at           int64           // of a grant its timestamp, of a cooldown its end, of a refusal the time of heard, of a gap To
+	at           int64           // of a grant its timestamp, of a doubted call when it was given up, of a cooldown its end, of a refusal the time of heard, of a gap To
 	skew         int64           // how far the host's clock was ahead of the ledger's; of a gap, From
 	epoch        uint64
 	id           quota.ID
@@ -99,7 +100,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, noted, amended, refused, owed, settled, restored, lacked, cooled, warmed:
+	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed:
 		return true
 	}
 	return false

@@ -15,6 +15,7 @@ import (
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
 	grants    map[quota.ID]*grant
+	doubts    map[quota.ID]record // calls that may have been granted
 	heard     map[subject]hearing // what the newest grants and refusals said
 	cooldowns map[string]cooldown // by budget; "" is the account's
 	gaps      []quota.Gap         // what restorations have returned
@@ -113,7 +114,7 @@ type cooldown struct {
 }
 
 func newState() *state {
-	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
+	return &state{read: map[int64]int64{}, grants: map[quota.ID]*grant{}, doubts: map[quota.ID]record{}, heard: map[subject]hearing{}, cooldowns: map[string]cooldown{}, granted: map[uint64]int{}}
 }
 
 // catchUp reads what was appended to the files since the last time.
@@ -138,7 +139,10 @@ func (s *state) apply(r *record) {
 		s.granted[r.epoch]++
 	}
 	switch r.kind {
+	case doubted:
+		s.doubts[r.id] = *r
 	case granted, owed:
+		delete(s.doubts, r.id)
 		switch have := s.grants[r.id]; {
 		case have != nil && have.at == r.at && r.kind == granted: // it may have been settled since
 			have.repeated = true
@@ -250,6 +254,11 @@ func (s *state) prune(now int64, keep time.Duration) {
 	for id, g := range s.grants {
 		if g.at < now-keep.Microseconds() {
 			delete(s.grants, id)
+		}
+	}
+	for id, r := range s.doubts {
+		if r.at < now-keep.Microseconds() {
+			delete(s.doubts, id)
 		}
 	}
 	for of, h := range s.heard {

@@ -109,3 +109,18 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	a.mu.Unlock()
 	l.written(a, err)
 }
+
+// writeDoubts writes the calls of a batch whose answer was lost.
+func (l *Ledger) writeDoubts(a *account, batch *quota.Batch) {
+	client, seq := l.batchID(batch)
+	err := a.withState(func(s *state) error {
+		records := make([]record, len(batch.Requests))
+		for i := range batch.Requests {
+			r := &batch.Requests[i]
+			records[i] = record{kind: doubted, at: l.now().UnixMicro() - s.skew, id: quota.ID{Client: client, Seq: seq + uint64(i)},
+				units: r.Units, calls: r.Count(), method: r.Method, caller: r.Caller}
+		}
+		return a.files.append(false, records...)
+	})
+	l.written(a, err)
+}
