@@ -226,7 +226,6 @@ func (d *drawn) fileFaults() map[string]func() {
 		if strings.HasPrefix(name, "older") {
 			faults[name] = func() {
 				d.alone(func() {
-					_ = os.Remove(filepath.Join(folder, "ration.db-wal")) // of another file, as docs/faults.md says
 					once()
 					must(d.T, os.RemoveAll(copied))
 					if _, err := os.Stat(folder); err == nil {

@@ -177,18 +177,22 @@ func (c *conn) namedValues(args []driver.Value) []driver.NamedValue {
 	return c.args
 }
 
-// queryValue runs a query without preparing it and returns its first column.
-func (c *conn) queryValue(query string) driver.Value {
+// queryRows runs a query without preparing it and calls f with every row.
+func (c *conn) queryRows(query string, f func(row []driver.Value)) {
 	if c.err != nil {
-		return nil
+		return
 	}
 	rows, err := c.driver.(driver.QueryerContext).QueryContext(context.Background(), query, nil)
 	if err != nil {
 		c.err = err
-		return nil
+		return
 	}
-	var v driver.Value
-	c.drain(rows, func(row []driver.Value) { v = row[0] })
+	c.drain(rows, f)
+}
+
+// queryValue runs a query without preparing it and returns its first column.
+func (c *conn) queryValue(query string) (v driver.Value) {
+	c.queryRows(query, func(row []driver.Value) { v = row[0] })
 	return v
 }
 

@@ -23,6 +23,25 @@ func (l *Ledger) Pragma(setting string) error {
 	return l.conn.err
 }
 
+// Merge merges the -wal into the file, as a commit does once the -wal is long.
+func (l *Ledger) Merge() error {
+	return l.write(context.Background(), func(t *tx) {
+		t.exec("commit")
+		t.queryValue("PRAGMA wal_checkpoint(PASSIVE)")
+		if err := l.checkReplaced(); err != nil {
+			t.fail(err)
+		}
+		l.writeState(stateOf(l.seen.db))
+		t.exec("begin")
+	})
+}
+
+// IsAsLeft reports whether the next transaction would not check the file.
+func (l *Ledger) IsAsLeft() (is bool, err error) {
+	err = l.transact(context.Background(), "read", func(*tx) { is = l.isAsLeft() })
+	return is, err
+}
+
 // Plans returns how SQLite would run each named statement.
 func (l *Ledger) Plans() (map[string][]string, error) {
 	plans := map[string][]string{}

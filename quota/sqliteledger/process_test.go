@@ -312,7 +312,7 @@ func TestWithoutPermission(t *testing.T) {
 	os.Chmod(filepath.Join(folder, "readable"), 0o755)
 }
 
-func copyFile(t *testing.T, from, to string, mode os.FileMode) {
+func copyFile(t testing.TB, from, to string, mode os.FileMode) {
 	t.Helper()
 	in, err := os.Open(from)
 	if err != nil {

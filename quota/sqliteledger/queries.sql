@@ -22,6 +22,10 @@ UPDATE account_logs SET horizon = ?2, newest = ?3 WHERE log = ?1
 SELECT heard FROM account_logs WHERE log = ?1
 -- heard-set
 UPDATE account_logs SET heard = ?2, epoch = ?3 WHERE log = ?1
+-- logs
+SELECT account, key FROM account_logs
+-- logs-touch
+UPDATE account_logs SET newest = newest
 -- accounts
 SELECT DISTINCT account FROM account_logs
 -- accounts-cooled
@@ -101,6 +105,10 @@ UPDATE entries SET stamp = stamp - 0x4000000000000000 WHERE log = ?1 AND stamp >
 UPDATE entries SET stamp = ?2 + r.place
 FROM (SELECT stamp AS was, ROW_NUMBER() OVER (ORDER BY stamp) AS place FROM entries WHERE log = ?1 AND stamp < 0) r
 WHERE log = ?1 AND stamp = r.was
+-- entries-broken
+SELECT 1 FROM (SELECT log, stamp, label, units, total - LAG(total) OVER (PARTITION BY log ORDER BY stamp) AS step FROM entries) e
+LEFT JOIN account_logs g ON g.log = e.log
+WHERE g.log IS NULL OR e.step <> e.units OR e.stamp > ?1 - g.horizon AND e.label NOT IN (SELECT label FROM labels) LIMIT 1
 -- page
 SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
 FROM entries e CROSS JOIN labels t ON t.label = e.label

@@ -299,6 +299,8 @@ func (l *Ledger) setAside() error {
 	return l.remove()
 }
 
+var errBroken = errors.New("entries are missing between others, as in a part of an older file")
+
 // checkIntegrity returns an error if the file is damaged. It reads all of it.
 func (l *Ledger) checkIntegrity() error {
 	c := l.conn
@@ -308,8 +310,12 @@ func (l *Ledger) checkIntegrity() error {
 		return l.damage(errors.New(found))
 	}
 	heard := text(c.queryValue("SELECT json_group_array(heard) FROM account_logs"))
+	broken := c.queryRow("entries-broken", l.now().UnixMicro())
 	if c.err != nil {
 		return l.explain(c.err, working)
+	}
+	if broken != nil {
+		return l.damage(errBroken)
 	}
 	var all []string
 	err := json.Unmarshal([]byte(heard), &all)

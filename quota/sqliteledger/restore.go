@@ -129,6 +129,12 @@ func (t *tx) rebuild(g *log, entries []quota.Entry) {
 	}
 	t.flush()
 	g.all.dropCache()
+	t.refill(g)
+	g.newest, g.changed, g.refusing = max(g.newest, g.all.newest.stamp), true, false
+}
+
+// refill computes the lists and counters of a log from its entries.
+func (t *tx) refill(g *log) {
 	for _, l := range g.lists {
 		if l != g.all {
 			t.fill(g, l)
@@ -140,5 +146,4 @@ func (t *tx) rebuild(g *log, entries []quota.Entry) {
 		t.fillCounter(g, &c.Counter, c.coverage)
 		c.KeepHigher(&counted) // it may have counted before the log kept entries
 	}
-	g.newest, g.changed, g.refusing = max(g.newest, g.all.newest.stamp), true, false
 }

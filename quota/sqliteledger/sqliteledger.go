@@ -8,7 +8,9 @@
 // 2026-11-20 with 8 processes, the slowest got 0 to 19 % of what the fastest
 // got. Only their owner can read the four files. On Linux the .lock also says
 // when the host started, by which a clock that was set ahead is noticed; see
-// quota.ClockError.ByUptime.
+// quota.ClockError.ByUptime. It also says how the file was left. If that is
+// replaced or changed by another program, the next transaction checks all of it,
+// which took 3.5 s for a million entries.
 //
 // Open upgrades a file of an older version in one transaction. A process
 // of that older version that still has it open gets quota.ErrLedgerConfig
@@ -22,6 +24,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -92,6 +95,8 @@ type Ledger struct {
 	days decide.Days
 
 	closed bool
+
+	left state // of the file, by the last commit; see isAsLeft
 
 	doubted time.Time // since when the clock is in doubt, or zero
 	counted time.Time // when a turn was last counted; the holder of lock uses it
@@ -166,18 +171,8 @@ func (l *Ledger) refund(receipt quota.Receipt) {
 // Close implements quota.Ledger. The last process that closes the file merges
 // SQLite's other files into it.
 func (l *Ledger) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	l.opening.Lock()
-	lock := l.lock
-	l.opening.Unlock()
-	isLocked := false
-	if lock != nil {
-		defer lock.Close()
-		if isLocked = lock.Lock(ctx) == nil; isLocked { // else its holder is slow or stopped, and SQLite closes without the lock
-			defer keepTurn(lock)()
-		}
-	}
+	isLocked, unlock := l.lockToClose()
+	defer unlock()
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
 	l.closed = true
@@ -196,9 +191,39 @@ func (l *Ledger) Close() error {
 		}
 		return cmp.Or(err, l.removeOld(present))
 	}
+	wasAsLeft := isLocked && l.isAsLeft()
 	err := l.conn.close()
 	l.conn = nil
+	if merged, statErr := os.Stat(l.path); wasAsLeft && statErr == nil && stateOf(merged) != l.left {
+		l.writeState(stateOf(merged))
+	}
 	return l.explain(err, working)
+}
+
+// lockToClose takes the lock for Close, which may do without: its holder is slow
+// or stopped, and SQLite closes without the lock. A Ledger that only read does not
+// wait for a holder, as it then merges nothing.
+func (l *Ledger) lockToClose() (isLocked bool, unlock func()) {
+	l.opening.Lock()
+	lock, patience := l.lock, patience
+	l.opening.Unlock()
+	if lock == nil && l.isMarked() {
+		lock, _ = l.openLock()
+		patience = 0
+	}
+	if lock == nil {
+		return false, func() {}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	release := func() {}
+	if isLocked, _ = lock.TryLock(); isLocked || lock.Lock(ctx) == nil {
+		isLocked, release = true, keepTurn(lock)
+	}
+	return isLocked, func() {
+		release()
+		_ = lock.Close()
+	}
 }
 
 // write runs f in a transaction once it has the lock.
@@ -285,18 +310,30 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	if err := l.checkReplaced(); err != nil {
 		return l.explain(err, working)
 	}
+	writes := begin == "begin"
+	mends := writes && !l.isAsLeft()
+	if mends {
+		clear(l.looked)
+		if err := whileShared(l.reconnect); err != nil { // the connection may have cached pages of what was there
+			return l.explain(err, opening)
+		}
+		c = l.conn
+	}
+	was := stateOf(l.seen.db)
 	if c.exec(begin); c.err != nil {
 		if err := l.checkReplaced(); err != nil { // it was deleted since
 			return l.explain(err, working)
 		}
 		return l.explain(c.err, working)
 	}
-	writes := begin == "begin"
 	if writes && c.version() != l.version {
 		l.dropCache()
 	}
 	t := &tx{conn: c, ledger: l}
 	t.setClock(writes)
+	if mends {
+		t.mend()
+	}
 	f(t)
 	t.flush()
 	at := working
@@ -305,7 +342,13 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		if c.exec("commit"); c.err == nil {
 			if writes { // a read may see what others have written, which it does not cache
 				l.version = c.version()
-				return l.explain(l.checkReplaced(), committing) // else it may be in a file that is gone
+				if mends {
+					l.writeState(was)
+				}
+				if err := l.checkReplaced(); err != nil { // else it may be in a file that is gone
+					return l.explain(err, committing)
+				}
+				l.keepState()
 			}
 			return nil
 		}
