@@ -112,10 +112,12 @@ type Entry struct {
 	At     time.Time // the entry's timestamp, unique in its log
 	ID     ID
 	Kind   EntryKind
-	Method string // OtherMethod, without a Caller, if the ledger does not know them
+	Method string // OtherMethod, without a Caller, if Unlabelled
 	Caller Caller
 	Units  Units
 	Calls  Units // 1 for a call, 0 for a refunded call or an addition, Note.Calls for the others
+
+	Unlabelled bool // the ledger does not know Method and Caller
 }
 
 // OtherMethod is the method of an entry whose method and caller the ledger has

@@ -25,8 +25,11 @@ func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if !ok {
 		return nil
 	}
-	isKnown := entry.Method != OtherMethod || entry.Caller != Caller{}
-	if isKnown && (entry.Method != call.Method || entry.Caller != call.Caller) {
+	isOther := entry.Method != call.Method || entry.Caller != call.Caller
+	if entry.Unlabelled { // all that is known is what it paid for
+		isOther = entry.Units < call.Units && entry.Kind != EntryRefunded
+	}
+	if isOther {
 		return fmt.Errorf("%w (it was %s)", ErrReused, entry.Method)
 	}
 	g.units, g.refunded, g.repeated = entry.Units, entry.Kind == EntryRefunded, true

@@ -23,14 +23,15 @@ type breaker struct {
 
 // call calls f, or returns an error if the breaker is open. If f fails because
 // the ledger is down, it is called again before that is believed: a failover or
-// a pause may be over by then.
+// a pause may be over by then. A probe is not, unless another call has found
+// meanwhile that the ledger is up.
 func (b *breaker) call(ctx context.Context, f func() error) (err error) {
 	probe, err := b.begin()
 	if err != nil {
 		return err
 	}
 	defer func() { b.end(ctx, probe, err) }()
-	if err = f(); isDown(err) && !probe && ctx.Err() == nil {
+	if err = f(); isDown(err) && !(probe && b.open.Load()) && ctx.Err() == nil {
 		err = f()
 	}
 	return err

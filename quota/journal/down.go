@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -79,6 +80,7 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 	}
 	used := s.allowed(now)
 	var records []record
+	taken := map[quota.ID]record{}      // doubts of the same calls, which take the room that they may have already
 	pending := map[string]quota.Units{} // what records add to each budget
 	for _, i := range counted {
 		r, id := &batch.Requests[i], quota.ID{Client: client, Seq: seq + uint64(i)}
@@ -89,7 +91,11 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 			continue
 		}
 		doubt, isDoubted := s.doubts[id]
-		delete(s.doubts, id) // it takes the room that it may have already
+		if isDoubted && (doubt.method != r.Method || doubt.caller != r.Caller) {
+			answers[i].Err = quota.ErrReused
+			continue
+		}
+		delete(s.doubts, id)
 		if !r.Force {
 			if answers[i].Err = l.refusal(s, batch, r, now, used, pending, down); answers[i].Err != nil {
 				if isDoubted {
@@ -97,6 +103,9 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 				}
 				continue
 			}
+		}
+		if isDoubted {
+			taken[id] = doubt
 		}
 		used += r.Units
 		for _, charge := range r.Charges {
@@ -110,10 +119,12 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 	if len(records) == 0 {
 		return nil
 	}
-	if err := a.files.setOwed(true); err != nil {
-		return err
+	err := a.files.setOwed(true)
+	if err == nil {
+		err = a.files.append(true, records...)
 	}
-	if err := a.files.append(true, records...); err != nil {
+	if err != nil {
+		maps.Copy(s.doubts, taken)
 		return err
 	}
 	return l.takeBack(a, s, batch, records)

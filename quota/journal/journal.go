@@ -266,8 +266,8 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 		if batch.Key == "" && batch.Known == (quota.Receipt{}) {
 			own.Known = known
 			own.Newest = func() quota.Receipt {
-				newest, _ := l.newestGrant(a) // an error has been reported
-				return newest
+				newest, _ := a.readNewest() // the next call reports an error: the ledger may be in a transaction
+				return newest.known(a.name)
 			}
 		}
 		host := l.now() // before the decision: by a slow answer, calls of an outage would be stamped too early

@@ -140,7 +140,9 @@ func (s *state) apply(r *record) {
 	}
 	switch r.kind {
 	case doubted:
-		s.doubts[r.id] = *r
+		if have := s.grants[r.id]; have == nil || have.calls == 0 {
+			s.doubts[r.id] = s.afterHeard(*r)
+		}
 	case granted, owed:
 		delete(s.doubts, r.id)
 		switch have := s.grants[r.id]; {
@@ -189,6 +191,15 @@ func (s *state) apply(r *record) {
 	case warmed:
 		delete(s.cooldowns, r.method)
 	}
+}
+
+// afterHeard returns a call in doubt, stamped no earlier than what was heard before
+// its answer was lost. Its own timestamp is by the host's clock, which may be behind.
+func (s *state) afterHeard(r record) record {
+	for _, h := range s.heard {
+		r.at = max(r.at, h.at)
+	}
+	return r
 }
 
 // applyHeard keeps what the newest answer said of each budget. A window can

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
@@ -94,4 +95,36 @@ func fileWithTail(t *testing.T) (open func() quota.Ledger, keep, lose func()) {
 		}, func() {
 			must(t, sqliteFaults["older folder put in place"](folder, copied))
 		}
+}
+
+// TestTailIsLostAndTheSearchFails: a server hangs while a process looks for what it
+// was granted last, which the server has lost. The next call looks again.
+func TestTailIsLostAndTheSearchFails(t *testing.T) {
+	server := redistest.Start(t, aof...)
+	mine, err := redisledger.Open(server.URL(), nil)
+	must(t, err)
+	first, err := spend(t.Context(), mine, "m", 1)
+	must(t, err)
+	knowing := quota.Batch{Account: account, Known: first, Requests: []quota.Request{{Method: "m", Units: 1, Charges: []*quota.Charge{{Budget: "day",
+		Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 100, Window: quota.Sliding(24 * time.Hour)}}}}}
+	copyAOF(t, server)
+	_, err = mine.Spend(t.Context(), &knowing)
+	must(t, err)
+	rewriting(func(_, older []byte) []byte { return older })(t, server)
+	other, err := redisledger.Open(server.URL(), nil)
+	must(t, err)
+	for range 3 { // so that the newest timestamp does not tell
+		_, err = spend(t.Context(), other, "m", 1)
+		must(t, err)
+	}
+	server.Hang(t)
+	_, err = mine.Spend(t.Context(), &knowing)
+	server.GoOn(t)
+	if !errors.Is(err, quota.ErrLedgerDown) && !errors.Is(err, quota.ErrInDoubt) {
+		t.Errorf("%v; want no answer of a server that hangs", err)
+	}
+	_, err = mine.Spend(t.Context(), &knowing)
+	if _, ok := errors.AsType[*quota.ForgottenError](err); !ok {
+		t.Errorf("%v; want a *quota.ForgottenError", err)
+	}
 }

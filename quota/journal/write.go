@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -110,17 +111,21 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	l.written(a, err)
 }
 
-// writeDoubts writes the calls of a batch whose answer was lost.
+// writeDoubts writes the calls of a batch whose answer was lost. Those that cannot
+// be granted were not sent.
 func (l *Ledger) writeDoubts(a *account, batch *quota.Batch) {
 	client, seq := l.batchID(batch)
-	err := a.withState(func(s *state) error {
-		records := make([]record, len(batch.Requests))
-		for i := range batch.Requests {
-			r := &batch.Requests[i]
-			records[i] = record{kind: doubted, at: l.now().UnixMicro() - s.skew, id: quota.ID{Client: client, Seq: seq + uint64(i)},
-				units: r.Units, calls: r.Count(), method: r.Method, caller: r.Caller}
+	skew, err := a.hostSkew()
+	var records []record
+	for i := range batch.Requests {
+		r := &batch.Requests[i]
+		if r.Check(batch.Account) == nil {
+			records = append(records, record{kind: doubted, at: l.now().Add(-skew).UnixMicro(), id: quota.ID{Client: client, Seq: seq + uint64(i)},
+				units: r.Units, calls: r.Count(), method: r.Method, caller: r.Caller})
 		}
-		return a.files.append(false, records...)
-	})
+	}
+	if len(records) > 0 {
+		err = cmp.Or(a.files.append(false, records...), err)
+	}
 	l.written(a, err)
 }

@@ -50,9 +50,9 @@ func (l *Ledger) remembers(op *scriptRunner, p *spendBatch, isFresh bool) (again
 
 // lookUp returns a *quota.ForgottenError if the log no longer holds the newest entry
 // that the batch knows, the one that was known when it was last searched, or the
-// newest of this process, which the caller may not have noted yet. It reads the log when a connection is new, since another server may answer;
-// when the head is, since another client may have restored the log; and once
-// a minute.
+// newest of this process, which the caller may not have noted yet. It reads the log
+// when a connection is new, since another server may answer; when the head is, since
+// another client may have restored the log; and once a minute.
 func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) error {
 	if batch.Known.ID == (quota.ID{}) || batch.Key != "" {
 		return nil
@@ -70,10 +70,13 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 		if slices.ContainsFunc(all[:i], func(earlier quota.Receipt) bool { return earlier.ID == r.ID }) {
 			continue
 		}
-		if err := l.lookFor(ctx, batch, r); err != nil {
+		err := l.lookFor(ctx, batch, r)
+		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.looked, a.newest.ID = lookedUp{}, quota.ID{} // once: nobody may know how to restore it
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -145,11 +145,12 @@ func (l *Ledger) page(ctx context.Context, query quota.Query, p decide.Page) ([]
 	var page []quota.Entry
 	for reply.more() {
 		r, ok := readRecord(reply.text())
-		label := parseLabel(reply.text())
+		words := reply.text()
+		label := parseLabel(words)
 		if reply.bad || !ok {
 			return nil, l.failed(errMalformed, config, false)
 		}
-		page = append(page, quota.Entry{At: decide.Time(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls})
+		page = append(page, quota.Entry{At: decide.Time(r.stamp), ID: r.id, Kind: r.kind, Method: label.method, Caller: label.caller, Units: r.units, Calls: r.calls, Unlabelled: words == ""})
 	}
 	return page, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ration-dev/ration/internal/filelock"
@@ -139,6 +140,24 @@ func TestCanceledWhileBusy(t *testing.T) {
 }
 
 // lockOf returns the lock of a ledger's file, held.
+// TestSpendOnAHungDisk: a spend that another transaction of its process keeps
+// waiting, with or without an id, ends as busy.
+func TestSpendOnAHungDisk(t *testing.T) {
+	day := charge("day", 10, hour)
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, fresh(t), &sqliteledger.Options{Now: time.Now})
+		l.Occupied(func() {
+			named := one(1, day)
+			named.Client, named.Seq = 1, 1
+			for _, batch := range []*quota.Batch{named, one(1, day)} {
+				if _, err := l.Spend(t.Context(), batch); !errors.Is(err, quota.ErrLedgerBusy) {
+					t.Errorf("%v; want ErrLedgerBusy", err)
+				}
+			}
+		})
+	})
+}
+
 func lockOf(t *testing.T, l *sqliteledger.Ledger) *filelock.Lock {
 	t.Helper()
 	lock, err := filelock.Open(l.Path() + ".lock")

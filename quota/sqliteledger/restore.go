@@ -12,9 +12,9 @@ import (
 )
 
 // checkKnown returns a *quota.ForgottenError if the log no longer holds the newest
-// entry that the batch knows, or the newest of this process, which the caller may
-// not have noted yet.
-func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
+// entry that the batch knows, or own, the newest of this process, which the caller
+// may not have noted yet.
+func (t *tx) checkKnown(g *log, batch *quota.Batch, own any) error {
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || batch.Known.ID == (quota.ID{}) || !g.keepsEntries() {
 		return err
 	}
@@ -23,8 +23,8 @@ func (t *tx) checkKnown(g *log, batch *quota.Batch) error {
 		return nil
 	}
 	known := []quota.Receipt{batch.NewestKnown()}
-	if own, ok := t.ledger.newest.LoadAndDelete(g.name); ok { // once: nobody may know how to restore it
-		known = append(known, own.(quota.Receipt))
+	if own, ok := own.(quota.Receipt); ok {
+		known = append(known, own)
 	}
 	for _, r := range known {
 		stamp := r.At.UnixMicro()

@@ -16,19 +16,23 @@ import (
 // spend decides one batch in one transaction, unless the cache can refuse
 // all of it. Its context is the combiner's, which is never canceled.
 func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	answers := make([]quota.Answer, len(batch.Requests))
 	if l.refuseFromCache(ctx, batch, answers) {
 		return answers, nil
 	}
 	var stopped error
+	name := logName{batch.Account, batch.Key}
+	own, _ := l.newest.Load(name)
 	err := l.write(ctx, func(t *tx) {
-		g := t.log(logName{batch.Account, batch.Key})
+		g := t.log(name)
 		stopped = decide.CheckClock(batch.Account, batch.Key, batch.Clock, t.wall, g.newest)
 		if stopped == nil && t.inDoubt() {
 			stopped = t.askUpstream(batch)
 		}
 		if stopped == nil {
-			stopped = t.checkKnown(g, batch)
+			stopped = t.checkKnown(g, batch, own)
 		}
 		if stopped == nil && g.id == 0 {
 			stopped = t.checkLookAlike(batch.Account)
@@ -47,15 +51,30 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 		err = batch.Forgotten(0, time.Time{})
 	}
 	if err != nil {
+		if _, ok := errors.AsType[*quota.ForgottenError](err); ok {
+			l.newest.CompareAndDelete(name, own) // once: nobody may know how to restore it
+		}
 		return nil, err
 	}
-	for i := range slices.Backward(answers) {
-		if answers[i].Err == nil {
-			l.newest.Store(logName{batch.Account, batch.Key}, answers[i].Receipt)
-			break
-		}
+	if batch.Key == "" {
+		l.keepNewest(name, answers)
 	}
 	return answers, nil
+}
+
+// keepNewest keeps the newest of the grants of a log. Those of a repeated batch
+// may be older.
+func (l *Ledger) keepNewest(name logName, answers []quota.Answer) {
+	for i := range slices.Backward(answers) {
+		if answers[i].Err != nil {
+			continue
+		}
+		have, ok := l.newest.Load(name)
+		if !ok || have.(quota.Receipt).At.Before(answers[i].Receipt.At) {
+			l.newest.Store(name, answers[i].Receipt)
+		}
+		return
+	}
 }
 
 // checkLookAlike checks the name of an account, once in a process, when it
