@@ -75,7 +75,7 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 		b.down, b.until = err, time.Now().Add(probeInterval)
 	case errors.Is(err, errOwed):
 		// The ledger was not called.
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		// The caller left before the ledger answered, so its state is unknown.
 	default:
 		b.down = nil

@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
 )
 
 // A ledger that hangs for a second before it fails delays one call by two
@@ -142,5 +144,31 @@ func TestDoubtWhileOthersFindItDown(t *testing.T) {
 	}
 	if n, err := calls(g, 1); n != 0 || !errors.Is(err, quota.ErrInDoubt) {
 		t.Errorf("%d granted, %v; want an answer in doubt", n, err)
+	}
+}
+
+// TestCallersDeadlineOpensNothing: a look at a Redis that hangs ends by its caller's
+// deadline. That says nothing about the ledger, which grants the next call.
+func TestCallersDeadlineOpensNothing(t *testing.T) {
+	server := redistest.Start(t)
+	inner, err := redisledger.Open(server.URL(), nil)
+	must(t, err)
+	o := newOutage(t, 100, 80)
+	o.faulty.Ledger = inner
+	g := o.process()
+	if n, err := calls(g, 10); n != 10 {
+		t.Fatal(n, err)
+	}
+	server.Hang(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // of which the tries leave some
+	defer cancel()
+	_, err = g.Balances(ctx)
+	server.GoOn(t)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, quota.ErrLedgerDown) {
+		t.Errorf("%v; want the caller's deadline", err)
+	}
+	grant, err := g.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+	if _, byLedger := grant.Tightest(); err != nil || !byLedger {
+		t.Errorf("%v; want a grant of the ledger: %t", err, byLedger)
 	}
 }

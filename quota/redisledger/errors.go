@@ -115,6 +115,9 @@ func (l *Ledger) failed(err error, found errorClass, doubt bool) error {
 	err = l.scrubbed(err)
 	switch {
 	case doubt:
+		if errors.Is(err, quota.ErrLedgerDown) { // which would say that nothing was charged
+			err = errors.New(err.Error())
+		}
 		return fmt.Errorf("%w: redis at %s: %w; look at its load and the network", quota.ErrInDoubt, l.where, err)
 	case errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("%w: redis at %s: this process has closed it; open it again", quota.ErrLedgerClosed, l.where)

@@ -63,8 +63,9 @@ type waiter struct {
 }
 
 // New returns a Combiner that sends batches to core, which must itself end after
-// timeout: callers that have waited for as long get an error. If a caller's context ends while its batch is in flight, the Combiner
-// calls refund for what the caller was granted, since its calls are not sent.
+// timeout: callers that have waited for as long get an error. If a caller's context
+// ends while its batch is in flight, the Combiner calls refund for what the caller
+// was granted, since its calls are not sent.
 func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
 	c := &Combiner{core: core, refund: refund, timeout: timeout, client: quota.NewClient(), queues: map[logName]*queue{}}
 	c.seq.Store(1)
@@ -205,7 +206,7 @@ func (c *Combiner) lead(name logName, me *waiter) {
 // last of them says so.
 func (q *queue) late() error {
 	kind := quota.ErrLedgerBusy
-	if errors.Is(q.failed, quota.ErrLedgerDown) {
+	if errors.Is(q.failed, quota.ErrLedgerDown) && !errors.Is(q.failed, quota.ErrInDoubt) {
 		kind = quota.ErrLedgerDown
 	}
 	return &lateError{kind}

@@ -137,7 +137,7 @@ func TestHangingLedgerDelaysOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := combine.New(func(ctx context.Context, _ *quota.Batch) ([]quota.Answer, error) {
 			time.Sleep(time.Second)
-			return nil, quota.ErrInDoubt
+			return nil, errors.Join(quota.ErrInDoubt, quota.ErrLedgerDown)
 		}, nil, time.Second)
 		began := time.Now()
 		var wg sync.WaitGroup
