@@ -35,9 +35,10 @@ are passed on.
 The exit code is the program's, and 128 and the number of the signal if one
 ended it. If the program failed after one of its calls was refused, by a budget,
 a cooldown or the upstream's own quota, the exit code is 75, and stderr says
-when to try again (-q: it does not).
+when to try again (-q: it does not). If a call was refused because the ledger
+failed, it is that of the ledger's error, which stderr says.
 
-` + exitCodes(exitStopped, exitConfig) + `
+` + exitCodes(exitStopped, exitLedger, exitConfig) + `
   126 the program cannot be run
   127 there is no such program`,
 		Example: `  ration exec --region IN -- ./fetch.py --market IN
@@ -99,8 +100,8 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 }
 
 // describeExit returns the error of a program that ended with err. If the
-// program failed after a refusal, that is the refusal, unless a signal
-// ended it.
+// program failed after a call was refused, or not decided by its ledger, that is
+// why, unless a signal ended it.
 func describeExit(ctx context.Context, name string, err error, told bool, session *gateway.Session) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

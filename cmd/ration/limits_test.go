@@ -70,6 +70,13 @@ func twoConfigurations(t *testing.T, ledger string) {
 			t.Errorf("%s: %s%s; want both limits", command, out, text)
 		}
 	}
+	if code, _, text := s.run(t, useLoose, "spend", "videos.list"); code != exitStopped {
+		t.Fatalf("exit code %d: %s", code, text)
+	}
+	_, out, _ = s.run(t, useLoose, "why")
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "a limit of 6 units or more for all in every configuration: that of 5 is another's, and if") {
+		t.Errorf("why: %s; want the other configuration", out)
+	}
 	if code, _, text := s.run(t, useLoose, "ledger", "accept"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, text)
 	}

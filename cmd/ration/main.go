@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -81,7 +82,11 @@ func (a *app) main(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	return a.exit(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if i := slices.Index(args, "--json"); as[*cmdline.Error](err) && i >= 0 && !slices.Contains(args[:i], "--") {
+		a.json = true // flags after the mistake were not read
+	}
+	return a.exit(err)
 }
 
 // signalError is the cause of a context that a signal ended.

@@ -155,7 +155,7 @@ type Client struct {
 // Open returns a *strictyaml.Error with all mistakes in the file, or a
 // *ConfigError or a quota.ErrLedgerConfig for other mistakes in the
 // configuration. A Redis server that is down is not an error of Open, but of
-// the requests.
+// the requests; see also redisledger.Open for what its client writes to stderr.
 func Open(path string, o *Options) (*Client, error) {
 	table, err := costs.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -36,12 +36,13 @@ type Refusal struct {
 	Remaining quota.Units `json:"remaining"`
 	Kept      quota.Units `json:"kept"`
 	Limit     quota.Units `json:"limit"`
+	OwnLimit  quota.Units `json:"own_limit,omitempty"` // if Limit is a lower one of another configuration
 	RetryAt   time.Time   `json:"retry_at"`
 	Message   string      `json:"message"`
 }
 
-// RefusedError returns the refusal as the guard returned it, except for Used
-// and Ahead, which are not stored.
+// RefusedError returns the refusal as the guard returned it, except for Used,
+// LimitUntil and Ahead, which are not stored.
 func (r *Refusal) RefusedError() *quota.RefusedError {
 	named := func(s string) string {
 		if s == "-" {
@@ -51,7 +52,7 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 	}
 	refused := &quota.RefusedError{Account: r.Account, Method: r.Method, Units: r.Units, Reason: quota.Reason(r.Reason),
 		Caller: quota.Caller{Region: named(r.Region), Job: named(r.Job), Lane: named(r.Lane)},
-		Limit:  r.Limit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed, RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
+		Limit:  r.Limit, OwnLimit: r.OwnLimit, Remaining: r.Remaining, Kept: r.Kept, Needed: r.Needed, RetryAt: r.RetryAt, RetryAfter: r.RetryAt.Sub(r.At)}
 	if r.Measure == quota.Calls.String() {
 		refused.Measure = quota.Calls
 	}
@@ -170,7 +171,7 @@ func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Ref
 		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
 		Reason: string(r.Reason), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
-		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
+		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit, RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
 	if r.Budget != "" {
 		refusal.Budget = &r.Budget

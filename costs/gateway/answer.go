@@ -117,7 +117,9 @@ func problemOf(err error) *problem {
 		kind, status = "ledger-busy", http.StatusServiceUnavailable
 	case is(quota.ErrInDoubt):
 		kind, status = "in-doubt", http.StatusServiceUnavailable
-	case is(quota.ErrLedgerDown), is(quota.ErrLedgerClosed), is(quota.ErrLedgerConfig), is(quota.ErrLedgerLost):
+	case is(quota.ErrLedgerConfig):
+		kind, status = "ledger-misconfigured", http.StatusServiceUnavailable
+	case is(quota.ErrLedgerDown), is(quota.ErrLedgerClosed), is(quota.ErrLedgerLost):
 		kind, status = "ledger-down", http.StatusServiceUnavailable
 	}
 	p := newProblem(status, kind, "%v", err)

@@ -24,7 +24,7 @@ type Session struct {
 	fixed, fallback quota.Caller
 
 	mu      sync.Mutex
-	refused *quota.RefusedError
+	refused error
 	stopped *connected // if refused is the upstream's; that client has the cooldown
 }
 
@@ -45,31 +45,34 @@ func (s *Session) End() {
 	delete(s.gateway.sessions, s.Token)
 }
 
-// Refused returns the last refusal of a call of the session by a budget, a
-// cooldown or the upstream, or nil. A refusal by the upstream is one that has
-// set a cooldown, and is over when that ends.
-func (s *Session) Refused(ctx context.Context) *quota.RefusedError {
+// Refused returns why a call of the session was not made last, or nil: a
+// *quota.RefusedError of a budget, a cooldown or the upstream, or an error of the
+// ledger. A refusal by the upstream is one that has set a cooldown, and is over when
+// that ends.
+func (s *Session) Refused(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped == nil {
+	upstream, ok := errors.AsType[*quota.RefusedError](s.refused)
+	if s.stopped == nil || !ok {
 		return s.refused
 	}
-	refused := *s.refused
+	refused := *upstream
 	if now, end := cooldownEnd(ctx, s.stopped.Guard(), refused.Account, refused.Budget); !end.IsZero() {
 		refused.RetryAt, refused.RetryAfter = end, end.Sub(now)
 	}
 	return &refused
 }
 
-// recordRefusal records the refusal in err, if there is one. s may be nil.
+// recordRefusal records err if a call was not made because of it: it is a refusal,
+// or the ledger's. s may be nil.
 func (s *Session) recordRefusal(err error) {
-	refused, ok := errors.AsType[*quota.RefusedError](err)
-	if s == nil || !ok {
+	_, refused := errors.AsType[*quota.RefusedError](err)
+	if s == nil || !refused && problemOf(err).Status != http.StatusServiceUnavailable {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused, s.stopped = refused, nil
+	s.refused, s.stopped = err, nil
 }
 
 // recordVerdict records what an upstream's answer to a call says, if it sets a

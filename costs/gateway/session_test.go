@@ -13,6 +13,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
+	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -40,11 +41,12 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %+v", body, a.text, err, want)
 		}
 	}
-	if session.Refused(t.Context()) != nil {
-		t.Errorf("refused: %v", session.Refused(t.Context()))
+	if err := session.Refused(t.Context()); err != nil {
+		t.Errorf("refused: %v", err)
 	}
 	spend(`{"method": "items.insert", "calls": 2}`)
-	if a := spend(`{"method": "items.insert"}`); a.StatusCode != 429 || session.Refused(t.Context()) == nil || session.Refused(t.Context()).Budget != "day" {
+	a := spend(`{"method": "items.insert"}`)
+	if refused, ok := errors.AsType[*quota.RefusedError](session.Refused(t.Context())); a.StatusCode != 429 || !ok || refused.Budget != "day" {
 		t.Errorf("%s %s, refused: %v", a.Status, a.text, session.Refused(t.Context()))
 	}
 	session.End()
@@ -53,6 +55,36 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 	if a := s.do("POST", "/v1/spend", `{"method": "items.list", "region": "bad"}`, "Ration-Token", "other"); a.StatusCode != 422 {
 		t.Errorf("of a bad region: %s %s", a.Status, a.text)
+	}
+}
+
+// TestSessionRemembersTheLedgersErrors: a call that its ledger could not decide was
+// not made. A ledger that refuses the password is not down.
+func TestSessionRemembersTheLedgersErrors(t *testing.T) {
+	redis := redistest.Start(t)
+	redis.Do(t, "config", "set", "requirepass", "secret")
+	for ledger, want := range map[string]struct {
+		kind string
+		err  error
+	}{
+		redis.URL():             {"urn:ration:ledger-misconfigured", quota.ErrLedgerConfig},
+		"redis://127.0.0.1:1/0": {"urn:ration:ledger-down", quota.ErrLedgerDown},
+	} {
+		parsed, err := costs.Parse("costs.yaml", []byte(table))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(parsed, &client.Options{Ledger: ledger, State: t.TempDir(), Journal: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		s := newServer(t, &gateway.Options{}, c)
+		session := s.NewSession(quota.Caller{}, quota.Caller{Job: "fetch"})
+		a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token)
+		if a.StatusCode != 503 || a.json["type"] != want.kind || !errors.Is(session.Refused(t.Context()), want.err) {
+			t.Errorf("%s %s, refused: %v; want %s", a.Status, a.text, session.Refused(t.Context()), want.kind)
+		}
 	}
 }
 
@@ -85,8 +117,8 @@ func TestSessionForgetsTheUpstreamsRefusal(t *testing.T) {
 		if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", For: 2 * time.Hour, Reason: "a longer one"}); err != nil {
 			t.Fatal(err)
 		}
-		refused := session.Refused(t.Context())
-		if refused == nil || refused.Reason != quota.ReasonCooldown || refused.Method != "read" || refused.RetryAfter < 110*time.Minute {
+		refused, ok := errors.AsType[*quota.RefusedError](session.Refused(t.Context()))
+		if !ok || refused.Reason != quota.ReasonCooldown || refused.Method != "read" || refused.RetryAfter < 110*time.Minute {
 			t.Errorf("%s: refused: %v; want the cooldown in force", stop, refused)
 		}
 	}

@@ -73,7 +73,11 @@ func (d *Document) set(found *usage.Explanation) {
 	switch quota.Reason(r.Reason) {
 	case quota.ReasonSpent:
 		d.Limit = &found.LimitNeeded
-		d.helped("a limit of %s or more for %s", human.Amount(*d.Limit, r.Measure), human.Name(*r.Budget))
+		which := ""
+		if r.OwnLimit > 0 {
+			which = fmt.Sprintf(" in every configuration: that of %d is another's, and if that one is no longer in use, ration ledger accept ends it", r.Limit)
+		}
+		d.helped("a limit of %s or more for %s%s", human.Amount(*d.Limit, r.Measure), human.Name(*r.Budget), which)
 		if found.Most.Units > 0 {
 			d.helped("%s less spent before; %s had %d", human.Amount(d.Short, r.Measure), spenderText(&found.Most), found.Most.Units)
 		}

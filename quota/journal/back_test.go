@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,7 +335,7 @@ func TestWhatIsLearntInAnOutage(t *testing.T) {
 		t.Errorf("settle: %v; want that the ledger is down", err)
 	}
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	if err := g.Cool(t.Context(), quota.Cooldown{Account: account, Until: until, Reason: "the upstream said so"}); !errors.Is(err, quota.ErrLedgerDown) {
+	if err := g.Cool(t.Context(), quota.Cooldown{Account: account, Until: until, Reason: "the upstream said so"}); !errors.Is(err, quota.ErrLedgerDown) || !strings.HasSuffix(err.Error(), "; this host keeps the cooldown, and sets it once the ledger is back") {
 		t.Errorf("cooldown: %v; want that the ledger is down", err)
 	}
 	server.Restart(t)

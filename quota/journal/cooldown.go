@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -24,6 +25,7 @@ func (l *Ledger) SetCooldown(ctx context.Context, c quota.Cooldown) error {
 		r.calls = owedCooldown
 		if a.files.append(true, r) == nil {
 			_ = a.owe()
+			return fmt.Errorf("%w; this host keeps the cooldown, and sets it once the ledger is back", err)
 		}
 	}
 	return err

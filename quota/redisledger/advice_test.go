@@ -45,6 +45,8 @@ func TestAdviceIsAboutAnotherFault(t *testing.T) {
 		{answered("MISCONF Errors writing to the AOF file: No space left on device"), "it cannot save its data: free some space"},
 		{answered("ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed when used memory > 'maxmemory'."), "its memory is full"},
 		{answered("WRONGPASS invalid username-password pair or user is disabled."), "check the URL, the password"},
+		{answered("NOAUTH Authentication required."), "it wants a password"},
+		{answered("ERR Protocol error: unauthenticated multibulk length"), "it wants a password"},
 		{errors.New("EOF"), "see that it is up"},
 	} {
 		if text := redisledger.Explain(test.err); !strings.Contains(text, "; "+test.advice) {

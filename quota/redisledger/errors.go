@@ -224,6 +224,8 @@ func (l *Ledger) advice(err error) string {
 		return "the sentinels know no master of this name; check it"
 	case errors.Is(err, redis.Nil):
 		return "malformed answer; look for a proxy before the server, or another program that writes these keys"
+	case hasCode(text, "NOAUTH"), strings.Contains(text, "unauthenticated"): // the second before it reads a long command
+		return "it wants a password, and the user if it is not the default one"
 	case hasCode(text, "WRONGTYPE"):
 		return "another program writes these keys; choose another prefix, or remove what it wrote"
 	case strings.HasPrefix(text, "MOVED "), strings.HasPrefix(text, "ASK "):

@@ -64,7 +64,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		kind, step = quota.ErrLedgerConfig, "name another file, or restore this one from a copy"
 		damaged = l.isMarked()
 	case lib.SQLITE_READONLY:
-		kind, step = quota.ErrLedgerConfig, "make the file and its folder writable"
+		kind, step = quota.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
 		if code == lib.SQLITE_READONLY_DBMOVED {
 			kind, step = quota.ErrLedgerLost, "put the file back, or open the ledger again"
 		}

@@ -340,17 +340,13 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	if c.err == nil {
 		at = committing
 		if c.exec("commit"); c.err == nil {
-			if writes { // a read may see what others have written, which it does not cache
-				l.version = c.version()
-				if mends {
-					l.writeState(was)
-				}
-				if err := l.checkReplaced(); err != nil { // else it may be in a file that is gone
-					return l.explain(err, committing)
-				}
-				l.keepState()
+			if !writes { // a read may see what others have written, which it does not cache
+				return nil
 			}
-			return nil
+			if mends {
+				l.writeState(was)
+			}
+			return l.explain(l.committed(), committing)
 		}
 	}
 	err := l.explain(c.err, at)
@@ -361,6 +357,17 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	c.exec("rollback") // it fails if SQLite has rolled back
 	l.dropCache()
 	return err
+}
+
+// committed notes what a transaction has left. It returns an error if that may be in
+// a file that is gone.
+func (l *Ledger) committed() error {
+	l.version = l.conn.version()
+	if err := l.checkReplaced(); err != nil {
+		return err
+	}
+	l.keepState()
+	return nil
 }
 
 // dropCache drops the cache of the file's content.
