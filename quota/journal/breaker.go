@@ -71,14 +71,21 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 		b.probing = false
 	}
 	switch {
-	case isDown(err):
+	case isDown(err) && !endsSoon(ctx):
 		b.down, b.until = err, time.Now().Add(probeInterval)
 	case errors.Is(err, errOwed):
 		// The ledger was not called.
-	case err != nil && ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+	case err != nil && (ctx.Err() != nil || endsSoon(ctx)):
 		// The caller left before the ledger answered, so its state is unknown.
 	default:
 		b.down = nil
 	}
 	b.open.Store(b.down != nil)
+}
+
+// endsSoon reports whether a ledger may have failed because its caller has no time
+// left: it gives up before a try would be too short.
+func endsSoon(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < 300*time.Millisecond
 }

@@ -3,10 +3,7 @@ package redisledger
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"iter"
-	"net"
 	"time"
 
 	"github.com/ration-dev/ration/quota"
@@ -55,17 +52,10 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	return nil, l.failed(errUnstable, down, false)
 }
 
-// ended returns the cause of the caller's context if it is done, or a
-// context.DeadlineExceeded if the server was silent until no time was left for
-// another try. Else it returns err.
+// ended returns the cause of the caller's context if it is done, else err.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	deadline, ok := ctx.Deadline()
-	isLate := ok && time.Until(deadline) < lastPause+leastTry
-	if silent, isNet := errors.AsType[net.Error](err); isLate && (errors.Is(err, errSilent) || isNet && silent.Timeout()) {
-		return fmt.Errorf("%w: %v", context.DeadlineExceeded, err)
 	}
 	return err
 }
