@@ -280,7 +280,7 @@ type Charge struct {
 	Window   Window
 
 	// Beside is how much lower Limit is than the budget's, to leave room for
-	// calls that follow. A ledger does not look at it.
+	// calls that follow. So is a limit that another configuration asked.
 	Beside Units
 
 	// Floors reserve parts of Limit: the request must leave the part of each

@@ -57,14 +57,14 @@ func withoutExternal(methods []string) []string {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
 }
 
-// Limited returns a copy of c with a lower limit, which holds until a time.
-// Floors are at most the limit.
+// Limited returns a copy of c with a lower limit, which holds until a time. It is
+// negative if Beside is more. Floors are at most the limit.
 func (c *Charge) Limited(limit Units, until time.Time) *Charge {
 	held := *c
 	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until
 	held.Floors = slices.Clone(c.Floors)
 	for i := range held.Floors {
-		held.Floors[i].Units = min(held.Floors[i].Units, limit)
+		held.Floors[i].Units = min(held.Floors[i].Units, max(0, limit))
 	}
 	return &held
 }

@@ -99,7 +99,6 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 		smaller := *charge
 		smaller.Beside = rest * charge.Coverage.Amount(call.Units)
 		smaller.Limit -= smaller.Beside
-		smaller.Config = Config{} // it is not what the configuration asks
 		charges[i] = &smaller
 	}
 	grants, again, err = g.spendAlike(ctx, call, set, charges, 1)
@@ -133,19 +132,26 @@ func (g *Guard) spendTogether(ctx context.Context, call *Call, set *chargeSet, c
 	return nil, !errors.Is(err, ErrReused), err
 }
 
-// refusedTogether makes the refusal of one call one of count calls. Its limit
-// lacks what kept calls need, and what it says is used includes granted ones,
+// refusedTogether makes the refusal of one call one of count calls. Its limits
+// lack what kept calls need, and what it says is used includes granted ones,
 // refunded since.
 func (s *chargeSet) refusedTogether(err error, call *Call, count int, kept, granted Units) {
-	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok {
-		return
-	}
+	refused, _ := errors.AsType[*RefusedError](err)
+	never, _ := errors.AsType[*NeverFitsError](err)
 	for _, charge := range s.charges {
-		if charge.Budget == refused.Budget {
-			each := charge.Coverage.Amount(call.Units)
+		each := charge.Coverage.Amount(call.Units)
+		switch {
+		case refused != nil && charge.Budget == refused.Budget:
 			refused.Limit, refused.Used, refused.Needed = refused.Limit+kept*each, refused.Used-granted*each, Units(count)*each
 			refused.Remaining = max(0, refused.Limit-refused.Used-refused.Kept)
+			if refused.OwnLimit > 0 {
+				refused.OwnLimit = charge.Limit
+			}
+		case never != nil && charge.Budget == never.Budget:
+			never.Limit, never.Needed = never.Limit+kept*each, Units(count)*each
+			if never.OwnLimit > 0 {
+				never.OwnLimit = charge.Limit
+			}
 		}
 	}
 }

@@ -172,12 +172,14 @@ func TestRefusalIsAboutTheLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		guard := guardOf(100)
-		for _, n := range []int{7, 12} {
-			_, err := guard.SpendTogether(t.Context(), call("m", 1), n, 0)
-			refused, ok := errors.AsType[*quota.RefusedError](err)
-			if !ok || refused.Limit != 10 || refused.OwnLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || int(refused.Needed) != n {
-				t.Errorf("%d calls: %+v, %v; want %d of the 6 that are left of 10", n, refused, err, n)
-			}
+		_, err = guard.SpendTogether(t.Context(), call("m", 1), 7, 0)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if !ok || refused.Limit != 10 || refused.OwnLimit != 100 || refused.Used != 4 || refused.Remaining != 6 || refused.Needed != 7 {
+			t.Errorf("7 calls: %+v, %v; want 7 of the 6 that are left of 10", refused, err)
+		}
+		_, err = guard.SpendTogether(t.Context(), call("m", 1), 12, 0)
+		if never, ok := errors.AsType[*quota.NeverFitsError](err); !ok || never.Limit != 10 || never.OwnLimit != 100 || never.Needed != 12 {
+			t.Errorf("12 calls: %v; want that they never fit 10", err)
 		}
 		if grants, err := guard.SpendTogether(t.Context(), call("m", 1), 6, 0); len(grants) != 6 || err != nil {
 			t.Errorf("%d grants, %v; want 6", len(grants), err)
@@ -385,6 +387,52 @@ func TestRepeatSaysOtherUnits(t *testing.T) {
 		again, err := guard.Spend(t.Context(), one)
 		if err != nil || again.Call().Units != 100 || again.Token() != first.Token() || used(t, guard) != 100 {
 			t.Errorf("%v, a grant of %d units, %d used; want 100", err, again.Call().Units, used(t, guard))
+		}
+	})
+}
+
+// TestCallsTogetherAskTheirLimit: of two configurations with different limits, the
+// stricter holds for calls together, and once it has asked for some, even if they
+// are refused.
+func TestCallsTogetherAskTheirLimit(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		configured := func(name string, limit quota.Units) *quota.Guard {
+			ledger, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ledger.Close() })
+			b := budget("day", limit, 24*time.Hour)
+			b.Config = quota.Config{Name: name}
+			guard, err := quota.NewGuard(ledger, []quota.Budget{b}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return guard
+		}
+		loose, strict := configured("loose", 50), configured("strict", 5)
+		together := func(g *quota.Guard, count int) error {
+			_, err := g.SpendTogether(t.Context(), call("m", 1), count, 0)
+			return err
+		}
+		if err := together(loose, 3); err != nil {
+			t.Fatal(err)
+		}
+		if err := together(strict, 3); !errors.Is(err, quota.ErrRefused) {
+			t.Errorf("%v; want a refusal, as 2 of 5 are left", err)
+		}
+		refused, _ := errors.AsType[*quota.RefusedError](together(loose, 3))
+		if refused == nil || refused.Limit != 5 || refused.OwnLimit != 50 || refused.Used != 3 || refused.Remaining != 2 || refused.Needed != 3 {
+			t.Errorf("%+v; want a refusal by the stricter limit", refused)
+		}
+		grants, err := loose.SpendTogether(t.Context(), call("m", 1), 2, 0)
+		if err != nil || used(t, loose) != 5 {
+			t.Fatalf("%v, %d used; want 5", err, used(t, loose))
+		}
+		for _, grant := range grants {
+			if b, _ := grant.Tightest(); b.Limit() != 5 {
+				t.Errorf("%+v; want the stricter limit", b)
+			}
 		}
 	})
 }

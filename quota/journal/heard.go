@@ -35,10 +35,7 @@ func (l *Ledger) noteRefusals(a *account, batch *quota.Batch, answers []quota.An
 		if charge == nil {
 			continue
 		}
-		limit := r.Limit
-		if limit == charge.Limit {
-			limit += charge.Beside
-		}
+		limit := r.Limit + charge.Beside
 		if charge.Window.Estimate() || r.Used > limit && charge.Config.Name == "" {
 			continue // without a Config others may have a higher limit, and how much is of notes is not known
 		}

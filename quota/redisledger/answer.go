@@ -96,7 +96,7 @@ func (p *spendBatch) readGrants(a *packed, run []int, answers []quota.Answer, ah
 			held := &all[i*len(charges)+n]
 			held.Used, held.Kept = quota.Units(used), quota.Units(kept)
 			if c.OwnLimit > 0 {
-				held.Limit = c.Limit
+				held.Limit = c.Limit + c.Beside
 			}
 			if free > 0 {
 				held.FreesIn = time.Duration(min(free, latest)-stamp-int64(i)) * time.Microsecond

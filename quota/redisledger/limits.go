@@ -28,7 +28,7 @@ type ask struct {
 
 func askOf(c *quota.Charge) ask {
 	a := ask{c.Identity(), decide.AskedBy(c)}
-	a.Limit = limitOf(c)
+	a.Limit = min(max(a.Limit, 1), int64(quota.MaxLimit)) // as scripts accept it
 	return a
 }
 

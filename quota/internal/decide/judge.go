@@ -93,7 +93,7 @@ func (j *Judge) Held(log Log, r *quota.Request, stamp int64, held []quota.Held) 
 		fit := q.UsedAndKept(list)
 		h := quota.Held{Used: quota.Units(fit.Used), Kept: quota.Units(fit.Kept)}
 		if limited != nil {
-			h.Limit = charge.Limit
+			h.Limit = charge.Limit + charge.Beside
 		}
 		if free := q.NextFree(list, fit.Used, ahead > 0); free != 0 {
 			h.FreesIn = time.Duration(free-stamp) * time.Microsecond

@@ -35,7 +35,7 @@ const (
 
 // AskedBy returns what a charge asks, without its end.
 func AskedBy(c *quota.Charge) Asked {
-	return Asked{Config: c.Config.ID(), Changed: max(0, c.Config.Changed.UnixMicro()), Limit: int64(c.Limit)}
+	return Asked{Config: c.Config.ID(), Changed: max(0, c.Config.Changed.UnixMicro()), Limit: int64(c.Limit + c.Beside)}
 }
 
 // olderThan reports whether a is of the configuration of b before it
@@ -156,7 +156,7 @@ func (l *Limits) Held(charges []*quota.Charge, now int64) (held []*quota.Charge)
 		if held == nil {
 			held = slices.Clone(charges)
 		}
-		held[i] = c.Limited(quota.Units(lowest.Limit), Time(lowest.Until))
+		held[i] = c.Limited(quota.Units(lowest.Limit)-c.Beside, Time(lowest.Until))
 	}
 	return held
 }
