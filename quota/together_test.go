@@ -21,61 +21,6 @@ func eachLedger(t *testing.T, run func(t *testing.T, open func() (quota.Ledger, 
 	}
 }
 
-// TestRepeatedSpendIsChargedTwice: a call with the same ID is charged once,
-// also by another process, after a settle, and when it was refused before.
-func TestRepeatedSpendIsChargedTwice(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		first, second := openGuard(t, open), openGuard(t, open)
-		one := call("search", 400)
-		one.ID = quota.NameID("a name", "")
-		grant, err := first.Spend(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		repeated, err := second.Wait(t.Context(), one, time.Second)
-		if err != nil || repeated.Token() != grant.Token() || used(t, second) != 400 {
-			t.Fatalf("%v, %d units, tokens %s and %s; want the same grant", err, used(t, second), repeated.Token(), grant.Token())
-		}
-		if err := repeated.Settle(t.Context(), 900); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := first.Spend(t.Context(), one); err != nil || used(t, first) != 900 {
-			t.Errorf("%v, %d units; want the grant, and what it was settled to", err, used(t, first))
-		}
-		other := call("search", 200)
-		other.ID = quota.NameID("another name", "")
-		if _, err := first.Spend(t.Context(), other); !errors.Is(err, quota.ErrRefused) {
-			t.Fatalf("%v; want a refusal", err)
-		}
-		if err := grant.Settle(t.Context(), 100); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			if _, err := first.Spend(t.Context(), other); err != nil || used(t, first) != 300 {
-				t.Errorf("after the refusal: %v, %d units; want 300", err, used(t, first))
-			}
-		}
-	})
-}
-
-// TestIDOfAnotherCallIsGranted: an ID that another call had is an error, and
-// charges nothing.
-func TestIDOfAnotherCallIsGranted(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		guard := openGuard(t, open)
-		one := call("search", 100)
-		one.ID = quota.NameID("a name", "")
-		if _, err := guard.Spend(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
-		one.Method = "videos"
-		grant, err := guard.Spend(t.Context(), one)
-		if !errors.Is(err, quota.ErrReused) || grant != nil || used(t, guard) != 100 {
-			t.Errorf("%v, %v, %d units; want an error and 100", grant, err, used(t, guard))
-		}
-	})
-}
-
 // TestSpendTogetherIsPartial: calls that do not all fit are refused together,
 // also when they are repeated, and are charged once when they fit.
 func TestSpendTogetherIsPartial(t *testing.T) {
@@ -348,47 +293,6 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 	if err := get(quota.WithMaxWait(t.Context(), 0)); !errors.Is(err, quota.ErrRefused) {
 		t.Errorf("%v; want a refusal", err)
 	}
-}
-
-// TestRefundedCallIsRepeatedFree: a call that was refunded is charged anew
-// under its ID, and then once.
-func TestRefundedCallIsRepeatedFree(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		guard := openGuard(t, open)
-		one := call("search", 100)
-		one.ID = quota.NameID("a name", "")
-		grants, err := guard.SpendTogether(t.Context(), one, 1, 0)
-		if err == nil {
-			err = grants[0].Refund(t.Context())
-		}
-		if err != nil || used(t, guard) != 0 {
-			t.Fatalf("%v, %d units", err, used(t, guard))
-		}
-		for range 3 {
-			if again, err := guard.SpendTogether(t.Context(), one, 1, 0); err != nil || again[0].Token() == grants[0].Token() || used(t, guard) != 100 {
-				t.Fatalf("%v, %d units; want 100, by another grant", err, used(t, guard))
-			}
-		}
-	})
-}
-
-// TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
-// charged, although its price has changed since.
-func TestRepeatSaysOtherUnits(t *testing.T) {
-	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
-		guard := openGuard(t, open)
-		one := call("search", 100)
-		one.ID = quota.NameID("a name", "")
-		first, err := guard.Spend(t.Context(), one)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one.Units = 700
-		again, err := guard.Spend(t.Context(), one)
-		if err != nil || again.Call().Units != 100 || again.Token() != first.Token() || used(t, guard) != 100 {
-			t.Errorf("%v, a grant of %d units, %d used; want 100", err, again.Call().Units, used(t, guard))
-		}
-	})
 }
 
 // TestCallsTogetherAskTheirLimit: of two configurations with different limits, the
