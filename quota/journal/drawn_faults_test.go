@@ -3,6 +3,7 @@
 package journal_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,6 +20,9 @@ import (
 
 	"github.com/ration-dev/ration/internal/redistest"
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/redisledger"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 const (
@@ -70,7 +74,14 @@ func TestDrawnFaultsGrantTwice(t *testing.T) {
 						t.Logf("RATION_DRAWN_SEED=%d draws\n%s", seed, strings.Join(d.log, "\n"))
 					}
 				})
-				d.play(kind.faults(d))
+				faults := kind.faults(d)
+				if kind.hosts == 1 {
+					faults["a cooldown"] = d.cool
+				}
+				d.play(faults)
+				if cold, most := d.cold.Load(), int64(d.cooldowns*drawnWorkers*patientCallers); cold > most {
+					t.Errorf("%d calls reached the upstream during %d cooldowns; want %d at most, which were in flight", cold, d.cooldowns, most)
+				}
 				if sent, least := quota.Units(d.hits.Load()), limit-quota.Units(d.lost); sent < least {
 					t.Errorf("%d calls reached the upstream; want %d at least", sent, least)
 				}
@@ -99,8 +110,13 @@ type drawn struct {
 	hits    atomic.Int64
 	of      map[string]*atomic.Int64 // hits, by method
 	lost    int64                    // how many calls may be charged and never sent
-	workers []*worker
-	log     []string // the faults, with how many calls the upstream had when they came
+
+	cooldowns int
+	cooled    atomic.Int64 // when the last cooldown was set, and
+	warms     atomic.Int64 // when it ends, µs
+	cold      atomic.Int64 // hits in between
+	workers   []*worker
+	log       []string // the faults, with how many calls the upstream had when they came
 }
 
 // listen starts the upstream.
@@ -108,6 +124,9 @@ func (d *drawn) listen() {
 	d.of = map[string]*atomic.Int64{"m": {}, "search": {}, "list": {}}
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		d.hits.Add(1)
+		if now := time.Now().UnixMicro(); d.cooled.Load() < now && now < d.warms.Load() {
+			d.cold.Add(1)
+		}
 		d.of[r.URL.Path[1:]].Add(1)
 	}))
 	d.Cleanup(s.Close)
@@ -128,6 +147,7 @@ func (d *drawn) play(faults map[string]func()) {
 		faults[name]()
 		d.lost += 2 * drawnWorkers * patientCallers // others noted what was in flight, and it was charged again
 	}
+	d.reach(1<<30, time.Until(time.UnixMicro(d.warms.Load())))
 	for _, w := range d.workers {
 		d.lost += w.finish()
 	}
@@ -167,6 +187,30 @@ func (d *drawn) alone(f func()) {
 	f()
 	for i := range d.workers {
 		d.workers[i] = d.start(i)
+	}
+}
+
+// cool sets a cooldown, as another process of the host does, which lasts while other
+// faults come.
+func (d *drawn) cool() {
+	open := func() (quota.Ledger, error) {
+		return sqliteledger.Open(filepath.Join(d.roots[0], "ledger", "ration.db"), nil)
+	}
+	if d.redis != nil {
+		open = func() (quota.Ledger, error) { return redisledger.Open(d.redis.URL(), nil) }
+	}
+	inner, err := open()
+	if err != nil {
+		return // it is damaged, and no worker has restored it yet
+	}
+	l := journal.New(inner, filepath.Join(d.roots[0], "journal"), &journal.Options{Budgets: patientBudgets()})
+	defer l.Close()
+	until := time.Now().Add(2 * time.Second)
+	err = l.SetCooldown(d.Context(), quota.Cooldown{Account: account, Until: until, Reason: "maintenance"})
+	if now := time.Now(); now.Before(until) && (err == nil || errors.Is(err, quota.ErrLedgerDown)) {
+		d.cooldowns++
+		d.cooled.Store(now.UnixMicro())
+		d.warms.Store(until.UnixMicro())
 	}
 }
 

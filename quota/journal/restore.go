@@ -281,7 +281,7 @@ func (l *Ledger) collect(a *account, lost bool, skew int64, report *RestoredErro
 		stays := s.stays()
 		r.Entries, r.Heard, r.Lives, r.Gaps = s.entries("", skew), l.heard(a, s, stays, client), stays.lives(client), slices.Clone(s.gaps)
 		rest.granted, rest.raised = maps.Clone(s.granted), s.raised
-		rest.cooldowns = s.owedCooldowns(a.name, l.now().UnixMicro())
+		rest.cooldowns = s.cooldownsToSet(a.name, lost, l.now().UnixMicro()-s.skew)
 		for _, key := range s.keys() {
 			rest.keyed = append(rest.keyed, &quota.Restoration{Account: a.name, Key: key, Clock: r.Clock, Entries: s.entries(key, skew)})
 		}

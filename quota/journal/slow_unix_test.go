@@ -158,6 +158,37 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 	}
 }
 
+// TestCooldownIsForgottenByTheLedger: a cooldown that this host has set or heard of
+// holds after the ledger has forgotten it, unless a grant has shown since that it was
+// cleared.
+func TestCooldownIsForgottenByTheLedger(t *testing.T) {
+	for _, cleared := range []bool{false, true} {
+		server, u := redistest.Start(t), startUpstream(t)
+		ours, theirs := redisHost(t, server), redisHost(t, server)
+		g := ours.process()
+		u.spend(t, g, 10)
+		c := quota.Cooldown{Account: account, Budget: "day", For: time.Hour, Reason: "maintenance"}
+		if err := ours.process().Cool(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.send(t, g, 1); !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("%v; want the cooldown", err)
+		}
+		if cleared {
+			if err := theirs.open().ClearCooldown(t.Context(), account, "day"); err != nil {
+				t.Fatal(err)
+			}
+			redistest.Await(t, "the refusal to be asked again", func() bool { return u.send(t, g, 1) == nil })
+		}
+		server.Do(t, "flushall")
+		err := u.send(t, ours.process(), 1)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		if isKept := ok && refused.Reason == quota.ReasonCooldown && refused.Detail == c.Reason; isKept == cleared || cleared && err != nil {
+			t.Errorf("cleared %t: %v; want the cooldown if it was not", cleared, err)
+		}
+	}
+}
+
 // TestArrivalIsRememberedWhileDown: a host that met an account on its way
 // to this ledger may not hear that it is there, and uses its allowance when
 // the ledger is down. One that has left is not sent to while its old ledger

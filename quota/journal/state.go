@@ -291,14 +291,18 @@ func (s *state) lastHeard(budget string) (last hearing, epoch uint64) {
 	return last, epoch
 }
 
-// owedCooldowns returns the cooldowns that the ledger does not have.
-func (s *state) owedCooldowns(account string, now int64) (owed []quota.Cooldown) {
+// cooldownsToSet returns the cooldowns that the ledger does not have: if it has
+// forgotten, all that hold, except those that close an account which has moved.
+// Another host may have opened that since.
+func (s *state) cooldownsToSet(account string, forgotten bool, now int64) (lacking []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
-		if c.owed && c.until > now {
-			owed = append(owed, quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason})
+		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
+		_, moved := set.Move()
+		if c.until > now && (c.owed || forgotten && !moved) {
+			lacking = append(lacking, set)
 		}
 	}
-	return owed
+	return lacking
 }
 
 // allowed returns the units granted within the allowance in the trailing
