@@ -109,9 +109,8 @@ func (b *breakers) close(t *trial) {
 
 // pass waits, for at most limit, until no trial of this process is in progress
 // for a breaker that covers a call. If a breaker is still open then, the call
-// becomes its trial, which pass returns. A call whose answer is reported later
-// gets a trial of its own when the time is up, and the claim of the other
-// refuses it.
+// becomes its trial, which pass returns. When the time is up, the call gets a trial
+// of its own, and the claim of the other refuses it.
 func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(limit)
 	for {
@@ -142,10 +141,8 @@ func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Dur
 			if sleep(ctx, left, changed) != nil {
 				return nil
 			}
-		case reported:
-			return ours
 		default:
-			return nil
+			return ours
 		}
 	}
 }

@@ -331,3 +331,35 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 		}
 	})
 }
+
+// TestImpatientCallsAfterACooldown: calls that do not wait for the answer of a trial
+// are refused, and none but the trial reaches the upstream.
+func TestImpatientCallsAfterACooldown(t *testing.T) {
+	for _, maxWait := range []time.Duration{0, time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var hits, refused atomic.Int32
+			base := tripper(func(r *http.Request) (*http.Response, error) {
+				hits.Add(1)
+				time.Sleep(2 * time.Second) // of the bubble's time
+				return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody, Request: r}, nil
+			})
+			client := &http.Client{Transport: &quota.Transport{Guard: openGuard(t, openMemory(t)), Price: priced(1), Base: base, MaxWait: maxWait, Feedback: stopFor(30 * time.Second)}}
+			if _, err := getStatus(client); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(31 * time.Second)
+			var callers sync.WaitGroup
+			for range 50 {
+				callers.Go(func() {
+					if _, err := getStatus(client); errors.Is(err, quota.ErrRefused) {
+						refused.Add(1)
+					}
+				})
+			}
+			callers.Wait()
+			if hits.Load() != 2 || refused.Load() != 49 {
+				t.Errorf("waiting %v: %d calls reached the upstream, %d were refused; want the trial, and 49", maxWait, hits.Load()-1, refused.Load())
+			}
+		})
+	}
+}

@@ -35,8 +35,8 @@ are passed on.
 The exit code is the program's, and 128 and the number of the signal if one
 ended it. If the program failed after one of its calls was refused, by a budget,
 a cooldown or the upstream's own quota, the exit code is 75, and stderr says
-when to try again (-q: it does not). If a call was refused because the ledger
-failed, it is that of the ledger's error, which stderr says.
+when to try again (-q: it does not). If the ledger failed, and granted no call
+afterwards, it is that of the ledger's error, which stderr says.
 
 ` + exitCodes(exitStopped, exitLedger, exitConfig) + `
   126 the program cannot be run
@@ -111,7 +111,11 @@ func describeExit(ctx context.Context, name string, err error, told bool, sessio
 		return &reported{&programError{code}}
 	}
 	if refused := session.Refused(context.WithoutCancel(ctx)); refused != nil && !told {
-		return fmt.Errorf("%s failed (exit %d) after a call was refused: %w", human.Name(filepath.Base(name)), exit.ExitCode(), refused)
+		reason := "a call was refused"
+		if !errors.Is(refused, quota.ErrRefused) {
+			reason = "its ledger failed"
+		}
+		return fmt.Errorf("%s failed (exit %d) after %s: %w", human.Name(filepath.Base(name)), exit.ExitCode(), reason, refused)
 	}
 	return &reported{&programError{exit.ExitCode()}}
 }

@@ -143,7 +143,9 @@ func (g *Gateway) Use(c *client.Client) {
 			read := t.Feedback
 			t.Feedback = func(call quota.Call, resp *http.Response) quota.Verdict {
 				verdict := read(call, resp)
-				sessionOf(resp.Request).recordVerdict(next, call, &verdict)
+				session := sessionOf(resp.Request)
+				session.recordGrant()
+				session.recordVerdict(next, call, &verdict)
 				return verdict
 			}
 		})

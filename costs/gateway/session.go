@@ -47,7 +47,7 @@ func (s *Session) End() {
 
 // Refused returns why a call of the session was not made last, or nil: a
 // *quota.RefusedError of a budget, a cooldown or the upstream, or an error of the
-// ledger. A refusal by the upstream is one that has set a cooldown, and is over when
+// ledger that has granted none since. A refusal by the upstream is one that has set a cooldown, and is over when
 // that ends.
 func (s *Session) Refused(ctx context.Context) error {
 	s.mu.Lock()
@@ -73,6 +73,18 @@ func (s *Session) recordRefusal(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refused, s.stopped = err, nil
+}
+
+// recordGrant forgets an error of the ledger, which grants calls again. s may be nil.
+func (s *Session) recordGrant() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, refused := errors.AsType[*quota.RefusedError](s.refused); !refused {
+		s.refused = nil
+	}
 }
 
 // recordVerdict records what an upstream's answer to a call says, if it sets a

@@ -85,6 +85,10 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 		if a.StatusCode != 503 || a.json["type"] != want.kind || !errors.Is(session.Refused(t.Context()), want.err) {
 			t.Errorf("%s %s, refused: %v; want %s", a.Status, a.text, session.Refused(t.Context()), want.kind)
 		}
+		s.Use(newClient(t, table, t.TempDir(), nil)) // as after a change of the configuration
+		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token); a.StatusCode != 200 || session.Refused(t.Context()) != nil {
+			t.Errorf("%s %s, refused: %v; want that a grant ends it", a.Status, a.text, session.Refused(t.Context()))
+		}
 	}
 }
 

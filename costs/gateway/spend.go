@@ -117,6 +117,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		}
 		panic(http.ErrAbortHandler)
 	}
+	sessionOf(r).recordGrant()
 	inbound.SetHeaders(w.Header(), grants[len(grants)-1].Balances())
 	g.writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
 }

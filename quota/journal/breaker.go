@@ -73,6 +73,8 @@ func (b *breaker) end(ctx context.Context, probe bool, err error) {
 	switch {
 	case isDown(err) && !endsSoon(ctx):
 		b.down, b.until = err, time.Now().Add(probeInterval)
+	case isDown(err) && probe:
+		b.until = time.Now().Add(probeInterval) // it was down before
 	case errors.Is(err, errOwed):
 		// The ledger was not called.
 	case err != nil && (ctx.Err() != nil || endsSoon(ctx)):

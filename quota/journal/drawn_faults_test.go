@@ -79,9 +79,7 @@ func TestDrawnFaultsGrantTwice(t *testing.T) {
 					faults["a cooldown"] = d.cool
 				}
 				d.play(faults)
-				if cold, most := d.cold.Load(), int64(d.cooldowns*drawnWorkers*patientCallers); cold > most {
-					t.Errorf("%d calls reached the upstream during %d cooldowns; want %d at most, which were in flight", cold, d.cooldowns, most)
-				}
+				d.checkCooldowns()
 				if sent, least := quota.Units(d.hits.Load()), limit-quota.Units(d.lost); sent < least {
 					t.Errorf("%d calls reached the upstream; want %d at least", sent, least)
 				}
@@ -211,6 +209,13 @@ func (d *drawn) cool() {
 		d.cooldowns++
 		d.cooled.Store(now.UnixMicro())
 		d.warms.Store(until.UnixMicro())
+	}
+}
+
+// checkCooldowns checks that only calls in flight reached the upstream during cooldowns.
+func (d *drawn) checkCooldowns() {
+	if cold, most := d.cold.Load(), int64(d.cooldowns*drawnWorkers*patientCallers); cold > most {
+		d.Errorf("%d calls reached the upstream during %d cooldowns; want %d at most", cold, d.cooldowns, most)
 	}
 }
 

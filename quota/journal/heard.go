@@ -91,7 +91,7 @@ func (l *Ledger) noteRepeated(ctx context.Context, a *account, batch *quota.Batc
 		records := make([]record, len(standings))
 		for i, s := range standings {
 			at := max(s.At.UnixMicro()-1, newest.At.UnixMicro()) // an entry with the timestamp At may have followed
-			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit, heard: []use{{unheard[i].Budget, s.Used}}}
+			records[i] = record{kind: refused, at: at, epoch: newest.Epoch, units: unheard[i].Limit + unheard[i].Beside, heard: []use{{unheard[i].Budget, s.Used}}}
 		}
 		l.written(a, a.files.append(false, records...))
 		return nil

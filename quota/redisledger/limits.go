@@ -57,7 +57,7 @@ func (l *limits) chargesInForce(charges []*quota.Charge) []*quota.Charge {
 		case known != nil:
 			held[i] = known
 		default:
-			if l.held == nil {
+			if l.held == nil || len(l.held) >= 1024 { // calls together have charges of their own
 				l.held = map[*quota.Charge]*quota.Charge{}
 			}
 			l.held[c] = held[i]

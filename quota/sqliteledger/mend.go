@@ -4,7 +4,11 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"io/fs"
+	"maps"
 	"runtime"
+	"slices"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 // SQLite applies a -wal to any file that lies beside it. If an older file was put
@@ -90,8 +94,17 @@ func (t *tx) mend() {
 	t.query("logs", func(row []driver.Value) { names = append(names, logName{text(row[0]), text(row[1])}) })
 	for _, name := range names {
 		g := t.load(name)
+		maps.DeleteFunc(g.lists, func(_ string, l *list) bool { return l != g.all && !t.differs(g, l) })
 		t.refill(g)
 		t.save(g)
+		t.exec("drop-sums", g.id) // they are added again, block by block
 	}
 	t.exec("logs-touch")
+}
+
+// differs reports whether a list is not what its entries add up to: in number, in
+// sum, or in a sum that depends on where each is.
+func (t *tx) differs(g *log, l *list) bool {
+	has := slices.Clone(t.queryRow("list-check", l.id))
+	return !slices.Equal(has, t.queryRow("list-want", l.id, g.id, l.coverage.Measure == quota.Calls, t.coveredLabels(l.coverage)))
 }

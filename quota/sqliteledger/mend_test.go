@@ -246,3 +246,37 @@ func TestFileIsCheckedOnce(t *testing.T) {
 		l.Close()
 	}
 }
+
+// TestIdleLogIsSound: a log that was not used for days has entries whose labels
+// were deleted meanwhile. That is no damage, whatever window is asked of it then.
+func TestIdleLogIsSound(t *testing.T) {
+	path, now := fresh(t), time.Now()
+	o := &sqliteledger.Options{Sync: sqliteledger.Normal, Now: func() time.Time { return now }}
+	l := open(t, path, o)
+	spend(t, l, 1, charge("hour", 10, hour))
+	now = now.Add(72 * time.Hour)
+	busy := one(1, charge("hour", 10_000, hour))
+	busy.Account = "busy"
+	for i := range 600 {
+		busy.Requests = append(busy.Requests, busy.Requests[0])
+		busy.Requests[i].Method = fmt.Sprint("method ", i)
+	}
+	if _, err := l.Spend(t.Context(), busy); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Number("SELECT COUNT(*) FROM labels WHERE method = 'videos.list'"); n != 0 || err != nil {
+		t.Fatalf("%d labels, %v; want that of the idle log deleted", n, err)
+	}
+	month := charge("month", 10, quota.Sliding(30*24*time.Hour))
+	spend(t, l, 1, month)
+	l.Close()
+	at := time.Now().Add(time.Hour)
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, path, o)
+	spend(t, l, 1, month)
+	if n := used(t, l, month); n != 3 {
+		t.Errorf("%d used; want 3", n)
+	}
+}

@@ -52,6 +52,12 @@ INSERT INTO records (list, stamp, total)
 SELECT ?1, stamp, SUM(IIF(?3, calls, units)) OVER (ORDER BY stamp)
 FROM entries WHERE log = ?2 AND label IN (SELECT value FROM json_each(?4))
 ORDER BY stamp
+-- list-check
+SELECT COUNT(step), IFNULL(SUM(step), 0), IFNULL(SUM(step * (stamp & 1023)), 0)
+FROM (SELECT stamp, total - LAG(total) OVER (ORDER BY stamp) AS step FROM records WHERE list = ?1)
+-- list-want
+SELECT COUNT(*), IFNULL(SUM(IIF(?3, calls, units)), 0), IFNULL(SUM(IIF(?3, calls, units) * (stamp & 1023)), 0) FROM entries
+WHERE log = ?2 AND stamp > IFNULL((SELECT MIN(stamp) FROM records WHERE list = ?1), 0) AND label IN (SELECT value FROM json_each(?4))
 -- list-newest
 SELECT stamp, total FROM records WHERE list = ?1 ORDER BY stamp DESC LIMIT 1
 -- list-compute
@@ -106,9 +112,9 @@ UPDATE entries SET stamp = ?2 + r.place
 FROM (SELECT stamp AS was, ROW_NUMBER() OVER (ORDER BY stamp) AS place FROM entries WHERE log = ?1 AND stamp < 0) r
 WHERE log = ?1 AND stamp = r.was
 -- entries-broken
-SELECT 1 FROM (SELECT log, stamp, label, units, total - LAG(total) OVER (PARTITION BY log ORDER BY stamp) AS step FROM entries) e
+SELECT 1 FROM (SELECT log, label, units, total - LAG(total) OVER (PARTITION BY log ORDER BY stamp) AS step FROM entries) e
 LEFT JOIN account_logs g ON g.log = e.log
-WHERE g.log IS NULL OR e.step <> e.units OR e.stamp > ?1 - g.horizon AND e.label NOT IN (SELECT label FROM labels) LIMIT 1
+WHERE g.log IS NULL OR e.step <> e.units OR e.label > IFNULL((SELECT MAX(label) FROM labels), 0) LIMIT 1
 -- page
 SELECT e.stamp, e.client, e.seq, e.units, e.calls, e.kind, t.method, t.lane, t.job, t.region
 FROM entries e CROSS JOIN labels t ON t.label = e.label

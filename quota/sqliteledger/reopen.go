@@ -299,6 +299,8 @@ func (l *Ledger) setAside() error {
 	return l.remove()
 }
 
+// errBroken says that entries lack what came before them: another entry, their log
+// or their label, of which the newest is never deleted.
 var errBroken = errors.New("entries are missing between others, as in a part of an older file")
 
 // checkIntegrity returns an error if the file is damaged. It reads all of it.
@@ -310,7 +312,7 @@ func (l *Ledger) checkIntegrity() error {
 		return l.damage(errors.New(found))
 	}
 	heard := text(c.queryValue("SELECT json_group_array(heard) FROM account_logs"))
-	broken := c.queryRow("entries-broken", l.now().UnixMicro())
+	broken := c.queryRow("entries-broken")
 	if c.err != nil {
 		return l.explain(c.err, working)
 	}
