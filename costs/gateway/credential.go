@@ -45,6 +45,32 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	}
 }
 
+// withoutCredential returns a URL without the query parameter of the
+// target's credential.
+func (t *target) withoutCredential(reference string) string {
+	if t.credential == nil || t.credential.Query == "" {
+		return reference
+	}
+	before, fragment, hasFragment := strings.Cut(reference, "#")
+	before, query, hasQuery := strings.Cut(before, "?")
+	if kept := withoutParameter(query, t.credential.Query); hasQuery && (kept != "" || query == "") {
+		before += "?" + kept
+	}
+	if hasFragment {
+		before += "#" + fragment
+	}
+	return before
+}
+
+// hide returns a text with [hidden] in place of the target's secret: errors of
+// net/http quote what an upstream repeats.
+func (t *target) hide(text string) string {
+	if t.secret == "" {
+		return text
+	}
+	return strings.NewReplacer(t.secret, "[hidden]", url.QueryEscape(t.secret), "[hidden]").Replace(text)
+}
+
 // withoutParameter returns a query without a parameter, and
 // otherwise unchanged.
 func withoutParameter(query, name string) string {

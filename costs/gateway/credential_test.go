@@ -108,6 +108,49 @@ func TestCredentialLeaks(t *testing.T) {
 	}
 }
 
+// TestUpstreamRepeatsTheCredential: an upstream that leads elsewhere with the
+// query it got, or breaks the protocol with it, does not tell the client.
+func TestUpstreamRepeatsTheCredential(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("s&cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/broken" {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				fmt.Fprintf(conn, "%s|%s\r\n\r\n", r.RequestURI, r.FormValue("key"))
+				conn.Close()
+			}
+			return
+		}
+		w.Header().Set("Link", "<https://elsewhere.example/hint?"+r.URL.RawQuery+">")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Location", "https://elsewhere.example/x?"+r.URL.RawQuery+"#part")
+		w.Header().Set("Content-Location", r.RequestURI)
+		w.Header().Set("Link", "<https://elsewhere.example?"+r.URL.RawQuery+">; rel=next")
+		w.WriteHeader(http.StatusFound)
+	})
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", query: key}\n", t.TempDir(), u))
+	a := s.do("GET", "/to/api.example.com/x?a=1", "")
+	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part", "Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next"} {
+		if got := a.Header.Get(name); got != want {
+			t.Errorf("%s: %s; want %s", name, got, want)
+		}
+	}
+	if a := s.do("GET", "/to/api.example.com/x", ""); a.Header.Get("Location") != "https://elsewhere.example/x#part" {
+		t.Errorf("Location: %s", a.Header.Get("Location"))
+	}
+	early, _ := s.raw("GET /to/api.example.com/x?a=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+	if got := early.Header.Get("Link"); early.StatusCode != 103 || got != "<https://elsewhere.example/hint?a=1>" {
+		t.Errorf("%s, Link: %s", early.Status, got)
+	}
+	a = s.do("GET", "/to/api.example.com/broken", "")
+	if detail, _ := a.json["detail"].(string); a.StatusCode != 502 || strings.Contains(detail, "cret") || !strings.Contains(detail, "key=[hidden]|[hidden]") {
+		t.Errorf("%s %s", a.Status, a.text)
+	}
+}
+
 // TestRateLimitOfWindows: w is what a budget counts over, at least a second,
 // and times are rounded up.
 func TestRateLimitOfWindows(t *testing.T) {
