@@ -14,7 +14,7 @@
 // host is the upstream's, with its port if it has one, and path and query are
 // what the upstream gets, byte for byte. The request is charged as one of
 // package client would be. Location and Link headers that lead to a guarded
-// host lead back to the gateway.
+// host lead back to the gateway, and cookies belong to /to/{host}.
 //
 // # What a proxied request keeps
 //

@@ -175,6 +175,9 @@ func (w hintWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (t *target) clean(header http.Header, table *costs.Table) {
 	deleteOwn(header)
 	t.leadBack(header, table)
+	if lines := header["Set-Cookie"]; len(lines) > 0 {
+		header["Set-Cookie"] = t.ownCookies(lines)
+	}
 }
 
 // deleteOwn deletes the headers that are for the gateway or from it.
@@ -192,6 +195,9 @@ func (t *target) rewrite(out *http.Request) {
 	deleteOwn(out.Header)
 	out.Header.Del("Connection") // of an upgrade, which does not pass
 	out.Header.Del("Upgrade")
+	if cookies := out.Header["Cookie"]; len(cookies) > 0 {
+		out.Header["Cookie"] = withoutPageCookie(cookies)
+	}
 	if accepted := out.Header.Values("Accept-Encoding"); len(accepted) > 0 {
 		out.Header.Set("Accept-Encoding", readable(accepted))
 	}
