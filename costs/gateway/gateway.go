@@ -315,13 +315,18 @@ func (g *Gateway) withClient(handle handler) http.Handler {
 	})
 }
 
-// ready answers whether the ledger does.
+// ready answers whether the ledger does, and to callers with the token why
+// it does not.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, c *connected) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	for _, account := range c.Table().Accounts() {
 		if _, _, err := c.Guard().Now(ctx, account); err != nil {
-			problemOf(err).write(w)
+			problem := problemOf(err)
+			if isStranger(r) {
+				problem = problemOf(quota.ErrLedgerDown)
+			}
+			problem.write(w)
 			return
 		}
 	}
