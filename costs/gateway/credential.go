@@ -30,7 +30,8 @@ func ReadCredential(c *costs.Credential) (string, error) {
 }
 
 // addCredential adds a secret to a request, in place of what it has there. It
-// leaves the rest of the query as it is.
+// leaves the rest of the query as it is. Headers whose names have underscores in
+// place of hyphens are the same to a server that reads them by CGI or WSGI.
 func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	switch {
 	case c == nil:
@@ -41,6 +42,11 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 		}
 		r.URL.RawQuery = query + url.QueryEscape(c.Query) + "=" + url.QueryEscape(secret)
 	default:
+		for name := range r.Header {
+			if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), strings.ReplaceAll(c.Header, "_", "-")) {
+				delete(r.Header, name)
+			}
+		}
 		r.Header.Set(c.Header, c.Prefix+secret)
 	}
 }

@@ -151,6 +151,27 @@ func TestUpstreamRepeatsTheCredential(t *testing.T) {
 	}
 }
 
+// TestUnderscoresInHeaders: programs behind CGI or WSGI take X_Api_Key for
+// X-Api-Key, so the gateway drops both.
+func TestUnderscoresInHeaders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var seen http.Header
+	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", header: X-Api-Key}\n", t.TempDir(), u))
+	s.do("GET", "/to/api.example.com/x", "", "X_Api_Key", "mine", "X-Api_Key", "mine", "Ration_Token", "mine", "X_Other", "mine")
+	for name, values := range seen {
+		if values[0] == "mine" && name != "X_other" || name == "X-Api-Key" && values[0] != "secret" {
+			t.Errorf("the upstream saw %s: %s", name, values)
+		}
+	}
+	if seen.Get("X-Api-Key") == "" || seen.Get("X_Other") == "" {
+		t.Errorf("the upstream saw %s", seen)
+	}
+}
+
 // TestRateLimitOfWindows: w is what a budget counts over, at least a second,
 // and times are rounded up.
 func TestRateLimitOfWindows(t *testing.T) {

@@ -180,10 +180,11 @@ func (t *target) clean(header http.Header, table *costs.Table) {
 	}
 }
 
-// deleteOwn deletes the headers that are for the gateway or from it.
+// deleteOwn deletes the headers that are for the gateway or from it, also those
+// that a program behind CGI or WSGI could not tell from them.
 func deleteOwn(header http.Header) {
 	for name := range header {
-		if strings.HasPrefix(name, headerPrefix) {
+		if strings.HasPrefix(strings.Replace(name, "_", "-", 1), headerPrefix) {
 			delete(header, name)
 		}
 	}
