@@ -77,18 +77,23 @@ func (t *target) hide(text string) string {
 	return strings.NewReplacer(t.secret, "[hidden]", url.QueryEscape(t.secret), "[hidden]").Replace(text)
 }
 
-// withoutParameter returns a query without a parameter, and
-// otherwise unchanged.
+// withoutParameter returns a query without a parameter, and otherwise
+// unchanged. Some servers separate parameters with semicolons.
 func withoutParameter(query, name string) string {
-	if query == "" {
+	var kept strings.Builder
+	for rest := "&" + query; rest != ""; { // each pair with the separator before it
+		end := 1 + strings.IndexAny(rest[1:], "&;")
+		if end == 0 {
+			end = len(rest)
+		}
+		key, _, _ := strings.Cut(rest[1:end], "=")
+		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
+			kept.WriteString(rest[:end])
+		}
+		rest = rest[end:]
+	}
+	if kept.Len() == 0 {
 		return ""
 	}
-	var kept []string
-	for pair := range strings.SplitSeq(query, "&") {
-		key, _, _ := strings.Cut(pair, "=")
-		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
-			kept = append(kept, pair)
-		}
-	}
-	return strings.Join(kept, "&")
+	return kept.String()[1:]
 }
