@@ -171,15 +171,17 @@ func whyNotPlain(req *http.Request) string {
 // name changes the method of a request: those of common frameworks,
 // Google's system parameters $httpMethod and $httpHeaders
 // (https://cloud.google.com/apis/docs/system-parameters), and
-// Salesforce's _HttpMethod.
+// Salesforce's _HttpMethod. Underscores are hyphens, as in servers that read
+// headers by CGI or WSGI.
 func overridesMethod(name string) bool {
+	name = strings.ReplaceAll(name, "_", "-")
 	switch len(name) {
 	case 7:
-		return strings.EqualFold(name, "_method")
+		return strings.EqualFold(name, "-method")
 	case 10:
 		return strings.EqualFold(name, "httpMethod")
 	case 11:
-		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders") || strings.EqualFold(name, "_HttpMethod")
+		return strings.EqualFold(name, "$httpMethod") || strings.EqualFold(name, "httpHeaders") || strings.EqualFold(name, "-HttpMethod")
 	case 12:
 		return strings.EqualFold(name, "$httpHeaders")
 	case 13:
@@ -252,7 +254,7 @@ func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q 
 		return false
 	}
 	for name := range req.Header { // another upload protocol, which can begin one
-		if len(name) >= 14 && strings.EqualFold(name[:14], "X-Goog-Upload-") {
+		if len(name) >= 14 && strings.EqualFold(strings.ReplaceAll(name[:14], "_", "-"), "X-Goog-Upload-") {
 			return false
 		}
 	}

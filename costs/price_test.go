@@ -35,7 +35,7 @@ func TestRequestsThatAreNotPlainAreRefused(t *testing.T) {
 	for _, verb := range []string{"get", "Get", "HEAD", "OPTIONS", "POST", "DELETE", "TRACE", "CONNECT", "GET ", "PATCH"} {
 		requests["verb "+verb] = edited(t, func(r *http.Request) { r.Method = verb })
 	}
-	for _, header := range []string{"X-HTTP-Method-Override", "X-Http-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override", "_method", "host"} {
+	for _, header := range []string{"X-HTTP-Method-Override", "X-Http-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override", "_method", "host", "X_HTTP_Method_Override", "X_http-method", "X-Method_Override"} {
 		requests["header "+header] = edited(t, func(r *http.Request) { r.Header[header] = []string{"GET"} })
 	}
 	for _, q := range []string{"_method=DELETE", "$httpMethod=POST", "%24httpMethod=POST", "httpMethod=POST", "q=1;_method=PUT", "X-HTTP-Method-Override=PUT", "%5fmethod=PUT", "%zz=1", "$httpHeaders=x", "a&_METHOD"} {
@@ -173,6 +173,7 @@ func TestResumableUploadsAreChargedOnce(t *testing.T) {
 		{"two upload_ids", "POST", upload + "?uploadType=resumable&upload_id=x&upload_id=y", "bytes 0-99/1000", "videos.insert", ""},
 		{"odd range", "POST", upload + session, "x", "videos.insert", ""},
 		{"another protocol's start", "POST", upload + session, "bytes 0-99/1000", "videos.insert", "X-Goog-Upload-Command"},
+		{"another protocol's start by CGI", "POST", upload + session, "bytes 0-99/1000", "videos.insert", "X_Goog_Upload_Command"},
 		{"update that could begin", "PUT", "https://youtube.googleapis.com/upload/youtube/v3/captions" + session, "", "captions.update", ""},
 		{"update's chunk", "PUT", "https://youtube.googleapis.com/upload/youtube/v3/captions" + session, "bytes 0-99/1000", "", ""},
 		{"upload_id on a plain path", "POST", "https://youtube.googleapis.com/youtube/v3/videos" + session, "bytes 0-99/1000", "videos.insert", ""},

@@ -64,7 +64,7 @@ var boundaries = map[string][]string{
 	"jobs/status":                      {"quota", "quota/journal", "quota/usage", "costs", "costs/client", "costs/human", "jobs", "jobs/catalog", "jobs/plan", "jobs/setup", "jobs/shadow"},
 	"jobs/shadow":                      {"quota/metrics", "quota/usage", "costs/client", "costs/human", "jobs/plan"},
 	"jobs/scheduler":                   {"quota", "costs/human", "jobs", "jobs/catalog"},
-	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/human", "costs/why", "jobs", "jobs/catalog", "jobs/plan", "jobs/shadow"},
+	"jobs/web":                         {"quota", "quota/usage", "costs", "costs/client", "costs/cooldown", "costs/gateway", "costs/human", "costs/why", "jobs", "jobs/catalog", "jobs/plan", "jobs/shadow"},
 	"jobs/youtube":                     {"internal/textfmt", "quota", "quota/feedback", "jobs/catalog"},
 	"jobs/youtube/youtubetest":         {},
 	"cmd/ration/internal/cmdline":      {"quota", "quota/reconcile", "costs", "costs/duration", "costs/gateway", "costs/human", "costs/strictyaml"},

@@ -46,7 +46,7 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	session, known := g.sessions[token]
 	g.mu.Unlock()
 	isOwn := g.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.options.Token)) == 1
-	isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which tell nothing, and cannot have a token
+	isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which may come from a probe without a token
 	if !known && !isOwn && !isProbe && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
 		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
 		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
@@ -58,10 +58,21 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 			r.Header.Del("Authorization")
 		}
 	}
-	if !known {
-		return r, nil
+	switch {
+	case known:
+		r = r.WithContext(context.WithValue(r.Context(), sessionKey{}, session))
+	case !isOwn && g.options.Token != "":
+		r = r.WithContext(context.WithValue(r.Context(), strangerKey{}, true))
 	}
-	return r.WithContext(context.WithValue(r.Context(), sessionKey{}, session)), nil
+	return r, nil
+}
+
+type strangerKey struct{}
+
+// isStranger reports whether a request is a probe without the token that the
+// gateway has.
+func isStranger(r *http.Request) bool {
+	return r.Context().Value(strangerKey{}) != nil
 }
 
 // callerOf returns the caller of a request that asks for one: what its session

@@ -30,7 +30,8 @@ func ReadCredential(c *costs.Credential) (string, error) {
 }
 
 // addCredential adds a secret to a request, in place of what it has there. It
-// leaves the rest of the query as it is.
+// leaves the rest of the query as it is. Headers whose names have underscores in
+// place of hyphens are the same to a server that reads them by CGI or WSGI.
 func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	switch {
 	case c == nil:
@@ -41,22 +42,58 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 		}
 		r.URL.RawQuery = query + url.QueryEscape(c.Query) + "=" + url.QueryEscape(secret)
 	default:
+		for name := range r.Header {
+			if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), strings.ReplaceAll(c.Header, "_", "-")) {
+				delete(r.Header, name)
+			}
+		}
 		r.Header.Set(c.Header, c.Prefix+secret)
 	}
 }
 
-// withoutParameter returns a query without a parameter, and
-// otherwise unchanged.
+// withoutCredential returns a URL without the query parameter of the
+// target's credential.
+func (t *target) withoutCredential(reference string) string {
+	if t.credential == nil || t.credential.Query == "" {
+		return reference
+	}
+	before, fragment, hasFragment := strings.Cut(reference, "#")
+	before, query, hasQuery := strings.Cut(before, "?")
+	if kept := withoutParameter(query, t.credential.Query); hasQuery && (kept != "" || query == "") {
+		before += "?" + kept
+	}
+	if hasFragment {
+		before += "#" + fragment
+	}
+	return before
+}
+
+// hide returns a text with [hidden] in place of the target's secret: errors of
+// net/http quote what an upstream repeats.
+func (t *target) hide(text string) string {
+	if t.secret == "" {
+		return text
+	}
+	return strings.NewReplacer(t.secret, "[hidden]", url.QueryEscape(t.secret), "[hidden]").Replace(text)
+}
+
+// withoutParameter returns a query without a parameter, and otherwise
+// unchanged. Some servers separate parameters with semicolons.
 func withoutParameter(query, name string) string {
-	if query == "" {
+	var kept strings.Builder
+	for rest := "&" + query; rest != ""; { // each pair with the separator before it
+		end := 1 + strings.IndexAny(rest[1:], "&;")
+		if end == 0 {
+			end = len(rest)
+		}
+		key, _, _ := strings.Cut(rest[1:end], "=")
+		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
+			kept.WriteString(rest[:end])
+		}
+		rest = rest[end:]
+	}
+	if kept.Len() == 0 {
 		return ""
 	}
-	var kept []string
-	for pair := range strings.SplitSeq(query, "&") {
-		key, _, _ := strings.Cut(pair, "=")
-		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
-			kept = append(kept, pair)
-		}
-	}
-	return strings.Join(kept, "&")
+	return kept.String()[1:]
 }

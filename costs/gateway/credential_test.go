@@ -40,7 +40,13 @@ func TestClientsNeedNoCredential(t *testing.T) {
 	if a := header.do("GET", "/to/api.example.com/v1/items?a=1", "", "Authorization", "Bearer theirs"); a.text != "Bearer s3cret+1 /v1/items?a=1" {
 		t.Errorf("the upstream got %s", a.text)
 	}
-	for path, want := range map[string]string{"/v1/items": "?key=s3cret%2B1", "/v1/items?b=%2f&key=theirs&a=&k%65y=again": "?b=%2f&a=&key=s3cret%2B1"} {
+	for path, want := range map[string]string{
+		"/v1/items": "?key=s3cret%2B1",
+		"/v1/items?b=%2f&key=theirs&a=&k%65y=again":  "?b=%2f&a=&key=s3cret%2B1",
+		"/v1/items?a=1;key=theirs":                   "?a=1&key=s3cret%2B1",
+		"/v1/items?key=theirs;a=1;b&k%65y;&;keys=1;": "?a=1;b;&;keys=1;&key=s3cret%2B1",
+		"/v1/items?&&key;key&key":                    "?&&key=s3cret%2B1",
+	} {
 		if a := query.do("GET", "/to/api.example.com"+path, ""); a.text != " /v1/items"+want {
 			t.Errorf("%s: the upstream got %s; want %s", path, a.text, want)
 		}
@@ -105,6 +111,70 @@ func TestCredentialLeaks(t *testing.T) {
 				t.Errorf("%q: %s %s, %d used", secret, a.Status, a.text, used(t, c)+used(t, d))
 			}
 		}
+	}
+}
+
+// TestUpstreamRepeatsTheCredential: an upstream that leads elsewhere with the
+// query it got, or breaks the protocol with it, does not tell the client.
+func TestUpstreamRepeatsTheCredential(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("s&cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/broken" {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				fmt.Fprintf(conn, "%s|%s\r\n\r\n", r.RequestURI, r.FormValue("key"))
+				conn.Close()
+			}
+			return
+		}
+		w.Header().Set("Link", "<https://elsewhere.example/hint?"+r.URL.RawQuery+">")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Location", "https://elsewhere.example/x?"+r.URL.RawQuery+"#part")
+		w.Header().Set("Content-Location", r.RequestURI)
+		w.Header().Set("Link", "<https://elsewhere.example?"+r.URL.RawQuery+">; rel=next")
+		w.WriteHeader(http.StatusFound)
+	})
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", query: key}\n", t.TempDir(), u))
+	a := s.do("GET", "/to/api.example.com/x?a=1", "")
+	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part", "Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next"} {
+		if got := a.Header.Get(name); got != want {
+			t.Errorf("%s: %s; want %s", name, got, want)
+		}
+	}
+	if a := s.do("GET", "/to/api.example.com/x", ""); a.Header.Get("Location") != "https://elsewhere.example/x#part" {
+		t.Errorf("Location: %s", a.Header.Get("Location"))
+	}
+	early, _ := s.raw("GET /to/api.example.com/x?a=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+	if got := early.Header.Get("Link"); early.StatusCode != 103 || got != "<https://elsewhere.example/hint?a=1>" {
+		t.Errorf("%s, Link: %s", early.Status, got)
+	}
+	a = s.do("GET", "/to/api.example.com/broken", "")
+	if detail, _ := a.json["detail"].(string); a.StatusCode != 502 || strings.Contains(detail, "cret") || !strings.Contains(detail, "key=[hidden]|[hidden]") {
+		t.Errorf("%s %s", a.Status, a.text)
+	}
+}
+
+// TestUnderscoresInHeaders: programs behind CGI or WSGI take X_Api_Key for
+// X-Api-Key, so the gateway drops both.
+func TestUnderscoresInHeaders(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var seen http.Header
+	u := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { seen = r.Header })
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", header: X-Api-Key}\n", t.TempDir(), u))
+	s.do("GET", "/to/api.example.com/x", "", "X_Api_Key", "mine", "X-Api_Key", "mine", "Ration_Token", "mine", "X_Other", "mine")
+	for name, values := range seen {
+		if values[0] == "mine" && name != "X_other" || name == "X-Api-Key" && values[0] != "secret" {
+			t.Errorf("the upstream saw %s: %s", name, values)
+		}
+	}
+	if seen.Get("X-Api-Key") == "" || seen.Get("X_Other") == "" {
+		t.Errorf("the upstream saw %s", seen)
 	}
 }
 

@@ -14,7 +14,7 @@
 // host is the upstream's, with its port if it has one, and path and query are
 // what the upstream gets, byte for byte. The request is charged as one of
 // package client would be. Location and Link headers that lead to a guarded
-// host lead back to the gateway.
+// host lead back to the gateway, and cookies belong to /to/{host}.
 //
 // # What a proxied request keeps
 //
@@ -317,13 +317,18 @@ func (g *Gateway) withClient(handle handler) http.Handler {
 	})
 }
 
-// ready answers whether the ledger does.
+// ready answers whether the ledger does, and to callers with the token why
+// it does not.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, c *connected) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	for _, account := range c.Table().Accounts() {
 		if _, _, err := c.Guard().Now(ctx, account); err != nil {
-			problemOf(err).write(w)
+			problem := problemOf(err)
+			if isStranger(r) {
+				problem = problemOf(quota.ErrLedgerDown)
+			}
+			problem.write(w)
 			return
 		}
 	}

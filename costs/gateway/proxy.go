@@ -70,8 +70,9 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 	}
 	release := sync.OnceFunc(c.users.Done)
 	defer release()
-	ctx, wait, err := g.proxyContext(r, c.Table())
-	t, problem := g.newTarget(r, c.Table())
+	table := c.Table()
+	ctx, wait, err := g.proxyContext(r, table)
+	t, problem := g.newTarget(r, table)
 	switch {
 	case isWebSocket(r):
 		problem = newProblem(http.StatusNotImplemented, "no-upgrade", "the gateway does not carry WebSockets: their messages have no price")
@@ -109,17 +110,16 @@ func (g *Gateway) proxy(w http.ResponseWriter, r *http.Request) {
 			case resp.StatusCode < 100: // net/http would panic
 				return fmt.Errorf("the upstream answered with the invalid status %03d", resp.StatusCode)
 			}
-			deleteOwn(resp.Header)
+			t.clean(resp.Header, table)
 			deleteOwn(resp.Trailer)
-			t.leadBack(resp.Header, c.Table())
 			s.answer(r, resp)
 			release()
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, s, err) },
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { c.failed(w, r, t, s, err) },
 		ErrorLog:     discardLog,
 	}
-	reverse.ServeHTTP(hintWriter{w}, r)
+	reverse.ServeHTTP(hintWriter{w, func(header http.Header) { t.clean(header, table) }}, r)
 }
 
 // proxyContext returns a request's context with its caller and how long it may
@@ -153,14 +153,17 @@ func isWebSocket(r *http.Request) bool {
 	})
 }
 
-// hintWriter is a ResponseWriter that deletes the gateway's headers from
-// informational answers, which do not pass through ModifyResponse.
-type hintWriter struct{ http.ResponseWriter }
+// hintWriter is a ResponseWriter that cleans the headers of informational
+// answers, which do not pass through ModifyResponse.
+type hintWriter struct {
+	http.ResponseWriter
+	clean func(http.Header)
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (w hintWriter) WriteHeader(status int) {
 	if status < 200 {
-		deleteOwn(w.Header())
+		w.clean(w.Header())
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -168,10 +171,20 @@ func (w hintWriter) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (w hintWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// deleteOwn deletes the headers that are for the gateway or from it.
+// clean makes the headers of the upstream's answer those for the client.
+func (t *target) clean(header http.Header, table *costs.Table) {
+	deleteOwn(header)
+	t.leadBack(header, table)
+	if lines := header["Set-Cookie"]; len(lines) > 0 {
+		header["Set-Cookie"] = t.ownCookies(lines)
+	}
+}
+
+// deleteOwn deletes the headers that are for the gateway or from it, also those
+// that a program behind CGI or WSGI could not tell from them.
 func deleteOwn(header http.Header) {
 	for name := range header {
-		if strings.HasPrefix(name, headerPrefix) {
+		if strings.HasPrefix(strings.Replace(name, "_", "-", 1), headerPrefix) {
 			delete(header, name)
 		}
 	}
@@ -183,6 +196,9 @@ func (t *target) rewrite(out *http.Request) {
 	deleteOwn(out.Header)
 	out.Header.Del("Connection") // of an upgrade, which does not pass
 	out.Header.Del("Upgrade")
+	if cookies := out.Header["Cookie"]; len(cookies) > 0 {
+		out.Header["Cookie"] = withoutPageCookie(cookies)
+	}
 	if accepted := out.Header.Values("Accept-Encoding"); len(accepted) > 0 {
 		out.Header.Set("Accept-Encoding", readable(accepted))
 	}
@@ -217,7 +233,7 @@ func readable(accepted []string) string {
 }
 
 // failed answers a proxied request that brought no answer.
-func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, err error) {
+func (c *connected) failed(w http.ResponseWriter, r *http.Request, t *target, s *stream, err error) {
 	switch cause, body := context.Cause(r.Context()), s.badBody.Load(); {
 	case errors.Is(cause, errStalled) || body != nil && errors.Is(*body, os.ErrDeadlineExceeded):
 		newProblem(http.StatusRequestTimeout, "too-slow", "no byte of the request's body arrived for %s", s.limit).write(w)
@@ -227,7 +243,9 @@ func (c *connected) failed(w http.ResponseWriter, r *http.Request, s *stream, er
 		newProblem(http.StatusBadRequest, "bad-body", "the request's body could not be read: %v", *body).write(w)
 	default:
 		sessionOf(r).recordRefusal(err)
-		c.notSent(err).write(w)
+		problem := c.notSent(err)
+		problem.Detail = t.hide(problem.Detail)
+		problem.write(w)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestAnswersWithoutBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); string(text) != "done" || len(early) != 1 || early[0] != "103</style.css>" {
+	if text, _ := io.ReadAll(resp.Body); string(text) != "done" || len(early) != 1 || early[0] != "103</to/api.example.com/style.css>" {
 		t.Errorf("%q before %q", early, text)
 	}
 }

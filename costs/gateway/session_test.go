@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,32 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 		s.Use(newClient(t, table, t.TempDir(), nil)) // as after a change of the configuration
 		if a := s.do("POST", "/v1/spend", `{"method": "items.list"}`, "Ration-Token", session.Token); a.StatusCode != 200 || session.Refused(t.Context()) != nil {
 			t.Errorf("%s %s, refused: %v; want that a grant ends it", a.Status, a.text, session.Refused(t.Context()))
+		}
+	}
+}
+
+// TestProbeTellsAStranger: a probe without the token learns that the ledger does
+// not answer, and nothing of its address or the account.
+func TestProbeTellsAStranger(t *testing.T) {
+	parsed, err := costs.Parse("costs.yaml", []byte(table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(parsed, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: t.TempDir(), Journal: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	open, closed := newServer(t, nil, c), newServer(t, &gateway.Options{Token: "secret"}, c)
+	session := closed.NewSession(quota.Caller{}, quota.Caller{})
+	for _, test := range []struct {
+		s     *server
+		token string
+		told  bool
+	}{{open, "", true}, {closed, "secret", true}, {closed, session.Token, true}, {closed, "", false}, {closed, "wrong", false}} {
+		a := test.s.do("GET", "/readyz", "", "Ration-Token", test.token)
+		if told := strings.Contains(a.text, "127.0.0.1") || strings.Contains(a.text, "my-project"); a.StatusCode != 503 || told != test.told {
+			t.Errorf("token %q: %s %s; want the ledger's address: %t", test.token, a.Status, a.text, test.told)
 		}
 	}
 }

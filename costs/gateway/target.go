@@ -53,10 +53,14 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 
 // leadBack makes the Location and the Links of an answer that lead to a
 // guarded host lead back to the gateway, so that a client which follows them
-// is still guarded.
+// is still guarded. It removes a credential that the upstream repeats in them
+// or in Content-Location.
 func (t *target) leadBack(header http.Header, table *costs.Table) {
 	if location := header.Get("Location"); location != "" {
 		header.Set("Location", t.back(location, table))
+	}
+	for i, location := range header["Content-Location"] {
+		header["Content-Location"][i] = t.withoutCredential(location)
 	}
 	for i, link := range header["Link"] {
 		header["Link"][i] = replaceLinks(link, func(to string) string { return t.back(to, table) })
@@ -64,8 +68,9 @@ func (t *target) leadBack(header http.Header, table *costs.Table) {
 }
 
 // back returns the path on the gateway that a reference in an answer leads to,
-// or the reference as it is if that is not guarded.
+// or the reference without the credential if that is not guarded.
 func (t *target) back(reference string, table *costs.Table) string {
+	reference = t.withoutCredential(reference)
 	to, err := t.url.Parse(reference)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
 		return reference

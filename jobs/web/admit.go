@@ -8,12 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/ration-dev/ration/costs/gateway"
 )
 
-const (
-	cookieName = "ration-page"
-	maxForm    = 16 << 10
-)
+const maxForm = 16 << 10
 
 // proof returns what proves the knowledge of a key, for a purpose.
 func proof(key []byte, purpose string) string {
@@ -34,7 +33,7 @@ func (p *Page) hasToken(r *http.Request) bool {
 	if strings.EqualFold(scheme, "Bearer") && equal(strings.TrimSpace(token), p.options.Token) || equal(r.Header.Get("Ration-Token"), p.options.Token) {
 		return true
 	}
-	for _, cookie := range r.CookiesNamed(cookieName) {
+	for _, cookie := range r.CookiesNamed(gateway.PageCookie) {
 		if equal(cookie.Value, proof([]byte(p.options.Token), "cookie")) {
 			return true
 		}
@@ -107,5 +106,5 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: gateway.PageCookie, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
 }

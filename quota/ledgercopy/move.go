@@ -141,14 +141,19 @@ func (a *account) isSame() error {
 	return a.failed("%s and %s are the same ledger; name another one", a.FromName, a.ToName)
 }
 
-// reopen opens the new ledger. What was set aside for the move is in
-// force again.
+// reopen opens the new ledger.
 func (a *account) reopen(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	all, err := a.To.Cooldowns(ctx, a.name)
-	if err == nil {
-		err = a.To.ClearCooldown(ctx, a.name, "")
+	if err := a.To.ClearCooldown(ctx, a.name, ""); err != nil {
+		return a.to(err)
 	}
+	return a.restoreDisplaced(ctx)
+}
+
+// restoreDisplaced puts the cooldown of the whole account that was set aside for
+// the move in force again.
+func (a *account) restoreDisplaced(ctx context.Context) error {
+	all, err := a.To.Cooldowns(ctx, a.name)
 	for _, c := range all {
 		if c.Budget != quota.DisplacedBudget || err != nil {
 			continue
@@ -268,26 +273,17 @@ func (a *account) copyAndOpen(ctx context.Context) error {
 	if err := a.copyLate(ctx); err != nil {
 		return err
 	}
-	var held *quota.Cooldown // of the whole account
-	err = a.readCooldowns(ctx, func(c quota.Cooldown) error {
-		if c.Budget == "" {
-			held = &c
-			return nil
-		}
-		return a.to(a.To.SetCooldown(ctx, c))
-	})
+	if a.opened { // cooldowns may have been lifted there since
+		return a.restoreDisplaced(ctx)
+	}
+	err = a.readCooldowns(ctx, func(c quota.Cooldown) error { return a.to(a.To.SetCooldown(ctx, c)) })
 	if err != nil {
 		return err
 	}
-	if !a.opened {
-		if err := a.reopen(ctx); err != nil {
-			return err
-		}
-		a.opened = true
+	if err := a.reopen(ctx); err != nil {
+		return err
 	}
-	if held != nil {
-		return a.to(a.To.SetCooldown(context.WithoutCancel(ctx), *held))
-	}
+	a.opened = true
 	return nil
 }
 

@@ -150,6 +150,27 @@ func TestStopOfTheAccountStaysBehind(t *testing.T) {
 	}
 }
 
+// TestLiftedCooldownComesBack: a copy that is repeated leaves the cooldowns of
+// the new ledger alone, which may have been lifted there since.
+func TestLiftedCooldownComesBack(t *testing.T) {
+	h := memoryHouse(t)
+	h.spend(h.old, "", "list", 1)
+	for _, budget := range []string{"", "day"} {
+		h.set(h.From, quota.Cooldown{Account: account, Budget: budget, Until: h.at.Add(10 * time.Hour), Reason: stop})
+	}
+	h.move()
+	if got := h.contents(h.To).Cooldowns; len(got) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	for _, budget := range []string{"", "day"} {
+		if err := h.new.Uncool(t.Context(), account, budget); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.move()
+	h.spend(h.new, "", "list", 1)
+}
+
 // TestTwoCopiesAtOnce run by two operators move the account once.
 func TestTwoCopiesAtOnce(t *testing.T) {
 	h := memoryHouse(t)

@@ -41,19 +41,6 @@ func (c *changes) net(budget int) (net quota.Units) {
 	return net
 }
 
-// onlyMove reports whether everything that is removed is added again, for other
-// budgets.
-func (c *changes) onlyMove() bool {
-	var sum quota.Units
-	for _, a := range c.added {
-		sum += a.amount
-	}
-	for _, r := range c.removed {
-		sum -= r.amount
-	}
-	return sum >= 0
-}
-
 // correction is a call that an amount may be recorded as.
 type correction struct {
 	call   quota.Call

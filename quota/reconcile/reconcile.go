@@ -11,6 +11,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,10 +76,11 @@ func (e *BoundaryError) Error() string {
 // *RejectedError, a *BoundaryError, quota.ErrCorrecting or the ledger's error.
 //
 // Without force, Account rejects a reading that is lower than the ledger's
-// usage, because consoles lag behind, or above a limit. Usage is removed from
-// the newest quota.MaxSettle entries, and may stay too high if they do not
-// suffice. A correction that would change another budget that was reconciled
-// within its current window is rejected; give a reading for that budget too.
+// usage, because consoles lag behind, even if other budgets are raised at the
+// same time, and one above a limit. Usage is removed from the newest
+// quota.MaxSettle entries, and may stay too high if they do not suffice. A
+// correction that would change another budget that was reconciled within its
+// current window is rejected; give a reading for that budget too.
 func Account(ctx context.Context, guard *quota.Guard, account string, readings []Reading, force bool) ([]Result, error) {
 	balances, err := guard.Balances(ctx) // fails if the ledger is down; Correct alone may be granted by an allowance
 	if err != nil {
@@ -97,13 +99,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		results[i] = Result{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
 	err = guard.Correct(ctx, account, func() error {
-		// Removing a call also removes its units, so units come last.
-		for _, measure := range []quota.Measure{quota.Calls, quota.ByUnits} {
-			if err := correct(ctx, guard, account, results, measure, force); err != nil {
-				return err
-			}
-		}
-		return nil
+		return correct(ctx, guard, account, results, force)
 	})
 	if err != nil {
 		return nil, err
@@ -121,8 +117,43 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 	return results, nil
 }
 
-// correct brings the budgets of one measure to their readings.
-func correct(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) error {
+// correct brings the budgets to their readings. It checks the changes of both
+// measures before it applies any.
+func correct(ctx context.Context, guard *quota.Guard, account string, results []Result, force bool) error {
+	calls, err := newPlan(ctx, guard, account, results, quota.Calls, force)
+	if err != nil {
+		return err
+	}
+	units, err := newPlan(ctx, guard, account, results, quota.ByUnits, force)
+	if err != nil {
+		return err
+	}
+	lowered, err := calls.apply(ctx)
+	if err != nil {
+		return err
+	}
+	if lowered { // a call that is removed takes its units with it
+		units, err = newPlan(ctx, guard, account, results, quota.ByUnits, force)
+		if errors.As(err, new(*RejectedError)) || errors.As(err, new(*BoundaryError)) { // which mean that nothing was changed
+			err = errors.New("the calls were corrected, but not the units: " + err.Error())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = units.apply(ctx)
+	return err
+}
+
+// plan is what brings the budgets of one measure to their readings.
+type plan struct {
+	*snapshot
+	*changes
+	named []*Result
+}
+
+// newPlan finds and checks the changes of one measure.
+func newPlan(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) (*plan, error) {
 	var named []*Result
 	for i := range results {
 		if results[i].Balance.Budget.Measure == measure {
@@ -130,46 +161,52 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 		}
 	}
 	if len(named) == 0 {
-		return nil
+		return &plan{}, nil
 	}
 	s, err := newSnapshot(ctx, guard, account, measure, named)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	changes, err := s.findChanges(force)
-	if excess := s.checkExcess(named); excess != nil && !force {
-		onlyMoves := err == nil && changes.onlyMove()
-		if !onlyMoves {
-			return excess
+	if !force {
+		if err := s.checkExcess(named); err != nil {
+			return nil, err
 		}
 	}
+	changes, err := s.findChanges(force)
 	if err == nil {
 		err = s.checkChanges(changes)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	lowered, err := s.apply(ctx, changes)
-	if err != nil {
-		return err
+	return &plan{s, changes, named}, nil
+}
+
+// apply makes the changes, and reports whether it removed anything.
+func (p *plan) apply(ctx context.Context) (lowered bool, err error) {
+	if len(p.named) == 0 {
+		return false, nil
 	}
-	for _, r := range named {
+	if lowered, err = p.snapshot.apply(ctx, p.changes); err != nil {
+		return lowered, err
+	}
+	for _, r := range p.named {
 		name := r.Balance.Budget.Name
-		net := changes.net(s.index[name])
+		net := p.net(p.index[name])
 		r.Entered, r.Lowered = max(0, net), max(0, -net)
-		r.Also = s.raised(changes)
+		r.Also = p.raised(p.changes)
 		if lowered {
-			if err := s.addRemark(ctx, "ledger.lower", name); err != nil {
-				return err
+			if err := p.addRemark(ctx, "ledger.lower", name); err != nil {
+				return lowered, err
 			}
 		}
 		if r.Before+net == r.Target {
-			if err := s.addRemark(ctx, markMethod, name); err != nil {
-				return err
+			if err := p.addRemark(ctx, markMethod, name); err != nil {
+				return lowered, err
 			}
 		}
 	}
-	return nil
+	return lowered, nil
 }
 
 // checkExcess returns an error if the console shows less than the ledger.
@@ -177,7 +214,7 @@ func (s *snapshot) checkExcess(named []*Result) error {
 	for _, r := range slices.Backward(named) {
 		if r.Target < r.Before {
 			budget := &r.Balance.Budget
-			return rejected("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes, and lower it with --force if the calls were never made",
+			return rejected("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes, and lower it with --force if the calls were never made, or a correction was meant for another budget",
 				budget.Name, r.Before, budget.Limit, budget.Measure, r.Target)
 		}
 	}

@@ -230,6 +230,56 @@ func TestReconcileRejectsContradictions(t *testing.T) {
 	r.holds(map[string]quota.Units{"long": 0, "short": 0})
 }
 
+// TestRejectedReadingsChangeCalls: readings of calls and of units are checked
+// before any is applied.
+func TestRejectedReadingsChangeCalls(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "search", Methods: []string{"search.list"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"search": 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.reconcile(false, map[string]quota.Units{"calls": 7, "search": 10}); !rejected(err) {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"calls": 0, "search": 20})
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 7, "search": 10}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 7, "search": 10})
+}
+
+// TestForcedReadingsOfCallsAndUnits: a call that is removed for the calls takes
+// its units with it, and the units end at their reading all the same.
+func TestForcedReadingsOfCallsAndUnits(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "calls", Measure: quota.Calls}, {Name: "all"}})
+	for range 5 {
+		if _, err := r.guard.Spend(t.Context(), quota.Call{Account: "p", Method: "x", Units: 10}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.reconcile(true, map[string]quota.Units{"calls": 3, "all": 45}); err != nil {
+		t.Error(err)
+	}
+	r.holds(map[string]quota.Units{"calls": 3, "all": 45})
+}
+
+// TestRaisedBudgetLowersAnother: without force no budget is lowered, however
+// much is added to another at the same time.
+func TestRaisedBudgetLowersAnother(t *testing.T) {
+	r := newStand(t, memledger.Open(nil), []quota.Budget{{Name: "search", Methods: []string{"search.list"}}, {Name: "upload", Methods: []string{"videos.insert"}}})
+	if err := r.reconcile(false, map[string]quota.Units{"search": 100, "upload": 100}); err != nil {
+		t.Fatal(err)
+	}
+	console := map[string]quota.Units{"search": 50, "upload": 200}
+	if err := r.reconcile(false, console); !rejected(err) || !strings.Contains(err.Error(), "search has 100 of 9500 units used") || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("%v; want a refusal", err)
+	}
+	r.holds(map[string]quota.Units{"search": 100, "upload": 100})
+	if err := r.reconcile(true, console); err != nil {
+		t.Error(err)
+	}
+	r.holds(console)
+}
+
 func rejected(err error) bool {
 	_, ok := errors.AsType[*reconcile.RejectedError](err)
 	return ok
