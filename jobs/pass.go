@@ -230,7 +230,7 @@ func (p *pass) fetchPage(ctx context.Context, step Step, at catalog.Checkpoint) 
 	case !ok:
 		return page, err
 	case answer.Stops():
-	case answer.NotFound(): // the region has no chart
+	case answer.NotFound() && at.Next == "": // the region has no chart; one that had a page has
 		return catalog.Page{Done: true}, nil
 	case answer.KeyRefused():
 		err = fmt.Errorf("%w: %w", ErrKey, err)
