@@ -94,6 +94,9 @@ var dialectTests = []struct {
 	{"github", "a message in the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"sha":"1","message":"Wait if the API rate limit exceeded, or a secondary rate limit"}`, quota.Verdict{}},
 	{"github", "GraphQL, spent, as of 2026", nil, 200, github(0, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit"}]}`, stop("", 30*time.Minute, "200 rate_limit core")},
 
+	{"google", "the minute, in the day's words", nil, 429, asJSON + "Retry-After: 30", `{"error":{"message":"You have exceeded your quota of 100 requests per minute"}}`, slow("", 30*time.Second, "429 Too Many Requests")},
+	{"google", "the minute, with RetryInfo", nil, 429, asJSON, violated("RequestsPerMinute", "50"), slow("", 37*time.Second, "429 Too Many Requests generate_requests")},
+
 	{"shopify", "fine", nil, 200, asJSON, `{"extensions":{"cost":{"requestedQueryCost":101,"actualQueryCost":46,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":954,"restoreRate":50.0}}}}`, settled(46)},
 	{"shopify", "throttled", nil, 200, asJSON, `{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":752,"actualQueryCost":null,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":666.0,"restoreRate":50.0}}}}`,
 		slow("", 2*time.Second, "200 throttled graphql")},
