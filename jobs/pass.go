@@ -83,8 +83,8 @@ func (p *pass) fetch(ctx context.Context) error {
 	if err == nil {
 		err = p.fetchSteps(ctx, progress)
 	}
-	if p.claim != nil {
-		p.claim.release(ctx, err)
+	if p.claim != nil && !p.claim.release(ctx, err) {
+		lock.KeepNote() // the next run of this host need not wait for the claim to lapse
 	}
 	return err
 }
