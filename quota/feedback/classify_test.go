@@ -225,10 +225,10 @@ func TestRetryAfter(t *testing.T) {
 		want   time.Duration
 	}{
 		{nil, none}, {[]string{""}, none}, {[]string{"0"}, 0}, {[]string{" 120\t"}, 2 * time.Minute}, {[]string{"007"}, 7 * time.Second},
-		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour},
-		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1.5"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
+		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour}, {[]string{"1.5"}, 2 * time.Second}, {[]string{"2.0"}, 2 * time.Second}, {[]string{"0.01"}, time.Second},
+		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1."}, none}, {[]string{".5"}, none}, {[]string{"1.5.0"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
 		{[]string{"NaN"}, none}, {[]string{"1_0"}, none}, {[]string{"٣"}, none}, {[]string{"60, 120"}, none}, {[]string{"60", "120"}, none},
-		{[]string{"1000000000000"}, none}, {[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none},
+		{[]string{"1000000000000"}, none}, {[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none}, {[]string{"9223372036854775807.5"}, none},
 		{[]string{strings.Repeat("9", 4096)}, none}, {[]string{strings.Repeat("0", 4096)}, none},
 		{[]string{"Fri, 20 Nov 2026 12:01:30 GMT"}, 90 * time.Second},
 		{[]string{"Friday, 20-Nov-26 12:01:30 GMT"}, 90 * time.Second},

@@ -104,7 +104,7 @@ var dialectTests = []struct {
 	{"shopify", "throttled, at a bucket that never fills", nil, 200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":10,"throttleStatus":{"currentlyAvailable":6,"restoreRate":0}}}}`, slow("", time.Minute, "200 throttled graphql")},
 	{"shopify", "an error that is none of the quota's", nil, 200, asJSON, `{"errors":[{"message":"Field 'x' doesn't exist"}]}`, quota.Verdict{}},
 	{"shopify", "an error in the caller's words", nil, 200, asJSON, `{"errors":[{"message":"Product 'throttled' does not exist","extensions":{"code":"NOT_FOUND"}}]}`, quota.Verdict{}},
-	{"shopify", "REST", nil, 429, dated + "Retry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40", "", slow("", time.Minute, "429 Too Many Requests rest")},
+	{"shopify", "REST", nil, 429, dated + "Retry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40", "", slow("", 2*time.Second, "429 Too Many Requests rest")},
 
 	{"salesforce", "fine", []quota.Budget{hour("api", 10_000)}, 200, dated + "Sforce-Limit-Info: api-usage=1800/15000; per-app-api-usage=17/250(appName=x)", "", quota.Verdict{}},
 	{"salesforce", "others spend too", []quota.Budget{hour("api", 10_000)}, 200, dated + "Sforce-Limit-Info: api-usage=14000/15000", "", left(quota.Verdict{}, "api", 1000)},
