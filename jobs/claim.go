@@ -21,6 +21,7 @@ const DefaultClaimTime = catalog.ClaimTime
 // have an allowance goes on unclaimed, and is claimed when the ledger is back.
 type passClaim struct {
 	*pass
+	lock    *catalog.Lock // its note names the owner of the claim that the ledger may hold
 	request quota.ClaimRequest
 	end     context.CancelCauseFunc // of pass.stop
 	quit    context.CancelFunc      // ends the goroutine
@@ -40,7 +41,7 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	if p.Guard == nil {
 		return p.restart(ctx, progress, !progress.FinishedAt.IsZero())
 	}
-	c := &passClaim{pass: p, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
+	c := &passClaim{pass: p, lock: lock, request: claimRequest(p.Table, &p.region, p.tick), dirty: map[string]bool{}}
 	c.request.Hold = p.claimTime()
 	c.request.Owner, c.request.Resumes, c.request.Anew = newOwner(), lock.Left, p.Again
 	if err := lock.SetNote(c.request.Owner); err != nil {
@@ -52,7 +53,11 @@ func (p *pass) claimPass(ctx context.Context, lock *catalog.Lock, progress catal
 	if claimed, ok := errors.AsType[*quota.ClaimedError](err); ok {
 		return progress, &ElsewhereError{claimed}
 	}
+	if err != nil && lock.Left != "" { // that claim may still be held
+		err = errors.Join(err, lock.SetNote(lock.Left))
+	}
 	if err != nil && !isLedgerDown(err) {
+		lock.KeepNote()
 		return progress, err
 	}
 	c.claim, p.claim = claim, c
@@ -167,6 +172,7 @@ func (c *passClaim) join(ctx context.Context) error {
 		return claim.Release(ctx)
 	}
 	c.claim, c.request.Anew = claim, false
+	_ = c.lock.SetNote(c.request.Owner) // else the next run of this host waits for the claim to lapse
 	for name := range c.steps {
 		c.dirty[name] = true
 	}
@@ -244,8 +250,9 @@ func (c *passClaim) sendNotes(ctx context.Context) {
 }
 
 // release ends the claim: the pass is done if err is nil, or may be resumed by
-// any host.
-func (c *passClaim) release(ctx context.Context, err error) {
+// any host. It reports whether the ledger holds no claim of this host; otherwise
+// the claim lapses, and another host finds all pages noted.
+func (c *passClaim) release(ctx context.Context, err error) bool {
 	impatient := time.AfterFunc(DefaultGrace, c.quit) // a renewal in flight holds the claim
 	c.mu.Lock()
 	impatient.Stop()
@@ -255,12 +262,11 @@ func (c *passClaim) release(ctx context.Context, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.claimTime()/12)
 	defer cancel()
 	if c.claim == nil && (err != nil || c.join(ctx) != nil || c.claim == nil) {
-		return
+		return false
 	}
 	c.sendNotes(ctx)
 	if err == nil {
-		_ = c.claim.Done(ctx) // else the claim lapses, and another host finds all pages noted
-	} else {
-		_ = c.claim.Release(ctx)
+		return c.claim.Done(ctx) == nil
 	}
+	return c.claim.Release(ctx) == nil
 }

@@ -178,6 +178,32 @@ func TestRunIsStoppedWhileItClaims(t *testing.T) {
 	h.completes(t, 1) // it is not claimed any more
 }
 
+// TestUnreleasedClaimIsResumed: the ledger goes down before a run ends. The
+// next runs of the same host go on at once, while the ledger is down and when it
+// is back; another host has to wait for the claim to lapse.
+func TestUnreleasedClaimIsResumed(t *testing.T) {
+	t.Parallel()
+	h := newHosts(t, 2, fourPages, "US")
+	for range 2 {
+		ctx, stop := context.WithCancel(t.Context())
+		h.runners[0].Progress = func(jobs.Progress) {
+			h.links[0].cut.Store(true)
+			stop()
+		}
+		report, err := h.runners[0].Run(ctx, h.regions)
+		if err != nil || report.Outcome != jobs.Stopped {
+			t.Fatalf("%+v, %v; want it stopped", report, err)
+		}
+		elsewhere(t, h.runOn(t, 1), false)
+	}
+	h.paid(t, 2)
+	h.links[0].cut.Store(false)
+	h.runners[0].Progress = nil
+	h.completes(t, 0)
+	elsewhere(t, h.runOn(t, 1), true)
+	h.paid(t, 4)
+}
+
 // TestUnclaimedPassIsRepeated: a pass begins while the ledger is down. It is
 // claimed when the ledger is back, with the pages that were fetched before.
 func TestUnclaimedPassIsRepeated(t *testing.T) {

@@ -83,8 +83,8 @@ func (p *pass) fetch(ctx context.Context) error {
 	if err == nil {
 		err = p.fetchSteps(ctx, progress)
 	}
-	if p.claim != nil {
-		p.claim.release(ctx, err)
+	if p.claim != nil && !p.claim.release(ctx, err) {
+		lock.KeepNote() // the next run of this host need not wait for the claim to lapse
 	}
 	return err
 }
@@ -230,7 +230,7 @@ func (p *pass) fetchPage(ctx context.Context, step Step, at catalog.Checkpoint) 
 	case !ok:
 		return page, err
 	case answer.Stops():
-	case answer.NotFound(): // the region has no chart
+	case answer.NotFound() && at.Next == "": // the region has no chart; one that had a page has
 		return catalog.Page{Done: true}, nil
 	case answer.KeyRefused():
 		err = fmt.Errorf("%w: %w", ErrKey, err)

@@ -235,6 +235,9 @@ func TestFailureKeepsCommittedPages(t *testing.T) {
 		"html":      {Status: 200, Body: "<html>", Skip: 2, Times: 1},
 		"truncated": {Delivery: youtubetest.Halved, Skip: 2, Times: 1},
 		"403":       {Status: 403, Reason: "forbidden", Skip: 2, Times: 1},
+		"404":       {Status: 404, Skip: 2, Times: 1},
+		"html 404":  {Status: 404, Body: "<html>", Skip: 2, Times: 1},
+		"no chart":  {Status: 404, Reason: "videoChartNotFound", Skip: 2, Times: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, plenty, "[trending]", nil, "US")

@@ -16,10 +16,11 @@ import (
 // Lock is a lock held by this process until Unlock. If the process ends first,
 // even by a crash, the operating system releases it.
 type Lock struct {
-	// Left is the note of the last holder if that ended without Unlock,
-	// else "".
+	// Left is the note of the last holder if that ended without Unlock or
+	// called KeepNote, else "".
 	Left string
 
+	keeps  bool // Unlock leaves the note
 	lock   *filelock.Lock
 	holder lockHolder
 	once   sync.Once
@@ -59,7 +60,7 @@ func (c *Catalog) Lock(name string) (*Lock, error) {
 }
 
 // SetNote writes a note for the next holder, in case this one ends
-// without Unlock.
+// without Unlock or calls KeepNote.
 func (l *Lock) SetNote(note string) error {
 	l.holder.Note = note
 	if err := l.writeHolder(); err != nil {
@@ -67,6 +68,9 @@ func (l *Lock) SetNote(note string) error {
 	}
 	return nil
 }
+
+// KeepNote makes Unlock leave the note to the next holder.
+func (l *Lock) KeepNote() { l.keeps = true }
 
 // writeHolder writes this process to the lock file, for LockedError.
 func (l *Lock) writeHolder() error {
@@ -105,7 +109,10 @@ func (l *Lock) Unlock() error {
 	}
 	var err error
 	l.once.Do(func() {
-		err = errors.Join(l.lock.File().Truncate(0), l.lock.Close())
+		if !l.keeps {
+			err = l.lock.File().Truncate(0)
+		}
+		err = errors.Join(err, l.lock.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("catalog: unlock: %w", err)

@@ -153,7 +153,11 @@ func TestKeyRefusedAndNotFound(t *testing.T) {
 		{499, `{"error": {"errors": [{"reason": "keyExpired"}]}}`, true, false},
 		{500, `{"error": {"errors": [{"reason": "keyInvalid"}]}}`, false, false},
 		{403, `{"error": {"errors": [{"reason": "forbidden"}]}}`, false, false},
-		{404, `{"error": {"errors": [{"reason": "notFound"}]}}`, false, true},
+		{404, `{"error": {"errors": [{"reason": "notFound"}]}}`, false, false},
+		{404, `{"error": {"errors": [{"reason": "channelNotFound"}]}}`, false, false},
+		{404, `<html>videoChartNotFound</html>`, false, false},
+		{404, "", false, false},
+		{404, `{"error": {"errors": [{"reason": "videoChartNotFound"}]}}`, false, true},
 		{400, `{"error": {"errors": [{"reason": "videoChartNotFound"}]}}`, false, true},
 	} {
 		_, err := newClient(t, says(c.status, c.body), nil).Trending(t.Context(), "US", "")

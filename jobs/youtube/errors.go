@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"regexp"
 	"time"
@@ -46,10 +45,17 @@ func (e *APIError) Error() string {
 // Unwrap returns e.Err.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// NotFound reports whether the requested resource does not exist, such as the
-// chart of a region without one. A retry would fail as well.
+// NotFound reports whether the API says that the requested chart or channels do
+// not exist. A retry would fail as well. Any other 404, such as that of a proxy
+// or of a wrong endpoint, is a failed call.
 func (e *APIError) NotFound() bool {
-	return e.Status == http.StatusNotFound || e.Reason == "videoChartNotFound"
+	switch e.Method {
+	case "videos.list":
+		return e.Reason == "videoChartNotFound"
+	case "channels.list":
+		return e.Reason == "channelNotFound"
+	}
+	return false
 }
 
 // Stops reports whether the upstream asks to pause calls, because its quota is

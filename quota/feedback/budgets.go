@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -80,23 +81,20 @@ func named(b *quota.Budget, bucket string) bool {
 	return bucket != "" && (name == bucket || strings.HasSuffix(name, "-"+bucket))
 }
 
-// maxCooldown returns the longest cooldown that a limit in a response may set:
-// the longest window of the account's budgets.
-func (r *reader) maxCooldown(account string) time.Duration {
+// maxCooldown returns the longest cooldown that the reset of a limit may set:
+// the window of its budget. Without a budget it is the longest window of the
+// account, at most a day.
+func (r *reader) maxCooldown(account string, budget *quota.Budget) time.Duration {
+	if budget != nil {
+		return budget.Window.Horizon()
+	}
 	var longest time.Duration
 	for _, b := range r.budgets {
-		switch {
-		case b.Account != account:
-		case b.Window.Kind() == quota.KindDaily:
+		if b.Account == account {
 			longest = max(longest, b.Window.Horizon())
-		default:
-			longest = max(longest, b.Window.Length())
 		}
 	}
-	if longest == 0 {
-		return MaxRetryAfter
-	}
-	return longest
+	return min(cmp.Or(longest, MaxRetryAfter), MaxRetryAfter)
 }
 
 // nearReset is how close to a reset a response may describe the window before.

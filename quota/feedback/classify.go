@@ -64,9 +64,10 @@ const (
 const defaultBucket = "default"
 
 // Classify reads a response of one of Google's APIs. It consults the body's
-// ErrorInfo first, then the reasons, then the message, and the status last,
-// because a status is ambiguous: since 2026-06 a 429 with rateLimitExceeded may
-// be a daily limit (observed 2026-09-25, without details 2026-05-27,
+// ErrorInfo and QuotaFailure first, then a period in the message, then the
+// reasons, then the rest of the message, and the status last, because a status
+// is ambiguous: since 2026-06 a 429 with rateLimitExceeded may be a daily limit
+// (observed 2026-09-25, without details 2026-05-27,
 // googleapis/google-api-python-client issue 2753), and a 403 may be a quota or
 // a permission. It never fails: if the body is malformed or has more than 64
 // KB, the status decides.
@@ -77,11 +78,15 @@ func Classify(status int, header http.Header, body []byte) Classification {
 	if len(body) > maxErrorBody {
 		body = nil
 	}
-	return parseError(status, parseJSON(body)).classify(ParseRetryAfter(header))
+	e := parseError(status, parseJSON(body))
+	wait, hasWait := ParseRetryAfter(header)
+	if !hasWait {
+		wait, hasWait = e.retryDelay()
+	}
+	return e.classify(wait, hasWait)
 }
 
-// classify is Classify for a response whose Retry-After asks for wait,
-// if hasWait.
+// classify is Classify for a response that asks for wait, if hasWait.
 func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
 	c := Classification{Class: Permanent, Reason: e.text()}
 	isRateLimit := e.has("rateLimitExceeded", "userRateLimitExceeded") ||
@@ -94,12 +99,12 @@ func (e *apiError) classify(wait time.Duration, hasWait bool) Classification {
 		c.Class = Exhausted
 	case found.rate == perMinute:
 		c.Class = SlowDown
-	case e.has("quotaExceeded", "dailyLimitExceeded"):
+	case e.limitMentions("per day", "-1d'"):
 		c.Class = Exhausted
-	case e.limitMentions("per day", "-1d'", "daily limit exceeded", "exceeded your quota"):
-		c.Class = Exhausted
-	case e.limitMentions("per minute"):
+	case e.limitMentions("per minute", "per 100 seconds"):
 		c.Class = SlowDown
+	case e.has("quotaExceeded", "dailyLimitExceeded"), e.limitMentions("daily limit exceeded", "exceeded your quota"):
+		c.Class = Exhausted
 	case found.named, isRateLimit, e.is(http.StatusTooManyRequests), e.name == "RESOURCE_EXHAUSTED":
 		c.Class = SlowDown
 	case e.status >= http.StatusInternalServerError, e.code >= http.StatusInternalServerError:

@@ -42,6 +42,14 @@ func spentText(metric, period string) string {
 	return fmt.Sprintf("Quota exceeded for quota metric '%s' and limit '%s per %s' of service 'youtube.googleapis.com' for consumer 'project_number:1'.", metric, metric, period)
 }
 
+// violated returns an error with a QuotaFailure and a RetryInfo, as
+// generativelanguage.googleapis.com sends them.
+func violated(id, limit string) string {
+	return fmt.Sprintf(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"You exceeded your current quota, please check your plan.","details":[
+		{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaMetric":"generativelanguage.googleapis.com/generate_requests","quotaId":%q,"quotaValue":%q}]},
+		{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"37s"}]}}`, id, limit)
+}
+
 const (
 	spentHTML = `The request cannot be completed because you have exceeded your <a href="/youtube/v3/getting-started#quota">quota</a>.`
 	searchDay = "quota_limit=defaultSearchListPerDayPerProject"
@@ -99,6 +107,13 @@ var classified = []struct {
 	{"the day, by its old message alone", 403, `{"error":{"code":403,"message":"The request cannot be completed because you have exceeded your <a href=\"/x\">quota</a>."}}`, feedback.Exhausted, "default", ""},
 	{"the day, by its older message alone", 403, `{"error":{"message":"Daily Limit Exceeded. The quota will be reset at midnight Pacific Time (PT)."}}`, feedback.Exhausted, "default", ""},
 	{"no key, in a day's words", 403, body(403, "Daily Limit for Unauthenticated Use Exceeded. Continued use requires signup.", "dailyLimitExceededUnreg"), feedback.Permanent, "", ""},
+	{"the minute, as a quota", 429, body(429, "You have exceeded your quota of 100 requests per minute", "x"), feedback.SlowDown, "default", ""},
+	{"the minute, as a quota that is exceeded", 403, body(403, "Quota exceeded for queries per minute", "quotaExceeded"), feedback.SlowDown, "default", ""},
+	{"the day, beside the minute", 403, body(403, "You have exceeded your quota of 100 requests per minute or 1000 per day", "x"), feedback.Exhausted, "default", ""},
+	{"100 seconds, as a quota", 403, body(403, "You have exceeded your quota of 100 requests per user per 100 seconds", "x"), feedback.SlowDown, "default", ""},
+	{"the day, by its violation", 429, violated("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "50"), feedback.Exhausted, "generate_requests", ""},
+	{"the minute, by its violation", 429, violated("GenerateRequestsPerMinutePerProjectPerModel-FreeTier", "50"), feedback.SlowDown, "generate_requests", ""},
+	{"a limit of 0, by its violation", 429, violated("GenerateRequestsPerDayPerProjectPerModel-FreeTier", "0"), feedback.Never, "generate_requests", ""},
 	{"100 seconds", 403, body(403, "x", "y", "quota_limit=ReadsPer100SecondsPerProject"), feedback.SlowDown, "default", ""},
 	{"a status alone", 403, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, feedback.SlowDown, "default", ""},
 	{"playlists.insert, 2026-10-08", 429, `{"error":{"code":429,"message":"Resource has been exhausted (e.g. check quota).","status":"RESOURCE_EXHAUSTED"}}`, feedback.SlowDown, "default", ""},
@@ -210,10 +225,10 @@ func TestRetryAfter(t *testing.T) {
 		want   time.Duration
 	}{
 		{nil, none}, {[]string{""}, none}, {[]string{"0"}, 0}, {[]string{" 120\t"}, 2 * time.Minute}, {[]string{"007"}, 7 * time.Second},
-		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour},
-		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1.5"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
+		{[]string{"86400"}, 24 * time.Hour}, {[]string{"100000"}, 24 * time.Hour}, {[]string{"1.5"}, 2 * time.Second}, {[]string{"2.0"}, 2 * time.Second}, {[]string{"0.01"}, time.Second},
+		{[]string{"-1"}, none}, {[]string{"+1"}, none}, {[]string{"1."}, none}, {[]string{".5"}, none}, {[]string{"1.5.0"}, none}, {[]string{"1e3"}, none}, {[]string{"0x10"}, none},
 		{[]string{"NaN"}, none}, {[]string{"1_0"}, none}, {[]string{"٣"}, none}, {[]string{"60, 120"}, none}, {[]string{"60", "120"}, none},
-		{[]string{"1000000000000"}, none}, {[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none},
+		{[]string{"1000000000000"}, none}, {[]string{"9223372037"}, none}, {[]string{"9223372036854775808"}, none}, {[]string{"9223372036854775807.5"}, none},
 		{[]string{strings.Repeat("9", 4096)}, none}, {[]string{strings.Repeat("0", 4096)}, none},
 		{[]string{"Fri, 20 Nov 2026 12:01:30 GMT"}, 90 * time.Second},
 		{[]string{"Friday, 20-Nov-26 12:01:30 GMT"}, 90 * time.Second},
@@ -243,11 +258,16 @@ func TestRetryAfter(t *testing.T) {
 		}
 	}
 	hour := http.Header{"Retry-After": {"3600"}}
+	if got := feedback.Classify(429, nil, []byte(violated("RequestsPerMinute", "50"))).RetryAfter; got != 37*time.Second {
+		t.Errorf("a RetryInfo of 37 s: %s", got)
+	}
 	for text, want := range map[string]time.Duration{
-		body(429, spentText("Queries", "minute"), "rateLimitExceeded"): time.Hour,
-		body(429, "Resource has been exhausted", "rateLimitExceeded"):  time.Hour,
-		body(503, "Backend Error", "backendError"):                     time.Hour,
-		body(403, spentHTML, "quotaExceeded"):                          0,
+		violated("RequestsPerMinute", "50"):                                       time.Hour,
+		body(429, "You have exceeded your quota of 100 requests per minute", "x"): time.Hour,
+		body(429, spentText("Queries", "minute"), "rateLimitExceeded"):            time.Hour,
+		body(429, "Resource has been exhausted", "rateLimitExceeded"):             time.Hour,
+		body(503, "Backend Error", "backendError"):                                time.Hour,
+		body(403, spentHTML, "quotaExceeded"):                                     0,
 	} {
 		status := 429
 		if strings.Contains(text, "Backend") {

@@ -13,7 +13,8 @@ import (
 type dialect struct {
 	headers []limitHeaders
 	texts   []string // JSON paths of an error's texts
-	phrases []phrase // the first phrase that occurs in one of the texts applies
+	codes   []string // those that count in a successful response; nil is texts
+	phrases []phrase // the first phrase that applies to one of the texts
 	cost    []string // JSON paths of numbers that add up to what the call really cost
 	body    string   // read successful responses if the request's path contains this; "/" is all, "" none
 
@@ -59,12 +60,12 @@ func github() dialect {
 	return dialect{
 		headers: []limitHeaders{{max: "X-Ratelimit-Limit", left: "X-Ratelimit-Remaining", used: "X-Ratelimit-Used",
 			reset: "X-Ratelimit-Reset", named: "X-Ratelimit-Resource", format: deltaOrEpoch}},
-		texts: []string{"message", "errors.*.type", "errors.*.message"},
+		texts: []string{"message", "errors.*.type", "errors.*.message"}, codes: []string{"errors.*.type"},
 		phrases: []phrase{
 			{text: "secondary rate limit", class: SlowDown, wait: time.Minute, noLimit: true},
 			{text: "abuse detection", class: SlowDown, wait: time.Minute, noLimit: true},
 			{text: "rate limit exceeded", class: Exhausted}, {text: "rate limit already exceeded", class: Exhausted},
-			{text: "rate_limit", class: Exhausted},
+			{text: "rate_limited", class: Exhausted}, {text: "rate_limit", class: Exhausted},
 		},
 		cost: []string{"data.rateLimit.cost"},
 		body: "graphql", inspect: githubGraphQL,
@@ -212,18 +213,25 @@ func (r *reader) classify(res *response) {
 // isLimit reports whether the class means that a limit is spent for a time.
 func (c Class) isLimit() bool { return c == Exhausted || c == SlowDown }
 
-// findPhrase returns the first phrase in the texts of a response. It ignores
-// phrases about limits in other errors than 403 and 429, which may quote the
-// caller's own words.
+// findPhrase returns the first phrase that occurs in a text of an error, or is
+// a code of a successful response. It ignores phrases about limits in other
+// errors than 403 and 429, which may quote the caller's own words.
 func (r *reader) findPhrase(res *response) (phrase, bool) {
+	paths, applies := r.texts, strings.Contains
+	if res.status < http.StatusBadRequest { // its texts may be the caller's own
+		applies = func(code, phrase string) bool { return code == phrase }
+		if r.codes != nil {
+			paths = r.codes
+		}
+	}
 	quotes := res.status >= http.StatusBadRequest && res.status != http.StatusForbidden && res.status != http.StatusTooManyRequests
-	found := texts(res.json, r.texts...)
+	found := texts(res.json, paths...)
 	for _, p := range r.phrases {
 		if quotes && p.class.isLimit() {
 			continue
 		}
 		for _, text := range found {
-			if strings.Contains(strings.ToLower(text[:min(len(text), maxText)]), p.text) {
+			if applies(strings.ToLower(text[:min(len(text), maxText)]), p.text) {
 				return p, true
 			}
 		}

@@ -89,8 +89,13 @@ var dialectTests = []struct {
 	{"github", "its reset is years away", []quota.Budget{hour("core", 5000)}, 429, dated + "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1000000000000", "", slow("core", time.Minute, "429 Too Many Requests")},
 	{"github", "beyond the window", []quota.Budget{hour("core", 5000)}, 429, github(0, 9*time.Hour, ""), "", stop("core", time.Hour, "429 Too Many Requests core")},
 	{"github", "GraphQL", []quota.Budget{hour("graphql", 5000)}, 200, asJSON, `{"data":{"rateLimit":{"limit":5000,"cost":7,"remaining":300,"resetAt":"2026-11-20T12:30:00Z"}}}`, left(settled(7), "graphql", 300)},
-	{"github", "GraphQL, spent", []quota.Budget{hour("graphql", 5000)}, 200, github(3, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user ID 1."}]}`, stop("graphql", 30*time.Minute, "200 rate limit exceeded core")},
+	{"github", "GraphQL, spent", []quota.Budget{hour("graphql", 5000)}, 200, github(3, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user ID 1."}]}`, stop("graphql", 30*time.Minute, "200 rate_limited core")},
+	{"github", "GraphQL, an error in the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"data":{"repository":null},"errors":[{"type":"NOT_FOUND","message":"Could not resolve to a Repository with the name 'me/rate_limit'."}]}`, quota.Verdict{}},
+	{"github", "a message in the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"sha":"1","message":"Wait if the API rate limit exceeded, or a secondary rate limit"}`, quota.Verdict{}},
 	{"github", "GraphQL, spent, as of 2026", nil, 200, github(0, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit"}]}`, stop("", 30*time.Minute, "200 rate_limit core")},
+
+	{"google", "the minute, in the day's words", nil, 429, asJSON + "Retry-After: 30", `{"error":{"message":"You have exceeded your quota of 100 requests per minute"}}`, slow("", 30*time.Second, "429 Too Many Requests")},
+	{"google", "the minute, with RetryInfo", nil, 429, asJSON, violated("RequestsPerMinute", "50"), slow("", 37*time.Second, "429 Too Many Requests generate_requests")},
 
 	{"shopify", "fine", nil, 200, asJSON, `{"extensions":{"cost":{"requestedQueryCost":101,"actualQueryCost":46,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":954,"restoreRate":50.0}}}}`, settled(46)},
 	{"shopify", "throttled", nil, 200, asJSON, `{"errors":[{"message":"Throttled","extensions":{"code":"THROTTLED"}}],"extensions":{"cost":{"requestedQueryCost":752,"actualQueryCost":null,"throttleStatus":{"maximumAvailable":1000.0,"currentlyAvailable":666.0,"restoreRate":50.0}}}}`,
@@ -98,7 +103,8 @@ var dialectTests = []struct {
 	{"shopify", "throttled, at a bucket that is full", nil, 200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":10,"throttleStatus":{"currentlyAvailable":666,"restoreRate":1e-300}}}}`, slow("", time.Second, "200 throttled graphql")},
 	{"shopify", "throttled, at a bucket that never fills", nil, 200, asJSON, `{"errors":[{"message":"Throttled"}],"extensions":{"cost":{"requestedQueryCost":10,"throttleStatus":{"currentlyAvailable":6,"restoreRate":0}}}}`, slow("", time.Minute, "200 throttled graphql")},
 	{"shopify", "an error that is none of the quota's", nil, 200, asJSON, `{"errors":[{"message":"Field 'x' doesn't exist"}]}`, quota.Verdict{}},
-	{"shopify", "REST", nil, 429, dated + "Retry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40", "", slow("", time.Minute, "429 Too Many Requests rest")},
+	{"shopify", "an error in the caller's words", nil, 200, asJSON, `{"errors":[{"message":"Product 'throttled' does not exist","extensions":{"code":"NOT_FOUND"}}]}`, quota.Verdict{}},
+	{"shopify", "REST", nil, 429, dated + "Retry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40", "", slow("", 2*time.Second, "429 Too Many Requests rest")},
 
 	{"salesforce", "fine", []quota.Budget{hour("api", 10_000)}, 200, dated + "Sforce-Limit-Info: api-usage=1800/15000; per-app-api-usage=17/250(appName=x)", "", quota.Verdict{}},
 	{"salesforce", "others spend too", []quota.Budget{hour("api", 10_000)}, 200, dated + "Sforce-Limit-Info: api-usage=14000/15000", "", left(quota.Verdict{}, "api", 1000)},

@@ -5,12 +5,12 @@
 //
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
 //
-// An error response with a Retry-After (or Retry-After-Ms) above 0 sets a
-// cooldown of that length, at most a day, whatever its status. The cooldown
-// stops the budget that matches the limit in the response; it stops the whole
-// account when none matches and after a 5xx. A limit of 0 sets no cooldown,
-// because waiting does not lift it. In other responses Retry-After means
-// something else, such as when to poll a job, and is ignored.
+// An error response with a Retry-After (or Retry-After-Ms, or Google's
+// RetryInfo) above 0 sets a cooldown of that length, at most a day, whatever its
+// status. The cooldown stops the budget that matches the limit in the response;
+// it stops the whole account when none matches and after a 5xx. A limit of 0
+// sets no cooldown, because waiting does not lift it. In other responses
+// Retry-After means something else, such as when to poll a job, and is ignored.
 //
 // Times in a response are compared with its Date header, so that the host's
 // clock does not matter. Without a Date, the host's clock is used.
@@ -46,8 +46,10 @@ type Options struct {
 	// Budgets are the budgets that calls are charged to. A limit of the
 	// upstream is matched to one of them by its name, else by the call's method
 	// or by what it counts; a limit that matches none is the whole account's. A
-	// cooldown is at most as long as the account's longest window, except for
-	// one that lasts until the upstream's day ends and one set by Retry-After.
+	// cooldown is at most as long as the budget's window (twice that of a
+	// Counter). For the whole account it is at most its longest window and at
+	// most a day. Neither holds for one that lasts until the upstream's day ends
+	// or is set by Retry-After.
 	Budgets []quota.Budget
 
 	// NotModified returns what a call costs whose response is a 304. nil means
@@ -219,7 +221,8 @@ func (r *reader) read(call quota.Call, resp *http.Response) *response {
 
 // stop sets the cooldown of a response that says to stop.
 func (r *reader) stop(v *quota.Verdict, res *response) {
-	if budget := r.match(res.call, res.about); budget != nil {
+	budget := r.match(res.call, res.about)
+	if budget != nil {
 		v.Budget = budget.Name
 	}
 	v.Reason = res.reason()
@@ -242,7 +245,7 @@ func (r *reader) stop(v *quota.Verdict, res *response) {
 	default:
 		wait = cmp.Or(r.pause, defaultWait)
 	}
-	v.For = max(min(wait, r.maxCooldown(res.call.Account)), minWait)
+	v.For = max(min(wait, r.maxCooldown(res.call.Account, budget)), minWait)
 }
 
 func (r *reader) untilDayEnds(res *response) time.Duration {
@@ -293,7 +296,7 @@ func (r *reader) stopAtLimit(v *quota.Verdict, res *response, l limit, budget *q
 	case l.reset == unknownReset:
 		wait = cmp.Or(r.pause, defaultWait)
 	default:
-		wait = min(l.reset, r.maxCooldown(res.call.Account))
+		wait = min(l.reset, r.maxCooldown(res.call.Account, budget))
 	}
 	if wait <= v.For {
 		return

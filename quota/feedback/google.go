@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -16,6 +17,9 @@ func google(res *response) {
 		return
 	}
 	e := parseError(res.status, res.json)
+	if !res.hasWait {
+		res.wait, res.hasWait = e.retryDelay()
+	}
 	c := e.classify(res.wait, res.hasWait)
 	res.class, res.word = c.Class, e.word()
 	res.daily = c.Class == Exhausted
@@ -30,7 +34,8 @@ type apiError struct {
 	reasons  []string
 	messages []string            // the error's own first
 	details  []string            // the reasons in its details
-	metadata []map[string]string // in its details
+	metadata []map[string]string // of its ErrorInfo and QuotaFailure, under ErrorInfo's names
+	delays   []string            // in its RetryInfo
 }
 
 // parseError reads the parts of a decoded body that have the expected types.
@@ -47,15 +52,35 @@ func parseError(status int, body any) *apiError {
 	e.reasons, e.details = texts(fields, "errors.*.reason"), texts(fields, "details.*.reason")
 	e.messages = texts(fields, "message", "errors.*.message")
 	for _, v := range lookup(fields, "details.*.metadata") {
-		data := map[string]string{}
-		for _, name := range []string{"quota_limit", "quota_unit", "quota_metric", "quota_limit_value"} {
-			for _, value := range lookup(v, name) {
-				data[name] = scalar(value)
-			}
-		}
-		e.metadata = append(e.metadata, data)
+		e.addMetadata(v, "quota_limit", "quota_unit", "quota_metric", "quota_limit_value")
 	}
+	for _, v := range lookup(fields, "details.*.violations.*") {
+		e.addMetadata(v, "quotaId", "", "quotaMetric", "quotaValue")
+	}
+	e.delays = texts(fields, "details.*.retryDelay")
 	return e
+}
+
+// addMetadata adds the metadata of one limit, given the names of its fields.
+func (e *apiError) addMetadata(v any, limit, unit, metric, value string) {
+	data := map[string]string{}
+	for name, field := range map[string]string{"quota_limit": limit, "quota_unit": unit, "quota_metric": metric, "quota_limit_value": value} {
+		if object, ok := v.(map[string]any); ok {
+			data[name] = scalar(object[field])
+		}
+	}
+	e.metadata = append(e.metadata, data)
+}
+
+// retryDelay returns how long the RetryInfo asks to wait, such as "37s", at
+// most MaxRetryAfter.
+func (e *apiError) retryDelay() (wait time.Duration, ok bool) {
+	for _, text := range e.delays {
+		if wait := duration.parse(text, time.Time{}); wait >= 0 {
+			return min(wait, MaxRetryAfter), true
+		}
+	}
+	return 0, false
 }
 
 // is reports whether the HTTP status or the body's code is code; they may
@@ -113,7 +138,7 @@ const (
 	perDay
 )
 
-// limitInfo is what an ErrorInfo says about a limit.
+// limitInfo is what the details say about a limit.
 type limitInfo struct {
 	metric   string // youtube.googleapis.com/search_list
 	name     string // defaultSearchListPerDayPerProject

@@ -16,10 +16,11 @@ const MaxRetryAfter = 24 * time.Hour
 const absurd = 366 * 24 * time.Hour
 
 // ParseRetryAfter returns the wait that the Retry-After header of a response
-// asks for, from 0 to MaxRetryAfter. The header holds whole seconds, or a date
-// in one of HTTP's three formats, which is compared with the response's own
-// Date, so that the host's clock does not matter. A date in the past is 0. ok
-// is false if the header is missing, repeated, malformed or longer than a year.
+// asks for, from 0 to MaxRetryAfter. The header holds seconds, of which a
+// fraction is rounded up, or a date in one of HTTP's three formats, which is
+// compared with the response's own Date, so that the host's clock does not
+// matter. A date in the past is 0. ok is false if the header is missing,
+// repeated, malformed or longer than a year.
 func ParseRetryAfter(header http.Header) (after time.Duration, ok bool) {
 	date, _ := dateOf(header)
 	return retryAfter(header, date)
@@ -43,7 +44,7 @@ func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool
 		}
 		return 0, false
 	}
-	if seconds, ok := digits(text); ok {
+	if seconds, ok := wholeSeconds(text); ok {
 		if seconds > int64(absurd/time.Second) {
 			return 0, false
 		}
@@ -54,6 +55,21 @@ func retryAfter(header http.Header, now time.Time) (after time.Duration, ok bool
 		return 0, false
 	}
 	return min(max(until.Sub(now), 0), MaxRetryAfter), true
+}
+
+// wholeSeconds parses a number of seconds, rounded up: "2.0" is 2, as Shopify
+// sends it, and "1.5" too.
+func wholeSeconds(text string) (int64, bool) {
+	whole, fraction, hasFraction := strings.Cut(text, ".")
+	seconds, ok := digits(whole)
+	part, isNumber := digits(fraction)
+	if hasFraction && !isNumber {
+		return 0, false
+	}
+	if part > 0 {
+		seconds = min(seconds, int64(absurd/time.Second)) + 1
+	}
+	return seconds, ok
 }
 
 // single returns the value of a header that occurs once and has at most

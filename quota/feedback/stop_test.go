@@ -187,6 +187,8 @@ func TestCooldownsIgnoreTheHostClock(t *testing.T) {
 // TestUnusualResponses has responses that are easy to misread.
 func TestUnusualResponses(t *testing.T) {
 	theirs := quota.Budget{Account: "another-project", Name: "core", Limit: 5000, Window: quota.Sliding(1000 * time.Hour)}
+	month := quota.Budget{Account: "my-project", Name: "month", Limit: 100_000, Window: quota.Monthly(time.UTC)}
+	estimate := quota.Budget{Account: "my-project", Name: "estimate", Limit: 600, Window: quota.Counter(10 * time.Minute)}
 	for _, c := range []struct {
 		name, dialect string
 		budgets       []quota.Budget
@@ -216,6 +218,12 @@ func TestUnusualResponses(t *testing.T) {
 		{"amounts that cannot be", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":5000,"remaining":-5}}}`), quota.Verdict{}},
 		{"amounts beyond counting", "github", []quota.Budget{hour("graphql", 5000)}, response(200, asJSON, `{"data":{"rateLimit":{"limit":1e300,"remaining":5}}}`), left(quota.Verdict{}, "graphql", 5)},
 		{"a reset beyond a day's budget", "generic", []quota.Budget{{Account: "my-project", Name: "day", Limit: 5, Window: quota.Daily(time.UTC)}}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 900000", ""), stop("day", 25*time.Hour+31*time.Minute, "200, nothing left")},
+		{"a reset beyond its budget's window", "generic", []quota.Budget{minutely}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
+		{"a reset beyond its budget's window, beside a longer one", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("minute", time.Minute, "200, nothing left")},
+		{"a reset beyond an estimate's window", "generic", []quota.Budget{estimate}, response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("estimate", 20*time.Minute, "429 Too Many Requests")},
+		{"a reset within a month's budget", "generic", []quota.Budget{month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("month", 480*time.Hour, "200, nothing left")},
+		{"a reset of no known budget", "generic", []quota.Budget{minutely, month}, response(200, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("", 24*time.Hour, "200, nothing left")},
+		{"a reset of no known budget, too fast", "generic", []quota.Budget{minutely, month}, response(429, dated+"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1728000", ""), stop("", 24*time.Hour, "429 Too Many Requests")},
 		{"a bad key's limits", "github", []quota.Budget{hour("core", 5000)}, response(401, dated+"X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 300", ""), quota.Verdict{}},
 	} {
 		if got := reader(t, c.dialect, feedback.Options{Budgets: c.budgets, Now: clock(noon)})(call, c.resp); got != c.want {
