@@ -100,12 +100,13 @@ type Ledger interface {
 	// If more than MaxSettle entries are newer, Settle returns ErrStays for a
 	// lower cost and records the difference to a higher cost as a new entry; a
 	// late retry may then add the difference twice. A log without entries
-	// changes its counts by the difference to Receipt.Recorded.
+	// changes its counts by the difference to Receipt.Recorded, and returns
+	// ErrStays for a lower cost if that is Shared.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund makes the entry of a call that was never sent count neither
 	// units nor as a call. It returns ErrStays if more than MaxSettle entries
-	// are newer.
+	// are newer, and as Settle does in a log without entries.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It

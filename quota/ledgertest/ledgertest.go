@@ -62,6 +62,7 @@ func windows() []subtest {
 		{"CounterKeepsNoLog", counterKeepsNoLog},
 		{"CounterStatesItsError", counterStatesItsError},
 		{"CounterSettles", counterSettles},
+		{"CounterOfASharedCallIsNotLowered", counterOfASharedCall},
 		{"CounterBesideAWindow", counterBesideAWindow},
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},

@@ -1,5 +1,11 @@
 package decide
 
+import (
+	"fmt"
+
+	"github.com/ration-dev/ration/quota"
+)
+
 // Counter is the state of a counter window: the start of the present period,
 // its count, and the count of the period before. A Counter with only a Length
 // has counted nothing.
@@ -75,3 +81,15 @@ func (c *Counter) Before(at int64) int64 {
 
 // Reach implements List. Estimates do not use it.
 func (c *Counter) Reach(int64) int64 { return c.Start }
+
+// errShared is an ErrStays of a log without entries.
+var errShared = fmt.Errorf("%w: an account with counter windows alone does not know whether another process has lowered it already", quota.ErrStays)
+
+// CheckLower returns an ErrStays if the counts of a log without entries must not
+// be lowered from what a receipt says was recorded.
+func CheckLower(was *quota.Recorded, units, calls quota.Units) error {
+	if was.Shared && (units < was.Units || calls == 0 && !was.Refunded) {
+		return errShared
+	}
+	return nil
+}
