@@ -107,6 +107,7 @@ type Ledger interface {
 	// Refund makes the entry of a call that was never sent count neither
 	// units nor as a call. It returns ErrStays if more than MaxSettle entries
 	// are newer, and as Settle does in a log without entries.
+	// Such a log forgets the request, so that a repeat is charged.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It

@@ -181,6 +181,9 @@ func (g *log) settleCounters(receipt quota.Receipt, units, calls quota.Units) er
 	if err := decide.CheckLower(was, units, calls); err != nil {
 		return err
 	}
+	if calls == 0 {
+		g.forgetGrant(receipt.ID, receipt.At.UnixMicro())
+	}
 	wasCalls := int64(1)
 	if was.Refunded {
 		wasCalls = 0

@@ -110,6 +110,9 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
 		return nil, nil, err
 	}
+	if c.calls == 0 {
+		keys = append(keys, c.slot(r.ID.Client))
+	}
 	was, counted := *r.Recorded, int64(1)
 	if was.Refunded {
 		was.Units, counted = 0, 0

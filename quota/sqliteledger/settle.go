@@ -43,6 +43,9 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 			if err := decide.CheckLower(was, quota.Units(units), quota.Units(calls)); err != nil {
 				return err
 			}
+			if calls == 0 {
+				t.forgetGrant(g, receipt.ID, stamp)
+			}
 			g.adjustCounters(stamp, recordedEntry(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
 		}
 		return nil
