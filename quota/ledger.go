@@ -176,7 +176,8 @@ type Ledger interface {
 	// anew by each Restore, so that they shrink as other clients restore their
 	// own entries. Restore is idempotent; it lowers nothing but these notes. A
 	// log in whose place an older copy stands gets a new epoch
-	// (Restoration.Lost). A log without entries stays as it is.
+	// (Restoration.Lost). A log that has kept no entries adds those to its counts
+	// that no life of it held (Life.Epoch); without History it stays as it is.
 	//
 	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
 	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no

@@ -157,6 +157,7 @@ func Run(t *testing.T, open Factory) {
 	runAll(t, open, changes())
 	runAll(t, open, batches())
 	runAll(t, open, restorations())
+	runAll(t, open, counterRestorations())
 	runAll(t, open, clockLeads())
 	runAll(t, open, regressions())
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })

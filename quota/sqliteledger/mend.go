@@ -90,7 +90,7 @@ func (t *tx) mend() {
 	t.query("logs", func(row []driver.Value) { names = append(names, logName{text(row[0]), text(row[1])}) })
 	for _, name := range names {
 		g := t.load(name)
-		t.refill(g)
+		t.refill(g, nil)
 		t.save(g)
 	}
 	t.exec("logs-touch")

@@ -28,6 +28,22 @@ func (c *Counter) Add(stamp, amount int64) {
 	c.Present += amount
 }
 
+// AddUncounted counts the entries that a coverage covers and that a restoration
+// has added, oldest first. They may be older than what was counted before.
+func (c *Counter) AddUncounted(entries []quota.Entry, coverage *quota.Coverage) {
+	for i := range entries {
+		e := &entries[i]
+		stamp, amount := e.At.UnixMicro(), Amount(coverage, int64(e.Units), int64(e.Calls))
+		switch {
+		case !coverage.Covers(e.Method, e.Caller):
+		case stamp < c.Start:
+			c.Adjust(stamp, amount)
+		default:
+			c.Add(stamp, amount)
+		}
+	}
+}
+
 // Adjust adds delta, which may be negative, to the count of the period that
 // contains a stamp. It ignores periods that no longer count.
 func (c *Counter) Adjust(stamp, delta int64) {
