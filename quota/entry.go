@@ -63,6 +63,10 @@ type Recorded struct {
 	Caller   Caller
 	Units    Units // 0 if Refunded
 	Refunded bool  // the call counts neither units nor as a call
+
+	// Shared says that other processes may have settled the call since. A log
+	// without entries then lowers nothing, and returns ErrStays.
+	Shared bool
 }
 
 // Standing is the state of one charge's window.

@@ -54,7 +54,7 @@ func (g *Grant) Call() Call {
 // job is left out, since no coverage depends on it.
 func (g *Grant) recorded() Receipt {
 	receipt, class := g.receipt, &g.set.class
-	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded}
+	receipt.Recorded = &Recorded{Method: class.method, Caller: Caller{Lane: class.lane, Region: class.region}, Units: g.units, Refunded: g.refunded, Shared: g.redeemed || g.repeated}
 	return receipt
 }
 
@@ -96,7 +96,9 @@ func (g *Grant) Tightest() (tightest Balance, ok bool) {
 
 // Settle changes the charge to what the call really cost, 0 to MaxUnits, even
 // if that exceeds a limit. The last Settle or Refund applies. Settle returns
-// ErrStays if it is too late to lower the charge.
+// ErrStays if it is too late to lower the charge, or if the account has only
+// Counter windows and the grant comes from Redeem or from a repeated Call.ID:
+// the log then cannot tell whether another process has lowered it already.
 func (g *Grant) Settle(ctx context.Context, used Units) error {
 	if g == nil {
 		return nil
@@ -119,8 +121,8 @@ func (g *Grant) Settle(ctx context.Context, used Units) error {
 }
 
 // Refund returns the units of a call that was never sent. A call that may have
-// reached the upstream must not be refunded. Refund returns ErrStays if it is
-// too late.
+// reached the upstream must not be refunded. Refund returns ErrStays as
+// Settle does.
 func (g *Grant) Refund(ctx context.Context) error {
 	if g == nil {
 		return nil

@@ -100,12 +100,14 @@ type Ledger interface {
 	// If more than MaxSettle entries are newer, Settle returns ErrStays for a
 	// lower cost and records the difference to a higher cost as a new entry; a
 	// late retry may then add the difference twice. A log without entries
-	// changes its counts by the difference to Receipt.Recorded.
+	// changes its counts by the difference to Receipt.Recorded, and returns
+	// ErrStays for a lower cost if that is Shared.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund makes the entry of a call that was never sent count neither
 	// units nor as a call. It returns ErrStays if more than MaxSettle entries
-	// are newer.
+	// are newer, and as Settle does in a log without entries.
+	// Such a log forgets the request, so that a repeat is charged.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It
@@ -174,7 +176,8 @@ type Ledger interface {
 	// anew by each Restore, so that they shrink as other clients restore their
 	// own entries. Restore is idempotent; it lowers nothing but these notes. A
 	// log in whose place an older copy stands gets a new epoch
-	// (Restoration.Lost). A log without entries stays as it is.
+	// (Restoration.Lost). A log that has kept no entries adds those to its counts
+	// that no life of it held (Life.Epoch); without History it stays as it is.
 	//
 	// A note of Guard.AcceptLoss, in the log or in the restoration, ends what
 	// is older (Entry.AcceptsLoss): no such entry is added or raised, and no

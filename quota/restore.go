@@ -45,7 +45,7 @@ type Heard struct {
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
-	Epoch  uint64    // of the log; 0 if the client knows of none that held them
+	Epoch  uint64    // of the log; 0 if the client knows of none that held them; no counter has counted them then
 	Since  time.Time // a grant with this timestamp, or a later one, counted them
 }
 

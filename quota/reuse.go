@@ -16,13 +16,15 @@ var ErrReused = errors.New("quota: this id was used for another call; give each 
 // that to an earlier request: such an answer has no balances. The grant then
 // counts for what the entry does, which may have been settled since. One that was
 // refunded is charged anew by its caller. It returns ErrReused if the earlier
-// request was for another call. If the log cannot tell, the grant stands.
+// request was for another call. If the log cannot tell, the grant stands: a log
+// without entries forgets the id of a call that is refunded.
 func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if call.ID == (ID{}) || len(g.held) > 0 {
 		return nil
 	}
 	entry, ok := g.entry(ctx)
 	if !ok {
+		g.repeated = g.receipt.Epoch != 0 // else it is granted within an allowance
 		return nil
 	}
 	isOther := entry.Method != call.Method || entry.Caller != call.Caller

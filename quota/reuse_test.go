@@ -88,6 +88,49 @@ func TestRefundedCallIsRepeatedFree(t *testing.T) {
 	})
 }
 
+// TestRefundedCallOfACounterIsRepeatedFree: so it is in a log without entries,
+// and a call that was not refunded keeps its grant.
+func TestRefundedCallOfACounterIsRepeatedFree(t *testing.T) {
+	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
+		guard := openGuard(t, open, counterOfADay)
+		one := call("search", 100)
+		one.ID = quota.NameID("a name", "")
+		grants, err := guard.SpendTogether(t.Context(), one, 3, 0)
+		if err == nil {
+			err = grants[2].Refund(t.Context())
+		}
+		if err != nil || used(t, guard) != 200 {
+			t.Fatalf("%v, %d units; want 200", err, used(t, guard))
+		}
+		for range 3 {
+			again, err := guard.SpendTogether(t.Context(), one, 3, 0)
+			if err != nil || used(t, guard) != 300 || again[0].ID() != grants[0].ID() || again[1].Token() != grants[1].Token() || again[2].Token() == grants[2].Token() {
+				t.Fatalf("%v, %d units; want 300, and another grant for the one that was refunded", err, used(t, guard))
+			}
+		}
+		if err := grants[2].Refund(t.Context()); err != nil || used(t, guard) != 300 {
+			t.Errorf("refunded again: %v, %d units; want 300", err, used(t, guard))
+		}
+		if _, err := guard.SpendTogether(t.Context(), one, 3, 0); err != nil || used(t, guard) != 300 {
+			t.Errorf("%v, %d units; want 300", err, used(t, guard))
+		}
+		if _, err := guard.Spend(t.Context(), call("search", 700)); err != nil {
+			t.Fatal(err)
+		}
+		if err := grants[1].Refund(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := guard.Spend(t.Context(), call("search", 50)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the calls that are not refunded may have been sent
+			if _, err := guard.SpendTogether(t.Context(), one, 3, 0); !errors.Is(err, quota.ErrRefused) || used(t, guard) != 950 {
+				t.Errorf("%v, %d units; want a refusal, and 950", err, used(t, guard))
+			}
+		}
+	})
+}
+
 // TestRepeatSaysOtherUnits: the grant of a repeated call counts for what was
 // charged, although its price has changed since.
 func TestRepeatSaysOtherUnits(t *testing.T) {

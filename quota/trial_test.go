@@ -69,18 +69,25 @@ func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Durat
 }
 
 // openGuard returns a guard like that of a new process on a ledger.
-func openGuard(t *testing.T, open func() (quota.Ledger, error)) *quota.Guard {
+// openGuard returns a guard of the budgets; for none, of 1000 in 24 hours.
+func openGuard(t *testing.T, open func() (quota.Ledger, error), budgets ...quota.Budget) *quota.Guard {
+	if len(budgets) == 0 {
+		budgets = []quota.Budget{budget("day", 1000, 24*time.Hour)}
+	}
 	ledger, err := open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ledger.Close() })
-	guard, err := quota.NewGuard(ledger, []quota.Budget{budget("day", 1000, 24*time.Hour)}, nil)
+	guard, err := quota.NewGuard(ledger, budgets, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return guard
 }
+
+// counterOfADay is a budget whose log keeps no entries.
+var counterOfADay = quota.Budget{Account: account, Name: "day", Limit: 1000, Window: quota.Counter(24 * time.Hour)}
 
 func statusTripper(status func(*http.Request) int) tripper {
 	return func(r *http.Request) (*http.Response, error) {

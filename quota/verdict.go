@@ -152,6 +152,9 @@ func (t *Transport) settle(ctx context.Context, call Call, grant *Grant, v *Verd
 		return nil
 	}
 	err := grant.Settle(ctx, units)
+	if errors.Is(err, ErrStays) && grant.redeemed { // as its Call says
+		return nil
+	}
 	if t.succeeded(call, err) && units != call.Units {
 		t.charged(call, 0, units-call.Units)
 	}

@@ -62,6 +62,7 @@ func windows() []subtest {
 		{"CounterKeepsNoLog", counterKeepsNoLog},
 		{"CounterStatesItsError", counterStatesItsError},
 		{"CounterSettles", counterSettles},
+		{"CounterOfASharedCallIsNotLowered", counterOfASharedCall},
 		{"CounterBesideAWindow", counterBesideAWindow},
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},
@@ -156,6 +157,7 @@ func Run(t *testing.T, open Factory) {
 	runAll(t, open, changes())
 	runAll(t, open, batches())
 	runAll(t, open, restorations())
+	runAll(t, open, counterRestorations())
 	runAll(t, open, clockLeads())
 	runAll(t, open, regressions())
 	t.Run("AgainstAModel", func(t *testing.T) { againstModel(t, open, plain) })

@@ -75,6 +75,27 @@ func counterSettles(w *world) {
 	w.used(0, each)
 }
 
+// counterOfASharedCall: without an entry, nothing tells whether another process
+// has lowered a call before.
+func counterOfASharedCall(w *world) {
+	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
+	receipt := w.spend(40, each, calls)
+	receipt.Recorded = &quota.Recorded{Method: "m", Units: 40, Shared: true}
+	for range 2 {
+		if err := w.Settle(w.ctx, receipt, 10); !errors.Is(err, quota.ErrStays) {
+			w.Fatalf("settle down: %v; want ErrStays", err)
+		}
+		if err := w.Refund(w.ctx, receipt); !errors.Is(err, quota.ErrStays) {
+			w.Fatalf("refund: %v; want ErrStays", err)
+		}
+		w.settle(receipt, 40)
+	}
+	w.used(40, each)
+	w.used(1, calls)
+	w.settle(receipt, 50)
+	w.used(50, each)
+}
+
 // counterBesideAWindow: a counter agrees with the entries of an exact window.
 func counterBesideAWindow(w *world) {
 	each, day := charge("each", 100, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(time.Hour))

@@ -64,7 +64,7 @@ func (l *Ledger) copyInto(c *Ledger, name logName) *log {
 	for client, last := range into.clients {
 		into.clients[client] = &lastBatch{last.seq, maps.Clone(last.stamps)}
 	}
-	into.rebuild(g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}))
+	into.rebuild(g.page(decide.Page{From: math.MinInt64, Until: math.MaxInt64, Most: math.MaxInt}), nil)
 	c.logs[name] = into
 	return into
 }

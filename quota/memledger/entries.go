@@ -142,8 +142,8 @@ func (g *log) find(receipt quota.Receipt) (place int, found bool) {
 func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64) error {
 	place, found := g.find(receipt)
 	if !found {
-		if !g.keepsEntries() {
-			g.settleCounters(receipt, int64(units), int64(calls))
+		if !g.keepsEntries() && receipt.Recorded != nil {
+			return g.settleCounters(receipt, units, calls)
 		}
 		return nil // it has left the log, and with it every window
 	}
@@ -176,10 +176,13 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 
 // settleCounters adjusts the counters of a log without entries. The receipt
 // says what they have counted.
-func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
+func (g *log) settleCounters(receipt quota.Receipt, units, calls quota.Units) error {
 	was := receipt.Recorded
-	if was == nil {
-		return
+	if err := decide.CheckLower(was, units, calls); err != nil {
+		return err
+	}
+	if calls == 0 {
+		g.forgetGrant(receipt.ID, receipt.At.UnixMicro())
 	}
 	wasCalls := int64(1)
 	if was.Refunded {
@@ -187,9 +190,10 @@ func (g *log) settleCounters(receipt quota.Receipt, units, calls int64) {
 	}
 	for _, c := range g.counters {
 		if c.coverage.Covers(was.Method, was.Caller) {
-			c.Adjust(receipt.At.UnixMicro(), decide.Amount(c.coverage, units, calls)-decide.Amount(c.coverage, int64(was.Units), wasCalls))
+			c.Adjust(receipt.At.UnixMicro(), decide.Amount(c.coverage, int64(units), int64(calls))-decide.Amount(c.coverage, int64(was.Units), wasCalls))
 		}
 	}
+	return nil
 }
 
 // restamp moves the entries that are stamped after now to the microseconds up

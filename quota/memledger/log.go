@@ -283,6 +283,13 @@ func (g *log) grantsOf(batch *quota.Batch) (map[uint64]int64, error) {
 	return nil, nil
 }
 
+// forgetGrant forgets that a request was granted, so that a repeat is charged.
+func (g *log) forgetGrant(id quota.ID, stamp int64) {
+	if last := g.clients[id.Client]; last != nil && last.stamps[id.Seq] == stamp {
+		delete(last.stamps, id.Seq)
+	}
+}
+
 func (g *log) recordGrant(batch *quota.Batch, seq uint64, stamp int64) {
 	last := g.clients[batch.Client]
 	if last == nil || last.seq != batch.Seq {

@@ -10,6 +10,7 @@ import (
 // restore merges a restoration into the log.
 func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 	g.Now = now
+	keptEntries := g.keepsEntries()
 	g.recordHistory(r.History)
 	var done quota.Restored
 	if g.keepsEntries() {
@@ -20,9 +21,12 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 			Now:        decide.Time(now),
 			Oldest:     decide.Time(now - decide.Retain(g.horizon)),
 		}
+		if !keptEntries {
+			restorer.Begun = decide.Time(g.newest)
+		}
 		done = restorer.Restore(r)
 		g.statements, g.epoch = restorer.Statements, restorer.Epoch
-		g.rebuild(restorer.Entries)
+		g.rebuild(restorer.Entries, restorer.Uncounted)
 	}
 	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
 	if done.Known.At.IsZero() {
@@ -32,8 +36,8 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 }
 
 // rebuild replaces the entries of the log, and computes its lists and counters
-// from them.
-func (g *log) rebuild(entries []quota.Entry) {
+// from them. Counters have not counted uncounted before.
+func (g *log) rebuild(entries, uncounted []quota.Entry) {
 	g.entries, g.all = ring[entry]{}, list{coverage: everything, use: g.all.use, base: g.all.base, newest: record{total: g.all.base}}
 	g.labels, g.numbers, g.free, g.latest = nil, nil, nil, 0
 	for _, e := range entries {
@@ -47,6 +51,7 @@ func (g *log) rebuild(entries []quota.Entry) {
 	}
 	for _, c := range g.counters {
 		counted := c.Counter
+		counted.AddUncounted(uncounted, c.coverage)
 		g.fillCounter(c, c.Length)
 		c.KeepHigher(&counted) // it may have counted before the log kept entries
 	}

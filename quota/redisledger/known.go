@@ -101,13 +101,20 @@ func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Re
 			return nil
 		}
 	}
+	before, err := l.snapshot(ctx, l.names(batch.Account, ""))
+	if err != nil {
+		return err
+	}
+	if !known.At.After(before.begun) || !known.At.After(before.statements.Kept) {
+		return nil // the log did not keep entries yet
+	}
 	a := l.cache(batch.Account)
 	a.mu.Lock()
 	kept := decide.Retain(a.scopes[ownLog].horizon)
 	a.mu.Unlock()
 	of := *batch
 	of.Known = known
-	err := l.forgotten(ctx, &of)
+	err = l.forgotten(ctx, &of)
 	if lost, ok := errors.AsType[*quota.ForgottenError](err); ok && lost.Present.At.Sub(known.At).Microseconds() >= kept {
 		return nil // the log has dropped it for its age
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,7 +88,7 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	if err != nil {
 		return done, false, err
 	}
-	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since}
+	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since, Begun: before.begun}
 	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
 		if err != nil {
 			return done, false, err
@@ -119,7 +121,8 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 // logSnapshot is a log before it is restored.
 type logSnapshot struct {
 	records    int64
-	last       string // the last record
+	last       string    // the last record
+	begun      time.Time // what the log has held since: see decide.Restorer.Begun
 	statements decide.Statements
 	since      time.Time // since when the log has its epoch, if its first records are older
 }
@@ -134,6 +137,13 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 			var last any
 			last, err = l.send(ctx, []any{"lindex", n.log, s.records - 1})
 			s.last, _ = last.(string)
+		}
+	}
+	if err == nil && s.records > 0 {
+		var first any
+		first, err = l.send(ctx, []any{"lindex", n.log, 0})
+		if record, _ := first.(string); len(record) >= 19 && value(record[17:19]) == 0 {
+			s.begun = decide.Time(value(record[:7]))
 		}
 	}
 	var fields any
@@ -179,7 +189,7 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	}
 	n := l.names(r.Account, r.Key)
 	beside := n.log + ":r" + random(6)
-	if err := l.store(ctx, beside, restorer.Entries, numbers); err != nil {
+	if err := l.store(ctx, beside, restorer.Entries, numbers, before.begun); err != nil {
 		_, _ = l.send(ctx, []any{"del", beside}) // or it expires
 		return false, l.failed(err, classify(err), false)
 	}
@@ -191,7 +201,7 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	a.mu.Unlock()
 	what := number(number([]byte{flag(scopeOf(r.Key))}, of.horizon, 7), before.records, 4)
 	keys := append([]string{n.meta, n.log, beside}, of.sourceKeys(n)...)
-	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life}
+	args := []any{head, now, string(what), before.last, string(restorer.Statements.Format()), life, packUncounted(restorer.Uncounted, numbers)}
 	if n.named != "" {
 		keys, args = append(keys, n.named), append(args, r.Key)
 	}
@@ -204,9 +214,27 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	return swapped, nil
 }
 
-// store writes entries to a list. It expires if its writer is killed before the
+// packUncounted packs what counters have not counted, see restore.lua.
+func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
+	var b []byte
+	for i := range entries {
+		e := &entries[i]
+		b = number(number(number(b, e.At.UnixMicro(), 7), int64(e.Units), 4), int64(e.Calls), 4)
+		b = number(b, numbers[label{e.Method, e.Caller}], 2)
+	}
+	return string(b)
+}
+
+// store writes entries to a list. If the log had a later timestamp before it
+// kept entries, it stays the newest. The list expires if its writer is killed before the
 // list is the log, which lives longer.
-func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64) error {
+func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
+	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {
+		mark := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0
+		entries = append(slices.Clone(entries), mark)
+		numbers = maps.Clone(numbers)
+		numbers[label{}] = 0
+	}
 	records, total := []any{"rpush", list}, int64(0)
 	for i := range entries {
 		e := &entries[i]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // Settle implements quota.Ledger. It completes even if ctx is done.
@@ -68,9 +69,9 @@ func (l *Ledger) adjust(ctx context.Context, receipt quota.Receipt, units quota.
 // send sends the settlement until it is answered. The reply is nil if there is
 // nothing to change.
 func (c *settlement) send(op *scriptRunner) (*reply, error) {
-	keys, args := c.encode()
+	keys, args, err := c.encode()
 	if keys == nil {
-		return nil, nil
+		return nil, err
 	}
 	for {
 		value, err := op.try(&settleScript, keys, args)
@@ -88,8 +89,8 @@ func (c *settlement) send(op *scriptRunner) (*reply, error) {
 }
 
 // encode returns the keys and arguments by the account cache, or nil if there
-// is nothing to change.
-func (c *settlement) encode() (keys []string, args []any) {
+// is nothing to change, or if it cannot be lowered.
+func (c *settlement) encode() (keys []string, args []any, err error) {
 	r := &c.receipt
 	what := number(number(nil, r.At.UnixMicro(), 7), int64(r.ID.Client), 6)
 	what = number(number(what, int64(r.ID.Seq&(1<<32-1)), 4), int64(c.units), 4)
@@ -101,15 +102,21 @@ func (c *settlement) encode() (keys []string, args []any) {
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
 	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
 	if c.once = false; of.keeps {
-		return keys, args
+		return keys, args, nil
 	}
 	if r.Recorded == nil {
-		return nil, nil
+		return nil, nil, nil
+	}
+	if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
+		return nil, nil, err
+	}
+	if c.calls == 0 {
+		keys = append(keys, c.slot(r.ID.Client))
 	}
 	was, counted := *r.Recorded, int64(1)
 	if was.Refunded {
 		was.Units, counted = 0, 0
 	}
 	c.once = c.units < was.Units || c.calls < counted
-	return keys, append(args, string(number(number(nil, int64(was.Units), 4), counted, 1)), label{was.Method, was.Caller}.pack())
+	return keys, append(args, string(number(number(nil, int64(was.Units), 4), counted, 1)), label{was.Method, was.Caller}.pack()), nil
 }

@@ -95,7 +95,7 @@ func (t *tx) mend() {
 	for _, name := range names {
 		g := t.load(name)
 		maps.DeleteFunc(g.lists, func(_ string, l *list) bool { return l != g.all && !t.differs(g, l) })
-		t.refill(g)
+		t.refill(g, nil)
 		t.save(g)
 		t.exec("drop-sums", g.id) // they are added again, block by block
 	}

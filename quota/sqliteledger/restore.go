@@ -28,7 +28,8 @@ func (t *tx) checkKnown(g *log, batch *quota.Batch, own any) error {
 	}
 	for _, r := range known {
 		stamp := r.At.UnixMicro()
-		if _, found := t.findEntry(g, r.ID, stamp); !found && r.ID != (quota.ID{}) && g.contains(stamp) && t.err == nil {
+		_, found := t.findEntry(g, r.ID, stamp)
+		if !found && r.ID != (quota.ID{}) && g.contains(stamp) && r.At.After(t.statements(g).Kept) && t.err == nil {
 			of := *batch
 			of.Known = r
 			return of.Forgotten(g.epoch, decide.Time(g.newest))
@@ -76,6 +77,7 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 	if g.id == 0 {
 		t.insertLog(g)
 	}
+	keptEntries := g.keepsEntries()
 	t.recordHistory(g, r.History)
 	if g.keepsEntries() {
 		restorer := decide.Restorer{
@@ -85,10 +87,13 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 			Now:        decide.Time(t.now),
 			Oldest:     decide.Time(t.now - decide.Retain(g.horizon)),
 		}
+		if !keptEntries {
+			restorer.Begun = decide.Time(g.newest)
+		}
 		done = restorer.Restore(r)
 		g.epoch = restorer.Epoch
 		t.exec("heard-set", g.id, string(restorer.Statements.Format()), int64(g.epoch))
-		t.rebuild(g, restorer.Entries)
+		t.rebuild(g, restorer.Entries, restorer.Uncounted)
 	}
 	done.Known.Account, done.Known.Key, done.Known.Epoch = r.Account, r.Key, g.epoch
 	if done.Known.At.IsZero() {
@@ -116,8 +121,8 @@ func (t *tx) statements(g *log) (s decide.Statements) {
 }
 
 // rebuild replaces the entries of a log, and computes its lists and counters
-// from them.
-func (t *tx) rebuild(g *log, entries []quota.Entry) {
+// from them. Counters have not counted uncounted before.
+func (t *tx) rebuild(g *log, entries, uncounted []quota.Entry) {
 	t.exec("drop-sums", g.id)
 	t.exec("drop-entries", g.id)
 	g.all.newest = record{}
@@ -129,12 +134,13 @@ func (t *tx) rebuild(g *log, entries []quota.Entry) {
 	}
 	t.flush()
 	g.all.dropCache()
-	t.refill(g)
+	t.refill(g, uncounted)
 	g.newest, g.changed, g.refusing = max(g.newest, g.all.newest.stamp), true, false
 }
 
-// refill computes the lists and counters of a log from its entries.
-func (t *tx) refill(g *log) {
+// refill computes the lists and counters of a log from its entries, of which
+// counters have not counted uncounted before.
+func (t *tx) refill(g *log, uncounted []quota.Entry) {
 	for _, l := range g.lists {
 		if l != g.all {
 			t.fill(g, l)
@@ -142,6 +148,7 @@ func (t *tx) refill(g *log) {
 	}
 	for _, c := range g.counters {
 		counted := c.Counter
+		counted.AddUncounted(uncounted, c.coverage)
 		c.Counter, c.changed = decide.Counter{Length: c.Length}, true
 		t.fillCounter(g, &c.Counter, c.coverage)
 		c.KeepHigher(&counted) // it may have counted before the log kept entries

@@ -1,6 +1,7 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -23,28 +24,31 @@ func (l *Ledger) Refund(ctx context.Context, receipt quota.Receipt) error {
 }
 
 func (l *Ledger) settle(ctx context.Context, receipt quota.Receipt, units, calls int64) error {
-	stays := false
+	var stays error
 	err := l.write(ctx, func(t *tx) {
 		g := t.log(logName{receipt.Account, receipt.Key})
-		stays = !t.settle(g, receipt, units, calls)
+		stays = t.settle(g, receipt, units, calls)
 		t.save(g)
 	})
-	if err == nil && stays {
-		return quota.ErrStays
-	}
-	return err
+	return cmp.Or(err, stays)
 }
 
-// settle changes the entry of a receipt. It reports false if the entry is too
-// old to be changed in place.
-func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
+// settle changes the entry of a receipt. It returns an ErrStays if that cannot
+// be lowered.
+func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 	stamp := receipt.At.UnixMicro()
 	before, found := t.findEntry(g, receipt.ID, stamp)
 	if !found {
 		if was := receipt.Recorded; was != nil && g.id != 0 && !g.keepsEntries() {
+			if err := decide.CheckLower(was, quota.Units(units), quota.Units(calls)); err != nil {
+				return err
+			}
+			if calls == 0 {
+				t.forgetGrant(g, receipt.ID, stamp)
+			}
 			g.adjustCounters(stamp, recordedEntry(was), &entry{units: units, calls: calls, method: was.Method, caller: was.Caller})
 		}
-		return true
+		return nil
 	}
 	now := before
 	now.units, now.calls, now.kind = units, calls, quota.EntryCall
@@ -52,17 +56,17 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
 		now.kind = quota.EntryRefunded
 	}
 	if now == before {
-		return true
+		return nil
 	}
 	if row := t.queryRow("entry-newer", g.id, stamp, int64(quota.MaxSettle+1)); row != nil && integer(row[0]) > quota.MaxSettle {
 		if now.units < before.units || now.calls < before.calls {
-			return false
+			return quota.ErrStays
 		}
 		if now.units > before.units {
 			now.units, now.calls, now.kind = now.units-before.units, 0, quota.EntryAddition
 			t.add(g, &now)
 		}
-		return true
+		return nil
 	}
 	t.exec("entry-settle", g.id, stamp, now.units, now.calls, int64(now.kind))
 	for _, l := range g.lists {
@@ -71,7 +75,7 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) bool {
 		}
 	}
 	g.adjustCounters(stamp, &before, &now)
-	return true
+	return nil
 }
 
 // findEntry returns the entry with an id and a stamp, if it is in the log.

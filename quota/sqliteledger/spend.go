@@ -269,11 +269,7 @@ func (t *tx) lastBatchOf(g *log, batch *quota.Batch) (*lastBatch, error) {
 	if t.ledger.combiner.Names(batch) {
 		return nil, nil
 	}
-	last, cached := g.clients[batch.Client]
-	if !cached {
-		last = t.readLastBatch(g, batch.Client)
-		g.cacheLastBatch(batch.Client, last)
-	}
+	last := t.cachedLastBatch(g, batch.Client)
 	switch {
 	case last == nil:
 		return &lastBatch{seq: batch.Seq}, nil
@@ -283,6 +279,35 @@ func (t *tx) lastBatchOf(g *log, batch *quota.Batch) (*lastBatch, error) {
 		return nil, quota.ErrReused
 	}
 	return &lastBatch{seq: batch.Seq}, nil
+}
+
+func (t *tx) cachedLastBatch(g *log, client uint64) *lastBatch {
+	last, cached := g.clients[client]
+	if !cached {
+		last = t.readLastBatch(g, client)
+		g.cacheLastBatch(client, last)
+	}
+	return last
+}
+
+// forgetGrant forgets that a request was granted, so that a repeat is charged.
+func (t *tx) forgetGrant(g *log, id quota.ID, stamp int64) {
+	last := t.cachedLastBatch(g, id.Client)
+	if last == nil {
+		return
+	}
+	if at, ok := last.stamp(id.Seq - last.seq); !ok || at != stamp {
+		return
+	}
+	kept := &lastBatch{seq: last.seq}
+	for _, r := range last.runs {
+		for n := range r.count {
+			if r.first+n != id.Seq-last.seq {
+				kept.add(r.first+n, r.stamp+int64(n))
+			}
+		}
+	}
+	t.writeLastBatch(g, id.Client, kept)
 }
 
 func (t *tx) readLastBatch(g *log, client uint64) *lastBatch {

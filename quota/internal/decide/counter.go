@@ -1,5 +1,11 @@
 package decide
 
+import (
+	"fmt"
+
+	"github.com/ration-dev/ration/quota"
+)
+
 // Counter is the state of a counter window: the start of the present period,
 // its count, and the count of the period before. A Counter with only a Length
 // has counted nothing.
@@ -20,6 +26,22 @@ func (c *Counter) Add(stamp, amount int64) {
 		c.Start, c.Past, c.Present = start, 0, 0
 	}
 	c.Present += amount
+}
+
+// AddUncounted counts the entries that a coverage covers and that a restoration
+// has added, oldest first. They may be older than what was counted before.
+func (c *Counter) AddUncounted(entries []quota.Entry, coverage *quota.Coverage) {
+	for i := range entries {
+		e := &entries[i]
+		stamp, amount := e.At.UnixMicro(), Amount(coverage, int64(e.Units), int64(e.Calls))
+		switch {
+		case !coverage.Covers(e.Method, e.Caller):
+		case stamp < c.Start:
+			c.Adjust(stamp, amount)
+		default:
+			c.Add(stamp, amount)
+		}
+	}
 }
 
 // Adjust adds delta, which may be negative, to the count of the period that
@@ -75,3 +97,15 @@ func (c *Counter) Before(at int64) int64 {
 
 // Reach implements List. Estimates do not use it.
 func (c *Counter) Reach(int64) int64 { return c.Start }
+
+// errShared is an ErrStays of a log without entries.
+var errShared = fmt.Errorf("%w: an account with counter windows alone does not know whether another process has lowered it already", quota.ErrStays)
+
+// CheckLower returns an ErrStays if the counts of a log without entries must not
+// be lowered from what a receipt says was recorded.
+func CheckLower(was *quota.Recorded, units, calls quota.Units) error {
+	if was.Shared && (units < was.Units || calls == 0 && !was.Refunded) {
+		return errShared
+	}
+	return nil
+}

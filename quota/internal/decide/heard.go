@@ -2,6 +2,7 @@ package decide
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/ration-dev/ration/quota"
 )
@@ -41,6 +42,7 @@ type statementsJSON struct {
 	Heard []heardJSON `json:"heard"`
 	Lives []lifeJSON  `json:"lives,omitempty"`
 	Gaps  []gapJSON   `json:"gaps,omitempty"`
+	Kept  int64       `json:"kept,omitempty"`
 }
 
 // Statements are what a log keeps of all restorations besides their entries.
@@ -48,11 +50,12 @@ type Statements struct {
 	Heard []quota.Heard
 	Lives []quota.Life
 	Gaps  []quota.Gap
+	Kept  time.Time // the log keeps only entries that are later; zero if it has kept all
 }
 
 // Format returns the statements as JSON, and nothing for none.
 func (s *Statements) Format() []byte {
-	if len(s.Heard)+len(s.Lives)+len(s.Gaps) == 0 {
+	if len(s.Heard)+len(s.Lives)+len(s.Gaps) == 0 && s.Kept.IsZero() {
 		return nil
 	}
 	out := statementsJSON{Heard: make([]heardJSON, len(s.Heard)), Lives: make([]lifeJSON, len(s.Lives))}
@@ -65,6 +68,9 @@ func (s *Statements) Format() []byte {
 	}
 	for _, g := range s.Gaps {
 		out.Gaps = append(out.Gaps, gapJSON{g.Epoch, g.From.UnixMicro(), g.To.UnixMicro()})
+	}
+	if !s.Kept.IsZero() {
+		out.Kept = s.Kept.UnixMicro()
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
@@ -91,6 +97,9 @@ func ParseStatements(text []byte) (s Statements, err error) {
 	}
 	for _, g := range in.Gaps {
 		s.Gaps = append(s.Gaps, quota.Gap{Epoch: g.Epoch, From: Time(g.From), To: Time(g.To)})
+	}
+	if in.Kept > 0 {
+		s.Kept = Time(in.Kept)
 	}
 	return s, nil
 }

@@ -17,9 +17,17 @@ type Restorer struct {
 	Since      time.Time     // since when the log has it, if its first entries are older
 	Now        time.Time     // the present time on the ledger's clock
 	Oldest     time.Time     // the log keeps no entries that are older
+	Begun      time.Time     // the log's newest timestamp before it began to keep entries, if it has just begun
+
+	// Uncounted is what Restore adds to the log that counters have not counted:
+	// calls that no life of the log held, and units that were raised. The other
+	// entries may have been counted before the log kept entries.
+	Uncounted []quota.Entry
 
 	accepted time.Time      // what is not later and is missing is given up; see quota.Guard.AcceptLoss
 	taken    map[int64]bool // the stamps of Entries
+	lost     bool           // the log has lost entries
+	said     presence       // what the restoration says of lives
 }
 
 // Restore merges a restoration into the log. It adds the entries that are
@@ -31,10 +39,13 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
+	o.Kept = latest(o.Kept, o.Begun)
 	done.Forgotten = o.forgotten(r)
+	o.lost = r.Lost || done.Forgotten != nil
+	o.said = (&Restorer{Statements: Statements{Lives: compact(slices.Clone(r.Lives))}}).presence()
 	o.nameOlder(r.Known.Epoch, r.Lives)
 	o.mergeGaps(r.Gaps)
-	present := o.renew(r, r.Lost || done.Forgotten != nil)
+	present := o.renew(r, o.lost)
 	o.taken = map[int64]bool{}
 	for i := range o.Entries {
 		o.taken[o.Entries[i].At.UnixMicro()] = true
@@ -49,7 +60,8 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	o.mergeHeard(heard)
 	o.mergeLives(r.Lives, present)
 	o.addNotes(&done)
-	o.sort()
+	byTime(o.Entries)
+	byTime(o.Uncounted)
 	done.Gaps = slices.Clone(o.Gaps)
 	if n := len(o.Entries); n > 0 {
 		newest := &o.Entries[n-1]
@@ -67,7 +79,7 @@ func (o *Restorer) forgotten(r *quota.Restoration) *quota.ForgottenError {
 	known := &r.Known
 	isKnown := func(e quota.Entry) bool { return short(e.ID) == short(known.ID) }
 	lostLife := known.Epoch != 0 && known.Epoch != o.Epoch
-	isMissing := known.ID != (quota.ID{}) && !known.At.Before(o.Oldest) && !slices.ContainsFunc(o.Entries, isKnown)
+	isMissing := known.ID != (quota.ID{}) && !known.At.Before(o.Oldest) && known.At.After(o.Kept) && !slices.ContainsFunc(o.Entries, isKnown)
 	if !lostLife && !isMissing || known.At.Before(o.accepted) {
 		return nil
 	}
@@ -199,19 +211,20 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 			have.Method, have.Caller = e.Method, e.Caller // a log on Redis may have lost what its labels mean
 			keep(&present, have)
 			if more > 0 && !o.givesUp(&e) {
+				o.Uncounted = append(o.Uncounted, quota.Entry{At: have.At, Method: e.Method, Caller: e.Caller, Units: more, Calls: max(have.Calls, e.Calls) - have.Calls})
 				have.Units, have.Calls, have.Kind = min(have.Units+more, quota.MaxUnits), max(have.Calls, e.Calls), e.Kind
 				id.units, done.Entries, done.Units = id.said, done.Entries+1, done.Units+more
 				keep(&added, have)
 			}
 		default:
-			if e.At.After(o.Now.Add(quota.MaxStepBack)) { // the clock was wrong when it was stamped
-				e.At = o.Now
-			}
-			e.At = o.freeFrom(e.At.UnixMicro(), 1)
-			stamped[at] = e.At
-			keep(&added, &e)
 			id.add(len(o.Entries), e.Units)
-			o.Entries = append(o.Entries, e)
+			isMissing := o.insert(&e)
+			stamped[at] = e.At
+			if !isMissing {
+				keep(&present, &e)
+				continue
+			}
+			keep(&added, &e)
 			done.Entries, done.Units = done.Entries+1, done.Units+e.Units
 		}
 	}
@@ -220,6 +233,22 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 		done.Known.ID, done.Known.At = added.ID, added.At
 	}
 	return stamped
+}
+
+// insert adds an entry that the log does not have, and sets its timestamp there.
+// It reports false if the log counted the entry before it kept any.
+func (o *Restorer) insert(e *quota.Entry) (isMissing bool) {
+	wasKept := e.At.After(o.Kept)
+	if e.At.After(o.Now.Add(quota.MaxStepBack)) { // the clock was wrong when it was stamped
+		e.At = o.Now
+	}
+	e.At = o.freeFrom(e.At.UnixMicro(), 1)
+	o.Entries = append(o.Entries, *e)
+	_, isOwed := o.said.runOf(e.ID).since[0]
+	if isOwed {
+		o.Uncounted = append(o.Uncounted, *e)
+	}
+	return isOwed || wasKept || o.lost
 }
 
 // mergeHeard keeps the latest statement of each client about each budget and
@@ -274,6 +303,6 @@ func (o *Restorer) freeFrom(stamp, step int64) time.Time {
 	return Time(stamp)
 }
 
-func (o *Restorer) sort() {
-	slices.SortFunc(o.Entries, func(a, b quota.Entry) int { return a.At.Compare(b.At) })
+func byTime(entries []quota.Entry) {
+	slices.SortFunc(entries, func(a, b quota.Entry) int { return a.At.Compare(b.At) })
 }

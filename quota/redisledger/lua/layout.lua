@@ -41,6 +41,7 @@
 --
 -- A log that only counters ask keeps no entries: it holds one record, of label 0, with the newest
 -- stamp. When the log keeps entries again, that record stays first until it is trimmed.
+-- A restoration drops it, or moves it to the end if no entry is as new.
 --
 -- A counter is a string: start of the present period 7, its count 6, the previous period's count 6.
 --

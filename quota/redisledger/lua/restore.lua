@@ -3,7 +3,8 @@
 -- KEYS: meta, the log, the restored log, then all sources of the scope; and for a long key, where
 -- its name is stored.
 -- ARGV: head, the time of a test, scope 1, horizon 7 and how many records the log had 4, the last
--- of them, what clients have heard, the 8 bytes of a new life, or none, and perhaps a long key.
+-- of them, what clients have heard, the 8 bytes of a new life, or none, what counters have not counted, oldest first (stamp 7, units 4,
+-- calls 4, label 2), and perhaps a long key.
 -- Answer: 1 other head; 2 the log has changed otherwise; or 0.
 
 local meta, restored = KEYS[1], KEYS[3]
@@ -38,11 +39,28 @@ if ARGV[5] ~= '' then
 else
   redis.call('HDEL', meta, 'heard' .. KEYS[2])
 end
-if ARGV[7] then redis.call('SET', KEYS[#KEYS], ARGV[7]) end
+if ARGV[8] then redis.call('SET', KEYS[#KEYS], ARGV[8]) end
 table.remove(KEYS, 3)
 log = new_list(KEYS[2], horizon)
+
+-- add_uncounted adds what a counter has not counted. It may be older than what it has.
+local function add_uncounted(source)
+  local labels, c = coverages().new_labels(meta), coverages().read(source.def)
+  for where = 1, #ARGV[7], 17 do
+    local stamp, units, calls, label = struct.unpack('>I7I4I4I2', ARGV[7], where)
+    local amount, start = c.calls and calls or units, stamp - stamp % source.length
+    local covered = coverages().covers(c, labels(label, stamp))
+    if covered and start >= source.start then
+      counters().tick(source, stamp, amount)
+    elseif covered and start == source.start - source.length then
+      source.before = source.before + amount
+    end
+  end
+end
+
 for _, source in ipairs(coverages().stored_sources(scope)) do
   if source.counter then
+    add_uncounted(source)
     local new = counters().new(nil, source.length)
     coverages().fill(new, log, source.def, now)
     if new.start > source.start then
@@ -58,7 +76,7 @@ for _, source in ipairs(coverages().stored_sources(scope)) do
 end
 if ARGV[2] == '' then
   lists().extend(log.key, horizon)
-  if ARGV[7] then lists().extend(KEYS[#KEYS], horizon) end
+  if ARGV[8] then lists().extend(KEYS[#KEYS], horizon) end
   accounts().outlive(meta, horizon)
 end
 if ARGV[6] ~= '' then redis.call('HSET', meta, 'head', ARGV[6] .. string.sub(redis.call('HGET', meta, 'head'), 9)) end

@@ -1,5 +1,6 @@
 -- Sets what an entry counts. It is idempotent, unless the log keeps no entries.
--- KEYS: meta, the log, then all sources of its scope.
+-- KEYS: meta, the log, then all sources of its scope; and for a refund, if the log keeps no entries,
+-- the client's slot.
 -- ARGV: head, the time of a test, the log's horizon 7, the entry (stamp 7, client 6, seq 4, new
 -- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if the log keeps no
 -- entries, the recorded units 4 and calls 1, and the label's words.
@@ -32,9 +33,23 @@ local function correct_counter(source, delta)
   counters().store(source, real)
 end
 
+-- forget_grant removes the grant from the client's slot (resent.lua), so that a repeat is charged.
+local function forget_grant(key)
+  local slot = redis.call('GET', key)
+  if not slot then return end
+  local grant = struct.pack('>I4I7', (seq - (struct.unpack('>I7', slot))) % 2^32, stamp)
+  for where = 17, #slot, 11 do
+    if string.sub(slot, where, where + 10) == grant then
+      redis.call('SET', key, string.sub(slot, 1, where - 1) .. string.sub(slot, where + 11), 'KEEPTTL')
+      return
+    end
+  end
+end
+
 if ARGV[5] then
   local was, counted = struct.unpack('>I4B', ARGV[5])
   match(ARGV[6])
+  if calls == 0 then forget_grant(KEYS[#KEYS]) end
   for _, source in ipairs(sources) do
     local delta = source.calls and calls - counted or units - was
     if source.counter and source.covered then correct_counter(source, delta) end
