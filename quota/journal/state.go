@@ -14,6 +14,7 @@ import (
 // to date by catchUp, which reads what was appended since.
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
+	hour      int64           // that is read
 	grants    map[quota.ID]*grant
 	doubts    map[quota.ID]record // calls that may have been granted
 	heard     map[subject]hearing // what the newest grants and refusals said
@@ -110,7 +111,8 @@ func (h *hearing) usedBy(charge *quota.Charge, held func(*record) bool) quota.Un
 type cooldown struct {
 	until  int64
 	reason string
-	owed   bool // the ledger does not have it
+	owed   bool  // the ledger does not have it
+	hour   int64 // when this host heard of it
 }
 
 func newState() *state {
@@ -128,6 +130,7 @@ func (s *state) catchUp(f *files) error {
 		if err != nil {
 			return err
 		}
+		s.hour = hour
 		n, err := each(data, s.apply)
 		s.read[hour] = from + int64(n)
 		return err
@@ -186,7 +189,7 @@ func (s *state) apply(r *record) {
 	case cooled:
 		isOwed := r.calls == owedCooldown
 		if have := s.cooldowns[r.method]; r.at > have.until || r.at == have.until && isOwed {
-			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed}
+			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, s.hour}
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
@@ -292,13 +295,14 @@ func (s *state) lastHeard(budget string) (last hearing, epoch uint64) {
 }
 
 // cooldownsToSet returns the cooldowns that the ledger does not have: if it has
-// forgotten, all that hold, except those that close an account which has moved.
-// Another host may have opened that since.
+// forgotten, all that hold, except those that close an account which has moved, as
+// another host may have opened that since, and those that a clock ahead has set.
 func (s *state) cooldownsToSet(account string, forgotten bool, now int64) (lacking []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}
 		_, moved := set.Move()
-		if c.until > now && (c.owed || forgotten && !moved) {
+		wasAhead := c.hour > now/segment.Microseconds()+1
+		if c.until > now && (c.owed || forgotten && !moved && !wasAhead) {
 			lacking = append(lacking, set)
 		}
 	}
