@@ -150,9 +150,8 @@ func TestRepeatSaysOtherUnits(t *testing.T) {
 	})
 }
 
-// TestIDOfACallWithoutALabel: an id does not buy a dearer call, whether the first
-// one's method is named as that of calls which a ledger does not know, or a Redis
-// ledger has lost it.
+// TestIDOfACallWithoutALabel: repeating an id cannot get a dearer call for the price
+// of the first, even if that one's method is "other", or Redis has lost its label.
 func TestIDOfACallWithoutALabel(t *testing.T) {
 	list := quota.Call{Account: "my-project", Method: quota.OtherMethod, Units: 1, ID: quota.ID{Client: quota.NewClient(), Seq: 1}}
 	insert := list

@@ -82,9 +82,9 @@ func (c *conn) walPages() (n int64) {
 	return n
 }
 
-// mend checks the whole file, and computes lists and counters from the entries. It
-// writes in any case, so that no other process continues with pages that it has read
-// before.
+// mend checks the whole file, and repairs the lists and counters that its entries
+// contradict. It always writes something: other processes then drop the pages that
+// they have cached of the file before.
 func (t *tx) mend() {
 	if err := t.ledger.checkIntegrity(); err != nil {
 		t.fail(err)

@@ -23,8 +23,8 @@ var mixtures = []uint64{
 }
 
 // TestMixedFiles: an older file is put under the -wal that a killed process has
-// left, or copied over one of its size that is in use. A process that knows its
-// newest entry either is told that entries are missing, or finds all that was spent.
+// left, or copied over one of its size that is in use. Processes that know the newest
+// entry must hear that entries are missing, unless every budget has all its units.
 // RATION_SOAK=1 draws 1,200 files of each kind.
 func TestMixedFiles(t *testing.T) {
 	seeds := mixtures
@@ -193,9 +193,8 @@ func (m *mixture) later(path string) {
 	}
 }
 
-// TestFileIsCheckedOnce: the whole file is read after it was replaced, or written by
-// another program, and by nobody afterwards. Commits that merge the -wal, and the
-// last process to close the file, leave it as it is expected.
+// TestFileIsCheckedOnce: only the first transaction after a foreign change reads the
+// whole file. Merging the -wal, in a commit or by the last Close, is no such change.
 func TestFileIsCheckedOnce(t *testing.T) {
 	path, day := fresh(t), charge("day", 10_000, hour)
 	many := one(1, day)
@@ -247,8 +246,8 @@ func TestFileIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// TestIdleLogIsSound: a log that was not used for days has entries whose labels
-// were deleted meanwhile. That is no damage, whatever window is asked of it then.
+// TestIdleLogIsSound: an idle log still has entries whose labels were swept. Asking it
+// for a longer window, which sees them again, must not make it look damaged.
 func TestIdleLogIsSound(t *testing.T) {
 	path, now := fresh(t), time.Now()
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal, Now: func() time.Time { return now }}

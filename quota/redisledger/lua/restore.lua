@@ -3,8 +3,8 @@
 -- KEYS: meta, the log, the restored log, then all sources of the scope; and for a long key, where
 -- its name is stored.
 -- ARGV: head, the time of a test, scope 1, horizon 7 and how many records the log had 4, the last
--- of them, what clients have heard, the 8 bytes of a new life, or none, what counters have not counted, oldest first (stamp 7, units 4,
--- calls 4, label 2), and perhaps a long key.
+-- of them, what clients have heard, the 8 bytes of a new life, or none, what counters have not
+-- counted, oldest first (stamp 7, units 4, calls 4, label 2), and perhaps a long key.
 -- Answer: 1 other head; 2 the log has changed otherwise; or 0.
 
 local meta, restored = KEYS[1], KEYS[3]
