@@ -81,10 +81,7 @@ func (g *Guard) waitTogether(ctx context.Context, call Call, count int, limit ti
 		case !ok || mustGiveUp(ctx, err, time.Until(deadline)):
 			return grants, err
 		}
-		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
-			return nil, err
-		}
-		if err := as.afterWait(refused); err != nil {
+		if err := as.waitOut(ctx, refused); err != nil {
 			return nil, err
 		}
 	}

@@ -68,7 +68,6 @@ func newProcess(t *testing.T, open func() (quota.Ledger, error), stop time.Durat
 	return &http.Client{Transport: &quota.Transport{Guard: openGuard(t, open), Price: priced(1), Base: base, MaxWait: 10 * stop, Retries: 8, Feedback: stopFor(stop)}}
 }
 
-// openGuard returns a guard like that of a new process on a ledger.
 // openGuard returns a guard of the budgets; for none, of 1000 in 24 hours.
 func openGuard(t *testing.T, open func() (quota.Ledger, error), budgets ...quota.Budget) *quota.Guard {
 	if len(budgets) == 0 {

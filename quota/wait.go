@@ -58,7 +58,7 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 			if errors.Is(err, context.DeadlineExceeded) {
 				return nil, first.refusal(call)
 			}
-			if err == nil {
+			if err == nil && time.Until(first.due) <= 0 {
 				err = as.afterWait(first.refused)
 			}
 			if err != nil {
@@ -72,13 +72,25 @@ func (g *Guard) waitInQueue(ctx context.Context, call *Call, set *chargeSet, dea
 			return grant, err
 		}
 		g.queue.setRefused(me, refused)
-		if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
-			return nil, err
-		}
-		if err := as.afterWait(refused); err != nil {
+		if err := as.waitOut(ctx, refused); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// waitPoll is how often a waiting call asks again, since its units may return
+// early.
+const waitPoll = 5 * time.Second
+
+// waitOut waits until a refusal ends or, if that is far, for waitPoll.
+func (r trialRole) waitOut(ctx context.Context, refused *RefusedError) error {
+	if refused.RetryAfter >= 2*waitPoll {
+		return sleep(ctx, waitPoll, nil)
+	}
+	if err := sleep(ctx, max(refused.RetryAfter, time.Millisecond), nil); err != nil {
+		return err
+	}
+	return r.afterWait(refused)
 }
 
 type endOfWaitsKey struct{}

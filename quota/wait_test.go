@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,4 +106,60 @@ func TestSmallCallsDoNotStarveALargeOne(t *testing.T) {
 		}
 		wg.Wait()
 	})
+}
+
+// TestUnitsThatReturnEarly: calls that wait for a far time are granted soon
+// after another process makes room for them.
+func TestUnitsThatReturnEarly(t *testing.T) {
+	for name, makeRoom := range map[string]func(*quota.Guard, *quota.Grant) error{
+		"a refund":             func(_ *quota.Guard, grant *quota.Grant) error { return grant.Refund(context.Background()) },
+		"a cooldown is lifted": func(g *quota.Guard, _ *quota.Grant) error { return g.Uncool(context.Background(), account, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := openMemory(t)
+				here, there := openGuard(t, open, budget("day", 10, time.Hour)), openGuard(t, open, budget("day", 10, time.Hour))
+				grant, err := there.Spend(t.Context(), call("m", 10))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if name != "a refund" {
+					grant.Refund(t.Context())
+					there.Cool(t.Context(), quota.Cooldown{Account: account, Until: time.Now().Add(time.Hour)})
+				}
+				began := time.Now()
+				var calls sync.WaitGroup
+				for range 2 { // the second waits behind the first
+					calls.Go(func() {
+						if _, err := here.Wait(t.Context(), call("m", 1), 2*time.Hour); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				client := &http.Client{Transport: &quota.Transport{Guard: here, Price: priced(1), MaxWait: 2 * time.Hour, Feedback: stopFor(time.Minute),
+					Base: statusTripper(func(*http.Request) int { return http.StatusOK })}}
+				calls.Go(func() {
+					if _, err := getStatus(client); err != nil {
+						t.Error(err)
+					}
+				})
+				calls.Go(func() {
+					if _, err := here.SpendTogether(t.Context(), call("m", 1), 3, 2*time.Hour); err != nil {
+						t.Error(err)
+					}
+				})
+				time.Sleep(time.Minute)
+				if err := makeRoom(there, grant); err != nil {
+					t.Fatal(err)
+				}
+				calls.Wait()
+				if took := time.Since(began); took > time.Minute+10*time.Second {
+					t.Errorf("waited %s; want no more than 10s after units returned", took)
+				}
+				if got := used(t, here); got != 6 {
+					t.Errorf("used %d; want 6", got)
+				}
+			})
+		})
+	}
 }
