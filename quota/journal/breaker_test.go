@@ -172,3 +172,26 @@ func TestCallersDeadlineOpensNothing(t *testing.T) {
 		t.Errorf("%v; want a grant of the ledger: %t", err, byLedger)
 	}
 }
+
+// TestProbeOfAnImpatientCaller: a ledger that is still down says so to a caller
+// with little time left. The next calls do not ask it for another two seconds.
+func TestProbeOfAnImpatientCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := failing(errDown)
+		l := journal.New(inner, t.TempDir(), allow(1000))
+		spendSoon := func() int64 {
+			before := inner.asks.Load()
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if _, err := spend(ctx, l, "m", 1); err != nil {
+				t.Fatal(err)
+			}
+			return int64(inner.asks.Load() - before)
+		}
+		_, _ = spend(t.Context(), l, "m", 1)
+		time.Sleep(2 * time.Second) // of the bubble's time
+		if first, next := spendSoon(), spendSoon(); first != 1 || next != 0 {
+			t.Errorf("the ledger was asked %d times by the probe, and %d after it; want 1 and 0", first, next)
+		}
+	})
+}
