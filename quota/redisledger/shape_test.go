@@ -134,6 +134,30 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 	}
 }
 
+// TestAllLabelsAreNumbered: of 65,000 labels each has a number of its own.
+func TestAllLabelsAreNumbered(t *testing.T) {
+	l := fresh(t, redistest.Start(t).URL(), nil)
+	const labels, batch = 65_000, 1000
+	all := charge("all", labels+1, quota.Sliding(time.Hour))
+	for first := 0; first < labels; first += batch {
+		many := &quota.Batch{Account: account}
+		for i := range batch {
+			many.Requests = append(many.Requests, quota.Request{Method: fmt.Sprint("m", first+i), Units: 1, Charges: []*quota.Charge{all}})
+		}
+		if _, err := l.Spend(t.Context(), many); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSpend(t, l, "one too many", 1, all)
+	seen := map[string]bool{}
+	for _, e := range entries(t, l) {
+		seen[e.Method] = true
+	}
+	if len(seen) != labels+1 || !seen["other"] {
+		t.Errorf("%d methods in the log; want %d and other", len(seen), labels)
+	}
+}
+
 // TestUnknownLabelReusesNoID: an entry without its label, which the ledger lost or
 // never kept, does not say that a call repeated by its id is another one.
 func TestUnknownLabelReusesNoID(t *testing.T) {

@@ -132,11 +132,15 @@ local renewed, lifted = limits().renew(asked or '', ARGV[4], now)
 if renewed ~= (asked or '') then redis.call('HSET', meta, 'limits', renewed) end
 if changed or lifted then head = accounts().turn(meta) end
 
--- free returns an unused number, from a random one on, or OTHER if none is found.
+-- free returns an unused number, or OTHER if all labels are numbered. Steps of different lengths
+-- keep used numbers from growing into runs: the last label tries 125 numbers on average. PRIME is
+-- the largest below OTHER, so that each length of step leads to all numbers.
+local PRIME = 65521
 local function free(random)
   if tonumber(redis.call('HGET', meta, 'labels') or '0') >= LABELS then return OTHER end
-  for try = 0, 63 do
-    local number = (random + try) % (OTHER - 1) + 1
+  local step = math.floor(random / 2) + 1
+  for try = 0, PRIME - 1 do
+    local number = (random + try * step) % PRIME + 1
     if redis.call('HEXISTS', meta, 'l' .. number) == 0 then return number end
   end
   return OTHER
