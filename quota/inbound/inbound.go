@@ -134,7 +134,7 @@ func (l *Limiter) Handler(next http.Handler) http.Handler {
 		case errors.Is(err, quota.ErrNeverFits) || errors.Is(err, quota.ErrBadCall):
 			writeProblem(w, http.StatusRequestEntityTooLarge, "the request counts more than its limit allows")
 			return
-		case r.Context().Err() != nil:
+		case errors.Is(context.Cause(r.Context()), context.Canceled):
 			return // the client has gone
 		default:
 			if l.options.Report != nil {

@@ -1,6 +1,7 @@
 package inbound_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -192,6 +193,40 @@ func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 	}
 	if reported.Load() != 2 {
 		t.Errorf("%d errors reported; want 2", reported.Load())
+	}
+}
+
+// TestServersDeadlineIsShorter: a route that is closed while the ledger hangs is
+// closed too for a request whose own time ends first, rather than answered with
+// 200 and nothing.
+func TestServersDeadlineIsShorter(t *testing.T) {
+	server := redistest.Start(t)
+	ledger, err := redisledger.Open(server.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	server.Hang(t)
+	reported := 0
+	limits, err := inbound.New(ledger, []inbound.Limit{{Calls: 1, Per: time.Hour}}, &inbound.Options{FailClosed: true, Report: func(error) { reported++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was let through") }))
+	ask := func(ctx context.Context) *httptest.ResponseRecorder {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		return answer
+	}
+	hasty, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if answer := ask(hasty); answer.Code != http.StatusServiceUnavailable || reported != 1 {
+		t.Errorf("status %d, %d errors reported; want 503 and 1", answer.Code, reported)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if answer := ask(gone); answer.Body.Len() != 0 || reported != 1 {
+		t.Errorf("a client that has gone: %q, %d errors reported; want no more", answer.Body, reported)
 	}
 }
 
