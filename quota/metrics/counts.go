@@ -124,7 +124,7 @@ func newCounts(budgets []quota.Budget, accounts, methods []string) *counts {
 	if methods != nil {
 		c.methods = map[string]bool{}
 		for _, method := range methods {
-			c.methods[method] = true
+			c.methods[printable(method)] = true
 		}
 	}
 	return c
@@ -207,6 +207,7 @@ func (c *counts) seriesOf(call *quota.Call) *series {
 
 // method returns the value of label method.
 func (c *counts) method(name string) string {
+	name = printable(name) // or two series have the same labels
 	if c.methods != nil {
 		if c.methods[name] {
 			return name

@@ -133,6 +133,9 @@ func TestLabelsExplode(t *testing.T) {
 				if i%100 == 1 {
 					call.Account = "a" + n
 				}
+				if i < 4 {
+					call.Method = []string{"m\xff", "m\xfe"}[i%2] // alike once they are printable
+				}
 				return call
 			}
 			for i := range 1000 {
