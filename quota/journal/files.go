@@ -106,6 +106,33 @@ func (f *files) append(sync bool, records ...record) error {
 	return nil
 }
 
+// appendToPresent appends a record to the file of the present hour, and to those of
+// later ones, in which a clock ahead has written. It is on the disk when
+// appendToPresent returns.
+func (f *files) appendToPresent(r record) error {
+	if err := f.append(true, r); err != nil {
+		return err
+	}
+	hours, err := f.hours()
+	if err != nil {
+		return err
+	}
+	for _, hour := range hours {
+		if hour <= f.hourOf(f.now()) {
+			continue
+		}
+		file, err := privatefile.Append(f.path(hour))
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(r.encode(nil))
+		if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // open opens the file of the present hour, and removes those that are too old.
 func (f *files) open() error {
 	hour := f.hourOf(f.now())

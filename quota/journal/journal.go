@@ -66,9 +66,10 @@ type Options struct {
 // the allowance. It returns every other error: a ledger in doubt may have
 // charged the call, a busy one is up, and a misconfigured one needs to be
 // corrected. After a spend or a standing that failed twice, it treats the other
-// ledger as down for that account for two seconds, or until another process of the
-// host has restored it. Then one call asks it for all. Settles and refunds of what only the journal has change the journal; all
-// others, and cooldowns, are forwarded.
+// ledger as down for that account for two seconds, or until another process of
+// the host has restored it. Then one call asks it for all. Settles and refunds
+// of what only the journal has change the journal; all others, and cooldowns,
+// are forwarded.
 type Ledger struct {
 	quota.Ledger // implements what the journal has no part in
 	dir, ledger  string

@@ -23,6 +23,7 @@ const (
 	lacked   kind = 'l' // a quota.Gap
 	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
 	warmed   kind = 'w' // a cooldown was cleared
+	stamped  kind = 't' // the log was restamped: no entry of a record before this one in its file is later than at
 )
 
 // record is one record of a journal. Instants are microseconds on the ledger's
@@ -41,6 +42,8 @@ type record struct {
 	method       string
 	caller       quota.Caller
 	heard        []use
+
+	hour int64 // whose file it was read from; not stored
 }
 
 // use is how much the window of a budget held right after a grant, or at
@@ -100,7 +103,7 @@ var errNewer = fmt.Errorf("%w: the journal of this host was written by a newer v
 // isKnown reports whether this version knows what a record of the kind says.
 func (k kind) isKnown() bool {
 	switch k {
-	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed:
+	case granted, noted, amended, refused, owed, doubted, settled, restored, lacked, cooled, warmed, stamped:
 		return true
 	}
 	return false

@@ -70,6 +70,7 @@ func (g *grant) stamp(skew int64) int64 {
 type visit struct {
 	epoch uint64
 	at    int64
+	hour  int64 // as in a record
 }
 
 // subject is what a hearing is about: a budget in one life of the log.
@@ -80,6 +81,7 @@ type subject struct {
 
 type hearing struct {
 	at      int64
+	hour    int64 // as in a record
 	used    quota.Units
 	limit   quota.Units // that held, if it was said; else 0
 	settled []change    // since, of earlier calls
@@ -130,8 +132,7 @@ func (s *state) catchUp(f *files) error {
 		if err != nil {
 			return err
 		}
-		s.hour = hour
-		n, err := each(data, s.apply)
+		n, err := each(data, func(r *record) { r.hour = hour; s.apply(r) })
 		s.read[hour] = from + int64(n)
 		return err
 	})
@@ -164,7 +165,7 @@ func (s *state) apply(r *record) {
 		s.applyHeard(r)
 	case refused:
 		if r.epoch != s.present {
-			s.visits = append(s.visits, visit{r.epoch, r.at})
+			s.visits = append(s.visits, visit{r.epoch, r.at, r.hour})
 		}
 		s.present = r.epoch
 		s.applyHeard(r)
@@ -189,10 +190,12 @@ func (s *state) apply(r *record) {
 	case cooled:
 		isOwed := r.calls == owedCooldown
 		if have := s.cooldowns[r.method]; r.at > have.until || r.at == have.until && isOwed {
-			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, s.hour}
+			s.cooldowns[r.method] = cooldown{r.at, r.caller.Job, isOwed, r.hour}
 		}
 	case warmed:
 		delete(s.cooldowns, r.method)
+	case stamped:
+		s.restamp(r)
 	}
 }
 
@@ -225,7 +228,7 @@ func (s *state) applyHeard(r *record) {
 			}
 			u.used = min(u.used, most)
 		}
-		h := hearing{at: r.at, used: u.used}
+		h := hearing{at: r.at, hour: r.hour, used: u.used}
 		if r.kind == refused {
 			h.limit = r.units
 		}

@@ -28,6 +28,8 @@ func (n *newestRecord) update(r *record) {
 		n.record = *r
 	case r.kind == refused && !n.isEntry():
 		n.record = record{kind: refused, epoch: r.epoch}
+	case r.kind == stamped && n.at > r.at: // its stamp in the log is not known
+		n.record = record{kind: refused, epoch: n.epoch}
 	}
 }
 

@@ -37,6 +37,7 @@ type Restorer struct {
 // entries that were missing, or else of all of them, or else of the log's.
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
+	r = o.toPresent(r)
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
 	o.Kept = latest(o.Kept, o.Begun)
@@ -71,6 +72,50 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 		}
 	}
 	return done
+}
+
+// toPresent returns a restoration in which what a clock ahead has stamped is of the
+// last microseconds until now, in its order. A log that is itself ahead keeps such
+// stamps, until it is restamped.
+func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
+	latest := o.Now.Add(quota.MaxStepBack)
+	if n := len(o.Entries); n > 0 && o.Entries[n-1].At.After(latest) {
+		return r
+	}
+	moved := *r
+	moved.Entries, moved.Heard, moved.Lives = slices.Clone(r.Entries), slices.Clone(r.Heard), slices.Clone(r.Lives)
+	var ahead []*time.Time
+	note := func(at *time.Time) {
+		if at.After(latest) {
+			ahead = append(ahead, at)
+		}
+	}
+	for i := range moved.Entries {
+		note(&moved.Entries[i].At)
+	}
+	for i := range moved.Heard {
+		note(&moved.Heard[i].At)
+	}
+	for i := range moved.Lives {
+		note(&moved.Lives[i].Since)
+	}
+	if len(ahead) == 0 {
+		return r
+	}
+	slices.SortFunc(ahead, func(a, b *time.Time) int { return b.Compare(*a) })
+	present, last := o.Now, *ahead[0]
+	for _, at := range ahead {
+		if at.Before(last) {
+			present, last = present.Add(-time.Microsecond), *at
+		}
+		*at = present
+	}
+	for i := range moved.Heard {
+		if h := &moved.Heard[i]; !h.At.Equal(r.Heard[i].At) {
+			h.Since = h.Since.Add(h.At.Sub(r.Heard[i].At))
+		}
+	}
+	return &moved
 }
 
 // forgotten returns an error if the log does not hold the entry that a
@@ -239,9 +284,6 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 // It reports false if the log counted the entry before it kept any.
 func (o *Restorer) insert(e *quota.Entry) (isMissing bool) {
 	wasKept := e.At.After(o.Kept)
-	if e.At.After(o.Now.Add(quota.MaxStepBack)) { // the clock was wrong when it was stamped
-		e.At = o.Now
-	}
 	e.At = o.freeFrom(e.At.UnixMicro(), 1)
 	o.Entries = append(o.Entries, *e)
 	_, isOwed := o.said.runOf(e.ID).since[0]

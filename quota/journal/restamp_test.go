@@ -1,0 +1,138 @@
+package journal_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/sqliteledger"
+)
+
+// wrongClock is a SQLite ledger on its host's clock, which was wrong.
+type wrongClock struct {
+	*testing.T
+	ledgertest.Clock
+	dir    string
+	budget quota.Budget
+}
+
+func newWrongClock(t *testing.T) *wrongClock {
+	w := &wrongClock{T: t, dir: t.TempDir(), budget: quota.Budget{Account: account, Name: "day", Limit: 100, Window: quota.Sliding(24 * time.Hour)}}
+	w.Set(noon)
+	return w
+}
+
+// process returns a guard as a new process has it, with a journal.
+func (w *wrongClock) process(name string) (*quota.Guard, quota.Ledger) {
+	inner, err := sqliteledger.Open(filepath.Join(w.dir, "ration.db"), &sqliteledger.Options{Now: w.Now})
+	must(w.T, err)
+	budgets := []quota.Budget{w.budget}
+	l := journal.New(inner, filepath.Join(w.dir, name), &journal.Options{Budgets: budgets, Now: w.Now})
+	g, err := quota.NewGuard(l, budgets, nil)
+	must(w.T, err)
+	return g, l
+}
+
+// spend spends a unit each second, and returns how many were granted.
+func (w *wrongClock) spend(g *quota.Guard, calls int) (granted int) {
+	for range calls {
+		w.Add(time.Second)
+		if _, err := g.Spend(w.Context(), quota.Call{Account: account, Method: "m", Units: 1}); err == nil {
+			granted++
+		}
+	}
+	return granted
+}
+
+func (w *wrongClock) used(g *quota.Guard) quota.Units {
+	balances, err := g.Balances(w.Context())
+	must(w.T, err)
+	return balances[0].Used
+}
+
+// lose deletes the ledger.
+func (w *wrongClock) lose(open ...quota.Ledger) {
+	for _, l := range open {
+		must(w.T, l.Close())
+	}
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		_ = os.Remove(filepath.Join(w.dir, "ration.db"+suffix)) // there may be none
+	}
+}
+
+// TestLossAfterAWrongClock: a host that is alone is answered after a loss as if
+// nothing had been lost, although its clock was ahead once, whether the log was
+// restamped since or not. The ahead stamps went for the time of calls, and what
+// others had spent by then.
+func TestLossAfterAWrongClock(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Second, 4 * time.Minute, 2 * time.Hour, 10 * 24 * time.Hour} {
+		for _, isRestamped := range []bool{true, false} {
+			for _, later := range []time.Duration{0, 3 * time.Hour, 5 * 24 * time.Hour} {
+				for _, isNewProcess := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%s ahead, restamped %t, %s later, another process %t", ahead, isRestamped, later, isNewProcess), func(t *testing.T) {
+						w := newWrongClock(t)
+						guard, ledger := w.process("journal")
+						w.Add(ahead)
+						w.spend(guard, 30)
+						w.Add(-ahead)
+						if isNewProcess {
+							must(t, ledger.Close())
+							guard, ledger = w.process("journal")
+						}
+						if isRestamped {
+							changed, err := guard.Restamp(t.Context(), account)
+							must(t, err)
+							if changed == 0 && ahead > time.Minute {
+								t.Error("nothing was restamped")
+							}
+						}
+						w.Add(later)
+						w.spend(guard, 10)
+						before := w.used(guard)
+						w.lose(ledger)
+						guard, ledger = w.process("journal")
+						defer ledger.Close()
+						w.spend(guard, 1)
+						want := before + 1
+						if got := w.used(guard); got != want {
+							t.Errorf("%d used after the loss and a call; want %d", got, want)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestLossAfterARestamp: what others had spent when this host last heard, before
+// and after it restamped the log, is noted after a loss.
+func TestLossAfterARestamp(t *testing.T) {
+	for _, others := range []int{0, 39} { // calls of the other host after it
+		w := newWrongClock(t)
+		here, ledger := w.process("here")
+		there, other := w.process("there")
+		w.Add(100 * time.Second)
+		granted := w.spend(there, 40) + w.spend(here, 1)
+		w.Add(-100 * time.Second)
+		if _, err := here.Restamp(t.Context(), account); err != nil {
+			t.Fatal(err)
+		}
+		granted += w.spend(there, others) + w.spend(here, 39-others)
+		if others > 0 {
+			granted += w.spend(here, 1) // hears of them
+		}
+		w.Add(2 * time.Hour)
+		w.lose(ledger, other)
+		here, ledger = w.process("here")
+		granted += w.spend(here, 200)
+		if granted != 100 {
+			t.Errorf("%d calls of the other after the restamp: %d were granted of 100", others, granted)
+		}
+		must(t, ledger.Close())
+	}
+}
