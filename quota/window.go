@@ -23,7 +23,8 @@ const (
 const DefaultMargin = 30 * time.Second
 
 // The longest and shortest calendar windows, without their margins: clocks are
-// set back or forward by an hour (in 2026 nowhere by more).
+// set back or forward by an hour at most. In 2026 only those of Antarctica/Troll
+// move by two hours; the slack in Retention covers that.
 const (
 	maxDay   = 25*time.Hour + 30*time.Minute
 	maxMonth = 31*24*time.Hour + 90*time.Minute
