@@ -16,7 +16,7 @@ import (
 // each further send before it is written, and cancels the round trip if
 // that is refused.
 type sendTrace struct {
-	charge func() (*Grant, error)
+	charge func() (*Grant, error) // never waits for units: HTTP/2 has its pool of connections locked
 	cancel context.CancelCauseFunc
 
 	mu        sync.Mutex
