@@ -2,6 +2,8 @@ package journal_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestOutageOfACounterGrantsTwice: an account with counter windows alone keeps no
@@ -53,4 +56,85 @@ func TestOutageOfACounterGrantsTwice(t *testing.T) {
 			}
 		})
 	}
+}
+
+// counted is an account with one counter window on a ledger of which hosts have
+// journals.
+type counted struct {
+	*testing.T
+	ledgertest.Clock
+	shared quota.Ledger
+	total  int // calls that were granted
+}
+
+// spend spends on a host, by a new process, until most calls are granted or one
+// is refused.
+func (c *counted) spend(folder string, most int) {
+	c.Helper()
+	c.Add(time.Minute)
+	day := []quota.Budget{{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}}
+	g, err := quota.NewGuard(journal.New(c.shared, folder, &journal.Options{Budgets: day, Now: c.Now}), day, nil)
+	must(c.T, err)
+	granted, _ := calls(g, most)
+	c.total += granted
+}
+
+// TestLossOfACounterGrantsTwice: after a loss, a host's calls are added to what
+// the counters of the new log have counted of others since.
+func TestLossOfACounterGrantsTwice(t *testing.T) {
+	server := redistest.Start(t)
+	for name, open := range openers(t, server) {
+		t.Run(name, func(t *testing.T) {
+			c := &counted{T: t}
+			c.Set(noon)
+			reopen := func() { // opens another ledger, which is empty
+				if c.shared != nil {
+					must(t, c.shared.Close())
+				}
+				server.Do(t, "flushall")
+				var err error
+				c.shared, err = open(c.Now)
+				must(t, err)
+			}
+			here, there := t.TempDir(), t.TempDir()
+			reopen()
+			c.spend(here, 60)
+			reopen()
+			c.spend(there, 40)
+			c.spend(here, 100)
+			if c.total != 100 {
+				t.Errorf("%d calls were granted; want 100", c.total)
+			}
+			must(t, c.shared.Close())
+		})
+	}
+}
+
+// TestOlderCopyOfACounterGrantsTwice: an older copy of a log without entries has
+// counted what hosts spent before it, and what one of them spent since is added.
+func TestOlderCopyOfACounterGrantsTwice(t *testing.T) {
+	c, path := &counted{T: t}, filepath.Join(t.TempDir(), "ration.db")
+	c.Set(noon)
+	open := func() {
+		var err error
+		c.shared, err = sqliteledger.Open(path, &sqliteledger.Options{Now: c.Now})
+		must(t, err)
+	}
+	here, there := t.TempDir(), t.TempDir()
+	open()
+	c.spend(there, 50)
+	c.spend(here, 10)
+	must(t, c.shared.Close())
+	older, err := os.ReadFile(path)
+	must(t, err)
+	open()
+	c.spend(here, 30)
+	must(t, c.shared.Close())
+	must(t, os.WriteFile(path, older, 0o600))
+	open()
+	c.spend(here, 100)
+	if c.total != 100 {
+		t.Errorf("%d calls were granted; want 100", c.total)
+	}
+	must(t, c.shared.Close())
 }

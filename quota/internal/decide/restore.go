@@ -20,10 +20,11 @@ type Restorer struct {
 	Begun      time.Time     // the log's newest timestamp before it began to keep entries, if it has just begun
 
 	// Uncounted is what Restore adds to the log that counters have not counted:
-	// calls that no life of the log held, and units that were raised. The other
-	// entries may have been counted before the log kept entries.
+	// calls that no life of the log held, and units that were raised; and if the
+	// log kept no entries at first, calls since then, and those of other lives.
 	Uncounted []quota.Entry
 
+	began    uint64         // Epoch before Restore
 	accepted time.Time      // what is not later and is missing is given up; see quota.Guard.AcceptLoss
 	taken    map[int64]bool // the stamps of Entries
 	lost     bool           // the log has lost entries
@@ -37,6 +38,7 @@ type Restorer struct {
 // entries that were missing, or else of all of them, or else of the log's.
 func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	var done quota.Restored
+	o.began = o.Epoch
 	r = o.toPresent(r)
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
@@ -287,10 +289,22 @@ func (o *Restorer) insert(e *quota.Entry) (isMissing bool) {
 	e.At = o.freeFrom(e.At.UnixMicro(), 1)
 	o.Entries = append(o.Entries, *e)
 	_, isOwed := o.said.runOf(e.ID).since[0]
-	if isOwed {
+	if isOwed || !o.Kept.IsZero() && (wasKept || !o.isOurs(e)) {
 		o.Uncounted = append(o.Uncounted, *e)
 	}
 	return isOwed || wasKept || o.lost
+}
+
+// isOurs reports whether this life of the log, or one that it is a copy of, has
+// held an entry.
+func (o *Restorer) isOurs(e *quota.Entry) bool {
+	since := o.said.runOf(e.ID).since
+	_, isOurs := since[o.began]
+	for _, gap := range o.Gaps {
+		_, ok := since[gap.Epoch]
+		isOurs = isOurs || ok
+	}
+	return isOurs
 }
 
 // mergeHeard keeps the latest statement of each client about each budget and
