@@ -73,7 +73,9 @@ func (c *counted) spend(folder string, most int) {
 	c.Helper()
 	c.Add(time.Minute)
 	day := []quota.Budget{{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}}
-	g, err := quota.NewGuard(journal.New(c.shared, folder, &journal.Options{Budgets: day, Now: c.Now}), day, nil)
+	inner := failing(nil) // a process of its own: no other journal is around it
+	inner.Ledger = c.shared
+	g, err := quota.NewGuard(journal.New(inner, folder, &journal.Options{Budgets: day, Now: c.Now}), day, nil)
 	must(c.T, err)
 	granted, _ := calls(g, most)
 	c.total += granted
@@ -137,4 +139,36 @@ func TestOlderCopyOfACounterGrantsTwice(t *testing.T) {
 		t.Errorf("%d calls were granted; want 100", c.total)
 	}
 	must(t, c.shared.Close())
+}
+
+// TestWindowAddedToACounterIsNoLoss: a log begins to keep entries with an exact
+// window, and lacks those of earlier calls, which hosts know.
+func TestWindowAddedToACounterIsNoLoss(t *testing.T) {
+	for name, open := range openers(t, redistest.Start(t)) {
+		t.Run(name, func(t *testing.T) {
+			clock := &ledgertest.Clock{}
+			clock.Set(noon)
+			shared, err := open(clock.Now)
+			must(t, err)
+			defer shared.Close()
+			counter := quota.Budget{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}
+			hour := quota.Budget{Account: account, Name: "hour", Limit: 100, Window: quota.Sliding(time.Hour)}
+			spend := func(folder string, most int, budgets ...quota.Budget) {
+				clock.Add(2 * time.Minute)
+				inner := failing(nil)
+				inner.Ledger = shared
+				g, err := quota.NewGuard(journal.New(inner, folder, &journal.Options{Budgets: budgets, Now: clock.Now,
+					Report: func(err error) { t.Errorf("%v; want no report", err) }}), budgets, nil)
+				must(t, err)
+				if n, err := calls(g, most); n != most {
+					t.Errorf("%d granted, %v; want %d", n, err, most)
+				}
+			}
+			here, there := t.TempDir(), t.TempDir()
+			spend(here, 20, counter)
+			spend(there, 20, counter)
+			spend(here, 1, counter, hour)
+			spend(there, 1, counter, hour)
+		})
+	}
 }

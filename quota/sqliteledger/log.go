@@ -221,7 +221,13 @@ func (t *tx) rotate(g *log) {
 		horizon = max(horizon, inUse)
 	}
 	if horizon = t.rotateCounters(g, horizon); horizon != g.horizon {
+		kept := g.keepsEntries()
 		g.horizon, g.changed, g.all.trimAt = horizon, true, 0
+		if g.newest > 0 && !kept && g.keepsEntries() { // those from now on
+			s := t.statements(g)
+			s.Kept = decide.Time(g.newest)
+			t.exec("heard-set", g.id, string(s.Format()), int64(g.epoch))
+		}
 	}
 }
 

@@ -77,7 +77,6 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 	if g.id == 0 {
 		t.insertLog(g)
 	}
-	keptEntries := g.keepsEntries()
 	t.recordHistory(g, r.History)
 	if g.keepsEntries() {
 		restorer := decide.Restorer{
@@ -86,9 +85,6 @@ func (t *tx) restore(g *log, r *quota.Restoration) (done quota.Restored) {
 			Epoch:      g.epoch,
 			Now:        decide.Time(t.now),
 			Oldest:     decide.Time(t.now - decide.Retain(g.horizon)),
-		}
-		if !keptEntries {
-			restorer.Begun = decide.Time(g.newest)
 		}
 		done = restorer.Restore(r)
 		g.epoch = restorer.Epoch
