@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -12,14 +11,15 @@ import (
 const PageCookie = "ration-page"
 
 // ownCookies returns Set-Cookie lines that set their cookies for the paths of
-// the target on the gateway only. It drops the page's cookie and malformed
-// lines.
+// the target on the gateway only, with their values as they are. It drops the
+// page's cookie and cookies without a name. Browsers refuse one whose name
+// begins with __Host-, because its path is not the root.
 func (t *target) ownCookies(lines []string) (own []string) {
 	for _, line := range lines {
-		if cookie, err := http.ParseSetCookie(line); err != nil || cookie.Name == PageCookie {
+		pair, rest, _ := strings.Cut(line, ";")
+		if name := cookieName(pair); name == "" || name == PageCookie {
 			continue
 		}
-		pair, rest, _ := strings.Cut(line, ";")
 		path := t.defaultPath()
 		attributes := slices.DeleteFunc(strings.Split(rest, ";"), func(attribute string) bool {
 			name, value, _ := strings.Cut(attribute, "=")
@@ -36,6 +36,15 @@ func (t *target) ownCookies(lines []string) (own []string) {
 		own = append(own, pair+";"+strings.Join(attributes, ";"))
 	}
 	return own
+}
+
+// cookieName returns the name of a cookie, or "" if pair has none.
+func cookieName(pair string) string {
+	name, _, found := strings.Cut(pair, "=")
+	if !found {
+		return ""
+	}
+	return textproto.TrimString(name)
 }
 
 // defaultPath returns the path of cookies that name none: the folder of the

@@ -20,6 +20,13 @@ func TestCookiesOfAnotherUpstream(t *testing.T) {
 		"sid=\"a b\"; SameSite=Lax; Path=/\"":                  "sid=\"a b\"; SameSite=Lax; Path=/to/api.example.com/\"",
 		"ration-page=evil; Path=/":                             "",
 		"path=/x; Path=/;":                                     "path=/x; Path=/to/api.example.com/",
+		"prefs={\"theme\":\"dark\"}; Path=/":                   "prefs={\"theme\":\"dark\"}; Path=/to/api.example.com/",
+		"name=Zoë; Path=/":                                     "name=Zoë; Path=/to/api.example.com/",
+		"a b=c==d,e\\; Odd=\"ë\"":                              "a b=c==d,e\\; Odd=\"ë\"; Path=/to/api.example.com/v1",
+		"__Host-sid=a; Secure; Path=/":                         "__Host-sid=a; Secure; Path=/to/api.example.com/",
+		" ration-page\t= evil; Path=/":                         "",
+		"ration-page=\"ë":                                      "",
+		" =a":                                                  "",
 		"no cookie":                                            "",
 		"=ration-page=evil":                                    "",
 	} {
@@ -36,7 +43,8 @@ func TestCookiesOfAnotherUpstream(t *testing.T) {
 			t.Errorf("from %q: %s; want %s", path, got, want)
 		}
 	}
-	for sent, want := range map[string][]string{"ration-page=secret": nil, "a=1; ration-page=secret; b=2": {"a=1; b=2"}, "ration-page=x; a= 1 ;b": {"a= 1 ;b"}} {
+	for sent, want := range map[string][]string{"ration-page=secret": nil, "a=1; ration-page=secret; b=2": {"a=1; b=2"}, "ration-page=x; a= 1 ;b": {"a= 1 ;b"},
+		`prefs={"theme":"dark"}; ration-page=x; name=Zoë`: {`prefs={"theme":"dark"}; name=Zoë`}} {
 		s.do("GET", "/to/api.example.com/v1/items", "", "Cookie", sent)
 		if got := seen.Load().Header["Cookie"]; !slices.Equal(got, want) {
 			t.Errorf("%s: the upstream saw %q; want %q", sent, got, want)

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func dialects() map[string]dialect {
 // docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api and
 // docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api;
 // the error's type is RATE_LIMIT or RATE_LIMITED (yanyongyu/githubkit issue
-// 271).
+// 271). A secondary limit may be a 200 without a type, see githubGraphQL.
 func github() dialect {
 	return dialect{
 		headers: []limitHeaders{{max: "X-Ratelimit-Limit", left: "X-Ratelimit-Remaining", used: "X-Ratelimit-Used",
@@ -250,7 +251,8 @@ func (res *response) readCost(paths []string) {
 	}
 }
 
-// githubGraphQL reads the rateLimit object that a query may ask for.
+// githubGraphQL reads the rateLimit object that a query may ask for, and the
+// secondary limit in a successful response.
 func githubGraphQL(res *response) {
 	for _, v := range lookup(res.json, "data.rateLimit") {
 		l := unknownLimit("graphql")
@@ -260,6 +262,35 @@ func githubGraphQL(res *response) {
 		}
 		res.limits = append(res.limits, l)
 	}
+	if res.status == http.StatusOK && res.isGraphQL() && hasSecondaryLimit(res.json) {
+		res.class, res.word = SlowDown, "secondary rate limit"
+		if !res.hasWait {
+			res.wait, res.hasWait = time.Minute, true
+		}
+	}
+}
+
+// isGraphQL reports whether the request was a GraphQL query, by its path or by
+// its method in costs.yaml. The message in a response of GitHub's REST API may
+// be that of a commit.
+func (res *response) isGraphQL() bool {
+	return res.call.Method == "graphql" || strings.HasSuffix(res.path, "/graphql")
+}
+
+// hasSecondaryLimit reports whether a GraphQL response begins its message, or
+// that of an error without a type, with GitHub's words for a secondary limit.
+// Errors that quote the caller have a type, such as NOT_FOUND.
+func hasSecondaryLimit(v any) bool {
+	messages := texts(v, "message")
+	for _, e := range lookup(v, "errors.*") {
+		if kind, _ := field[any](e, "type"); kind == nil {
+			messages = append(messages, texts(e, "message")...)
+		}
+	}
+	return slices.ContainsFunc(messages, func(message string) bool {
+		const words = "you have exceeded a secondary rate limit"
+		return strings.EqualFold(message[:min(len(message), len(words))], words)
+	})
 }
 
 // shopifyThrottle reads the state of the leaky bucket: it has reset when it

@@ -92,6 +92,10 @@ var dialectTests = []struct {
 	{"github", "GraphQL, spent", []quota.Budget{hour("graphql", 5000)}, 200, github(3, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user ID 1."}]}`, stop("graphql", 30*time.Minute, "200 rate_limited core")},
 	{"github", "GraphQL, an error in the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"data":{"repository":null},"errors":[{"type":"NOT_FOUND","message":"Could not resolve to a Repository with the name 'me/rate_limit'."}]}`, quota.Verdict{}},
 	{"github", "a message in the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"sha":"1","message":"Wait if the API rate limit exceeded, or a secondary rate limit"}`, quota.Verdict{}},
+	{"github", "GraphQL, secondary", nil, 200, github(4000, 30*time.Minute, "Retry-After: 90"), `{"data":null,"errors":[{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}]}`, slow("", 90*time.Second, "200 secondary rate limit")},
+	{"github", "GraphQL, secondary, for an unknown time", nil, 200, github(4000, 30*time.Minute, ""), `{"message":"you have exceeded a secondary rate limit and have been temporarily blocked from content creation."}`, slow("", time.Minute, "200 secondary rate limit")},
+	{"github", "GraphQL, an error that begins with the caller's words", nil, 200, github(4000, 30*time.Minute, ""), `{"errors":[{"type":"NOT_FOUND","message":"You have exceeded a secondary rate limit"}]}`, quota.Verdict{}},
+	{"github", "GraphQL, an error that quotes the caller", nil, 200, github(4000, 30*time.Minute, ""), `{"errors":[{"message":"Parse error on \"You have exceeded a secondary rate limit\""}]}`, quota.Verdict{}},
 	{"github", "GraphQL, spent, as of 2026", nil, 200, github(0, 30*time.Minute, ""), `{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit"}]}`, stop("", 30*time.Minute, "200 rate_limit core")},
 
 	{"google", "the minute, in the day's words", nil, 429, asJSON + "Retry-After: 30", `{"error":{"message":"You have exceeded your quota of 100 requests per minute"}}`, slow("", 30*time.Second, "429 Too Many Requests")},
@@ -185,6 +189,29 @@ func TestDialects(t *testing.T) {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSecondaryLimitIsOfGraphQL: in a successful response of GitHub's REST API
+// the message is a commit's. Where no request is known, the method decides.
+func TestSecondaryLimitIsOfGraphQL(t *testing.T) {
+	read := reader(t, "github", feedback.Options{Now: clock(noon)})
+	for _, test := range []struct {
+		method, path string
+		want         quota.Verdict
+	}{
+		{"graphql", "", slow("", time.Minute, "200 secondary rate limit")},
+		{"queries", "/api/graphql", slow("", time.Minute, "200 secondary rate limit")},
+		{"repos.get", "", quota.Verdict{}},
+		{"repos.get", "/repos/graphql/graphql-js/git/commits/1", quota.Verdict{}},
+	} {
+		resp := response(200, asJSON, `{"sha":"1","message":"You have exceeded a secondary rate limit"}`)
+		if resp.Request.URL.Path = test.path; test.path == "" {
+			resp.Request = nil
+		}
+		if got := read(quota.Call{Account: "my-project", Method: test.method, Units: 1}, resp); got != test.want {
+			t.Errorf("%s of %q: got %+v; want %+v", test.method, test.path, got, test.want)
+		}
 	}
 }
 

@@ -113,6 +113,7 @@ type reader struct {
 // response is what is read from one response, in any dialect.
 type response struct {
 	call   quota.Call
+	path   string // the request's, if it is known
 	status int
 	header http.Header
 	now    time.Time // Date plus Age, on the upstream's clock; without a Date, the host's time
@@ -193,6 +194,9 @@ const retryAfterCooldown = time.Microsecond
 
 func (r *reader) read(call quota.Call, resp *http.Response) *response {
 	res := &response{call: call, status: resp.StatusCode, header: resp.Header, now: r.Now()}
+	if req := resp.Request; req != nil && req.URL != nil {
+		res.path = req.URL.Path
+	}
 	if date, ok := dateOf(res.header); ok {
 		res.now = date
 		if age := single(res.header, "Age"); age != "" { // how long a cache has held it
