@@ -324,3 +324,20 @@ func TestClockInDoubtRestoresAndShowsNothingNew(t *testing.T) {
 		t.Errorf("%v; want a ClockError", err)
 	}
 }
+
+// TestDroppedByAClockAhead: what was dropped while the clock was years ahead counts
+// in no window once the clock is right again. All that was ever dropped did.
+func TestDroppedByAClockAhead(t *testing.T) {
+	now := time.Now()
+	l, day := open(t, fresh(t), &sqliteledger.Options{Sync: sqliteledger.Normal, Now: func() time.Time { return now }}), charge("day", 1000, quota.Sliding(24*time.Hour))
+	defer l.Close()
+	for range 50 {
+		spend(t, l, 2, day)
+	}
+	now = now.AddDate(10, 0, 0)
+	spend(t, l, 1, day)
+	now = now.AddDate(-10, 0, 0)
+	if got := used(t, l, day); got != 3 { // the newest entry that is dropped stays
+		t.Errorf("%d used; want 3", got)
+	}
+}

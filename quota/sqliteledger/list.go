@@ -89,9 +89,18 @@ func (v view) Before(at int64) int64 {
 }
 
 // before returns the newest record stamped before an instant, and after returns
-// the oldest one stamped after it. If there is none, they return zeros.
-func (v view) before(at int64) record { return v.readRecord("-before", at) }
-func (v view) after(at int64) record  { return v.readRecord("-after", at, int64(1)) }
+// the oldest one stamped after it. If there is none, they return zeros; but
+// before the first entry, the total of those that the log has dropped, which
+// can be within a window if the clock was ahead.
+func (v view) before(at int64) record {
+	r := v.readRecord("-before", at)
+	if r == (record{}) && v.list.kind == "entry" {
+		v.lookup("entry-dropped", func(row []driver.Value) { r.total = integer(row[0]) }, v.id)
+	}
+	return r
+}
+
+func (v view) after(at int64) record { return v.readRecord("-after", at, int64(1)) }
 
 func (v view) readRecord(query string, args ...driver.Value) (r record) {
 	v.flush()

@@ -81,6 +81,8 @@ INSERT INTO records (list, stamp, total) VALUES (?, ?, ?)
 
 -- entry-before
 SELECT stamp, total FROM entries WHERE log = ?1 AND stamp < ?2 ORDER BY stamp DESC LIMIT 1
+-- entry-dropped
+SELECT total - units FROM entries WHERE log = ?1 ORDER BY stamp LIMIT 1
 -- record-before
 SELECT stamp, total FROM records WHERE list = ?1 AND stamp < ?2 ORDER BY stamp DESC LIMIT 1
 -- entry-after
