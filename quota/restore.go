@@ -100,9 +100,7 @@ func (g *Guard) AcceptLoss(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	keep := g.history[account]
 	for _, charged := range g.accounts[account] {
-		if window := &charged.charge.Window; !window.Estimate() {
-			keep = max(keep, window.Horizon())
-		}
+		keep = max(keep, charged.charge.Window.Horizon())
 	}
 	// An entry that is ahead of the ledger's clock is stamped with its present
 	// time. To ask for that first would have a journal restore what it owes.

@@ -2,8 +2,6 @@ package journal_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,7 +9,6 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/ledgertest"
-	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
 // TestOutageOfACounterGrantsTwice: an account with counter windows alone keeps no
@@ -63,112 +60,50 @@ func TestOutageOfACounterGrantsTwice(t *testing.T) {
 type counted struct {
 	*testing.T
 	ledgertest.Clock
-	shared quota.Ledger
-	total  int // calls that were granted
+	shared  quota.Ledger
+	budgets []quota.Budget
+	report  func(error)
 }
 
-// spend spends on a host, by a new process, until most calls are granted or one
-// is refused.
-func (c *counted) spend(folder string, most int) {
+func newCounted(t *testing.T) *counted {
+	c := &counted{T: t, budgets: []quota.Budget{{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}}}
+	c.Set(noon)
+	return c
+}
+
+func (c *counted) used(g *quota.Guard) quota.Units {
 	c.Helper()
-	c.Add(time.Minute)
-	day := []quota.Budget{{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}}
-	inner := failing(nil) // a process of its own: no other journal is around it
-	inner.Ledger = c.shared
-	g, err := quota.NewGuard(journal.New(inner, folder, &journal.Options{Budgets: day, Now: c.Now}), day, nil)
+	balances, err := g.Balances(c.Context())
 	must(c.T, err)
-	granted, _ := calls(g, most)
-	c.total += granted
+	return balances[0].Used
 }
 
 // TestLossOfACounterGrantsTwice: after a loss, a host's calls are added to what
 // the counters of the new log have counted of others since.
 func TestLossOfACounterGrantsTwice(t *testing.T) {
-	server := redistest.Start(t)
-	for name, open := range openers(t, server) {
-		t.Run(name, func(t *testing.T) {
-			c := &counted{T: t}
-			c.Set(noon)
-			reopen := func() { // opens another ledger, which is empty
-				if c.shared != nil {
-					must(t, c.shared.Close())
-				}
-				server.Do(t, "flushall")
-				var err error
-				c.shared, err = open(c.Now)
-				must(t, err)
-			}
-			here, there := t.TempDir(), t.TempDir()
-			reopen()
-			c.spend(here, 60)
-			reopen()
-			c.spend(there, 40)
-			c.spend(here, 100)
-			if c.total != 100 {
-				t.Errorf("%d calls were granted; want 100", c.total)
-			}
-			must(t, c.shared.Close())
-		})
-	}
-}
-
-// TestOlderCopyOfACounterGrantsTwice: an older copy of a log without entries has
-// counted what hosts spent before it, and what one of them spent since is added.
-func TestOlderCopyOfACounterGrantsTwice(t *testing.T) {
-	c, path := &counted{T: t}, filepath.Join(t.TempDir(), "ration.db")
-	c.Set(noon)
-	open := func() {
-		var err error
-		c.shared, err = sqliteledger.Open(path, &sqliteledger.Options{Now: c.Now})
-		must(t, err)
-	}
-	here, there := t.TempDir(), t.TempDir()
-	open()
-	c.spend(there, 50)
-	c.spend(here, 10)
-	must(t, c.shared.Close())
-	older, err := os.ReadFile(path)
-	must(t, err)
-	open()
-	c.spend(here, 30)
-	must(t, c.shared.Close())
-	must(t, os.WriteFile(path, older, 0o600))
-	open()
-	c.spend(here, 100)
-	if c.total != 100 {
-		t.Errorf("%d calls were granted; want 100", c.total)
-	}
-	must(t, c.shared.Close())
+	eachCounted(t, func(c *counted, reopen func()) {
+		here, there := t.TempDir(), t.TempDir()
+		total, _ := calls(c.host(here, nil), 60)
+		reopen()
+		others, _ := calls(c.host(there, nil), 40)
+		more, _ := calls(c.host(here, nil), 100)
+		if total += others + more; total != 100 {
+			t.Errorf("%d calls were granted; want 100", total)
+		}
+	})
 }
 
 // TestWindowAddedToACounterIsNoLoss: a log begins to keep entries with an exact
 // window, and lacks those of earlier calls, which hosts know.
 func TestWindowAddedToACounterIsNoLoss(t *testing.T) {
-	for name, open := range openers(t, redistest.Start(t)) {
-		t.Run(name, func(t *testing.T) {
-			clock := &ledgertest.Clock{}
-			clock.Set(noon)
-			shared, err := open(clock.Now)
-			must(t, err)
-			defer shared.Close()
-			counter := quota.Budget{Account: account, Name: "day", Limit: 100, Window: quota.Counter(24 * time.Hour)}
-			hour := quota.Budget{Account: account, Name: "hour", Limit: 100, Window: quota.Sliding(time.Hour)}
-			spend := func(folder string, most int, budgets ...quota.Budget) {
-				clock.Add(2 * time.Minute)
-				inner := failing(nil)
-				inner.Ledger = shared
-				g, err := quota.NewGuard(journal.New(inner, folder, &journal.Options{Budgets: budgets, Now: clock.Now,
-					Report: func(err error) { t.Errorf("%v; want no report", err) }}), budgets, nil)
-				must(t, err)
-				if n, err := calls(g, most); n != most {
-					t.Errorf("%d granted, %v; want %d", n, err, most)
-				}
-			}
-			here, there := t.TempDir(), t.TempDir()
-			spend(here, 20, counter)
-			spend(there, 20, counter)
-			spend(here, 1, counter, hour)
-			spend(there, 1, counter, hour)
-		})
-	}
+	eachCounted(t, func(c *counted, _ func()) {
+		c.report = func(err error) { c.Errorf("%v; want no report", err) }
+		here, there := t.TempDir(), t.TempDir()
+		_, _ = calls(c.host(here, nil), 20)
+		_, _ = calls(c.host(there, nil), 20)
+		c.budgets = append(c.budgets, quota.Budget{Account: account, Name: "hour", Limit: 100, Window: quota.Sliding(time.Hour)})
+		_, _ = calls(c.host(here, nil), 1)
+		c.Add(2 * time.Minute) // a ledger looks for entries once a minute
+		_, _ = calls(c.host(there, nil), 1)
+	})
 }

@@ -142,7 +142,7 @@ func (g *log) find(receipt quota.Receipt) (place int, found bool) {
 func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64) error {
 	place, found := g.find(receipt)
 	if !found {
-		if !g.keepsEntries() && receipt.Recorded != nil {
+		if receipt.Recorded != nil && (!g.keepsEntries() || !receipt.At.After(g.statements.Kept)) {
 			return g.settleCounters(receipt, units, calls)
 		}
 		return nil // it has left the log, and with it every window
@@ -174,8 +174,8 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 	return nil
 }
 
-// settleCounters adjusts the counters of a log without entries. The receipt
-// says what they have counted.
+// settleCounters adjusts the counters for a call of which the log has kept no
+// entry. The receipt says what they have counted.
 func (g *log) settleCounters(receipt quota.Receipt, units, calls quota.Units) error {
 	was := receipt.Recorded
 	if err := decide.CheckLower(was, units, calls); err != nil {
@@ -230,8 +230,8 @@ func (g *log) restamp(now int64) int {
 			continue
 		}
 		g.fillCounter(c, c.Length)
-		if moved && c.Start <= counted.Start { // it may have counted before the log kept entries
-			c.Start, c.Present = counted.Start, max(c.Present, counted.Present)
+		if c.Past+c.Present < counted.Past+counted.Present { // it has counted before the log kept entries
+			c.Counter = counted
 		}
 	}
 	g.views, g.newest = nil, min(g.newest, max(now, g.all.newest.stamp))

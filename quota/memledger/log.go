@@ -242,7 +242,11 @@ func (g *log) rotate() {
 		g.views = nil
 		g.invalidateLabels()
 	}
+	kept := g.keepsEntries()
 	g.lists, g.counters, g.horizon = lists, counters, longest
+	if g.newest > 0 && !kept && g.keepsEntries() { // those from now on
+		g.statements.Kept = decide.Time(g.newest)
+	}
 }
 
 // readOnly is a decide.Log that adds no lists, counters and limits to its log.

@@ -10,7 +10,6 @@ import (
 // restore merges a restoration into the log.
 func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 	g.Now = now
-	keptEntries := g.keepsEntries()
 	g.recordHistory(r.History)
 	var done quota.Restored
 	if g.keepsEntries() {
@@ -20,9 +19,6 @@ func (g *log) restore(r *quota.Restoration, now int64) quota.Restored {
 			Epoch:      g.epoch,
 			Now:        decide.Time(now),
 			Oldest:     decide.Time(now - decide.Retain(g.horizon)),
-		}
-		if !keptEntries {
-			restorer.Begun = decide.Time(g.newest)
 		}
 		done = restorer.Restore(r)
 		g.statements, g.epoch = restorer.Statements, restorer.Epoch

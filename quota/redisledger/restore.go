@@ -127,6 +127,14 @@ type logSnapshot struct {
 	since      time.Time // since when the log has its epoch, if its first records are older
 }
 
+// newest returns the log's newest timestamp.
+func (s *logSnapshot) newest() time.Time {
+	if len(s.last) < 7 {
+		return time.Time{}
+	}
+	return decide.Time(value(s.last[:7]))
+}
+
 // snapshot reads how long a log is, what clients have heard of it, and since
 // when there is meta.
 func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err error) {
@@ -189,7 +197,7 @@ func (l *Ledger) swap(ctx context.Context, op *scriptRunner, r *quota.Restoratio
 	}
 	n := l.names(r.Account, r.Key)
 	beside := n.log + ":r" + random(6)
-	if err := l.store(ctx, beside, restorer.Entries, numbers, before.begun); err != nil {
+	if err := l.store(ctx, beside, restorer.Entries, numbers, before.newest()); err != nil {
 		_, _ = l.send(ctx, []any{"del", beside}) // or it expires
 		return false, l.failed(err, classify(err), false)
 	}
@@ -225,8 +233,8 @@ func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
 	return string(b)
 }
 
-// store writes entries to a list. If the log had a later timestamp before it
-// kept entries, it stays the newest. The list expires if its writer is killed before the
+// store writes entries to a list. If the log had a later timestamp, it stays the
+// newest. The list expires if its writer is killed before the
 // list is the log, which lives longer.
 func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
 	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {

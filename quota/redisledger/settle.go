@@ -101,14 +101,16 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	of := &c.scopes[c.scope]
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
 	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
-	if c.once = false; of.keeps {
+	c.once = false
+	switch {
+	case r.Recorded == nil && of.keeps:
 		return keys, args, nil
-	}
-	if r.Recorded == nil {
+	case r.Recorded == nil:
 		return nil, nil, nil
-	}
-	if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
-		return nil, nil, err
+	case !of.keeps:
+		if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
+			return nil, nil, err
+		}
 	}
 	if c.calls == 0 {
 		keys = append(keys, c.slot(r.ID.Client))
@@ -117,6 +119,7 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	if was.Refunded {
 		was.Units, counted = 0, 0
 	}
-	c.once = c.units < was.Units || c.calls < counted
-	return keys, append(args, string(number(number(nil, int64(was.Units), 4), counted, 1)), label{was.Method, was.Caller}.pack()), nil
+	c.once = !of.keeps && (c.units < was.Units || c.calls < counted)
+	what = append(number(number(nil, int64(was.Units), 4), counted, 1), flagOf(of.keeps), flagOf(was.Shared))
+	return keys, append(args, string(what), label{was.Method, was.Caller}.pack()), nil
 }

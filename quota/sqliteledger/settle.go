@@ -39,7 +39,7 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 	stamp := receipt.At.UnixMicro()
 	before, found := t.findEntry(g, receipt.ID, stamp)
 	if !found {
-		if was := receipt.Recorded; was != nil && g.id != 0 && !g.keepsEntries() {
+		if was := receipt.Recorded; was != nil && g.id != 0 && (!g.keepsEntries() || !receipt.At.After(t.statements(g).Kept)) {
 			if err := decide.CheckLower(was, quota.Units(units), quota.Units(calls)); err != nil {
 				return err
 			}

@@ -66,14 +66,14 @@ func (c *Counter) Restamp(now int64) bool {
 	return true
 }
 
-// KeepHigher raises the counts to those of other, which may have counted more.
+// KeepHigher raises the counts to those of other, which may have counted more,
+// in the later of their periods.
 func (c *Counter) KeepHigher(other *Counter) {
-	switch {
-	case other.Start > c.Start:
-		*c = *other
-	case other.Start == c.Start:
-		c.Present, c.Past = max(c.Present, other.Present), max(c.Past, other.Past)
-	}
+	counted := *other
+	start := max(c.Start, counted.Start)
+	c.Add(start, 0)
+	counted.Add(start, 0)
+	c.Present, c.Past = max(c.Present, counted.Present), max(c.Past, counted.Past)
 }
 
 // Idle reports whether no count matters at now.
@@ -98,11 +98,11 @@ func (c *Counter) Before(at int64) int64 {
 // Reach implements List. Estimates do not use it.
 func (c *Counter) Reach(int64) int64 { return c.Start }
 
-// errShared is an ErrStays of a log without entries.
+// errShared is an ErrStays of a call of which the log has kept no entry.
 var errShared = fmt.Errorf("%w: an account with counter windows alone does not know whether another process has lowered it already", quota.ErrStays)
 
-// CheckLower returns an ErrStays if the counts of a log without entries must not
-// be lowered from what a receipt says was recorded.
+// CheckLower returns an ErrStays if counts must not be lowered from what a
+// receipt says was recorded, as the log has kept no entry of it.
 func CheckLower(was *quota.Recorded, units, calls quota.Units) error {
 	if was.Shared && (units < was.Units || calls == 0 && !was.Refunded) {
 		return errShared

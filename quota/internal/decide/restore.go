@@ -76,14 +76,10 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	return done
 }
 
-// toPresent returns a restoration in which what a clock ahead has stamped is of the
-// last microseconds until now, in its order. A log that is itself ahead keeps such
-// stamps, until it is restamped.
+// toPresent returns a restoration in which what a clock ahead has stamped is of
+// the last microseconds until now, in its order.
 func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 	latest := o.Now.Add(quota.MaxStepBack)
-	if n := len(o.Entries); n > 0 && o.Entries[n-1].At.After(latest) {
-		return r
-	}
 	moved := *r
 	moved.Entries, moved.Heard, moved.Lives = slices.Clone(r.Entries), slices.Clone(r.Heard), slices.Clone(r.Lives)
 	var ahead []*time.Time

@@ -63,11 +63,10 @@ for _, source in ipairs(coverages().stored_sources(scope)) do
     add_uncounted(source)
     local new = counters().new(nil, source.length)
     coverages().fill(new, log, source.def, now)
-    if new.start > source.start then
-      source.start, source.present, source.before = new.start, new.present, new.before
-    elseif new.start == source.start then
-      source.present, source.before = math.max(source.present, new.present), math.max(source.before, new.before)
-    end
+    local start = math.max(new.start, source.start)
+    counters().tick(new, start, 0)
+    counters().tick(source, start, 0)
+    source.present, source.before = math.max(source.present, new.present), math.max(source.before, new.before)
     source.changed = true
     counters().store(source, false)
   else

@@ -1,9 +1,10 @@
--- Sets what an entry counts. It is idempotent, unless the log keeps no entries.
--- KEYS: meta, the log, then all sources of its scope; and for a refund, if the log keeps no entries,
--- the client's slot.
+-- Sets what an entry counts. It is idempotent, unless the log has kept no entry.
+-- KEYS: meta, the log, then all sources of its scope; and for a refund of a call whose recorded
+-- units are sent, the client's slot.
 -- ARGV: head, the time of a test, the log's horizon 7, the entry (stamp 7, client 6, seq 4, new
--- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if the log keeps no
--- entries, the recorded units 4 and calls 1, and the label's words.
+-- units 4 and calls 1), how many newer entries there may be 4, the scope 1; and if it is known what
+-- was recorded, units 4, calls 1, whether the log keeps entries 1 and whether others can have
+-- lowered it 1, and the label's words.
 -- Answer: 0 done, or nothing to do; 1 other head; 2 too late, unchanged; 3 the log is full.
 
 local meta = KEYS[1]
@@ -46,8 +47,11 @@ local function forget_grant(key)
   end
 end
 
-if ARGV[5] then
-  local was, counted = struct.unpack('>I4B', ARGV[5])
+local was, counted, keeps, shared
+if ARGV[5] then was, counted, keeps, shared = struct.unpack('>I4BBB', ARGV[5]) end
+
+-- settle_counters changes the counters alone, by what was recorded.
+local function settle_counters()
   match(ARGV[6])
   if calls == 0 then forget_grant(KEYS[#KEYS]) end
   for _, source in ipairs(sources) do
@@ -56,11 +60,24 @@ if ARGV[5] then
   end
   return 0
 end
-if not log.stored or stamp < 1 or log.stamp < stamp or stamp <= log.stamp - lists().retention(log.horizon) then return 0 end
+
+-- missing settles a call of which the log has no entry: it has kept none yet, or none any more.
+local function missing()
+  if not was then return 0 end
+  local first = redis.call('LINDEX', log.key, '0')
+  local begun = first and struct.unpack('>I2', first, 18) == 0 and struct.unpack('>I7', first)
+  if not begun then begun = tonumber(string.match(redis.call('HGET', meta, 'heard' .. log.key) or '', '"kept":(%d+)') or '0') end
+  if stamp > begun then return 0 end
+  if shared == 1 and (units < was or calls < counted) then return 2 end
+  return settle_counters()
+end
+
+if keeps == 0 then return settle_counters() end
+if not log.stored or stamp < 1 or log.stamp < stamp or stamp <= log.stamp - lists().retention(log.horizon) then return missing() end
 local _, place = lists().locate(log, stamp)
 local packed = redis.call('LINDEX', log.key, place)
 local at_stamp, _, raw, label, by, number = struct.unpack('>I7I6I4I2I6I4', packed)
-if at_stamp ~= stamp or by ~= client or number ~= seq then return 0 end
+if at_stamp ~= stamp or by ~= client or number ~= seq then return missing() end
 local more, times = units - raw % 2^31, calls - coverages().calls_of(packed, raw)
 local words = coverages().new_labels(meta)(label, stamp)
 match(words)
