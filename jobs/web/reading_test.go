@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -87,6 +88,59 @@ func TestAnUpdateReadsWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	shows(fmt.Sprintf(`Last 24 hours <strong><data value="%d">`, 5000+100*len(grants)-60-100))
+}
+
+// failingLedger is a ledger that, while it is set to, fails after the last
+// entry that is read from an oldest one.
+type failingLedger struct {
+	quota.Ledger
+	failing atomic.Bool
+}
+
+func (l *failingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		for e, err := range l.Ledger.Entries(ctx, q) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if l.failing.Load() && !q.Newest {
+			yield(quota.Entry{}, errors.New("the second page is lost"))
+		}
+	}
+}
+
+// untilRun fetches the page until its table of runs has one of that many calls
+// of a unit each.
+func (s *scene) untilRun(calls int) string {
+	s.t.Helper()
+	number := fmt.Sprintf(`<td class="n"><data value="%d">%[1]d</data></td>`, calls)
+	want := "</a></th>" + number + number
+	for late := time.Now().Add(30 * time.Second); ; {
+		text := s.fetch("/").text
+		if strings.Contains(text, want) {
+			return text
+		}
+		if time.Now().After(late) {
+			s.t.Fatalf("%s is not shown in\n%s", want, text)
+		}
+	}
+}
+
+// TestAFailedUpdateAddsNothing: each update that failed in a later page of
+// entries added those of the pages before, and the next one added them again.
+func TestAFailedUpdateAddsNothing(t *testing.T) {
+	ledger := &failingLedger{Ledger: memledger.Open(nil)}
+	s := newScene(t, sceneOptions{opened: ledger, every: time.Nanosecond})
+	s.spend("videos.list", "US", "j", 10)
+	s.untilRun(10)
+	s.spend("videos.list", "US", "j", 5)
+	ledger.failing.Store(true)
+	for range 3 {
+		contains(t, s.fetch("/").text, "the second page is lost")
+	}
+	ledger.failing.Store(false)
+	contains(t, s.untilRun(15), `Last 24 hours <strong><data value="15">`)
 }
 
 // bigCosts has 200 budgets in five accounts, of which big has the log.
