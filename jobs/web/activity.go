@@ -41,7 +41,7 @@ const (
 // current by reading what is new.
 type activity struct {
 	account string
-	builtAt time.Time
+	builtAt time.Time // zero: it is to be read anew
 	hours   hours
 	newest  []quota.Entry // the newest, oldest first: those that can be settled, and one
 	runs    map[string]*run
@@ -205,6 +205,9 @@ func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Tim
 		if entries = append(entries, e); len(entries) > 8*quota.MaxSettle {
 			entries = append(entries[:0], entries[len(entries)-quota.MaxSettle-1:]...)
 		}
+	}
+	if len(known) > 0 && len(known) == len(a.newest) {
+		return false, nil // it is another log: what was read may be counted already
 	}
 	a.merge(more)
 	a.setNewest(entries)
