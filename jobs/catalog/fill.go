@@ -1,10 +1,15 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+	"unique"
 )
 
 // Fill is how far the history of one budget has been read from the log. Times
@@ -24,11 +29,15 @@ type Fill struct {
 }
 
 // SumKey says to which day and slice a sum belongs, as milliseconds since the
-// Unix epoch at which they begin, and whose it is.
+// Unix epoch at which they begin, and whose it is. A Fill has up to millions
+// of keys, so they share their labels.
 type SumKey struct {
-	Day, Slice                int64
-	Method, Region, Job, Lane string // "-" for none
+	Day, Slice int64
+	Labels     unique.Handle[SumLabels]
 }
+
+// SumLabels say whose a sum is.
+type SumLabels struct{ Method, Region, Job, Lane string } // "-" for none
 
 // SumAmount is what was spent.
 type SumAmount struct{ Units, Calls int64 }
@@ -54,9 +63,9 @@ type FillUpdate struct {
 	Account, Budget string // Budget is "" for the whole account
 	Before, After   Fill   // Before is as ReadFill returned it
 
-	Fold int64 // slices that begin before it are not changed any more; milliseconds
-	From int64 // slices that begin at it or later are replaced by Sums; milliseconds
-	Sums map[SumKey]SumAmount
+	Fold int64                // slices that begin before it are not changed any more; milliseconds
+	Sums map[SumKey]SumAmount // that are new or have changed
+	Gone []SumKey
 	Days []DayPeak
 }
 
@@ -71,18 +80,19 @@ func (c *Catalog) ReadFill(ctx context.Context, account, budget string) (f Fill,
 	return f, c.wrap("read the history", err)
 }
 
-// LiveSums returns the sums in slices that begin at from or later.
-func (c *Catalog) LiveSums(ctx context.Context, account, budget string, from int64) (map[SumKey]SumAmount, error) {
-	sums := map[SumKey]SumAmount{}
+// LiveSums calls each for the sums in slices that begin at from or later.
+func (c *Catalog) LiveSums(ctx context.Context, account, budget string, from int64, each func(SumKey, SumAmount)) error {
 	rows, err := c.queries["live_sums"].QueryContext(ctx, account, budget, from)
 	err = eachRow(rows, err, func() error {
 		var k SumKey
+		var l SumLabels
 		var a SumAmount
-		err := rows.Scan(&k.Day, &k.Slice, &k.Method, &k.Region, &k.Job, &k.Lane, &a.Units, &a.Calls)
-		sums[k] = a
+		err := rows.Scan(&k.Day, &k.Slice, &l.Method, &l.Region, &l.Job, &l.Lane, &a.Units, &a.Calls)
+		k.Labels = unique.Make(l)
+		each(k, a)
 		return err
 	})
-	return sums, c.wrap("read the history", err)
+	return c.wrap("read the history", err)
 }
 
 // PutFill applies updates in one transaction. It returns ErrMoved, and changes
@@ -114,18 +124,19 @@ func (b *transaction) putFill(u *FillUpdate) error {
 	if version != u.Before.version {
 		return ErrMoved
 	}
-	for _, step := range []struct {
-		name string
-		at   int64
-	}{{"fold_sums", u.Fold}, {"drop_folded_sums", u.Fold}, {"drop_live_sums", u.From}} {
-		if _, err := b.exec(step.name, u.Account, u.Budget, step.at); err != nil {
+	for _, name := range []string{"fold_sums", "drop_folded_sums"} {
+		if _, err := b.exec(name, u.Account, u.Budget, u.Fold); err != nil {
 			return err
 		}
 	}
-	for k, a := range u.Sums {
-		if _, err := b.exec("put_sum", u.Account, u.Budget, k.Day, k.Slice, k.Method, k.Region, k.Job, k.Lane, a.Units, a.Calls); err != nil {
+	for _, k := range u.Gone {
+		l := k.Labels.Value()
+		if _, err := b.exec("drop_sum", u.Account, u.Budget, k.Day, k.Slice, l.Method, l.Region, l.Job, l.Lane); err != nil {
 			return err
 		}
+	}
+	if err := b.putSums(u); err != nil {
+		return err
 	}
 	for _, d := range u.Days {
 		if _, err := b.exec("put_day", u.Account, u.Budget, d.Day, d.Date, d.Peak); err != nil {
@@ -134,6 +145,44 @@ func (b *transaction) putFill(u *FillUpdate) error {
 	}
 	_, err = b.exec("put_fill", u.Account, u.Budget, u.After.Live, u.After.Until, u.After.Width.Microseconds(), u.After.Whole)
 	return err
+}
+
+// maxRows is how many sums one statement writes: that takes a third of the time
+// of a statement for each.
+const maxRows = 500
+
+// putSums writes sums in the order of their keys, in which SQLite stores them.
+// In the order of a map, each would be on another page of the file.
+func (b *transaction) putSums(u *FillUpdate) error {
+	const head, tail = "INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls) VALUES ",
+		" ON CONFLICT DO UPDATE SET units = excluded.units, calls = excluded.calls"
+	var stmt *sql.Stmt
+	for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(u.Sums), compareKeys), maxRows) {
+		if stmt == nil || len(keys) < maxRows {
+			var err error
+			if stmt, err = b.tx.PrepareContext(b.ctx, head+strings.Repeat(", (?1, ?2, ?, ?, ?, ?, ?, ?, ?, ?)", len(keys))[2:]+tail); err != nil {
+				return err
+			}
+		}
+		values := []any{u.Account, u.Budget}
+		for _, k := range keys {
+			l, a := k.Labels.Value(), u.Sums[k]
+			values = append(values, k.Day, k.Slice, l.Method, l.Region, l.Job, l.Lane, a.Units, a.Calls)
+		}
+		if _, err := stmt.ExecContext(b.ctx, values...); err != nil {
+			return cmp.Or(b.ctx.Err(), err) // the end of ctx closes the statement
+		}
+	}
+	return nil
+}
+
+func compareKeys(x, y SumKey) int {
+	if order := cmp.Or(cmp.Compare(x.Day, y.Day), cmp.Compare(x.Slice, y.Slice)); order != 0 {
+		return order
+	}
+	a, b := x.Labels.Value(), y.Labels.Value()
+	return cmp.Or(strings.Compare(a.Method, b.Method), strings.Compare(a.Region, b.Region),
+		strings.Compare(a.Job, b.Job), strings.Compare(a.Lane, b.Lane))
 }
 
 // AddRefusals adds the refusals that a file holds after its first bytes, once:

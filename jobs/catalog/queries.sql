@@ -219,14 +219,15 @@ INSERT INTO day_fills (account, budget, version, live, until, width, whole) VALU
 ON CONFLICT (account, budget) DO UPDATE SET version = version + 1, live = excluded.live,
   until = excluded.until, width = excluded.width, whole = excluded.whole;
 
+-- The primary key is read from the day of the first slice on: by the index of
+-- slices, each row would be looked up in it. A day has less than 48 hours.
 -- name: live_sums
-SELECT day, slice, method, region, job, lane, units, calls FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice >= ?3 AND slice <> 0;
+SELECT day, slice, method, region, job, lane, units, calls FROM day_sums
+WHERE account = ?1 AND budget = ?2 AND +slice >= ?3 AND slice <> 0
+  AND day > max(?3, (SELECT coalesce(min(slice), 0) FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice <> 0)) - 172800000;
 
--- name: drop_live_sums
-DELETE FROM day_sums WHERE account = ?1 AND budget = ?2 AND slice >= ?3 AND slice <> 0;
-
--- name: put_sum
-INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+-- name: drop_sum
+DELETE FROM day_sums WHERE account = ?1 AND budget = ?2 AND day = ?3 AND slice = ?4 AND method = ?5 AND region = ?6 AND job = ?7 AND lane = ?8;
 
 -- name: fold_sums
 INSERT INTO day_sums (account, budget, day, slice, method, region, job, lane, units, calls)

@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -136,9 +135,10 @@ func (f *filler) readSums(ctx context.Context) error {
 				return err
 			}
 			f.until = max(f.until, sum.Last.UnixMicro()+1)
+			labels := labelsOf(&sum)
 			for _, s := range f.series {
 				if from >= s.from {
-					s.add(from, &sum)
+					s.add(from, &sum, labels)
 				}
 			}
 		}
@@ -146,39 +146,66 @@ func (f *filler) readSums(ctx context.Context) error {
 	return nil
 }
 
+// maxPending is about how many sums one transaction writes: a Fill of more that
+// is cut short keeps some, and the next one goes on.
+const maxPending = 10_000
+
 // put writes what has changed.
 func (f *filler) put(ctx context.Context) error {
 	var updates []catalog.FillUpdate
+	pending := 0
 	for _, s := range f.series {
-		stored, err := f.store.LiveSums(ctx, f.account, s.budget, s.replaceFrom)
+		for k := range s.sums {
+			s.peaks[k.Day] = 0
+		}
+		gone, err := s.leaveChanged(ctx, f)
 		if err != nil {
 			return err
 		}
 		until := max(f.until, s.before.Until)
-		unchanged := maps.Equal(stored, s.sums) && s.fold == 0 && until == s.before.Until
+		unchanged := len(s.sums) == 0 && len(gone) == 0 && s.fold == 0 && until == s.before.Until
 		if unchanged && (!s.whole || f.retention < recent) {
 			continue
 		}
 		if err := s.findPeaks(ctx, f); err != nil {
 			return err
 		}
-		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, From: s.replaceFrom, Sums: s.sums,
+		u := catalog.FillUpdate{Account: f.account, Budget: s.budget, Before: s.before, Fold: s.fold, Sums: s.sums, Gone: gone,
 			After: catalog.Fill{Live: s.live, Until: until, Width: s.width, Whole: s.before.Whole}}
 		if s.whole {
 			u.After.Whole = f.at
-		}
-		for k := range s.sums {
-			s.peaks[k.Day] = max(s.peaks[k.Day], 0)
 		}
 		for day, peak := range s.peaks {
 			u.Days = append(u.Days, catalog.DayPeak{Day: day, Date: date(day, s.zone), Peak: peak})
 		}
 		updates = append(updates, u)
+		if pending += len(u.Sums) + len(u.Gone); pending > maxPending {
+			if err := f.store.PutFill(ctx, updates); err != nil {
+				return err
+			}
+			updates, pending = nil, 0
+		}
+		s.sums = nil // which frees memory for the next
 	}
 	if len(updates) == 0 {
 		return nil
 	}
 	return f.store.PutFill(ctx, updates)
+}
+
+// leaveChanged deletes the sums that are stored already, and returns the keys
+// of those that are stored but no longer in the log. What is left of a slice
+// that is folded now is new.
+func (s *series) leaveChanged(ctx context.Context, f *filler) (gone []catalog.SumKey, err error) {
+	err = f.store.LiveSums(ctx, f.account, s.budget, max(s.replaceFrom, s.fold), func(k catalog.SumKey, stored catalog.SumAmount) {
+		switch amount, found := s.sums[k]; {
+		case !found:
+			gone = append(gone, k)
+		case amount == stored:
+			delete(s.sums, k)
+		}
+	})
+	return gone, err
 }
 
 // date returns the date of a time in milliseconds.

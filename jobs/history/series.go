@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"time"
+	"unique"
 
 	"github.com/ration-dev/ration/jobs/catalog"
 	"github.com/ration-dev/ration/quota"
@@ -102,16 +103,20 @@ func (s *series) slice(at int64) (day, begin, next int64) {
 }
 
 // add adds a sum of entries that are all in the slice of at.
-func (s *series) add(at int64, sum *quota.Sum) {
+func (s *series) add(at int64, sum *quota.Sum, labels unique.Handle[catalog.SumLabels]) {
 	if sum.Units == 0 && sum.Calls == 0 || !s.coverage.Covers(sum.Method, sum.Caller) {
 		return
 	}
 	day, begin, _ := s.slice(at)
-	key := catalog.SumKey{Day: day, Slice: begin, Method: name(sum.Method), Region: name(sum.Caller.Region), Job: name(sum.Caller.Job), Lane: name(sum.Caller.Lane)}
+	key := catalog.SumKey{Day: day, Slice: begin, Labels: labels}
 	amount := s.sums[key]
 	amount.Units += int64(sum.Units)
 	amount.Calls += int64(sum.Calls)
 	s.sums[key] = amount
+}
+
+func labelsOf(sum *quota.Sum) unique.Handle[catalog.SumLabels] {
+	return unique.Make(catalog.SumLabels{Method: name(sum.Method), Region: name(sum.Caller.Region), Job: name(sum.Caller.Job), Lane: name(sum.Caller.Lane)})
 }
 
 // name returns s, or "-" if s is empty, as in reports.

@@ -41,7 +41,7 @@ const (
 // current by reading what is new.
 type activity struct {
 	account string
-	builtAt time.Time
+	builtAt time.Time // zero: it is to be read anew
 	hours   hours
 	newest  []quota.Entry // the newest, oldest first: those that can be settled, and one
 	runs    map[string]*run
@@ -73,9 +73,13 @@ func firstNames(set map[string]bool) string {
 	return strings.Join(names, ", ")
 }
 
+func emptyActivity(account string, builtAt time.Time) *activity {
+	return &activity{account: account, builtAt: builtAt, hours: hours{}, runs: map[string]*run{}}
+}
+
 // newActivity reads the newest entries, and the sums of the hours before them.
 func newActivity(ctx context.Context, ledger quota.Ledger, account string, now time.Time) (*activity, error) {
-	a := &activity{account: account, builtAt: now, hours: hours{}, runs: map[string]*run{}}
+	a := emptyActivity(account, now)
 	var newest []quota.Entry
 	for e, err := range ledger.Entries(ctx, quota.Query{Account: account, Newest: true}) {
 		if err != nil {
@@ -120,13 +124,7 @@ func (a *activity) add(e *quota.Entry, units, calls quota.Units) {
 	if hour := hourOf(e.At); hour > hourOf(a.builtAt)-keptHours {
 		a.hours.add(hour, series{e.Method, e.Caller.Job, e.Caller.Region}, units)
 	}
-	name := usage.Run(e.ID.Client)
-	r := a.runs[name]
-	if r == nil {
-		a.dropRun()
-		r = &run{Name: name, First: e.At, jobs: map[string]bool{}, regions: map[string]bool{}}
-		a.runs[name] = r
-	}
+	r := a.run(usage.Run(e.ID.Client), e.At)
 	r.Units += units
 	r.Calls += calls
 	r.jobs[cmp.Or(e.Caller.Job, usage.Unattributed)] = true
@@ -134,6 +132,37 @@ func (a *activity) add(e *quota.Entry, units, calls quota.Units) {
 	if e.At.After(r.Last) {
 		r.Last = e.At
 	}
+}
+
+// merge adds what another activity of the account has added up.
+func (a *activity) merge(more *activity) {
+	for hour, sums := range more.hours {
+		for s, units := range sums {
+			a.hours.add(hour, s, units)
+		}
+	}
+	for _, one := range slices.Backward(more.lastRuns()) { // the oldest first, as it was spent
+		r := a.run(one.Name, one.First)
+		r.Units += one.Units
+		r.Calls += one.Calls
+		maps.Copy(r.jobs, one.jobs)
+		maps.Copy(r.regions, one.regions)
+		if one.Last.After(r.Last) {
+			r.Last = one.Last
+		}
+	}
+}
+
+// run returns the run of that name. It is a new one from first on if it is not
+// known.
+func (a *activity) run(name string, first time.Time) *run {
+	r := a.runs[name]
+	if r == nil {
+		a.dropRun()
+		r = &run{Name: name, First: first, jobs: map[string]bool{}, regions: map[string]bool{}}
+		a.runs[name] = r
+	}
+	return r
 }
 
 // dropRun makes room for another run.
@@ -151,7 +180,8 @@ func (a *activity) lastRuns() []*run {
 }
 
 // update reads the entries that are new, and those that may have been settled
-// since. It reports whether the log goes on from what is known of it.
+// since. It reports whether the log goes on from what is known of it. An error
+// leaves the activity as it was, so that the next update adds each entry once.
 func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Time) (goesOn bool, err error) {
 	known := make(map[int64]*quota.Entry, len(a.newest))
 	query := quota.Query{Account: a.account}
@@ -160,21 +190,26 @@ func (a *activity) update(ctx context.Context, ledger quota.Ledger, now time.Tim
 		query.Since = a.newest[0].At
 	}
 	var entries []quota.Entry
+	more := emptyActivity(a.account, a.builtAt)
 	for e, err := range ledger.Entries(ctx, query) {
 		if err != nil {
 			return true, err
 		}
 		a.read++
 		if old := known[e.At.UnixMicro()]; old != nil && old.ID == e.ID {
-			a.add(&e, e.Units-old.Units, e.Calls-old.Calls)
+			more.add(&e, e.Units-old.Units, e.Calls-old.Calls)
 			delete(known, e.At.UnixMicro())
 		} else {
-			a.add(&e, e.Units, e.Calls)
+			more.add(&e, e.Units, e.Calls)
 		}
 		if entries = append(entries, e); len(entries) > 8*quota.MaxSettle {
 			entries = append(entries[:0], entries[len(entries)-quota.MaxSettle-1:]...)
 		}
 	}
+	if len(known) > 0 && len(known) == len(a.newest) {
+		return false, nil // it is another log: what was read may be counted already
+	}
+	a.merge(more)
 	a.setNewest(entries)
 	for hour := range a.hours {
 		if hour <= hourOf(now)-keptHours {

@@ -55,8 +55,9 @@ type chart struct {
 	Planned         quota.Units
 	PlanErr         error
 	HasPlan         bool
-	Reading         bool // what was spent is not known yet
-	NoHistory       bool
+	Reading         bool  // what was spent is not known yet
+	NoHistory       bool  // there is no catalogue
+	HistoryErr      error // why the history could not be read
 }
 
 // layer is one name of the dimension.
@@ -112,7 +113,7 @@ func newDayChart(ctx context.Context, id string, s *snapshot, account *accountSt
 	spent, today := hours{}, s.At.Truncate(day)
 	if store != nil {
 		sums, err := store.History(ctx, &catalog.DayQuery{Account: account.Name, Budget: new(string), From: today.Add(-time.Duration(2*v.Days-1) * day), By: v.By})
-		c.NoHistory = err != nil
+		c.HistoryErr = err
 		for i := range sums {
 			name := sums[i].Name
 			spent.add(sums[i].Day.Unix()/int64(day/time.Second), series{name, name, name}, quota.Units(sums[i].Units))

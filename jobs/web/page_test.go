@@ -1,8 +1,11 @@
 package web_test
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -174,6 +177,37 @@ func TestDaysComeFromTheHistory(t *testing.T) {
 	contains(t, fmt.Sprint(p.eval("document.querySelector('figure').innerText")), "Last 7 days 203, the 7 days before 0", "search:music 200", "trending 3")
 	p.eval("document.querySelector('figure details').open = true")
 	contains(t, fmt.Sprint(p.eval("document.querySelector('figure table').innerText")), time.Now().UTC().Format("2006-01-02"))
+}
+
+// TestAVisitorWhoLeavesTakesNoHistoryAway: a request that ended while the chart
+// of days was drawn left "no history yet" to all others for a minute, and so did
+// a catalogue that could not be read.
+func TestAVisitorWhoLeavesTakesNoHistoryAway(t *testing.T) {
+	s := newScene(t, sceneOptions{})
+	s.spend("videos.list", "US", "trending", 3)
+	file := filepath.Join(s.state, "catalog.db")
+	store, err := catalog.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := history.Fill(t.Context(), store, s.Guard(), s.Table().Accounts()); err != nil {
+		t.Fatal(err)
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	s.page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(left, "GET", "/?days=7", nil))
+	contains(t, s.fetch("/?days=7").text, `Last 7 days <strong><data value="3">`)
+
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("DROP TABLE days"); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, s.fetch("/?days=30").text, "The history could not be read: catalog", "no such table: days")
 }
 
 // TestAShadowSaysWhatItWouldRefuse: beside what it holds.

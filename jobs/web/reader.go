@@ -156,7 +156,7 @@ type age int
 const (
 	current age = iota // nothing has changed since
 	stale              // other numbers
-	lacking            // a budget has spenders, or a refusal a reason, that was not read yet
+	lacking            // spenders of a budget or the reason of a refusal were not read yet, or an activity is wrong
 )
 
 // ageOf returns how far the last update has left a whole reading behind.
@@ -168,6 +168,11 @@ func (r *reader) ageOf(w *whole) age {
 	for _, e := range r.snapshot.Refusals {
 		if w.refusals[keyOf(e.Refusal)] == nil {
 			found = lacking
+		}
+	}
+	for _, a := range w.activities {
+		if a.builtAt.IsZero() {
+			return lacking
 		}
 	}
 	for _, account := range r.snapshot.Accounts {

@@ -2,12 +2,14 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -87,6 +89,84 @@ func TestAnUpdateReadsWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	shows(fmt.Sprintf(`Last 24 hours <strong><data value="%d">`, 5000+100*len(grants)-60-100))
+}
+
+// failingLedger is a ledger that, while it is set to, fails after the last
+// entry that is read from an oldest one.
+type failingLedger struct {
+	quota.Ledger
+	failing atomic.Bool
+}
+
+func (l *failingLedger) Entries(ctx context.Context, q quota.Query) iter.Seq2[quota.Entry, error] {
+	return func(yield func(quota.Entry, error) bool) {
+		for e, err := range l.Ledger.Entries(ctx, q) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if l.failing.Load() && !q.Newest {
+			yield(quota.Entry{}, errors.New("the second page is lost"))
+		}
+	}
+}
+
+// until fetches the page until it shows all words.
+func (s *scene) until(words ...string) {
+	s.t.Helper()
+	for late := time.Now().Add(30 * time.Second); ; {
+		text := s.fetch("/").text
+		missing := func(word string) bool { return !strings.Contains(text, word) }
+		if !slices.ContainsFunc(words, missing) {
+			return
+		}
+		if time.Now().After(late) {
+			contains(s.t, text, words...)
+			return
+		}
+	}
+}
+
+// runOf is how the page shows a run of that many calls of a unit each.
+func runOf(calls int) string {
+	number := fmt.Sprintf(`<td class="n"><data value="%d">%[1]d</data></td>`, calls)
+	return "</a></th>" + number + number
+}
+
+// TestAFailedUpdateAddsNothing: each update that failed in a later page of
+// entries added those of the pages before, and the next one added them again.
+func TestAFailedUpdateAddsNothing(t *testing.T) {
+	ledger := &failingLedger{Ledger: memledger.Open(nil)}
+	s := newScene(t, sceneOptions{opened: ledger, every: time.Nanosecond})
+	s.spend("videos.list", "US", "j", 10)
+	s.until(runOf(10))
+	s.spend("videos.list", "US", "j", 5)
+	ledger.failing.Store(true)
+	for range 3 {
+		contains(t, s.fetch("/").text, "the second page is lost")
+	}
+	ledger.failing.Store(false)
+	s.until(runOf(15), `Last 24 hours <strong><data value="15">`)
+}
+
+// TestRestampedCallsCountOnce: calls that were stamped ahead counted twice after
+// a restamp, until the log was read anew an hour later.
+func TestRestampedCallsCountOnce(t *testing.T) {
+	var ahead atomic.Int64
+	s := newScene(t, sceneOptions{every: time.Nanosecond, opened: memledger.Open(&memledger.Options{
+		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})})
+	ahead.Store(int64(4 * time.Minute))
+	s.spend("videos.list", "US", "j", 10)
+	ahead.Store(0)
+	s.until(runOf(10))
+	if n, err := s.Guard().Restamp(t.Context(), "my-project"); n != 10 || err != nil {
+		t.Fatalf("%d entries are restamped, %v; want 10", n, err)
+	}
+	s.fetch("/") // which notices
+	if err := s.Guard().Note(t.Context(), quota.Note{Call: quota.Call{Account: "my-project", Method: "restamped"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(runOf(10), "<td>restamped")
 }
 
 // bigCosts has 200 budgets in five accounts, of which big has the log.

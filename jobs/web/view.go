@@ -94,7 +94,7 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 		p.views[v] = &rendered{}
 	}
 	d := p.views[v]
-	p.draw(ctx, d, s, v)
+	p.draw(d, s, v)
 	parts := make([]part, len(d.parts))
 	for i := range d.parts {
 		parts[i] = *d.parts[i]
@@ -103,12 +103,12 @@ func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
 }
 
 // draw renders the parts of a view anew, and marks those that have changed.
-func (p *Page) draw(ctx context.Context, d *rendered, s *snapshot, v view) {
+func (p *Page) draw(d *rendered, s *snapshot, v view) {
 	if d.parts != nil && d.at.Equal(s.At) && s.Err == nil {
 		return
 	}
 	d.at = s.At
-	q := &painter{Page: p, snapshot: s, view: v, ctx: ctx, known: map[string]*part{}, version: p.version + 1}
+	q := &painter{Page: p, snapshot: s, view: v, known: map[string]*part{}, version: p.version + 1}
 	for _, old := range d.parts {
 		q.known[old.ID] = old
 	}
@@ -127,7 +127,6 @@ func (p *Page) draw(ctx context.Context, d *rendered, s *snapshot, v view) {
 // painter renders a view.
 type painter struct {
 	*Page
-	ctx      context.Context
 	snapshot *snapshot
 	view     view
 	known    map[string]*part // as they were rendered last
@@ -166,7 +165,12 @@ func (q *painter) drawAccount(i int, account *accountState) {
 	id = fmt.Sprintf("chart-%d", i)
 	if q.view.Days > 1 {
 		q.add("chart", id, dayPause, func() any {
-			return newDayChart(q.ctx, id, s, account, q.view, q.reader.catalog)
+			// The page keeps it for all who look, so it does not end with one request.
+			ctx, cancel := context.WithTimeout(q.lifetime, readTimeout)
+			defer cancel()
+			c := newDayChart(ctx, id, s, account, q.view, q.reader.catalog)
+			c.HistoryErr = q.reader.redact(c.HistoryErr)
+			return c
 		})
 		return
 	}
