@@ -25,9 +25,7 @@ func grantSaysWhatIsLeft(w *world) {
 	w.held(batch[3], quota.Held{Used: 25, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())}, quota.Held{Used: 4, FreesIn: noon.Add(time.Minute).Sub(w.clock.Now())})
 	floored := floors{"IN": 30}.from("US", 5, day)
 	w.held(w.batch(floored)[0], quota.Held{Used: 30, Kept: 30, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
-	forced := request("list", 90, day)
-	forced.Force = true
-	w.held(w.batch(forced)[0], quota.Held{Used: 120, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
+	w.held(w.batch(forced(request("list", 90, day)))[0], quota.Held{Used: 120, FreesIn: noon.Add(24 * time.Hour).Sub(w.clock.Now())})
 	w.held(w.batch(request("list", 5))[0])
 	w.clock.Add(time.Hour) // the minute is empty, so this call returns first
 	w.held(w.batch(request("search", 7, search))[0], quota.Held{Used: 7, FreesIn: time.Minute})
@@ -53,9 +51,8 @@ func nextFreeAroundMidnight(w *world) {
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	w.clock.Set(midnight.Add(-10 * time.Second))
 	w.held(w.batch(request("m", 4, calendar))[0], quota.Held{Used: 4, FreesIn: 24*time.Hour + 40*time.Second})
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{calendar})
-	if err != nil || !standings[0].NextFree.Equal(midnight.Add(24*time.Hour+30*time.Second)) {
-		w.Fatalf("standing %+v, %v; want the return of the day after", standings, err)
+	if s := w.standings(calendar)[0]; !s.NextFree.Equal(midnight.Add(24*time.Hour + 30*time.Second)) {
+		w.Fatalf("standing %+v; want the return of the day after", s)
 	}
 }
 
@@ -81,11 +78,9 @@ func noteOfManyCalls(w *world) {
 		w.Fatalf("log %+v; want three entries that say what they count", log)
 	}
 	each := charge("each", 300, quota.Counter(time.Minute), counted)
-	if _, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: "k", Requests: []quota.Request{{Method: "m", Force: true, Kind: quota.EntryNote, Calls: 7, Charges: []*quota.Charge{each}}}}); err != nil {
-		w.Fatal(err)
-	}
-	if standings, err := w.Standings(w.ctx, account, "k", []*quota.Charge{each}); err != nil || standings[0].Used != 7 {
-		w.Fatalf("standings %+v, %v; want 7 calls", standings, err)
+	w.ask(&quota.Batch{Account: account, Key: "k", Requests: []quota.Request{{Method: "m", Force: true, Kind: quota.EntryNote, Calls: 7, Charges: []*quota.Charge{each}}}})
+	if s := w.standingsOf("k", each)[0]; s.Used != 7 {
+		w.Fatalf("standing %+v; want 7 calls", s)
 	}
 }
 
@@ -102,9 +97,7 @@ func entryKindIsStored(w *world) {
 	enter(quota.EntryCall, 1)
 	enter(quota.EntryNote, 0)
 	enter(quota.EntryCorrection, 3)
-	if err := w.Refund(w.ctx, w.spend(4, day)); err != nil {
-		w.Fatal(err)
-	}
+	w.refund(w.spend(4, day))
 	settled := w.spend(5, day)
 	w.settle(settled, 0)
 	far := w.spend(6, day)

@@ -27,9 +27,8 @@ func stampFarAhead(w *world) {
 	if !ok || refused.RetryAfter > full.Window.Horizon() || refused.Ahead == 0 {
 		w.Fatalf("%+v; want a refusal of at most a day", refused)
 	}
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day, each})
-	if err != nil || standings[0].Ahead < 87_594*time.Hour || standings[0].NextFree.After(w.clock.Now().Add(24*time.Hour)) {
-		w.Fatalf("standings %+v, %v; want to be told", standings, err)
+	if s := w.standings(day, each)[0]; s.Ahead < 87_594*time.Hour || s.NextFree.After(w.clock.Now().Add(24*time.Hour)) {
+		w.Fatalf("standing %+v; want to be told", s)
 	}
 	w.restamp("", 2)
 	w.restamp("", 0)
@@ -37,9 +36,8 @@ func stampFarAhead(w *world) {
 	if log := w.log(); len(log) != 2 || !slices.IsSortedFunc(log, func(a, b quota.Entry) int { return a.At.Compare(b.At) }) || log[1].At.After(w.clock.Now()) {
 		w.Fatalf("log %+v; want the same entries in their order, none ahead of now", log)
 	}
-	standings, err = w.Standings(w.ctx, account, "", []*quota.Charge{day})
-	if err != nil || standings[0].Ahead != 0 {
-		w.Fatalf("standing %+v, %v; want none ahead", standings, err)
+	if s := w.standings(day)[0]; s.Ahead != 0 {
+		w.Fatalf("standing %+v; want none ahead", s)
 	}
 	w.refuse(5, "day", 24*time.Hour-µs, 4, day)
 	w.clock.Add(time.Second)
@@ -95,9 +93,8 @@ func restampedAfterEntriesWereDropped(w *world) {
 	w.spend(1, all, some)
 	w.clock.Set(now)
 	w.restamp("", 1)
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{all, some})
-	if err != nil || standings[0].Used > 101 || standings[1].Used > 101 {
-		w.Fatalf("standings %+v, %v; want at most the 101 units of the last day", standings, err)
+	if s := w.standings(all, some); s[0].Used > 101 || s[1].Used > 101 {
+		w.Fatalf("standings %+v; want at most the 101 units of the last day", s)
 	}
 	w.spend(99, all, some)
 }
@@ -144,10 +141,7 @@ func cooldownFarAhead(w *world) {
 	w.restamp("", 1)
 	w.refuse(1, "day", time.Minute, 9, day)
 	w.refuse(1, "later", 59*time.Second, 9, charge("later", 10, minute))
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: "key", Requests: []quota.Request{request("m", 1, week)}})
-	if err != nil {
-		w.Fatal(err)
-	}
+	answers := w.ask(&quota.Batch{Account: account, Key: "key", Requests: []quota.Request{request("m", 1, week)}})
 	if refused := w.refused(answers[0], "week", time.Minute, 10); refused.Detail != "slow" {
 		w.Fatalf("%+v; want the reason kept", refused)
 	}
@@ -167,9 +161,8 @@ func cooldownFarAheadOfAnEmptyLog(w *world) {
 	w.cool(quota.Cooldown{Account: account, For: time.Minute, Reason: "slow"})
 	w.clock.Set(noon)
 	w.refuse(1, "", time.Minute, 0, day)
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
-	if err != nil || standings[0].Cooldown == nil || !standings[0].Cooldown.Until.Equal(noon.Add(time.Minute)) {
-		w.Fatalf("%+v, %v; want a cooldown of a minute", standings, err)
+	if s := w.standings(day)[0]; s.Cooldown == nil || !s.Cooldown.Until.Equal(noon.Add(time.Minute)) {
+		w.Fatalf("%+v; want a cooldown of a minute", s)
 	}
 	w.restamp("", 0)
 	w.clock.Add(time.Minute)

@@ -21,15 +21,15 @@ func clockLeads() []subtest {
 	}
 }
 
-// at spends requests for a caller whose clock shows a time.
-func (w *world) at(caller time.Time, requests ...quota.Request) ([]quota.Answer, error) {
-	return w.Spend(w.ctx, &quota.Batch{Account: account, Clock: caller, Requests: requests})
+// at returns a batch of a caller whose clock shows a time.
+func at(caller time.Time, requests ...quota.Request) *quota.Batch {
+	return &quota.Batch{Account: account, Clock: caller, Requests: requests}
 }
 
 // stopped checks that nothing is decided for a caller whose clock shows a time.
 func (w *world) stopped(caller, newest time.Time, requests ...quota.Request) {
 	w.Helper()
-	answers, err := w.at(caller, requests...)
+	answers, err := w.Spend(w.ctx, at(caller, requests...))
 	stopped, ok := errors.AsType[*quota.ClockError](err)
 	if !ok || !errors.Is(err, quota.ErrLedgerConfig) || answers != nil {
 		w.Fatalf("%v, %v; want a ClockError", answers, err)
@@ -45,28 +45,20 @@ func clockFarAheadDecidesNothing(w *world) {
 	day := charge("day", 500, quota.Sliding(24*time.Hour))
 	calendar := charge("calendar", 500, quota.Daily(time.UTC))
 	for range 500 {
-		if _, err := w.at(w.clock.Now(), request("m", 1, day, calendar)); err != nil {
-			w.Fatal(err)
-		}
+		w.ask(at(w.clock.Now(), request("m", 1, day, calendar)))
 	}
 	full := w.log()
 	newest := full[len(full)-1].At
-	forced := request("m", 1, day)
-	forced.Force = true
 	for _, jump := range []time.Duration{quota.MaxClockLead + 2*time.Second, 25 * time.Hour, 49 * time.Hour, 9000 * time.Hour} {
 		w.clock.Set(noon.Add(jump))
 		w.stopped(noon, newest, request("m", 1, day, calendar))
 		w.stopped(noon.Add(time.Second), newest, request("m", 1))
-		w.stopped(noon, newest, forced)
+		w.stopped(noon, newest, forced(request("m", 1, day)))
 		w.clock.Set(noon.Add(time.Second))
 		if log := w.log(); len(log) != len(full) || log[0] != full[0] {
 			w.Fatalf("%d entries after the clock was %s ahead; want %d", len(log), jump, len(full))
 		}
-		answers, err := w.at(w.clock.Now(), request("m", 1, day))
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.refused(answers[0], "day", 24*time.Hour-time.Second, 0)
+		w.refused(w.ask(at(w.clock.Now(), request("m", 1, day)))[0], "day", 24*time.Hour-time.Second, 0)
 	}
 }
 
@@ -76,22 +68,16 @@ func clockFarAheadOfAnEmptyLog(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	w.stopped(noon.Add(-25*time.Hour), time.Time{}, request("m", 1, day))
 	w.clock.Add(-25 * time.Hour)
-	if _, err := w.at(w.clock.Now(), request("m", 1, day)); err != nil {
-		w.Fatal(err)
-	}
+	w.ask(at(w.clock.Now(), request("m", 1, day)))
 }
 
 func clockAheadByFiveMinutes(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
-	if answers, err := w.at(noon.Add(-quota.MaxClockLead), request("m", 1, day)); err != nil || answers[0].Err != nil {
-		w.Fatalf("%v, %v; want a grant", answers, err)
-	}
+	w.granted(at(noon.Add(-quota.MaxClockLead), request("m", 1, day)))
 	w.clock.Add(quota.MaxClockLead + µs)
 	w.stopped(noon, noon, request("m", 1, day))
 	w.clock.Add(-µs)
-	if answers, err := w.at(noon.Add(-time.Hour), request("m", 1, day)); err != nil || answers[0].Err != nil {
-		w.Fatalf("%v, %v; want a grant", answers, err)
-	}
+	w.granted(at(noon.Add(-time.Hour), request("m", 1, day)))
 }
 
 // clockOfACallerBehind: a host with a wrong clock is served while other hosts
@@ -100,13 +86,9 @@ func clockOfACallerBehind(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	w.clock.Add(25 * time.Hour)
 	for range 4 {
-		if _, err := w.at(w.clock.Now(), request("m", 1, day)); err != nil {
-			w.Fatal(err)
-		}
+		w.ask(at(w.clock.Now(), request("m", 1, day)))
 		w.clock.Add(4 * time.Minute)
-		if answers, err := w.at(noon, request("m", 1, day)); err != nil || answers[0].Err != nil {
-			w.Fatalf("%v, %v; want a grant", answers, err)
-		}
+		w.granted(at(noon, request("m", 1, day)))
 	}
 	w.used(8, day)
 }
@@ -115,9 +97,7 @@ func clockOfACallerBehind(w *world) {
 func clockOfACallerAhead(w *world) {
 	day := charge("day", 10, quota.Sliding(24*time.Hour))
 	for range 2 {
-		if answers, err := w.at(w.clock.Now().Add(49*time.Hour), request("m", 1, day)); err != nil || answers[0].Err != nil {
-			w.Fatalf("%v, %v; want a grant", answers, err)
-		}
+		w.granted(at(w.clock.Now().Add(49*time.Hour), request("m", 1, day)))
 		w.clock.Add(23 * time.Hour)
 	}
 	w.used(1, day)
@@ -131,9 +111,8 @@ func clockFarAheadOfACounter(w *world) {
 	w.clock.Add(time.Hour)
 	w.stopped(noon, noon, request("m", 10, each))
 	w.clock.Set(noon.Add(time.Second))
-	answers, err := w.at(w.clock.Now(), request("m", 10, each))
-	if err != nil || answers[0].Err == nil {
-		w.Fatalf("%v, %v; want a refusal", answers, err)
+	if answers := w.ask(at(w.clock.Now(), request("m", 10, each))); answers[0].Err == nil {
+		w.Fatalf("%v; want a refusal", answers)
 	}
 }
 

@@ -108,9 +108,7 @@ func counterSettlesBeyondTheWindow(w *world) {
 	w.used(61, each)
 	w.settle(settled, 10)
 	w.used(31, each)
-	if err := w.Refund(w.ctx, refunded); err != nil {
-		w.Fatal(err)
-	}
+	w.refund(refunded)
 	w.used(11, each)
 	w.used(2, calls)
 	w.used(1, short)

@@ -247,15 +247,39 @@ func request(method string, units quota.Units, charges ...*quota.Charge) quota.R
 	return quota.Request{Method: method, Units: units, Charges: charges}
 }
 
+// forced returns a request that is granted whatever the limits are.
+func forced(r quota.Request) quota.Request {
+	r.Force = true
+	return r
+}
+
 // batch spends requests in one batch without an id.
 func (w *world) batch(requests ...quota.Request) []quota.Answer {
 	w.Helper()
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, History: w.history, Requests: requests})
+	return w.ask(&quota.Batch{Account: account, History: w.history, Requests: requests})
+}
+
+// ask spends a batch.
+func (w *world) ask(batch *quota.Batch) []quota.Answer {
+	w.Helper()
+	answers, err := w.Spend(w.ctx, batch)
 	if err != nil {
 		w.Fatalf("spend: %v", err)
 	}
-	if len(answers) != len(requests) {
-		w.Fatalf("%d answers to %d requests", len(answers), len(requests))
+	if len(answers) != len(batch.Requests) {
+		w.Fatalf("%d answers to %d requests", len(answers), len(batch.Requests))
+	}
+	return answers
+}
+
+// granted spends a batch, all of which must be granted.
+func (w *world) granted(batch *quota.Batch) []quota.Answer {
+	w.Helper()
+	answers := w.ask(batch)
+	for i, answer := range answers {
+		if answer.Err != nil {
+			w.Fatalf("request %d of %q, key %q: %v; want a grant", i, batch.Account, batch.Key, answer.Err)
+		}
 	}
 	return answers
 }
@@ -268,11 +292,7 @@ func (w *world) spend(units quota.Units, charges ...*quota.Charge) quota.Receipt
 
 func (w *world) grant(r quota.Request) quota.Receipt {
 	w.Helper()
-	answer := w.batch(r)[0]
-	if answer.Err != nil {
-		w.Fatalf("%s of %d: %v; want a grant", r.Method, r.Units, answer.Err)
-	}
-	return answer.Receipt
+	return w.granted(&quota.Batch{Account: account, History: w.history, Requests: []quota.Request{r}})[0].Receipt
 }
 
 // refuse spends one call, which a budget must refuse with this RetryAfter and
@@ -301,14 +321,34 @@ func (w *world) refused(answer quota.Answer, budget string, after time.Duration,
 // used checks what each charge's window holds.
 func (w *world) used(want quota.Units, charges ...*quota.Charge) {
 	w.Helper()
-	standings, err := w.Standings(w.ctx, account, "", charges)
-	if err != nil {
-		w.Fatalf("standings: %v", err)
-	}
-	for i, s := range standings {
+	for i, s := range w.standings(charges...) {
 		if s.Used != want {
 			w.Fatalf("%s holds %d; want %d", charges[i].Budget, s.Used, want)
 		}
+	}
+}
+
+// standings returns how each charge stands.
+func (w *world) standings(charges ...*quota.Charge) []quota.Standing {
+	w.Helper()
+	return w.standingsOf("", charges...)
+}
+
+// standingsOf returns how each charge stands in a key's log.
+func (w *world) standingsOf(key string, charges ...*quota.Charge) []quota.Standing {
+	w.Helper()
+	standings, err := w.Standings(w.ctx, account, key, charges)
+	if err != nil {
+		w.Fatalf("standings: %v", err)
+	}
+	return standings
+}
+
+// warm ends the cooldown of a budget, or of the account if budget is empty.
+func (w *world) warm(budget string) {
+	w.Helper()
+	if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
+		w.Fatalf("clear the cooldown of %q: %v", budget, err)
 	}
 }
 
@@ -335,5 +375,12 @@ func (w *world) settle(receipt quota.Receipt, units quota.Units) {
 	w.Helper()
 	if err := w.Settle(w.ctx, receipt, units); err != nil {
 		w.Fatalf("settle to %d: %v", units, err)
+	}
+}
+
+func (w *world) refund(receipt quota.Receipt) {
+	w.Helper()
+	if err := w.Refund(w.ctx, receipt); err != nil {
+		w.Fatalf("refund: %v", err)
 	}
 }

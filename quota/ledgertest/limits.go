@@ -54,19 +54,17 @@ func (w *world) strictAndLoose(name string, window quota.Window) {
 			w.holdsFor(refused.OwnLimit, refused.LimitUntil)
 		}
 	}
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{loose, strict})
-	if err != nil || standings[0].Limit != 500 || standings[1].Limit != 0 {
-		w.Fatalf("%s: %+v, %v; want the limit that holds", name, standings, err)
+	standings := w.standings(loose, strict)
+	if standings[0].Limit != 500 || standings[1].Limit != 0 {
+		w.Fatalf("%s: %+v; want the limit that holds", name, standings)
 	}
 	w.holdsFor(2000, standings[0].LimitUntil)
 
-	forced := request(name, 600, loose)
-	forced.Force = true
-	w.grant(forced)
+	w.grant(forced(request(name, 600, loose)))
 	w.clearLimits()
 	w.grant(request(name, 100, loose))
-	if standings, err = w.Standings(w.ctx, account, "", []*quota.Charge{loose}); err != nil || standings[0].Limit != 0 {
-		w.Fatalf("%s: %+v, %v; want the caller's own limit", name, standings, err)
+	if s := w.standings(loose)[0]; s.Limit != 0 {
+		w.Fatalf("%s: %+v; want the caller's own limit", name, s)
 	}
 	for _, c := range []*quota.Charge{strict, loose} { // the first asks it again
 		if err := w.batch(request(name, 1, c))[0].Err; !errors.Is(err, quota.ErrRefused) {
@@ -118,10 +116,7 @@ func stricterLimitOfAnother(w *world) {
 	w.refuseAny(1, by("b", 0, charge("hour", 100, hour)))
 	w.refuseAny(1, by("b", 0, charge("hour", 100, hour.WithMargin(time.Minute))))
 	w.refuseAny(1, by("b", 0, charge("hour", 100, hour, func(c *quota.Coverage) { c.Except = []string{"others: day"} })))
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: "another", Requests: []quota.Request{request("m", 9, by("b", 0, charge("hour", 100, hour)))}})
-	if err != nil || answers[0].Err != nil {
-		w.Fatal(answers, err)
-	}
+	w.granted(&quota.Batch{Account: "another", Requests: []quota.Request{request("m", 9, by("b", 0, charge("hour", 100, hour)))}})
 }
 
 // limitOfAChangedConfiguration: a changed limit holds at once, raised or
@@ -131,9 +126,8 @@ func limitOfAChangedConfiguration(w *world) {
 	hour := quota.Sliding(time.Hour)
 	before, raised, other := by("a", 0, charge("hour", 5, hour)), by("a", 1, charge("hour", 50, hour)), by("b", 9, charge("hour", 40, hour))
 	w.spend(5, before)
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{raised, other})
-	if err != nil || standings[0].Limit != 0 || standings[1].Limit != 5 {
-		w.Fatalf("%+v, %v; want the raised limit, and the one before it for others", standings, err)
+	if s := w.standings(raised, other); s[0].Limit != 0 || s[1].Limit != 5 {
+		w.Fatalf("%+v; want the raised limit, and the one before it for others", s)
 	}
 	w.spend(10, raised)
 	w.refuseAny(1, before)
@@ -156,11 +150,7 @@ func limitOfAChangedConfiguration(w *world) {
 
 func stricterLimitOfKeys(w *world) {
 	ask := func(key string, units quota.Units, c *quota.Charge) error {
-		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", units, c)}})
-		if err != nil {
-			w.Fatal(err)
-		}
-		return answers[0].Err
+		return w.ask(&quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", units, c)}})[0].Err
 	}
 	strict, loose := by("a", 0, charge("hour", 5, quota.Sliding(time.Hour))), by("b", 0, charge("hour", 100, quota.Sliding(time.Hour)))
 	for _, err := range []error{ask("a", 5, strict), ask("b", 5, loose)} {
@@ -173,9 +163,8 @@ func stricterLimitOfKeys(w *world) {
 			w.Fatalf("key %s: %v; want a refusal", key, err)
 		}
 	}
-	standings, err := w.Standings(w.ctx, account, "c", []*quota.Charge{loose})
-	if err != nil || standings[0].Limit != 5 {
-		w.Fatalf("%+v, %v; want the limit of 5", standings, err)
+	if s := w.standingsOf("c", loose)[0]; s.Limit != 5 {
+		w.Fatalf("%+v; want the limit of 5", s)
 	}
 	w.clearLimits()
 	if err := ask("b", 95, loose); err != nil {
@@ -271,9 +260,8 @@ func limitsInAnyOrder(w *world) {
 	}{{0, 10}, {3 * time.Hour, 20}, {4 * time.Hour, 20}, {2 * time.Hour, 20}, {2 * time.Hour, 40}, {2 * time.Hour, 40}, {2 * time.Hour, 60}, {2 * time.Hour, 100}, {6 * time.Hour, 0}} {
 		w.clock.Add(c.after)
 		w.batch(request("m", 1, last))
-		s, err := w.Standings(w.ctx, account, "", []*quota.Charge{last})
-		if err != nil || s[0].Limit != c.limit {
-			w.Fatalf("at %s the limit %d holds, %v; want %d", w.clock.Now(), s[0].Limit, err, c.limit)
+		if s := w.standings(last)[0]; s.Limit != c.limit {
+			w.Fatalf("at %s the limit %d holds; want %d", w.clock.Now(), s.Limit, c.limit)
 		}
 	}
 }

@@ -32,14 +32,11 @@ func (h *traveler) call(life string, units quota.Units, charge *quota.Charge) qu
 	h.clock.Add(time.Second)
 	h.seq++
 	batch := &quota.Batch{Account: life, Client: h.process, Seq: h.seq, Requests: []quota.Request{request("m", units, charge)}}
-	answers, err := h.Spend(h.ctx, batch)
-	if err != nil || answers[0].Err != nil {
-		h.Fatalf("%v, %v; want a grant", err, answers)
-	}
-	receipt := answers[0].Receipt
+	answer := h.granted(batch)[0]
+	receipt := answer.Receipt
 	h.entries = append(h.entries, quota.Entry{At: receipt.At, ID: receipt.ID, Method: "m", Units: units, Calls: 1})
 	h.heard[receipt.Epoch] = quota.Heard{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage, Epoch: receipt.Epoch,
-		Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answers[0].Held[0].Used}
+		Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answer.Held[0].Used}
 	if _, ok := h.lives[receipt.Epoch]; !ok {
 		h.lives[receipt.Epoch] = receipt.At
 	}
@@ -56,10 +53,7 @@ func (h *traveler) restore(life string) quota.Restored {
 			r.Lives = append(r.Lives, quota.Life{Client: client, Epoch: epoch, Since: since})
 		}
 	}
-	done, err := h.Restore(h.ctx, r)
-	if err != nil {
-		h.Fatalf("restore: %v", err)
-	}
+	done := h.restored(r)
 	h.gaps, h.known = done.Gaps, quota.Receipt{}
 	return done
 }
@@ -116,9 +110,7 @@ func restoredAllowance(w *world) {
 		lives = append(lives, quota.Life{Client: away.process, Epoch: epoch, Since: since})
 	}
 	r := &quota.Restoration{Account: account, Entries: append(away.entries, sent), Lives: lives, Lost: true}
-	if _, err := w.Restore(w.ctx, r); err != nil {
-		w.Fatal(err)
-	}
+	w.restored(r)
 	w.used(201, day)
 }
 
@@ -202,9 +194,7 @@ func restoredEntriesOfOneID(w *world) {
 	all := []quota.Entry{at(0, 10, quota.EntryCall, 1), at(1, 5, quota.EntryAddition, 0), at(2, 10, quota.EntryCall, 1), at(3, 0, quota.EntryRefunded, 0)}
 	w.clock.Add(time.Hour)
 	for n, entries := range [][]quota.Entry{all[:1], all, all, {at(0, 25, quota.EntryCall, 1)}} {
-		if _, err := w.Restore(w.ctx, &quota.Restoration{Account: account, History: 24 * time.Hour, Entries: entries}); err != nil {
-			w.Fatal(err)
-		}
+		w.restored(&quota.Restoration{Account: account, History: 24 * time.Hour, Entries: entries})
 		if log := w.log(); n > 0 && !slices.Equal(log, all) {
 			w.Fatalf("restoration %d: %+v; want %+v", n, log, all)
 		}
@@ -217,9 +207,7 @@ func restoredEntriesOfOneID(w *world) {
 func restoredKeyIsListed(w *world) {
 	key := strings.Repeat("long ", 30)
 	entry := quota.Entry{At: noon, ID: quota.ID{Client: 7, Seq: 1}, Method: "m", Units: 5, Calls: 1}
-	if _, err := w.Restore(w.ctx, &quota.Restoration{Account: account, Key: key, History: time.Hour, Entries: []quota.Entry{entry}}); err != nil {
-		w.Fatal(err)
-	}
+	w.restored(&quota.Restoration{Account: account, Key: key, History: time.Hour, Entries: []quota.Entry{entry}})
 	for got, err := range w.Keys(w.ctx, account) {
 		if err != nil || got != key {
 			w.Fatalf("%q, %v", got, err)

@@ -15,9 +15,7 @@ func accountsListed(w *world) {
 	want := []string{"a{b}:c*", "cooled", "keyed", account}
 	for _, batch := range []*quota.Batch{{Account: account}, {Account: "a{b}:c*"}, {Account: "keyed", Key: "k"}, {Account: "keyed", Key: "log"}} {
 		batch.Requests = []quota.Request{request("m", 1, charge("day", 10, quota.Sliding(24*time.Hour)))}
-		if answers, err := w.Spend(w.ctx, batch); err != nil || answers[0].Err != nil {
-			w.Fatal(err, answers)
-		}
+		w.granted(batch)
 	}
 	w.cool(quota.Cooldown{Account: "cooled", Until: noon.Add(time.Hour)})
 	var got []string
@@ -104,29 +102,23 @@ func movedIsClosed(w *world) {
 		}
 		for _, batch := range []*quota.Batch{{Account: account}, {Account: account, Key: "k"}, {Account: "empty"}, {Account: "empty", Key: "k"}} {
 			batch.Requests = []quota.Request{request("m", 1, day)}
-			answers, err := w.Spend(w.ctx, batch)
-			if err != nil {
-				w.Fatal(err)
-			}
-			refused, ok := errors.AsType[*quota.RefusedError](answers[0].Err)
+			answer := w.ask(batch)[0]
+			refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
 			if !ok {
-				w.Fatalf("%v; want a refusal", answers[0].Err)
+				w.Fatalf("%v; want a refusal", answer.Err)
 			}
 			if got, ok := refused.Move(); !ok || got.Ledger != move.Ledger || got.Arriving != arriving || got.ID != move.ID || got.Account != batch.Account {
 				w.Fatalf("%+v of %+v; want %+v", got, refused, move)
 			}
 		}
-		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
-		if err != nil || standings[0].Cooldown == nil || !standings[0].Cooldown.Until.Equal(closed.Until) {
-			w.Fatalf("%+v, %v; want %+v", standings, err, closed)
+		if s := w.standings(day)[0]; s.Cooldown == nil || !s.Cooldown.Until.Equal(closed.Until) {
+			w.Fatalf("%+v; want %+v", s, closed)
 		}
 		w.clock.Add(40 * 24 * time.Hour)
 	}
 	w.clock.Set(noon.Add(time.Minute))
 	w.settle(before, 7)
 	w.used(7, day)
-	if err := w.ClearCooldown(w.ctx, account, ""); err != nil {
-		w.Fatal(err)
-	}
+	w.warm("")
 	w.spend(1, day)
 }

@@ -43,18 +43,11 @@ func floorFreedByANote(w *world) {
 	w.refused(answers[2], "day", 24*time.Hour, 0)
 }
 
-// forced is a call of the most units there may be, whatever the limits.
-func forced(charges ...*quota.Charge) quota.Request {
-	r := request("search", quota.MaxUnits, charges...)
-	r.Force = true
-	return r
-}
-
 // largestForcedSpend: a call was granted behind a forced one of the same batch
 // whose units fill more than the budget.
 func largestForcedSpend(w *world) {
 	day := charge("day", 3633, quota.Sliding(24*time.Hour))
-	answers := w.batch(forced(day), request("videos", 7, day))
+	answers := w.batch(forced(request("search", quota.MaxUnits, day)), request("videos", 7, day))
 	w.refused(answers[1], "day", 24*time.Hour, 0)
 }
 
@@ -63,7 +56,7 @@ func largestForcedSpend(w *world) {
 func dayAfterTheLargestForcedSpend(w *world) {
 	w.clock.Set(time.Date(2027, 3, 13, 12, 0, 0, 0, time.UTC))
 	calendar := charge("calendar", 2_551_585, quota.Daily(zone(w, "America/Los_Angeles")))
-	answers := w.batch(forced(calendar), request("search", 7, calendar))
+	answers := w.batch(forced(request("search", quota.MaxUnits, calendar)), request("search", 7, calendar))
 	opens := time.Date(2027, 3, 14, 8, 0, 30, 0, time.UTC)
 	w.refused(answers[1], "calendar", opens.Sub(w.clock.Now()), 0)
 }

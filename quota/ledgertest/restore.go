@@ -57,15 +57,12 @@ func newHost(w *world) *host {
 // call spends units of a method in the account "old", as the host remembers it.
 func (h *host) call(method string, units quota.Units, charges ...*quota.Charge) quota.Receipt {
 	h.Helper()
-	answers, err := h.Spend(h.ctx, &quota.Batch{Account: "old", Requests: []quota.Request{request(method, units, charges...)}})
-	if err != nil || answers[0].Err != nil {
-		h.Fatalf("%v, %v; want a grant", err, answers)
-	}
-	receipt := answers[0].Receipt
+	answer := h.granted(&quota.Batch{Account: "old", Requests: []quota.Request{request(method, units, charges...)}})[0]
+	receipt := answer.Receipt
 	h.entries = append(h.entries, quota.Entry{At: receipt.At, ID: receipt.ID, Method: method, Units: units, Calls: 1})
 	for i, charge := range charges {
 		h.heard[charge.Budget] = quota.Heard{Client: h.client, Budget: charge.Budget, Coverage: charge.Coverage,
-			Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answers[0].Held[i].Used}
+			Since: receipt.At.Add(time.Microsecond - charge.Window.Length()), At: receipt.At, Used: answer.Held[i].Used}
 	}
 	return receipt
 }
@@ -77,9 +74,14 @@ func (h *host) restore() quota.Restored {
 	for _, heard := range h.heard {
 		r.Heard = append(r.Heard, heard)
 	}
-	done, err := h.Restore(h.ctx, r)
+	return h.restored(r)
+}
+
+func (w *world) restored(r *quota.Restoration) quota.Restored {
+	w.Helper()
+	done, err := w.Restore(w.ctx, r)
 	if err != nil {
-		h.Fatalf("restore: %v", err)
+		w.Fatalf("restore: %v", err)
 	}
 	return done
 }
@@ -124,9 +126,7 @@ func restoredTwice(w *world) {
 	}
 	w.used(30, day)
 	for _, known := range []quota.Receipt{first.Known, second.Known} {
-		if _, err := w.Spend(w.ctx, &quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}}); err != nil {
-			w.Fatal(err)
-		}
+		w.ask(&quota.Batch{Account: account, Known: known, Requests: []quota.Request{request("m", 1)}})
 	}
 }
 
@@ -183,9 +183,7 @@ func restoredEntryIsSettled(w *world) {
 	a.Account, b.Account = account, account
 	w.settle(a, 7)
 	w.used(47, day)
-	if err := w.Refund(w.ctx, b); err != nil {
-		w.Fatal(err)
-	}
+	w.refund(b)
 	w.used(7, day)
 }
 
@@ -361,9 +359,8 @@ func restoredBesideACounter(w *world) {
 	h := newHost(w)
 	h.call("m", 20, day)
 	h.restore()
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{each})
-	if err != nil || standings[0].Used < 24 || standings[0].Used > 27 {
-		w.Fatalf("%+v, %v; want 24 to 27", standings, err)
+	if s := w.standings(each)[0]; s.Used < 24 || s.Used > 27 {
+		w.Fatalf("%+v; want 24 to 27", s)
 	}
 	w.used(24, day)
 }

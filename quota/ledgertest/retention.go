@@ -27,9 +27,8 @@ func counterKeepsNoLog(w *world) {
 		if log := w.entries(key); len(log) != 0 {
 			w.Fatalf("%d entries with key %q; want none beside the counts, the first is %+v", len(log), key, log[0])
 		}
-		standings, err := w.Standings(w.ctx, account, key, []*quota.Charge{each, search})
-		if err != nil || standings[0].Used != 500 || standings[1].Used != 100 {
-			w.Fatalf("standings %+v, %v; want 500 units and 100 calls", standings, err)
+		if s := w.standingsOf(key, each, search); s[0].Used != 500 || s[1].Used != 100 {
+			w.Fatalf("standings %+v; want 500 units and 100 calls", s)
 		}
 	}
 	w.clock.Add(90 * time.Second)
@@ -43,9 +42,8 @@ func counterStatesItsError(w *world) {
 	w.clock.Add(59 * time.Second)
 	w.spend(80, each)
 	w.clock.Add(31 * time.Second)
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{each})
-	if err != nil || standings[0].Used != 40 || standings[0].Over != 40 {
-		w.Fatalf("standing %+v, %v; want 40 used, and up to 40 more", standings, err)
+	if s := w.standings(each)[0]; s.Used != 40 || s.Over != 40 {
+		w.Fatalf("standing %+v; want 40 used, and up to 40 more", s)
 	}
 }
 
@@ -64,9 +62,7 @@ func counterSettles(w *world) {
 	w.settle(first, 22)
 	w.clock.Add(-10 * time.Second)
 	w.used(52, each)
-	if err := w.Refund(w.ctx, second); err != nil {
-		w.Fatal(err)
-	}
+	w.refund(second)
 	w.used(22, each)
 	w.used(1, calls)
 	first.Recorded.Units = 22
@@ -168,9 +164,7 @@ func keysListed(w *world) {
 		want = append(want, key)
 	}
 	w.spend(1, day)
-	if _, err := w.Spend(w.ctx, &quota.Batch{Account: "another", Key: "other", Requests: []quota.Request{request("m", 1, day)}}); err != nil {
-		w.Fatal(err)
-	}
+	w.ask(&quota.Batch{Account: "another", Key: "other", Requests: []quota.Request{request("m", 1, day)}})
 	var got []string
 	for key, err := range w.Keys(w.ctx, account) {
 		if err != nil {
@@ -207,9 +201,9 @@ func manyLiveKeys(w *world) {
 		w.grantKeyed(fmt.Sprint("another ", i), request("m", 1, hour))
 	}
 	for i := range live {
-		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key(i), Requests: []quota.Request{request("m", 1, hour)}})
-		if err != nil || !errors.Is(answers[0].Err, quota.ErrRefused) {
-			w.Fatalf("%s: %+v, %v; want a refusal, its hour is not over", key(i), answers, err)
+		answers := w.ask(&quota.Batch{Account: account, Key: key(i), Requests: []quota.Request{request("m", 1, hour)}})
+		if !errors.Is(answers[0].Err, quota.ErrRefused) {
+			w.Fatalf("%s: %+v; want a refusal, its hour is not over", key(i), answers)
 		}
 	}
 }
@@ -235,9 +229,8 @@ func earlierOutlivesTheLog(w *world) {
 	everything := &quota.Charge{Coverage: quota.NewCoverage(quota.Coverage{}), Limit: quota.MaxLimit, Window: minute}
 	earlier := func(want quota.Units) {
 		w.Helper()
-		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{everything})
-		if err != nil || standings[0].Earlier != want {
-			w.Fatalf("%+v, %v; want %d units earlier", standings, err, want)
+		if s := w.standings(everything)[0]; s.Earlier != want {
+			w.Fatalf("%+v; want %d units earlier", s, want)
 		}
 	}
 	earlier(0)
@@ -302,9 +295,7 @@ func settleUnknown(w *world) {
 	elsewhere.Account = "another"
 	for _, receipt := range []quota.Receipt{newer, other, elsewhere} {
 		w.settle(receipt, 7)
-		if err := w.Refund(w.ctx, receipt); err != nil {
-			w.Fatal(err)
-		}
+		w.refund(receipt)
 	}
 	counter := charge("counter", 100, quota.Counter(time.Minute))
 	w.used(40, day, counter)
@@ -355,9 +346,7 @@ func manyClientsResent(w *world) {
 	}
 	for range 3 {
 		for _, batch := range batches {
-			if answers, err := w.Spend(w.ctx, batch); err != nil || answers[0].Err != nil {
-				w.Fatal(answers, err)
-			}
+			w.granted(batch)
 		}
 		w.used(40, day)
 	}
@@ -366,8 +355,5 @@ func manyClientsResent(w *world) {
 // grantKeyed spends one call of a key, which must be granted.
 func (w *world) grantKeyed(key string, r quota.Request) {
 	w.Helper()
-	answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, History: w.history, Requests: []quota.Request{r}})
-	if err != nil || answers[0].Err != nil {
-		w.Fatalf("%s of key %q: %v, %v; want a grant", r.Method, key, answers, err)
-	}
+	w.granted(&quota.Batch{Account: account, Key: key, History: w.history, Requests: []quota.Request{r}})
 }

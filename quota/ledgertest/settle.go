@@ -116,9 +116,7 @@ func refund(w *world) {
 	day, calls := charge("day", 10, minute), charge("calls", 1, minute, counted)
 	r := w.spend(10, day, calls)
 	for range 2 {
-		if err := w.Refund(w.ctx, r); err != nil {
-			w.Fatal(err)
-		}
+		w.refund(r)
 		w.used(0, day, calls)
 	}
 	if log := w.log(); len(log) != 1 || log[0].Units != 0 || log[0].Calls != 0 {
@@ -139,14 +137,11 @@ func cooldownFar(w *world) {
 	}
 	for _, c := range cooldowns {
 		w.cool(c)
-		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, charge(c.Budget, 10, minute))}})
-		if err != nil {
-			w.Fatal(err)
-		}
+		answer := w.ask(&quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, charge(c.Budget, 10, minute))}})[0]
 		const years = 200 * 365 * 24 * time.Hour
-		refused, ok := errors.AsType[*quota.RefusedError](answers[0].Err)
+		refused, ok := errors.AsType[*quota.RefusedError](answer.Err)
 		if !ok || refused.RetryAfter < years || refused.RetryAt.Unix() > quota.MaxUnix || refused.RetryAt.Sub(w.clock.Now()) < years {
-			w.Errorf("%s: %v, after %d at %s; want it refused for long", c.Budget, answers[0].Err, refused.RetryAfter, refused.RetryAt)
+			w.Errorf("%s: %v, after %d at %s; want it refused for long", c.Budget, answer.Err, refused.RetryAfter, refused.RetryAt)
 		}
 	}
 }
@@ -163,9 +158,7 @@ func cooldown(w *world) {
 	}
 	w.cool(quota.Cooldown{Account: account, Until: until.Add(time.Hour), Reason: "all of it"})
 	w.refused(w.batch(request("list", 1))[0], "", 2*time.Hour, 0)
-	if err := w.ClearCooldown(w.ctx, account, ""); err != nil {
-		w.Fatal(err)
-	}
+	w.warm("")
 	w.clock.Add(time.Hour - µs)
 	w.refused(w.batch(request("search", 1, search))[0], "search", µs, 10)
 	w.clock.Add(µs)
@@ -179,17 +172,11 @@ func cooldownNeverShortened(w *world) {
 		reason := fmt.Sprint(int(hours))
 		w.cool(quota.Cooldown{Account: account, Budget: "day", Until: begin.Add(hours * time.Hour), Reason: reason})
 	}
-	standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{day})
-	if err != nil {
-		w.Fatal(err)
-	}
-	c := standings[0].Cooldown
+	c := w.standings(day)[0].Cooldown
 	if c == nil || !c.Until.Equal(begin.Add(3*time.Hour)) || c.Reason != "3" || c.Account != account || c.Budget != "day" {
 		w.Fatalf("standing shows cooldown %+v; want the one of 3 hours", c)
 	}
-	if err := w.ClearCooldown(w.ctx, account, "day"); err != nil {
-		w.Fatal(err)
-	}
+	w.warm("day")
 	w.spend(1, day)
 }
 
@@ -199,20 +186,14 @@ func cooldownLongReason(w *world) {
 		reason := strings.Repeat(word, 300)
 		c := quota.Cooldown{Account: account, Budget: budget, Until: noon.Add(time.Hour), Reason: reason}
 		w.cool(c)
-		standings, err := w.Standings(w.ctx, account, "", []*quota.Charge{charge(budget, 10, minute)})
-		if err != nil {
-			w.Fatal(err)
-		}
 		want := reason[:quota.MaxReason/len(word)*len(word)]
-		if got := standings[0].Cooldown; got == nil || got.Reason != want {
+		if got := w.standings(charge(budget, 10, minute))[0].Cooldown; got == nil || got.Reason != want {
 			w.Fatalf("of 300 times %q is kept %+v; want the first %d bytes", word, got, len(want))
 		}
 		if refused, _ := errors.AsType[*quota.RefusedError](w.batch(request("m", 1, day))[0].Err); budget != "other" && (refused == nil || refused.Detail != want) {
 			w.Fatalf("refused: %+v; want the first %d bytes of the reason", refused, len(want))
 		}
-		if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
-			w.Fatal(err)
-		}
+		w.warm(budget)
 	}
 }
 
@@ -220,11 +201,7 @@ func cooldownLongReason(w *world) {
 func cooldownHoldsKeys(w *world) {
 	day := charge("day", 10, minute)
 	keyed := func(key string) quota.Answer {
-		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 1, day)}})
-		if err != nil {
-			w.Fatal(err)
-		}
-		return answers[0]
+		return w.ask(&quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 1, day)}})[0]
 	}
 	if err := keyed("known").Err; err != nil {
 		w.Fatal(err)
@@ -238,14 +215,11 @@ func cooldownHoldsKeys(w *world) {
 			if refused := w.refused(keyed(key), budget, time.Hour, remaining); refused.Detail != "stop" || refused.Key != key {
 				w.Fatalf("key %q: %+v; want the account's cooldown", key, refused)
 			}
-			standings, err := w.Standings(w.ctx, account, key, []*quota.Charge{day})
-			if err != nil || standings[0].Cooldown == nil || standings[0].Cooldown.Reason != "stop" {
-				w.Fatalf("key %q: %+v, %v; want the account's cooldown", key, standings, err)
+			if s := w.standingsOf(key, day)[0]; s.Cooldown == nil || s.Cooldown.Reason != "stop" {
+				w.Fatalf("key %q: %+v; want the account's cooldown", key, s)
 			}
 		}
-		if err := w.ClearCooldown(w.ctx, account, budget); err != nil {
-			w.Fatal(err)
-		}
+		w.warm(budget)
 		for _, key := range []string{"known", "new", ""} {
 			if err := keyed(key).Err; err != nil {
 				w.Fatalf("key %q after the cooldown was lifted: %v", key, err)
@@ -326,15 +300,7 @@ func standings(w *world) {
 	pacific := zone(w, "America/Los_Angeles")
 	sliding, daily, estimate := charge("sliding", 10, minute), charge("daily", 10, quota.Daily(pacific)), charge("estimate", 10, quota.Counter(time.Minute))
 	charges := []*quota.Charge{sliding, daily, estimate}
-	get := func() []quota.Standing {
-		w.Helper()
-		s, err := w.Standings(w.ctx, account, "", charges)
-		if err != nil {
-			w.Fatal(err)
-		}
-		return s
-	}
-	for i, s := range get() {
+	for i, s := range w.standings(charges...) {
 		if s.Used != 0 || !s.NextFree.IsZero() || s.Cooldown != nil || !s.At.Equal(noon) {
 			w.Fatalf("%s of an empty ledger: %+v", charges[i].Budget, s)
 		}
@@ -343,7 +309,7 @@ func standings(w *world) {
 	w.clock.Add(10 * time.Second)
 	w.spend(4, sliding)
 	midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, pacific)
-	s := get()
+	s := w.standings(charges...)
 	for i, want := range []quota.Standing{
 		{At: noon.Add(10 * time.Second), Since: noon.Add(-50*time.Second + µs), Used: 7, NextFree: noon.Add(time.Minute)},
 		{At: noon.Add(10 * time.Second), Since: midnight.AddDate(0, 0, -1).Add(-quota.DefaultMargin).UTC(), Used: 7, NextFree: midnight.Add(quota.DefaultMargin).UTC()},

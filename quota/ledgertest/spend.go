@@ -57,9 +57,7 @@ func callsMeasure(w *world) {
 	w.refuse(1, "calls", time.Minute, 0, calls)
 	w.settle(r, 0) // a call that cost nothing was a call
 	w.used(3, calls)
-	if err := w.Refund(w.ctx, r); err != nil { // one that was not sent was none
-		w.Fatal(err)
-	}
+	w.refund(r) // one that was not sent was none
 	w.used(2, calls)
 	w.spend(9, calls)
 }
@@ -112,16 +110,12 @@ func neverFits(w *world) {
 func force(w *world) {
 	day := charge("day", 10, minute)
 	w.spend(8, day)
-	forced := request("m", 7, day)
-	forced.Force = true
-	w.grant(forced)
+	w.grant(forced(request("m", 7, day)))
 	w.used(15, day)
 	if refused := w.refused(w.batch(request("m", 1, day))[0], "day", time.Minute, 0); refused.Used != 15 {
 		w.Fatalf("a refusal says that %d are used; want 15, above the limit", refused.Used)
 	}
-	nothing := request("m", 0, day)
-	nothing.Force = true
-	w.grant(nothing)
+	w.grant(forced(request("m", 0, day)))
 	w.used(15, day)
 }
 
@@ -142,9 +136,7 @@ func noCall(w *world) {
 	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1,
 		Requests: []quota.Request{entered("search", 9, day, calls, search), request("search", 7, day, calls, search)}}
 	for range 2 { // sent again it is entered once
-		if answers, err := w.Spend(w.ctx, batch); err != nil || answers[0].Err != nil || answers[1].Err != nil {
-			w.Fatal(answers, err)
-		}
+		w.granted(batch)
 		w.used(20, day)
 		w.used(16, search)
 		w.used(2, calls, charge("later", 3, minute, counted, methods("m", "search", "cooldown.clear")))
@@ -153,9 +145,7 @@ func noCall(w *world) {
 	w.refuse(4, "day", 59*time.Second, 0, day)
 	excess := w.grant(entered("m", 5, day))
 	w.used(25, day)
-	if err := w.Refund(w.ctx, excess); err != nil { // as for a caller that left
-		w.Fatal(err)
-	}
+	w.refund(excess) // as for a caller that left
 	w.used(20, day)
 	for i, e := range w.log() {
 		want := []quota.Entry{{Units: 4, Calls: 1}, {}, {Units: 9}, {Units: 7, Calls: 1}, {}}[i]
@@ -175,11 +165,7 @@ func noCall(w *world) {
 func accountsAndKeysApart(w *world) {
 	day := charge("day", 10, minute)
 	spend := func(account, key string) error {
-		answers, err := w.Spend(w.ctx, &quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 10, day)}})
-		if err != nil {
-			w.Fatal(err)
-		}
-		return answers[0].Err
+		return w.ask(&quota.Batch{Account: account, Key: key, Requests: []quota.Request{request("m", 10, day)}})[0].Err
 	}
 	for _, name := range [][2]string{{account, ""}, {"other", ""}, {account, "203.0.113.9"}, {account, "203.0.113.10"}, {"other", "203.0.113.9"}} {
 		if err := spend(name[0], name[1]); err != nil {
@@ -238,16 +224,10 @@ func batchInOrder(w *world) {
 func batchResent(w *world) {
 	day := charge("day", 1000, minute)
 	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 7, Requests: []quota.Request{request("m", 100, day), request("m", 200, day)}}
-	first, err := w.Spend(w.ctx, batch)
-	if err != nil {
-		w.Fatal(err)
-	}
+	first := w.ask(batch)
 	for range 3 {
 		w.clock.Add(time.Second)
-		again, err := w.Spend(w.ctx, batch)
-		if err != nil {
-			w.Fatal(err)
-		}
+		again := w.ask(batch)
 		for i := range again {
 			if again[i].Err != nil || again[i].Receipt != first[i].Receipt || again[i].Receipt.ID != (quota.ID{Client: batch.Client, Seq: 7 + uint64(i)}) {
 				w.Fatalf("resent: %+v; want the first answer, %+v", again[i], first[i])
@@ -256,15 +236,11 @@ func batchResent(w *world) {
 		w.used(300, day)
 	}
 	batch.Seq = 9
-	if _, err := w.Spend(w.ctx, batch); err != nil {
-		w.Fatal(err)
-	}
+	w.ask(batch)
 	w.used(600, day)
 	other := *batch
 	other.Client = quota.NewClient()
-	if _, err := w.Spend(w.ctx, &other); err != nil {
-		w.Fatal(err)
-	}
+	w.ask(&other)
 	w.used(900, day)
 }
 
@@ -304,17 +280,13 @@ func onlyBatchOfAClient(w *world) {
 func batchResentWhileFull(w *world) {
 	day := charge("day", 1, minute)
 	batch := &quota.Batch{Account: account, Client: quota.NewClient(), Seq: 1, Requests: []quota.Request{request("m", 1, day)}}
-	first, err := w.Spend(w.ctx, batch)
-	if err != nil || first[0].Err != nil {
-		w.Fatal(first, err)
-	}
+	first := w.granted(batch)
 	for refusals := range 5 { // several handles take turns
 		for range 1 + refusals {
 			w.refuse(1, "day", minute.Length(), 0, day)
 		}
-		again, err := w.Spend(w.ctx, batch)
-		if err != nil || again[0].Err != nil || again[0].Receipt != first[0].Receipt {
-			w.Fatalf("resent: %+v, %v; want the first answer, %+v", again, err, first)
+		if again := w.granted(batch); again[0].Receipt != first[0].Receipt {
+			w.Fatalf("resent: %+v; want the first answer, %+v", again, first)
 		}
 	}
 }
@@ -325,20 +297,17 @@ func batchResentRefusal(w *world) {
 		Requests: []quota.Request{request("m", 8, day), request("m", 8, day)}}
 	for _, advance := range []time.Duration{0, time.Second} {
 		w.clock.Add(advance)
-		answers, err := w.Spend(w.ctx, batch)
-		if err != nil || answers[0].Err != nil || !errors.Is(answers[1].Err, quota.ErrRefused) {
-			w.Fatalf("%+v, %v; want a grant and a refusal", answers, err)
+		answers := w.ask(batch)
+		if answers[0].Err != nil || !errors.Is(answers[1].Err, quota.ErrRefused) {
+			w.Fatalf("%+v; want a grant and a refusal", answers)
 		}
 		w.used(8, day)
 	}
 	w.clock.Add(time.Minute)
-	answers, err := w.Spend(w.ctx, batch)
-	if err != nil || answers[0].Err != nil || answers[1].Err != nil {
-		w.Fatalf("%+v, %v; want the old grant, and the refused request granted now", answers, err)
-	}
+	answers := w.granted(batch) // the old grant, and the refused request now
 	w.used(8, day)
-	if again, err := w.Spend(w.ctx, batch); err != nil || again[1].Err != nil || again[1].Receipt != answers[1].Receipt {
-		w.Fatalf("%+v, %v; want the later grant remembered too, %+v", again, err, answers)
+	if again := w.ask(batch); again[1].Err != nil || again[1].Receipt != answers[1].Receipt {
+		w.Fatalf("%+v; want the later grant remembered too, %+v", again, answers)
 	}
 	w.used(8, day)
 }
