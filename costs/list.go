@@ -105,11 +105,7 @@ func (t *Table) List() *List {
 			l.Down = append(l.Down, ListedRule{u.Account, r})
 		}
 		if u.Preset != nil {
-			one := UsedPreset{Account: u.Account, Preset: u.Preset}
-			if u.Variant != "" {
-				one.Variant = &u.Variant
-			}
-			l.Presets = append(l.Presets, one)
+			l.Presets = append(l.Presets, UsedPreset{Account: u.Account, Variant: human.Optional(u.Variant), Preset: u.Preset})
 		}
 	}
 	return l

@@ -167,19 +167,12 @@ func (r *refusals) write(c *Client, refused *quota.RefusedError) {
 }
 
 func newRefusal(r *quota.RefusedError, ledger string, now func() time.Time) *Refusal {
-	refusal := &Refusal{
-		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Method: r.Method,
+	return &Refusal{
+		At: human.JSONTime(RefusedAt(r, now)), Ledger: ledger, Account: r.Account, Budget: human.Optional(r.Budget), Method: r.Method,
 		Region: cmp.Or(r.Caller.Region, "-"), Job: cmp.Or(r.Caller.Job, "-"), Lane: cmp.Or(r.Caller.Lane, "-"),
-		Reason: string(r.Reason), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
+		Reason: string(r.Reason), Detail: human.Optional(r.Detail), Measure: r.Measure.String(), Units: r.Units, Needed: r.Needed,
 		Remaining: r.Remaining, Kept: r.Kept, Limit: r.Limit, OwnLimit: r.OwnLimit, RetryAt: human.JSONTime(r.RetryAt), Message: r.Error(),
 	}
-	if r.Budget != "" {
-		refusal.Budget = &r.Budget
-	}
-	if r.Detail != "" {
-		refusal.Detail = &r.Detail
-	}
-	return refusal
 }
 
 // RefusedAt returns when a call was refused, on the ledger's clock. If RetryAt

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/costs/duration"
+	"github.com/ration-dev/ration/internal/textfmt"
 )
 
 // Duration reads a duration from least to most, such as 30s, 1h30m, 24h or 7d,
@@ -27,20 +28,8 @@ func (n Node) duration(text string, parse func(string) (time.Duration, error), l
 	if value, err := parse(text); err == nil && value >= least && value <= most {
 		return value
 	}
-	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), formatDuration(least), formatDuration(most), formatExamples(least, most))
+	n.Mistake("%s is %s: write a duration from %s to %s%s", n.name, n.describe(), textfmt.Exactly(least), textfmt.Exactly(most), formatExamples(least, most))
 	return 0
-}
-
-// formatDuration returns d without zero units: 1h instead of 1h0m0s.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // formatExamples returns examples of durations from least to most.
@@ -48,7 +37,7 @@ func formatExamples(least, most time.Duration) string {
 	var fit []string
 	for _, d := range []time.Duration{24 * time.Hour, 10 * time.Minute, 30 * time.Second} {
 		if d >= least && d <= most {
-			fit = append(fit, formatDuration(d))
+			fit = append(fit, textfmt.Exactly(d))
 		}
 	}
 	switch last := len(fit) - 1; last {

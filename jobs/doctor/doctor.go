@@ -45,11 +45,7 @@ type Checkup struct {
 
 // Add adds a finding; do may be "".
 func (c *Checkup) Add(grade, do, format string, args ...any) {
-	f := Finding{Grade: grade, What: fmt.Sprintf(format, args...)}
-	if do != "" {
-		f.Do = &do
-	}
-	c.Findings = append(c.Findings, f)
+	c.Findings = append(c.Findings, Finding{Grade: grade, What: fmt.Sprintf(format, args...), Do: human.Optional(do)})
 }
 
 // Fail adds an error as a problem; a nil error is ignored.

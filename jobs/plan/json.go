@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 )
 
 // MarshalJSON implements json.Marshaler. The budget's name, window and limit
 // stand beside the figures; peak_at is null if the peak is 0.
 func (b BudgetReport) MarshalJSON() ([]byte, error) {
-	out := struct {
+	return json.Marshal(struct {
 		Account    string      `json:"account"`
 		Name       string      `json:"name"`
 		Window     string      `json:"window"`
@@ -25,11 +26,7 @@ func (b BudgetReport) MarshalJSON() ([]byte, error) {
 		UnusedMean quota.Units `json:"unused_mean"`
 		Shadow     bool        `json:"shadow"`
 	}{b.Budget.Account, b.Budget.Name, b.Budget.Window.String(), b.Budget.Measure.String(), b.Budget.Limit,
-		b.Peak, nil, b.PeakLate, b.Need, b.Refused, b.Unused, b.UnusedMean, b.Budget.Shadow}
-	if !b.PeakAt.IsZero() {
-		out.PeakAt = &b.PeakAt
-	}
-	return json.Marshal(out)
+		b.Peak, human.OptionalTime(b.PeakAt), b.PeakLate, b.Need, b.Refused, b.Unused, b.UnusedMean, b.Budget.Shadow})
 }
 
 // MarshalJSON implements json.Marshaler. Of the first refusal it has the times
@@ -55,7 +52,7 @@ func (r RegionReport) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler. budget is null if a whole account
 // refused the call.
 func (f Refusal) MarshalJSON() ([]byte, error) {
-	out := struct {
+	return json.Marshal(struct {
 		At      time.Time `json:"at"`
 		Local   string    `json:"local"`
 		Region  string    `json:"region"`
@@ -63,11 +60,7 @@ func (f Refusal) MarshalJSON() ([]byte, error) {
 		Budget  *string   `json:"budget"`
 		Reason  string    `json:"reason"`
 		Message string    `json:"message"`
-	}{f.At, f.Local.Format(time.RFC3339), f.Region, f.Step, nil, string(f.Err.Reason), f.Err.Error()}
-	if f.Err.Budget != "" {
-		out.Budget = &f.Err.Budget
-	}
-	return json.Marshal(out)
+	}{f.At, f.Local.Format(time.RFC3339), f.Region, f.Step, human.Optional(f.Err.Budget), string(f.Err.Reason), f.Err.Error()})
 }
 
 // MarshalJSON implements json.Marshaler. If no schedule was found there is only

@@ -105,9 +105,7 @@ func (r *Report) addSchedule(ctx context.Context, s *setup.Setup, c *client.Clie
 	}
 	times, err := plan.ForecastFrom(ctx, c.Guard(), c.Table(), regions)
 	for i := range times {
-		if !times[i].IsZero() {
-			r.Budgets[i].PlanOutAt = new(human.JSONTime(times[i]))
-		}
+		r.Budgets[i].PlanOutAt = human.OptionalTime(times[i])
 	}
 	return err
 }

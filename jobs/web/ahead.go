@@ -56,7 +56,7 @@ func (r *reader) addStep(planned map[string]hours, hour int64, region string, st
 
 // simulated is what a simulation says of a budget.
 type simulated struct {
-	out    time.Time            // when the schedule's first call is refused; zero if that is not soon
+	out    *time.Time           // when the schedule's first call is refused; nil if that is not soon
 	shadow *plan.ReplayedBudget // what a shadow would have refused; nil if it is none
 }
 
@@ -73,10 +73,7 @@ func (r *reader) simulate(ctx context.Context) map[[2]string]simulated {
 	}
 	all := map[[2]string]simulated{}
 	for i := range budgets {
-		b, one := &budgets[i], simulated{}
-		if !outs[i].IsZero() {
-			one.out = human.JSONTime(outs[i])
-		}
+		b, one := &budgets[i], simulated{out: human.OptionalTime(outs[i])}
 		if b.Shadow {
 			if replayed, err := shadow.Replay(ctx, r.client, i, at); err == nil {
 				one.shadow = &replayed
@@ -100,9 +97,7 @@ func (r *reader) readPlanOut(ctx context.Context) ([]time.Time, error) {
 
 // add adds to a budget what simulations say of it.
 func (s *simulated) add(b *usage.BudgetReport) {
-	if !s.out.IsZero() {
-		b.PlanOutAt = &s.out
-	}
+	b.PlanOutAt = s.out
 	if s.shadow != nil {
 		shadow.Add(b, s.shadow)
 	}

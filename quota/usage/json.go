@@ -54,7 +54,7 @@ type Floor struct {
 func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	s := &BudgetReport{Account: b.Budget.Account, Name: b.Budget.Name, Limit: b.Limit(), OwnLimit: b.Budget.Limit, Used: b.Used, Remaining: b.Remaining,
 		Window: b.Budget.Window.String(), Shadow: b.Budget.Shadow, Measure: b.Budget.Measure.String(), Estimate: b.Budget.Window.Estimate(), Over: b.Over, Ahead: seconds(b.Ahead), Doubt: seconds(b.Doubt),
-		NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
+		LimitUntil: jsonTime(b.LimitUntil), NextFreeAt: jsonTime(b.NextFree), NextFree: append([]Return{}, b.Returns...), Attribution: b.Attribution.NotNil(), Reconciled: b.Corrected, Reported: b.Reported, Floors: map[string]Floor{}}
 	for region, units := range b.Budget.Floor { // as long as there is no ledger, none of it is used
 		s.Floors[region] = Floor{Floor: units, Kept: units}
 	}
@@ -63,9 +63,6 @@ func NewBudgetReport(b *BudgetStatus) *BudgetReport {
 	}
 	if b.PaceOver > 0 {
 		s.PaceHour, s.PaceOver, s.RunsOutAt = &b.Pace, new(seconds(b.PaceOver)), jsonTime(b.RunsOut.Truncate(time.Second))
-	}
-	if !b.LimitUntil.IsZero() {
-		s.LimitUntil = jsonTime(b.LimitUntil)
 	}
 	if c := b.Cooldown; c != nil {
 		s.CooldownUntil, s.CooldownReason = jsonTime(c.Until), &c.Reason
