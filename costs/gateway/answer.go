@@ -91,6 +91,9 @@ func newProblem(status int, kind, format string, args ...any) *problem {
 		Detail: fmt.Sprintf(format, args...), header: http.Header{}}
 }
 
+// Error returns the detail.
+func (p *problem) Error() string { return p.Detail }
+
 func (p *problem) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", "application/problem+json")
@@ -100,6 +103,9 @@ func (p *problem) write(w http.ResponseWriter) {
 
 // problemOf returns the problem that an error is.
 func problemOf(err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
 	is := func(target error) bool { return errors.Is(err, target) }
 	kind, status := "failed", http.StatusInternalServerError
 	switch {

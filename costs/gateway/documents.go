@@ -95,13 +95,9 @@ func (g *Gateway) writeLines(w http.ResponseWriter, l Lines) {
 const linesType = "application/x-ndjson"
 
 // listCooldowns answers GET /v1/cooldowns.
-func (g *Gateway) listCooldowns(w http.ResponseWriter, r *http.Request, c *connected) {
+func (g *Gateway) listCooldowns(_ http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	at, found, err := cooldown.List(r.Context(), c.Guard(), c.Table().Accounts())
-	if err != nil {
-		problemOf(err).write(w)
-		return
-	}
-	g.writeJSON(w, http.StatusOK, map[string]any{"at": at, "ledger": c.LedgerName(), "cooldowns": found})
+	return map[string]any{"at": at, "ledger": c.LedgerName(), "cooldowns": found}, err
 }
 
 // cooldownRequest is the body of POST and DELETE /v1/cooldowns. DELETE may have
@@ -163,58 +159,45 @@ func (c *cooldownRequest) scope(table *costs.Table) (account, budget string, err
 }
 
 // readCooldown reads the body of a request about cooldowns.
-func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, ok bool) {
-	if problem := g.readJSON(w, r, &asked); problem != nil {
-		problem.write(w)
-		return asked, "", "", false
+func (g *Gateway) readCooldown(w http.ResponseWriter, r *http.Request, c *connected) (asked cooldownRequest, account, budget string, err error) {
+	if err := g.readJSON(w, r, &asked); err != nil {
+		return asked, "", "", err
 	}
 	if query := r.URL.Query(); r.Method == http.MethodDelete && len(query) > 0 {
 		asked.Account, asked.Budget = query.Get("account"), query.Get("budget")
 	}
-	account, budget, err := asked.scope(c.Table())
-	if err != nil {
-		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err).write(w)
+	if account, budget, err = asked.scope(c.Table()); err != nil {
+		err = newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", err)
 	}
-	return asked, account, budget, err == nil
+	return asked, account, budget, err
 }
 
 // setCooldown answers POST /v1/cooldowns.
-func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
-	asked, account, budget, ok := g.readCooldown(w, r, c)
-	if !ok {
-		return
+func (g *Gateway) setCooldown(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
+	asked, account, budget, err := g.readCooldown(w, r, c)
+	if err != nil {
+		return nil, err
 	}
 	if (asked.For > 0) == (asked.Until != end{}) {
-		problemOf(fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)).write(w)
-		return
+		return nil, fmt.Errorf("%w: say how long by one of for and until: \"for\": \"10m\", \"until\": a time, or \"until\": \"reset\"", quota.ErrBadCall)
 	}
 	wanted := quota.Cooldown{Account: account, Budget: budget, Reason: asked.Reason, For: time.Duration(asked.For), Until: asked.Until.at}
 	at, set, err := cooldown.Set(r.Context(), c.Guard(), c.Table(), wanted)
 	if past, isPast := errors.AsType[*cooldown.UntilError](err); isPast {
-		newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past).write(w)
-		return
+		return nil, newProblem(http.StatusUnprocessableEntity, "bad-call", "%v", past)
 	}
-	if err != nil {
-		problemOf(err).write(w)
-		return
-	}
-	g.writeJSON(w, http.StatusOK, map[string]any{"at": at, "cooldown": set})
+	return map[string]any{"at": at, "cooldown": set}, err
 }
 
 // liftCooldown answers DELETE /v1/cooldowns.
-func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connected) {
-	_, account, budget, ok := g.readCooldown(w, r, c)
-	if !ok {
-		return
+func (g *Gateway) liftCooldown(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
+	_, account, budget, err := g.readCooldown(w, r, c)
+	if err != nil {
+		return nil, err
 	}
 	_, cleared, err := cooldown.Clear(r.Context(), c.Guard(), account, budget)
 	if move, moves := errors.AsType[*cooldown.MoveError](err); moves {
-		newProblem(http.StatusConflict, "moved", "%v", move).write(w)
-		return
+		return nil, newProblem(http.StatusConflict, "moved", "%v", move)
 	}
-	if err != nil {
-		problemOf(err).write(w)
-		return
-	}
-	g.writeJSON(w, http.StatusOK, cleared)
+	return cleared, err
 }

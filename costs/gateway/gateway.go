@@ -205,8 +205,23 @@ func (g *Gateway) acquire(w http.ResponseWriter) *connected {
 // handler answers a request with the client in use.
 type handler func(w http.ResponseWriter, r *http.Request, c *connected)
 
+// answerer returns the document that answers a request, or why there is none;
+// w is for headers.
+type answerer func(w http.ResponseWriter, r *http.Request, c *connected) (any, error)
+
+func (g *Gateway) withAnswer(answer answerer) http.Handler {
+	return g.withClient(func(w http.ResponseWriter, r *http.Request, c *connected) {
+		document, err := answer(w, r, c)
+		if err != nil {
+			problemOf(err).write(w)
+			return
+		}
+		g.writeJSON(w, http.StatusOK, document)
+	})
+}
+
 func (g *Gateway) routes() {
-	api := func(pattern string, handle handler) { g.mux.Handle(pattern, g.withClient(handle)) }
+	api := func(pattern string, answer answerer) { g.mux.Handle(pattern, g.withAnswer(answer)) }
 	api("POST /v1/spend", g.spend)
 	api("POST /v1/grants/{grant}/report", g.report)
 	api("POST /v1/grants/{grant}/settle", g.settle)
@@ -215,7 +230,7 @@ func (g *Gateway) routes() {
 	api("POST /v1/cooldowns", g.setCooldown)
 	api("DELETE /v1/cooldowns", g.liftCooldown)
 	for name, read := range g.options.Documents {
-		g.HandleDocument("GET /v1/"+name, read)
+		g.mux.Handle("GET /v1/"+name, g.DocumentHandler(read))
 	}
 	api("GET /readyz", g.ready)
 	g.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -250,11 +265,6 @@ func cleanPath(p string) string {
 		clean += "/"
 	}
 	return clean
-}
-
-// HandleDocument adds a document at a pattern of http.ServeMux.
-func (g *Gateway) HandleDocument(pattern string, read Document) {
-	g.mux.Handle(pattern, g.DocumentHandler(read))
 }
 
 // DocumentHandler returns the handler of a document, for Handle.
@@ -319,20 +329,18 @@ func (g *Gateway) withClient(handle handler) http.Handler {
 
 // ready answers whether the ledger does, and to callers with the token why
 // it does not.
-func (g *Gateway) ready(w http.ResponseWriter, r *http.Request, c *connected) {
+func (g *Gateway) ready(_ http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
 	for _, account := range c.Table().Accounts() {
 		if _, _, err := c.Guard().Now(ctx, account); err != nil {
-			problem := problemOf(err)
 			if isStranger(r) {
-				problem = problemOf(quota.ErrLedgerDown)
+				err = quota.ErrLedgerDown
 			}
-			problem.write(w)
-			return
+			return nil, err
 		}
 	}
-	g.writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
+	return map[string]bool{"ok": true}, nil
 }
 
 const readyTimeout = 5 * time.Second

@@ -130,31 +130,24 @@ func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string
 }
 
 // withGrant calls act with the grant that the request's path names.
-func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) {
-	if problem := g.readJSON(w, r, body); problem != nil {
-		problem.write(w)
-		return
+func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) (any, error) {
+	if err := g.readJSON(w, r, body); err != nil {
+		return nil, err
 	}
 	grant, err := c.Guard().Redeem(r.PathValue("grant"))
 	if err == nil && !slices.Contains(c.Table().Accounts(), grant.Call().Account) {
 		err = fmt.Errorf("%w; its account is not in costs.yaml", quota.ErrBadToken)
 	}
 	if err != nil {
-		newProblem(http.StatusNotFound, "no-grant", "%v", err).write(w)
-		return
+		return nil, newProblem(http.StatusNotFound, "no-grant", "%v", err)
 	}
-	document, err := act(grant)
-	if err != nil {
-		problemOf(err).write(w)
-		return
-	}
-	g.writeJSON(w, http.StatusOK, document)
+	return act(grant)
 }
 
 // report answers POST /v1/grants/{grant}/report.
-func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) {
+func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	var answer Answer
-	g.withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
+	return g.withGrant(w, r, c, &answer, func(grant *quota.Grant) (any, error) {
 		applied, err := answer.Apply(r.Context(), c.Client, grant.Call(), grant)
 		if err == nil && applied.Cooldown != nil {
 			v := quota.Verdict{For: time.Duration(applied.Cooldown.For) * time.Second, Reason: applied.Cooldown.Reason}
@@ -173,11 +166,11 @@ type settled struct {
 }
 
 // settle answers POST /v1/grants/{grant}/settle.
-func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) {
+func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	var body struct {
 		Units *quota.Units `json:"units"`
 	}
-	g.withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
+	return g.withGrant(w, r, c, &body, func(grant *quota.Grant) (any, error) {
 		if body.Units == nil {
 			return nil, fmt.Errorf("%w: give the units that the call really cost", quota.ErrBadCall)
 		}
@@ -186,8 +179,8 @@ func (g *Gateway) settle(w http.ResponseWriter, r *http.Request, c *connected) {
 }
 
 // refund answers POST /v1/grants/{grant}/refund.
-func (g *Gateway) refund(w http.ResponseWriter, r *http.Request, c *connected) {
-	g.withGrant(w, r, c, &struct{}{}, func(grant *quota.Grant) (any, error) {
+func (g *Gateway) refund(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
+	return g.withGrant(w, r, c, &struct{}{}, func(grant *quota.Grant) (any, error) {
 		return settled{}, grant.Refund(r.Context())
 	})
 }

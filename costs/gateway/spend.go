@@ -83,11 +83,10 @@ func (s *spendRequest) call(table *costs.Table) (call quota.Call, count int, err
 }
 
 // spend answers POST /v1/spend.
-func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
+func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (any, error) {
 	var asked spendRequest
-	if problem := g.readJSON(w, r, &asked); problem != nil {
-		problem.write(w)
-		return
+	if err := g.readJSON(w, r, &asked); err != nil {
+		return nil, err
 	}
 	call, count, err := asked.call(c.Table())
 	if err == nil {
@@ -106,8 +105,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 		}
 		c.RecordRefusal(err)
 		sessionOf(r).recordRefusal(err)
-		c.refusal(call, count, err).write(w)
-		return
+		return nil, c.refusal(call, count, err)
 	}
 	if r.Context().Err() != nil { // the client has gone, and cannot know of the grants
 		if call.ID == (quota.ID{}) {
@@ -119,7 +117,7 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) {
 	}
 	sessionOf(r).recordGrant()
 	inbound.SetHeaders(w.Header(), grants[len(grants)-1].Balances())
-	g.writeJSON(w, http.StatusOK, NewSpend(c.Client, call, count, grants, nil, nil))
+	return NewSpend(c.Client, call, count, grants, nil, nil), nil
 }
 
 // idempotencyID returns the id of a call that may be repeated, or the zero ID
@@ -155,7 +153,7 @@ func CallID(key string, call quota.Call, units *quota.Units, count int) (quota.I
 
 // readJSON reads a request's body, strictly. After an error, the connection's
 // deadline stays, since the rest of the body may never arrive.
-func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) *problem {
+func (g *Gateway) readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	if sent := r.Header.Get("Content-Type"); sent != "" && sent != "application/json" {
 		if kind, _, err := mime.ParseMediaType(sent); err != nil || kind != "application/json" {
 			return newProblem(http.StatusUnsupportedMediaType, "not-json", "the body is %s; send application/json", inbound.HeaderText(sent))
