@@ -2,77 +2,41 @@ package redisledger
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/ration-dev/ration/quota"
 )
 
 // Accounts implements quota.Ledger. It scans all keys of all servers, a
 // thousand at a time.
 func (l *Ledger) Accounts(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var nodes []redis.Cmdable
-		var mu sync.Mutex
-		add := func(_ context.Context, node *redis.Client) error {
-			mu.Lock()
-			defer mu.Unlock()
-			nodes = append(nodes, node)
-			return nil
+		clients, err := l.nodes(ctx)
+		nodes := make([]redis.Cmdable, len(clients))
+		for i, client := range clients {
+			nodes[i] = client
 		}
-		var err error
-		switch c := l.client.(type) {
-		case *clusterClient:
-			err = c.ForEachMaster(ctx, add)
-		case *redis.Ring:
-			err = c.ForEachShard(ctx, add)
-		default:
-			nodes = append(nodes, l.client)
+		if errors.Is(err, quota.ErrLedgerConfig) { // a client of another kind, which may be of one server
+			nodes, err = []redis.Cmdable{l.client}, nil
 		}
 		if err != nil {
 			yield("", ended(ctx, l.failed(err, classify(err), false)))
 			return
 		}
-		seen := map[string]bool{}
-		for _, node := range nodes {
-			for cursor := uint64(0); ; {
-				var found []string
-				if found, cursor, err = l.scanAccounts(ctx, node, cursor); err != nil {
-					yield("", err)
-					return
-				}
-				for _, account := range found {
-					if !seen[account] && !yield(account, nil) {
-						return
-					}
-					seen[account] = true
-				}
-				if cursor == 0 {
-					break
-				}
-			}
-		}
+		l.scan(ctx, nodes, l.prefix+":{*}:????", l.accountOf)(yield)
 	}
 }
 
-// scanAccounts runs one SCAN. It returns the accounts that it found and the
-// next cursor.
-func (l *Ledger) scanAccounts(ctx context.Context, node redis.Cmdable, cursor uint64) (found []string, next uint64, err error) {
-	if ctx.Err() != nil {
-		return nil, 0, context.Cause(ctx)
+// accountOf returns the account with a Redis key, or "" if the key need not
+// be there for the account to be.
+func (l *Ledger) accountOf(_ context.Context, _ redis.Cmdable, name string) (string, error) {
+	account, of, _ := strings.Cut(strings.TrimPrefix(name, l.prefix+":{"), "}:")
+	if of == "meta" || of == "cool" {
+		return unescape(account), nil
 	}
-	within, cancel := l.bounded(ctx, patience)
-	defer cancel()
-	names, next, err := node.Scan(within, cursor, l.prefix+":{*}:????", scanned).Result()
-	if err != nil {
-		return nil, 0, ended(ctx, l.failed(err, classify(err), false))
-	}
-	for _, name := range names {
-		account, of, _ := strings.Cut(strings.TrimPrefix(name, l.prefix+":{"), "}:")
-		if of == "meta" || of == "cool" {
-			found = append(found, unescape(account))
-		}
-	}
-	return found, next, nil
+	return "", nil
 }

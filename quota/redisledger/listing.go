@@ -27,25 +27,14 @@ func (l *Ledger) Keys(ctx context.Context, account string) iter.Seq2[string, err
 		}
 		n := l.names(account, "")
 		node, err := l.nodeOf(ctx, n.log)
-		base, cursor, seen := strings.TrimSuffix(n.log, "log"), uint64(0), map[string]bool{}
-		for err == nil {
-			var found []string
-			if found, cursor, err = l.scan(ctx, node, base, cursor); err != nil {
-				break
-			}
-			for _, key := range found {
-				if seen[key] { // SCAN may return a key twice
-					continue
-				}
-				if seen[key] = true; !yield(key, nil) {
-					return
-				}
-			}
-			if cursor == 0 {
-				return
-			}
+		if err != nil {
+			yield("", err)
+			return
 		}
-		yield("", err)
+		base := strings.TrimSuffix(n.log, "log")
+		l.scan(ctx, []redis.Cmdable{node}, base+"[kh]:*", func(ctx context.Context, node redis.Cmdable, name string) (string, error) {
+			return keyOf(ctx, node, base, name)
+		})(yield)
 	}
 }
 
@@ -68,31 +57,54 @@ func (l *Ledger) nodeOf(ctx context.Context, key string) (redis.Cmdable, error) 
 	return node, nil
 }
 
-// scan runs one SCAN. It returns the keys of the logs it found and the
-// next cursor.
-func (l *Ledger) scan(ctx context.Context, node redis.Cmdable, base string, cursor uint64) (found []string, next uint64, err error) {
+// nameReader returns what a Redis key on a server stands for, or "" if nothing.
+type nameReader func(ctx context.Context, node redis.Cmdable, name string) (string, error)
+
+// scan yields what the Redis keys that match a pattern stand for, each once.
+func (l *Ledger) scan(ctx context.Context, nodes []redis.Cmdable, pattern string, read nameReader) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := map[string]bool{"": true} // SCAN may return a key twice
+		for _, node := range nodes {
+			for cursor := uint64(0); ; {
+				var found []string
+				var err error
+				if found, cursor, err = l.scanOnce(ctx, node, pattern, cursor, read); err != nil {
+					yield("", err)
+					return
+				}
+				for _, of := range found {
+					if !seen[of] && !yield(of, nil) {
+						return
+					}
+					seen[of] = true
+				}
+				if cursor == 0 {
+					break
+				}
+			}
+		}
+	}
+}
+
+// scanOnce runs one SCAN. It returns what it found and the next cursor.
+func (l *Ledger) scanOnce(ctx context.Context, node redis.Cmdable, pattern string, cursor uint64, read nameReader) (found []string, next uint64, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
 	within, cancel := l.bounded(ctx, patience)
 	defer cancel()
-	names, next, err := node.Scan(within, cursor, base+"[kh]:*", scanned).Result()
+	names, next, err := node.Scan(within, cursor, pattern, scanned).Result()
 	for _, name := range names {
-		var key string
-		if key, err = keyOf(within, node, base, name); err != nil {
+		var of string
+		if of, err = read(within, node, name); err != nil {
 			break
 		}
-		if key != "" {
-			found = append(found, key)
-		}
+		found = append(found, of)
 	}
-	switch {
-	case err == nil:
-		return found, next, nil
-	case ctx.Err() != nil:
-		return nil, 0, context.Cause(ctx)
+	if err != nil {
+		return nil, 0, ended(ctx, l.failed(err, classify(err), false))
 	}
-	return nil, 0, l.failed(err, classify(err), false)
+	return found, next, nil
 }
 
 // keyOf returns the key of the log with a Redis key, or "" if it is not a
