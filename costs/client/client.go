@@ -314,20 +314,19 @@ func (c *Client) LedgerName() string { return c.name }
 // State returns the state folder, or "" where there is none.
 func (c *Client) State() string { return c.state }
 
+// offline returns a Client of which only the journal can be asked, for a ledger
+// that is not opened.
+func offline(table *costs.Table, o *Options) *Client {
+	options := o.withDefaults()
+	return &Client{table: table, journal: options.newJournal(nil, LedgerName(table, o), table, nil)}
+}
+
 // Unrecorded returns the units that all processes of this host have sent within
 // the allowance in the last 24 hours. The ledger does not hold them. It may be
 // called after Close.
-func (c *Client) Unrecorded() (quota.Units, error) { return unrecorded(c.journal, c.table) }
-
-// Unrecorded is Client.Unrecorded without opening the ledger.
-func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
-	options := o.withDefaults()
-	return unrecorded(options.newJournal(nil, LedgerName(table, o), table, nil), table)
-}
-
-func unrecorded(l *journal.Ledger, table *costs.Table) (sum quota.Units, err error) {
-	for _, account := range table.Accounts() {
-		units, err := l.Unrecorded(account)
+func (c *Client) Unrecorded() (sum quota.Units, err error) {
+	for _, account := range c.table.Accounts() {
+		units, err := c.journal.Unrecorded(account)
 		if err != nil {
 			return 0, err
 		}
@@ -336,26 +335,28 @@ func unrecorded(l *journal.Ledger, table *costs.Table) (sum quota.Units, err err
 	return sum, nil
 }
 
-// Repairs returns how the ledger was restored from this host's journal in the
-// last 24 hours, by account. It may be called after Close.
-func (c *Client) Repairs() ([]journal.Repair, error) { return repairs(c.journal, c.table) }
-
-// Repairs is Client.Repairs without opening the ledger.
-func Repairs(table *costs.Table, o *Options) ([]journal.Repair, error) {
-	options := o.withDefaults()
-	return repairs(options.newJournal(nil, LedgerName(table, o), table, nil), table)
+// Unrecorded is Client.Unrecorded without opening the ledger.
+func Unrecorded(table *costs.Table, o *Options) (quota.Units, error) {
+	return offline(table, o).Unrecorded()
 }
 
-func repairs(l *journal.Ledger, table *costs.Table) (all []journal.Repair, err error) {
+// Repairs returns how the ledger was restored from this host's journal in the
+// last 24 hours, by account. It may be called after Close.
+func (c *Client) Repairs() (all []journal.Repair, err error) {
 	all = []journal.Repair{}
-	for _, account := range table.Accounts() {
-		of, err := l.Repairs(account)
+	for _, account := range c.table.Accounts() {
+		of, err := c.journal.Repairs(account)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, of...)
 	}
 	return all, nil
+}
+
+// Repairs is Client.Repairs without opening the ledger.
+func Repairs(table *costs.Table, o *Options) ([]journal.Repair, error) {
+	return offline(table, o).Repairs()
 }
 
 // closeTimeout is the longest time that Close waits.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/human"
-	"github.com/ration-dev/ration/quota/journal"
 )
 
 // MissingError says that the ledger of an account lacks grants of this host: it
@@ -26,20 +25,10 @@ func (e *MissingError) Error() string {
 // Missing returns a *MissingError for each account whose ledger has forgotten
 // what this host was granted, in the order of costs.yaml. The next call notices
 // that, too.
-func (c *Client) Missing(ctx context.Context) ([]*MissingError, error) {
-	return missing(ctx, c.journal, c.table)
-}
-
-// Missing is Client.Missing for a ledger that does not exist.
-func Missing(ctx context.Context, table *costs.Table, o *Options) ([]*MissingError, error) {
-	options := o.withDefaults()
-	return missing(ctx, options.newJournal(nil, LedgerName(table, o), table, nil), table)
-}
-
-func missing(ctx context.Context, l *journal.Ledger, table *costs.Table) (all []*MissingError, err error) {
+func (c *Client) Missing(ctx context.Context) (all []*MissingError, err error) {
 	all = []*MissingError{}
-	for _, account := range table.Accounts() {
-		granted, err := l.Missing(ctx, account)
+	for _, account := range c.table.Accounts() {
+		granted, err := c.journal.Missing(ctx, account)
 		if err != nil {
 			return all, err
 		}
@@ -48,4 +37,9 @@ func missing(ctx context.Context, l *journal.Ledger, table *costs.Table) (all []
 		}
 	}
 	return all, nil
+}
+
+// Missing is Client.Missing for a ledger that does not exist.
+func Missing(ctx context.Context, table *costs.Table, o *Options) ([]*MissingError, error) {
+	return offline(table, o).Missing(ctx)
 }
