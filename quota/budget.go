@@ -247,9 +247,4 @@ func (c *Coverage) Covers(method string, caller Caller) bool {
 
 // Amount returns how much a call that costs units counts: units, or 1 if the
 // coverage counts calls.
-func (c *Coverage) Amount(units Units) Units {
-	if c.Measure == Calls {
-		return 1
-	}
-	return units
-}
+func (c *Coverage) Amount(units Units) Units { return c.Measure.Of(units, 1) }

@@ -32,6 +32,23 @@ func (m Measure) String() string {
 	return "units"
 }
 
+// Of returns what the measure counts of calls that cost units together.
+func (m Measure) Of(units, calls Units) Units {
+	if m == Calls {
+		return calls
+	}
+	return units
+}
+
+// Split returns an amount that the measure counts as units or as calls; the
+// other is 0.
+func (m Measure) Split(amount Units) (units, calls Units) {
+	if m == Calls {
+		return 0, amount
+	}
+	return amount, 0
+}
+
 // The lanes that command ration uses. Programs may use other names.
 const (
 	LaneCron     = "cron"     // scheduled work

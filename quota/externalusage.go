@@ -181,11 +181,7 @@ func (g *Guard) lowerLeft(ctx context.Context, account string, charge *Charge, l
 			return err
 		}
 		mode := entryMode{force: true, kind: EntryNote}
-		if charge.Coverage.Measure == Calls {
-			mode.calls = min(excess, MaxUnits)
-		} else {
-			note.Units = min(excess, MaxUnits)
-		}
+		note.Units, mode.calls = charge.Coverage.Measure.Split(min(excess, MaxUnits))
 		_, err = g.spend(ctx, &note, g.chargesFor(&note), mode)
 		agreed = err == nil
 		return err

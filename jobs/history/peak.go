@@ -77,11 +77,8 @@ func (s *series) since(at time.Time) time.Time {
 
 // amount returns what the budget counts of an entry or a sum.
 func (s *series) amount(method string, caller quota.Caller, units, calls quota.Units) int64 {
-	switch {
-	case !s.coverage.Covers(method, caller):
+	if !s.coverage.Covers(method, caller) {
 		return 0
-	case s.coverage.Measure == quota.Calls:
-		return int64(calls)
 	}
-	return int64(units)
+	return int64(s.coverage.Measure.Of(units, calls))
 }

@@ -183,10 +183,7 @@ func (in *Input) eachHeld(budget int, yield func(e *quota.Entry, amount int64)) 
 	entries := in.State.Entries[b.Account]
 	for i := range entries {
 		e := &entries[i]
-		amount := int64(e.Units)
-		if b.Measure == quota.Calls {
-			amount = int64(e.Calls)
-		}
+		amount := int64(b.Measure.Of(e.Units, e.Calls))
 		if amount != 0 && coverage.Covers(e.Method, e.Caller) {
 			yield(e, amount)
 		}

@@ -189,12 +189,12 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 			counts = g.stamp(s.skew) >= since
 		}
 		if counts && g.key == "" && charge.Coverage.Covers(g.method, g.caller) {
-			left -= quota.Units(decide.Amount(charge.Coverage, int64(g.units), int64(g.calls)))
+			left -= charge.Coverage.Measure.Of(g.units, g.calls)
 		}
 	}
 	for _, r := range s.doubts { // an answer since then counts what was granted of them
 		if (!isHeard || r.at >= h.at) && r.at >= since && charge.Coverage.Covers(r.method, r.caller) {
-			left -= quota.Units(decide.Amount(charge.Coverage, int64(r.units), int64(r.calls)))
+			left -= charge.Coverage.Measure.Of(r.units, r.calls)
 		}
 	}
 	return left

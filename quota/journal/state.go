@@ -99,12 +99,8 @@ type change struct {
 func (h *hearing) usedBy(charge *quota.Charge, held func(*record) bool) quota.Units {
 	used, since := h.used, decide.Since(&charge.Window, h.at)
 	for _, c := range h.settled {
-		switch {
-		case c.of.at < since || !charge.Coverage.Covers(c.of.method, c.of.caller) || !held(c.of):
-		case charge.Coverage.Measure == quota.Calls:
-			used += c.calls
-		default:
-			used += c.units
+		if c.of.at >= since && charge.Coverage.Covers(c.of.method, c.of.caller) && held(c.of) {
+			used += charge.Coverage.Measure.Of(c.units, c.calls)
 		}
 	}
 	return max(0, used)

@@ -70,11 +70,7 @@ func beside(ctx context.Context, l quota.Ledger, name, key string, charge *quota
 func (a *account) addNote(ctx context.Context, key string, charge *quota.Charge, amount quota.Units) error {
 	method, caller := (&quota.Heard{Budget: charge.Budget, Coverage: charge.Coverage}).Note()
 	r := quota.Request{Method: method, Caller: caller, Kind: quota.EntryNote, Force: true}
-	if charge.Coverage.Measure == quota.Calls {
-		r.Calls = amount
-	} else {
-		r.Units = amount
-	}
+	r.Units, r.Calls = charge.Coverage.Measure.Split(amount)
 	for _, c := range a.charges {
 		if c.Coverage.Covers(method, caller) {
 			r.Charges = append(r.Charges, c)

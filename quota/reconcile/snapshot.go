@@ -127,14 +127,6 @@ func (s *snapshot) named(covers budgetSet) budgetSet {
 	return named
 }
 
-// amount returns how much an entry counts.
-func (s *snapshot) amount(e *quota.Entry) quota.Units {
-	if s.measure == quota.Calls {
-		return e.Calls
-	}
-	return e.Units
-}
-
 // arguments returns the readings as command-line arguments, with N for further
 // budgets. Those with the least usage come first.
 func (s *snapshot) arguments(further []string) string {
@@ -197,11 +189,7 @@ func (s *snapshot) add(ctx context.Context, call quota.Call, amount quota.Units)
 	for entered := quota.Units(0); entered < amount; {
 		part := min(amount-entered, quota.MaxUnits)
 		note := quota.Note{Call: call, Kind: quota.EntryCorrection}
-		if s.measure == quota.Calls {
-			note.Calls = part
-		} else {
-			note.Units = part
-		}
+		note.Units, note.Calls = s.measure.Split(part)
 		if err := s.guard.Note(ctx, note); err != nil {
 			return fmt.Errorf("after %d of %d %s: %w", entered, amount, s.measure, err)
 		}
@@ -225,11 +213,8 @@ func (s *snapshot) remove(ctx context.Context, e *quota.Entry, amount quota.Unit
 		return nil
 	}
 	rest := quota.Note{Call: quota.Call{Account: s.account, Method: e.Method, Units: e.Units, Caller: e.Caller}, Calls: e.Calls, Kind: quota.EntryCorrection}
-	if s.measure == quota.Calls {
-		rest.Calls -= amount
-	} else {
-		rest.Units -= amount
-	}
+	units, calls := s.measure.Split(amount)
+	rest.Units, rest.Calls = rest.Units-units, rest.Calls-calls
 	if rest.Units == 0 && rest.Calls == 0 {
 		return nil
 	}

@@ -89,13 +89,10 @@ func (d Drift) Text(measure string) string {
 
 // amount returns what a coverage counts of a sum: its units, its calls or 0.
 func amount(c *quota.Coverage, s *quota.Sum) quota.Units {
-	switch {
-	case !c.Covers(s.Method, s.Caller):
+	if !c.Covers(s.Method, s.Caller) {
 		return 0
-	case c.Measure == quota.Calls:
-		return s.Calls
 	}
-	return s.Units
+	return c.Measure.Of(s.Units, s.Calls)
 }
 
 // Log summarizes the log of an account, without the logs of its keys.

@@ -41,10 +41,7 @@ const ClientMemory = int64(10 * time.Minute / time.Microsecond)
 
 // Amount returns how much units and calls count for under a coverage.
 func Amount(c *quota.Coverage, units, calls int64) int64 {
-	if c.Measure == quota.Calls {
-		return calls
-	}
-	return units
+	return int64(c.Measure.Of(quota.Units(units), quota.Units(calls)))
 }
 
 // Question is one charge at one instant.

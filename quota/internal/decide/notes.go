@@ -125,7 +125,7 @@ func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 
 // amount returns how much of an entry the budget of a statement counts.
 func amount(h *quota.Heard, e *quota.Entry) quota.Units {
-	return quota.Units(Amount(h.Coverage, int64(e.Units), int64(e.Calls)))
+	return h.Coverage.Measure.Of(e.Units, e.Calls)
 }
 
 // addNote adds notes that count what is missing, and returns how many.
@@ -135,12 +135,8 @@ func (o *Restorer) addNote(h *quota.Heard, missing quota.Units, done *quota.Rest
 		missing -= amount
 		e := quota.Entry{At: o.freeFrom(h.At.UnixMicro(), -1), ID: quota.ID{Client: h.Client, Seq: noteSeq(h, n)}, Kind: quota.EntryNote}
 		e.Method, e.Caller = h.Note()
-		if h.Coverage.Measure == quota.Calls {
-			e.Calls = amount
-		} else {
-			e.Units = amount
-			done.Noted += amount
-		}
+		e.Units, e.Calls = h.Coverage.Measure.Split(amount)
+		done.Noted += e.Units
 		o.Entries = append(o.Entries, e)
 	}
 	return n
