@@ -21,7 +21,7 @@ type jitteredSchedule struct {
 	jitter time.Duration
 }
 
-// Next implements cron.Schedule.
+// Next returns the first start after t, or zero.
 func (s jitteredSchedule) Next(t time.Time) time.Time {
 	if tick := s.Schedule.Tick(t); !tick.IsZero() {
 		if start := tick.Add(s.delayOf(tick)); start.After(t) {

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"github.com/ration-dev/ration/jobs"
 )
 
@@ -54,7 +52,6 @@ type Options struct {
 type Scheduler struct {
 	options Options
 	replace chan *Work
-	ticks   chan string // names of regions whose tick has come
 	ended   chan *activePass
 	ping    chan struct{}
 	stopped chan struct{}
@@ -62,7 +59,7 @@ type Scheduler struct {
 
 // New returns a Scheduler. It does nothing until Serve is called.
 func New(o *Options) *Scheduler {
-	s := &Scheduler{replace: make(chan *Work), ticks: make(chan string), ended: make(chan *activePass), ping: make(chan struct{}), stopped: make(chan struct{})}
+	s := &Scheduler{replace: make(chan *Work), ended: make(chan *activePass), ping: make(chan struct{}), stopped: make(chan struct{})}
 	if o != nil {
 		s.options = *o
 	}
@@ -83,8 +80,6 @@ func (s *Scheduler) Serve(ctx context.Context, w *Work) {
 		select {
 		case w := <-s.replace:
 			l.takeOver(w)
-		case name := <-s.ticks:
-			l.handleTick(name)
 		case p := <-s.ended:
 			l.endPass(p)
 		case s.ping <- struct{}{}:
@@ -131,7 +126,6 @@ type loop struct {
 	*Scheduler
 	ctx     context.Context
 	work    *Work
-	clock   *cron.Cron
 	regions map[string]*regionState
 	running int // number of running passes, of old work too
 }
@@ -141,6 +135,7 @@ type regionState struct {
 	jobs.Region
 	pass        *activePass // running; nil if none is
 	tick        time.Time   // of the last pass begun
+	nextStart   time.Time   // of the next tick, with its jitter; zero means never
 	due         bool        // to be started when a slot is free
 	resumeAt    time.Time   // when the pass resumes; zero means with the next tick
 	waitingTick time.Time   // a tick that came while an older pass was running
@@ -168,52 +163,34 @@ func (l *loop) takeOver(w *Work) {
 			known = &regionState{}
 		}
 		known.Region, known.due, known.resumeAt, known.freeTries, known.paidTries = r, true, time.Time{}, 0, 0
+		l.setNextStart(known, time.Now())
 		regions[r.Name] = known
 	}
 	l.regions = regions
 	if old != nil && old.running == 0 {
 		old.close()
 	}
-	l.startClock()
 }
 
-// startClock starts cron with an entry for each region and one that makes it
-// check the wall clock. It runs in UTC because schedules know their own zones.
-func (l *loop) startClock() {
-	if l.clock != nil {
-		l.clock.Stop()
-	}
-	l.clock = cron.New(cron.WithLocation(time.UTC), cron.WithLogger(cron.DiscardLogger))
-	for _, r := range l.work.Regions {
-		l.clock.Schedule(jitteredSchedule{r, l.options.Jitter}, cron.FuncJob(func() {
-			select {
-			case l.ticks <- r.Name:
-			case <-l.stopped:
-			}
-		}))
-	}
-	l.clock.Schedule(cron.Every(clockCheck), cron.FuncJob(func() {}))
-	l.clock.Start()
+// setNextStart sets the first start of a region after a time, by the wall clock.
+func (l *loop) setNextStart(r *regionState, after time.Time) {
+	r.nextStart = jitteredSchedule{r.Region, l.options.Jitter}.Next(after).Round(0)
 }
 
 // handleTick makes a region due. While its last pass is running, the tick
 // waits, and a later tick replaces it, so that passes neither overlap nor
 // queue up.
-func (l *loop) handleTick(name string) {
-	r := l.regions[name]
-	if r == nil {
-		return // the region was removed meanwhile
-	}
+func (l *loop) handleTick(r *regionState) {
 	tick := r.Schedule.Tick(time.Now())
 	switch {
 	case r.tick.Equal(tick): // it was begun at the start, before its jitter was over
 	case r.pass == nil:
 		r.due = true
 	case r.waitingTick.IsZero():
-		l.work.log().Warn("tick waits: the region's last pass still runs", "region", name, "tick", formatTime(tick), "running", formatTime(r.tick))
+		l.work.log().Warn("tick waits: the region's last pass still runs", "region", r.Name, "tick", formatTime(tick), "running", formatTime(r.tick))
 		r.due, r.waitingTick = true, tick
 	default:
-		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", name, "tick", formatTime(r.waitingTick), "running", formatTime(r.tick))
+		l.work.log().Warn("tick skipped: the region's last pass still runs", "region", r.Name, "tick", formatTime(r.waitingTick), "running", formatTime(r.tick))
 		r.waitingTick = tick
 	}
 }
@@ -224,6 +201,10 @@ func (l *loop) startDue() {
 	now := time.Now()
 	for _, r := range l.work.Regions {
 		r := l.regions[r.Name]
+		if !r.nextStart.IsZero() && !r.nextStart.After(now) {
+			l.handleTick(r)
+			l.setNextStart(r, now)
+		}
 		if !r.resumeAt.IsZero() && !r.resumeAt.After(now) {
 			r.due, r.resumeAt = true, time.Time{}
 		}
@@ -285,8 +266,10 @@ func (l *loop) endPass(p *activePass) {
 func (l *loop) sleepTime() time.Duration {
 	nap := clockCheck
 	for _, r := range l.regions {
-		if !r.resumeAt.IsZero() {
-			nap = min(nap, time.Until(r.resumeAt))
+		for _, at := range []time.Time{r.nextStart, r.resumeAt} {
+			if !at.IsZero() {
+				nap = min(nap, time.Until(at))
+			}
 		}
 	}
 	return max(nap, 0)
@@ -294,7 +277,6 @@ func (l *loop) sleepTime() time.Duration {
 
 // waitForPasses waits for the running passes, whose context is cancelled.
 func (l *loop) waitForPasses() {
-	l.clock.Stop()
 	for l.running > 0 {
 		l.endPass(<-l.ended)
 	}
