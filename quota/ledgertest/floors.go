@@ -247,9 +247,7 @@ func floorUntil(w *world) {
 	w.short(from("US", 4), 3*time.Hour-margin, 3, 4)
 	w.short(from("US", 7), 3*time.Hour-margin, 3, 4)
 	w.short(from("US", 8), 27*time.Hour-margin, 3, 4) // fits the last hours of a day only
-	if err := w.batch(from("US", 11))[0].Err; !errors.Is(err, quota.ErrNeverFits) {
-		w.Fatalf("11 of 10: %v; want ErrNeverFits", err)
-	}
+	w.fails(w.batch(from("US", 11))[0].Err, quota.ErrNeverFits, "11 of 10")
 	ends := midnight.Add(-2*time.Hour - margin)
 	w.clock.Set(ends.Add(-µs))
 	w.short(from("US", 4), µs, 3, 4)

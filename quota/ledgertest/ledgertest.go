@@ -328,6 +328,14 @@ func (w *world) used(want quota.Units, charges ...*quota.Charge) {
 	}
 }
 
+// fails ends the test unless an error is the wanted one.
+func (w *world) fails(err, want error, what string) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Fatalf("%s: %v; want %v", what, err, want)
+	}
+}
+
 // standings returns how each charge stands.
 func (w *world) standings(charges ...*quota.Charge) []quota.Standing {
 	w.Helper()

@@ -67,9 +67,7 @@ func (w *world) strictAndLoose(name string, window quota.Window) {
 		w.Fatalf("%s: %+v; want the caller's own limit", name, s)
 	}
 	for _, c := range []*quota.Charge{strict, loose} { // the first asks it again
-		if err := w.batch(request(name, 1, c))[0].Err; !errors.Is(err, quota.ErrRefused) {
-			w.Fatalf("%s: %v; want a refusal", name, err)
-		}
+		w.fails(w.batch(request(name, 1, c))[0].Err, quota.ErrRefused, name)
 	}
 }
 
@@ -83,9 +81,7 @@ func (w *world) holdsFor(own quota.Units, until time.Time) {
 
 func (w *world) refuseAny(units quota.Units, charges ...*quota.Charge) {
 	w.Helper()
-	if err := w.batch(request("m", units, charges...))[0].Err; !errors.Is(err, quota.ErrRefused) {
-		w.Fatalf("%v; want a refusal", err)
-	}
+	w.fails(w.batch(request("m", units, charges...))[0].Err, quota.ErrRefused, "spend")
 }
 
 // stricterLimitIsAsked: the stricter limit holds for a day after it was last
@@ -159,9 +155,7 @@ func stricterLimitOfKeys(w *world) {
 		}
 	}
 	for _, key := range []string{"a", "b"} {
-		if err := ask(key, 1, loose); !errors.Is(err, quota.ErrRefused) {
-			w.Fatalf("key %s: %v; want a refusal", key, err)
-		}
+		w.fails(ask(key, 1, loose), quota.ErrRefused, "key "+key)
 	}
 	if s := w.standingsOf("c", loose)[0]; s.Limit != 5 {
 		w.Fatalf("%+v; want the limit of 5", s)
@@ -180,9 +174,7 @@ func stricterLimitBelowACall(w *world) {
 	for range 2 {
 		answers := w.batch(request("m", 2, loose), request("m", 50, loose), request("m", 50, loose), request("m", 1, strict), request("m", 3, loose))
 		for i, want := range []error{nil, quota.ErrNeverFits, quota.ErrNeverFits, nil, quota.ErrRefused} {
-			if !errors.Is(answers[i].Err, want) {
-				w.Fatalf("request %d: %v; want %v", i, answers[i].Err, want)
-			}
+			w.fails(answers[i].Err, want, fmt.Sprint("request ", i))
 		}
 		if never, _ := errors.AsType[*quota.NeverFitsError](answers[1].Err); never.Limit != 5 || never.OwnLimit != 100 || never.Needed != 50 {
 			w.Fatalf("%+v; want both limits", never)
@@ -194,9 +186,7 @@ func stricterLimitBelowACall(w *world) {
 	w.spend(50, loose)
 	w.clock.Add(2 * time.Hour)
 	w.spend(1, strict)
-	if err := w.batch(request("m", 50, loose))[0].Err; !errors.Is(err, quota.ErrNeverFits) {
-		w.Fatal(err)
-	}
+	w.fails(w.batch(request("m", 50, loose))[0].Err, quota.ErrNeverFits, "50 units")
 	w.clearLimits()
 	w.spend(50, loose)
 }
@@ -209,9 +199,7 @@ func stricterLimitBesideFloors(w *world) {
 	others.Floors = []quota.Floor{{Coverage: india, Units: 600}}
 	by("b", 0, others)
 	w.spend(100, by("a", 0, charge("day", 500, day)))
-	if err := w.batch(request("m", 1, others))[0].Err; !errors.Is(err, quota.ErrNeverFits) {
-		w.Fatalf("%v; want all of 500 to be kept", err)
-	}
+	w.fails(w.batch(request("m", 1, others))[0].Err, quota.ErrNeverFits, "1 unit, when all of 500 are kept")
 	ending := by("b", 0, charge("day", 2000, day))
 	ending.Floors, ending.FloorUntil = others.Floors, 6*time.Hour
 	w.refuseAny(1, ending)

@@ -40,7 +40,5 @@ func lookAlikeAccounts(w *world) {
 			w.Fatal(err)
 		}
 	}
-	if err := ask("Fault", ""); !errors.Is(err, quota.ErrRefused) {
-		w.Fatalf("%v; want the first spelling to be used on", err)
-	}
+	w.fails(ask("Fault", ""), quota.ErrRefused, "the first spelling, which is used on")
 }

@@ -2,7 +2,7 @@ package ledgertest
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -381,9 +381,8 @@ func malformedRestoration(w *world) {
 	} {
 		r := &quota.Restoration{Account: account, History: time.Hour, Entries: []quota.Entry{good}}
 		change(r)
-		if _, err := w.Restore(w.ctx, r); !errors.Is(err, quota.ErrBadCall) {
-			w.Fatalf("case %d: %v; want ErrBadCall", i, err)
-		}
+		_, err := w.Restore(w.ctx, r)
+		w.fails(err, quota.ErrBadCall, fmt.Sprint("case ", i))
 	}
 	canceled, cancel := context.WithCancel(w.ctx)
 	cancel()

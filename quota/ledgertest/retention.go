@@ -2,7 +2,6 @@ package ledgertest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -78,12 +77,8 @@ func counterOfASharedCall(w *world) {
 	receipt := w.spend(40, each, calls)
 	receipt.Recorded = &quota.Recorded{Method: "m", Units: 40, Shared: true}
 	for range 2 {
-		if err := w.Settle(w.ctx, receipt, 10); !errors.Is(err, quota.ErrStays) {
-			w.Fatalf("settle down: %v; want ErrStays", err)
-		}
-		if err := w.Refund(w.ctx, receipt); !errors.Is(err, quota.ErrStays) {
-			w.Fatalf("refund: %v; want ErrStays", err)
-		}
+		w.fails(w.Settle(w.ctx, receipt, 10), quota.ErrStays, "settle down")
+		w.fails(w.Refund(w.ctx, receipt), quota.ErrStays, "refund")
 		w.settle(receipt, 40)
 	}
 	w.used(40, each)
@@ -202,9 +197,7 @@ func manyLiveKeys(w *world) {
 	}
 	for i := range live {
 		answers := w.ask(&quota.Batch{Account: account, Key: key(i), Requests: []quota.Request{request("m", 1, hour)}})
-		if !errors.Is(answers[0].Err, quota.ErrRefused) {
-			w.Fatalf("%s: %+v; want a refusal, its hour is not over", key(i), answers)
-		}
+		w.fails(answers[0].Err, quota.ErrRefused, key(i)+", whose hour is not over")
 	}
 }
 
@@ -264,25 +257,19 @@ func cancelledListing(w *world) {
 	for _, err := range w.Entries(ctx, quota.Query{Account: account}) {
 		got = err
 	}
-	if !errors.Is(got, context.Canceled) {
-		w.Fatalf("entries: %v; want the context's error", got)
-	}
+	w.fails(got, context.Canceled, "entries")
 	got = nil
 	for _, err := range w.Keys(ctx, account) {
 		got = err
 	}
-	if !errors.Is(got, context.Canceled) {
-		w.Fatalf("keys: %v; want the context's error", got)
-	}
+	w.fails(got, context.Canceled, "keys")
 	got = nil
 	for sum, err := range w.Sums(ctx, quota.Query{Account: account}) {
 		if got = err; err == nil {
 			w.Fatalf("sum %+v; want the context's error alone", sum)
 		}
 	}
-	if !errors.Is(got, context.Canceled) {
-		w.Fatalf("sums: %v; want the context's error", got)
-	}
+	w.fails(got, context.Canceled, "sums")
 }
 
 // settleUnknown: settling a receipt without an entry is a no-op.
@@ -312,9 +299,8 @@ func cancelledSpend(w *world) {
 	day := charge("day", 10, minute)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	if _, err := w.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, day)}}); !errors.Is(err, context.Canceled) {
-		w.Fatalf("spend: %v; want the context's error", err)
-	}
+	_, err := w.Spend(ctx, &quota.Batch{Account: account, Requests: []quota.Request{request("m", 1, day)}})
+	w.fails(err, context.Canceled, "spend")
 	w.used(0, day)
 }
 

@@ -43,9 +43,7 @@ func settleToZeroAndAgain(w *world) {
 		w.used(step.used, day)
 	}
 	for _, units := range []quota.Units{-1, quota.MaxUnits + 1} {
-		if err := w.Settle(w.ctx, first, units); !errors.Is(err, quota.ErrBadCall) {
-			w.Errorf("settle to %d: %v; want ErrBadCall", units, err)
-		}
+		w.fails(w.Settle(w.ctx, first, units), quota.ErrBadCall, fmt.Sprintf("settle to %d", units))
 	}
 	w.used(10, day)
 }
@@ -77,12 +75,8 @@ func settleFar(w *world) {
 	const base = 20 + quota.MaxSettle
 	w.settle(edge, 4)
 	w.used(base-6, day)
-	if err := w.Settle(w.ctx, far, 4); !errors.Is(err, quota.ErrStays) {
-		w.Fatalf("settle down far from the tail: %v; want ErrStays", err)
-	}
-	if err := w.Refund(w.ctx, far); !errors.Is(err, quota.ErrStays) {
-		w.Fatalf("refund far from the tail: %v; want ErrStays", err)
-	}
+	w.fails(w.Settle(w.ctx, far, 4), quota.ErrStays, "settle down far from the tail")
+	w.fails(w.Refund(w.ctx, far), quota.ErrStays, "refund far from the tail")
 	w.used(base-6, day)
 	w.settle(far, 10)
 	before := len(w.log())

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -78,18 +79,15 @@ func costsOutOfRange(w *world) {
 			w.Errorf("a call of %d units: %v; want ErrBadCall", units, answer.Err)
 		}
 	}
-	if _, err := w.Spend(w.ctx, &quota.Batch{Requests: []quota.Request{request("m", 1)}}); !errors.Is(err, quota.ErrBadCall) {
-		w.Errorf("a batch without an account: %v; want ErrBadCall", err)
-	}
+	_, err := w.Spend(w.ctx, &quota.Batch{Requests: []quota.Request{request("m", 1)}})
+	w.fails(err, quota.ErrBadCall, "a batch without an account")
 	long := strings.Repeat("x", quota.MaxLabel+1)
 	for _, caller := range []quota.Caller{{}, {Lane: long}, {Job: long}, {Region: long}} {
 		labeled := request("m", 1, day)
 		if labeled.Caller = caller; caller == (quota.Caller{}) {
 			labeled.Method = long
 		}
-		if answer := w.batch(labeled)[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
-			w.Errorf("a label of %d bytes, caller %+v: %v; want ErrBadCall", len(long), caller, answer.Err)
-		}
+		w.fails(w.batch(labeled)[0].Err, quota.ErrBadCall, fmt.Sprintf("a label of %d bytes, caller %+v", len(long), caller))
 	}
 	w.used(0, day)
 	w.spend(quota.MaxUnits, day)
@@ -155,9 +153,7 @@ func noCall(w *world) {
 	}
 	asked := entered("m", 1, day)
 	asked.Force = false
-	if answer := w.batch(asked)[0]; !errors.Is(answer.Err, quota.ErrBadCall) {
-		w.Errorf("no call, and not forced: %v; want ErrBadCall", answer.Err)
-	}
+	w.fails(w.batch(asked)[0].Err, quota.ErrBadCall, "no call, and not forced")
 	w.clock.Add(time.Minute + time.Second)
 	w.used(0, day, search, calls)
 }
@@ -171,9 +167,7 @@ func accountsAndKeysApart(w *world) {
 		if err := spend(name[0], name[1]); err != nil {
 			w.Fatalf("%q: %v; want a log of its own", name, err)
 		}
-		if err := spend(name[0], name[1]); !errors.Is(err, quota.ErrRefused) {
-			w.Fatalf("%q a second time: %v; want a refusal", name, err)
-		}
+		w.fails(spend(name[0], name[1]), quota.ErrRefused, fmt.Sprintf("%q a second time", name))
 	}
 	if n := len(w.log()); n != 1 {
 		w.Fatalf("%d entries in the account's own log; want 1", n)
