@@ -47,18 +47,7 @@ func (s *Server) channels(r *request) (*listing, *apiError) {
 	}
 	found := filtered(s.opts.Data.channels, func(c *channel) bool { return slices.Contains(ids, c.id) })
 	slices.SortFunc(found, func(a, b *channel) int { return cmp.Compare(hash(a.id), hash(b.id)) })
-	p, bad := r.page(len(found), 0)
-	if bad != nil {
-		return nil, bad
-	}
-	l := &listing{
-		Kind: "youtube#channelListResponse", NextPageToken: p.next, PrevPageToken: p.prev,
-		PageInfo: &pageInfo{TotalResults: len(found), ResultsPerPage: p.size},
-	}
-	for _, c := range found[p.from:p.to] {
-		l.Items = append(l.Items, c.resource(parts))
-	}
-	return l, nil
+	return pageOf(r, "youtube#channelListResponse", found, 0, func(c *channel) resource { return c.resource(parts) })
 }
 
 func (c *channel) resource(parts map[string]bool) resource {

@@ -45,39 +45,35 @@ type pageInfo struct {
 	ResultsPerPage int `json:"resultsPerPage"`
 }
 
-// page is the items [from, to) of a list, and the tokens of the pages
-// around it.
-type page struct {
-	from, to   int
-	next, prev string
-	size       int // requested
-}
-
-// page returns the page of n items that maxResults (least to 50, by default 5)
-// and pageToken name.
-func (r *request) page(n, least int) (page, *apiError) {
+// pageOf returns the page of a list that maxResults (least to 50, by default 5)
+// and pageToken name, with the tokens of the pages around it.
+func pageOf[T any](r *request, kind string, all []T, least int, show func(T) resource) (*listing, *apiError) {
 	size, bad := r.integer("maxResults", 5, least, 50)
 	if bad != nil {
-		return page{}, bad
+		return nil, bad
 	}
-	p := page{size: size, to: size}
+	from, to, n := 0, size, len(all)
 	if token := r.query.Get("pageToken"); token != "" {
 		offset, backwards, ok := parsePageToken(token)
 		if !ok {
-			return page{}, errPageToken()
+			return nil, errPageToken()
 		}
-		p.from, p.to = offset, offset+size
+		from, to = offset, offset+size
 		if backwards {
-			p.from, p.to = max(0, offset-size), offset
-			p.to = min(p.to, p.from+size)
+			from, to = max(0, offset-size), offset
+			to = min(to, from+size)
 		}
 	}
-	p.from, p.to = min(p.from, n), min(p.to, n)
-	if p.to < n && p.to > p.from {
-		p.next = pageToken(p.to, false)
+	from, to = min(from, n), min(to, n)
+	l := &listing{Kind: kind, PageInfo: &pageInfo{TotalResults: n, ResultsPerPage: size}}
+	if to < n && to > from {
+		l.NextPageToken = pageToken(to, false)
 	}
-	if p.from > 0 {
-		p.prev = pageToken(p.from, true)
+	if from > 0 {
+		l.PrevPageToken = pageToken(from, true)
 	}
-	return p, nil
+	for _, item := range all[from:to] {
+		l.Items = append(l.Items, show(item))
+	}
+	return l, nil
 }

@@ -46,28 +46,28 @@ func TestPagesCoverEverythingBothWays(t *testing.T) {
 	for _, n := range []int{0, 1, 49, 50, 51, 84, 120, 200, 500} {
 		for _, size := range []int{1, 7, 50} {
 			req := &request{query: url.Values{"maxResults": {strconv.Itoa(size)}}}
-			walk := func(token string, next func(page) string) (seen int, last page) {
+			walk := func(token string, next func(*listing) string) (seen int, last *listing) {
 				for {
 					req.query.Set("pageToken", token)
-					p, bad := req.page(n, 1)
+					p, bad := pageOf(req, "list", make([]resource, n), 1, func(r resource) resource { return r })
 					if bad != nil {
 						t.Fatalf("n=%d size=%d token %q: %v", n, size, token, bad.Message)
 					}
-					seen += p.to - p.from
+					seen += len(p.Items)
 					if token = next(p); token == "" {
 						return seen, p
 					}
 				}
 			}
-			there, last := walk("", func(p page) string { return p.next })
+			there, last := walk("", func(p *listing) string { return p.NextPageToken })
 			if there != n {
 				t.Errorf("n=%d size=%d: %d forwards", n, size, there)
 			}
-			if last.prev == "" {
+			if last.PrevPageToken == "" {
 				continue
 			}
-			back, _ := walk(last.prev, func(p page) string { return p.prev })
-			if back+last.to-last.from != n {
+			back, _ := walk(last.PrevPageToken, func(p *listing) string { return p.PrevPageToken })
+			if back+len(last.Items) != n {
 				t.Errorf("n=%d size=%d: %d backwards", n, size, back)
 			}
 		}

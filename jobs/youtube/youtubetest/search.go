@@ -47,21 +47,17 @@ func (s *Server) search(r *request) (*listing, *apiError) {
 	if bad != nil {
 		return nil, bad
 	}
-	reachable := min(len(found), searchDepth)
-	p, bad := r.page(reachable, 0)
-	if bad != nil {
-		return nil, bad
-	}
-	l := &listing{
-		Kind: "youtube#searchListResponse", NextPageToken: p.next, PrevPageToken: p.prev, RegionCode: region,
-		PageInfo: &pageInfo{TotalResults: estimate(len(found)), ResultsPerPage: p.size},
-	}
-	for _, hit := range found[p.from:p.to] {
+	reachable := found[:min(len(found), searchDepth)]
+	l, bad := pageOf(r, "youtube#searchListResponse", reachable, 0, func(hit resource) resource {
 		if !parts["snippet"] {
 			hit.Snippet = nil
 		}
-		l.Items = append(l.Items, hit)
+		return hit
+	})
+	if bad != nil {
+		return nil, bad
 	}
+	l.RegionCode, l.PageInfo.TotalResults = region, estimate(len(found))
 	return l, nil
 }
 

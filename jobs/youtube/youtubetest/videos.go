@@ -107,18 +107,7 @@ func (s *Server) chart(r *request, parts map[string]bool) (*listing, *apiError) 
 	if len(all) == 0 {
 		return nil, errNoChart()
 	}
-	p, bad := r.page(len(all), 1)
-	if bad != nil {
-		return nil, bad
-	}
-	l := &listing{
-		Kind: "youtube#videoListResponse", NextPageToken: p.next, PrevPageToken: p.prev,
-		PageInfo: &pageInfo{TotalResults: len(all), ResultsPerPage: p.size},
-	}
-	for _, v := range all[p.from:p.to] {
-		l.Items = append(l.Items, v.resource(parts))
-	}
-	return l, nil
+	return pageOf(r, "youtube#videoListResponse", all, 1, func(v *Video) resource { return v.resource(parts) })
 }
 
 func filtered[T any](all []T, good func(T) bool) []T {
