@@ -68,6 +68,15 @@ func (c *checker) err() error {
 	return &Error{Findings: slices.Clone(c.findings)}
 }
 
+// safe returns the path that a check has resolved, or the check's error, or
+// the findings.
+func (c *checker) safe(resolved string, err error) (string, error) {
+	if err == nil {
+		err = c.err()
+	}
+	return resolved, err
+}
+
 func (c *checker) report(f Finding) {
 	if !slices.Contains(c.findings, f) {
 		c.findings = append(c.findings, f)

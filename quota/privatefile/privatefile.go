@@ -187,10 +187,7 @@ func createTemp(folder, pattern string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := c.checkFolder(folder)
-	if err == nil {
-		err = c.err()
-	}
+	resolved, err := c.safe(c.checkFolder(folder))
 	if err != nil {
 		return nil, err
 	}
@@ -220,10 +217,7 @@ func MkdirAll(dir string) error {
 		existing = filepath.Dir(existing)
 		_, err = c.checkFolder(existing)
 	}
-	if err == nil {
-		err = c.err()
-	}
-	if err != nil || existing == dir {
+	if _, err = c.safe(existing, err); err != nil || existing == dir {
 		return err
 	}
 	if c.group < 0 {
@@ -258,7 +252,10 @@ func Check(paths ...string) error {
 // CheckFolder reports what is unsafe about a folder for files to be opened or
 // created in it.
 func CheckFolder(dir string) error {
-	_, err := checkedFolder(dir)
+	c, err := newChecker()
+	if err == nil {
+		_, err = c.safe(c.checkFolder(dir))
+	}
 	return err
 }
 
@@ -271,19 +268,6 @@ func IsPrivate(info fs.FileInfo) bool {
 		open &= 0o007
 	}
 	return open == 0 || !hasOwners
-}
-
-// checkedFolder is CheckFolder. It returns dir without symbolic links.
-func checkedFolder(dir string) (string, error) {
-	c, err := newChecker()
-	if err != nil {
-		return "", err
-	}
-	resolved, err := c.checkFolder(dir)
-	if err == nil {
-		err = c.err()
-	}
-	return resolved, err
 }
 
 // SyncFolder syncs the names in a folder to the disk. It does nothing on
@@ -311,10 +295,7 @@ func open(path string, flag int, r rules) (*os.File, error) {
 }
 
 func (c *checker) open(path string, flag int) (*os.File, error) {
-	resolved, err := c.resolve(path)
-	if err == nil {
-		err = c.err()
-	}
+	resolved, err := c.safe(c.resolve(path))
 	if err != nil {
 		return nil, err
 	}
