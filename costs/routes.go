@@ -3,6 +3,7 @@ package costs
 import (
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -90,14 +91,8 @@ func (a *api) routesAt(path string) []route {
 }
 
 func (a *api) find(path string) []route {
-	low, high := 0, len(a.routes)
-	for low < high {
-		if middle := int(uint(low+high) >> 1); a.routes[middle].path < path {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
+	low := sort.Search(len(a.routes), func(i int) bool { return a.routes[i].path >= path })
+	high := low
 	for high < len(a.routes) && a.routes[high].path == path {
 		high++
 	}
