@@ -50,7 +50,7 @@ type service struct {
 	reopen  chan struct{}    // loads again after the catalogue was replaced
 	closing sync.WaitGroup   // of clients that were replaced
 	metrics exposition
-	watches watches
+	watches sync.Map // of what stops the alerts of a client, by *client.Client
 
 	mu      sync.Mutex     // of setup, which loading changes, and of what follows
 	inForce *configuration // nil before the first was loaded
@@ -158,7 +158,7 @@ func (s *service) isFatal(err error) bool { return err != nil && !s.IsDown(err) 
 // it. It does not wait.
 func (s *service) release(c *client.Client, close func()) {
 	s.closing.Go(func() {
-		s.watches.stop(c)
+		s.stopWatch(c)
 		if s.door != nil {
 			s.door.Release(c)
 		}
