@@ -23,7 +23,11 @@ type player struct {
 }
 
 func (p *player) play(ctx context.Context) error {
-	ledger := open(p.in.Open, func() time.Time { return fromMicros(p.now) })
+	open := p.in.Open
+	if open == nil {
+		open = func(now func() time.Time) quota.Ledger { return memledger.Open(&memledger.Options{Now: now}) }
+	}
+	ledger := open(func() time.Time { return fromMicros(p.now) })
 	defer ledger.Close()
 	guard, err := quota.NewGuard(ledger, p.in.Budgets, nil)
 	if err != nil {
@@ -218,12 +222,4 @@ func (p *player) setUnused() {
 		mean := quota.Units(p.used[i]/float64(p.to-p.from) + 0.5)
 		b.UnusedMean = max(0, b.Budget.Limit-mean)
 	}
-}
-
-// open opens the ledger of a simulation.
-func open(opener func(now func() time.Time) quota.Ledger, now func() time.Time) quota.Ledger {
-	if opener != nil {
-		return opener(now)
-	}
-	return memledger.Open(&memledger.Options{Now: now})
 }

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/usage"
 )
 
 // ReplayInput describes a replay. Budgets and Since are required.
 type ReplayInput struct {
 	Budgets []quota.Budget // of all accounts
-	// Open is as in Input; Replay closes the ledger.
-	Open func(now func() time.Time) quota.Ledger
 	// Since is when budgets begin to refuse: what is older was spent, whatever
 	// they say.
 	Since time.Time
@@ -75,10 +74,9 @@ type ReplayedHour struct {
 func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, error]) (*Replayed, error) {
 	p := &replayer{in: in, report: &Replayed{}, hours: map[replayedHour]*ReplayedHour{}, budgets: map[[2]string]int{}}
 	p.refused.lasts = longestHorizon(in.Budgets)
-	p.ledger = open(in.Open, func() time.Time { return p.now })
-	defer p.ledger.Close()
+	ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return p.now }})
 	var err error
-	if p.guard, err = quota.NewGuard(p.ledger, in.Budgets, nil); err != nil {
+	if p.guard, err = quota.NewGuard(ledger, in.Budgets, nil); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	for i := range in.Budgets {
@@ -106,7 +104,6 @@ func Replay(ctx context.Context, in *ReplayInput, entries iter.Seq2[usage.Line, 
 type replayer struct {
 	in      *ReplayInput
 	now     time.Time // the ledger's clock
-	ledger  quota.Ledger
 	guard   *quota.Guard
 	report  *Replayed
 	budgets map[[2]string]int // index by account and name

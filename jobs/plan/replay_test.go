@@ -46,7 +46,7 @@ func TestReplayRefusesWhatTheGuardRefuses(t *testing.T) {
 			trace.step(d)
 		}
 		var got []string
-		in := &plan.ReplayInput{Budgets: candidate, Open: open, Since: trace.since, Price: reprice,
+		in := &plan.ReplayInput{Budgets: candidate, Since: trace.since, Price: reprice,
 			Refused: func(l *usage.Line, budget string) { got = append(got, refusal(l.At, l.Account, budget)) }}
 		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p", "q"}}).Lines(t.Context(), false))
 		if err != nil {
@@ -218,7 +218,7 @@ func TestReplayAddsNothingToACallThatItRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		spend("m", 9)
-		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: limit, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)}}, Open: open}
+		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: limit, Methods: []string{"m"}, Window: quota.Sliding(time.Hour)}}}
 		replayed, err := plan.Replay(t.Context(), in, (&usage.Source{Ledger: log, Accounts: []string{"p"}}).Lines(t.Context(), false))
 		if err != nil || replayed.Refused != want {
 			t.Errorf("limit %d: %d refused, %v; want %d", limit, replayed.Refused, err, want)
@@ -248,7 +248,7 @@ func TestReplayStreams(t *testing.T) {
 				}
 			}
 		}
-		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, Open: open, Since: start}
+		in := &plan.ReplayInput{Budgets: []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, Since: start}
 		r, err := plan.Replay(t.Context(), in, lines)
 		if err != nil || r.Calls != n || r.Refused == 0 {
 			t.Fatal(r, err)
