@@ -140,7 +140,6 @@ type Client struct {
 	state     string  // "" where there is none
 	name      string
 	inner     quota.Ledger // as it was opened
-	ledger    *overJournal
 	journal   *journal.Ledger
 	guard     *quota.Guard
 	outages   *outages
@@ -199,16 +198,15 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 	if c.options.Layer != nil {
 		layered = c.options.Layer(c.inner)
 	}
-	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, func(err error) { c.report(quota.Call{}, err) })
-	c.ledger = &overJournal{c.journal, c.outages}
+	c.journal = c.options.newJournal(newUnderJournal(layered, c.outages), c.name, table, c.outages)
 	for _, account := range table.Accounts() {
 		if err := c.journal.Check(account); err != nil {
-			c.ledger.Close()
+			c.journal.Close()
 			return nil, err
 		}
 	}
-	if c.guard, err = quota.NewGuard(c.ledger, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
-		c.ledger.Close()
+	if c.guard, err = quota.NewGuard(c.journal, table.Budgets(), &quota.Options{History: table.History()}); err != nil {
+		c.journal.Close()
 		return nil, &ConfigError{err}
 	}
 	c.transport = c.newTransport(nil)
@@ -216,9 +214,13 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 }
 
 // newJournal wraps inner with the journal of this host. Without a folder for
-// it, nothing is granted while the ledger is down.
-func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, report func(error)) *journal.Ledger {
-	options := &journal.Options{Name: journalName(name), Budgets: table.Budgets(), Now: o.Now, Report: report}
+// it, nothing is granted while the ledger is down. outages is nil for a journal
+// that is only read.
+func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table, outages *outages) *journal.Ledger {
+	options := &journal.Options{Name: journalName(name), Budgets: table.Budgets(), Now: o.Now}
+	if outages != nil {
+		options.Report, options.Granted = outages.report, outages.granted
+	}
 	folder := o.journalFolder()
 	switch {
 	case folder != "":
@@ -303,7 +305,7 @@ func (c *Client) Guard() *quota.Guard { return c.guard }
 
 // Ledger returns the ledger that the guard charges. It falls back to the
 // allowance while the ledger itself is down.
-func (c *Client) Ledger() quota.Ledger { return c.ledger }
+func (c *Client) Ledger() quota.Ledger { return c.journal }
 
 // Journal returns this host's journal, which Ledger contains.
 func (c *Client) Journal() *journal.Ledger { return c.journal }
@@ -371,7 +373,7 @@ func (c *Client) Close() error {
 	defer cancel()
 	c.guard.Drain(ctx)
 	c.refusals.close(c)
-	return c.ledger.Close()
+	return c.journal.Close()
 }
 
 func (c *Client) report(call quota.Call, err error) {

@@ -196,40 +196,9 @@ func (l *underJournal) Around(layer func(quota.SpendFunc) quota.SpendFunc) {
 	}
 }
 
-// overJournal wraps the journal and observes what is granted without
-// the ledger.
-type overJournal struct {
-	quota.Ledger
-	outages *outages
-}
-
-// spendTrace records whether the ledger itself answered a spend. It travels in
-// the context from overJournal to underJournal.
-type spendTrace struct{ answered bool }
-
-type spendTraceKey struct{}
-
-// Spend implements quota.Ledger.
-func (l *overJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
-	trace := &spendTrace{}
-	answers, err := l.Ledger.Spend(context.WithValue(ctx, spendTraceKey{}, trace), batch)
-	if err != nil || trace.answered {
-		return answers, err
-	}
-	for i := range answers {
-		if answers[i].Err == nil {
-			l.outages.granted(batch.Requests[i].Units)
-		}
-	}
-	return answers, err
-}
-
 // Spend implements quota.Ledger.
 func (l *underJournal) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	answers, err := l.spend(ctx, batch)
-	if trace, ok := ctx.Value(spendTraceKey{}).(*spendTrace); ok && err == nil {
-		trace.answered = true
-	}
 	return answers, l.observe(batch.Account, err)
 }
 
@@ -264,6 +233,3 @@ func wantsPassword(text string) bool {
 
 // RealTime implements quota.RealTimeLedger.
 func (l *underJournal) RealTime() bool { return quota.RealTime(l.Ledger) }
-
-// RealTime implements quota.RealTimeLedger.
-func (l *overJournal) RealTime() bool { return quota.RealTime(l.Ledger) }

@@ -132,9 +132,9 @@ func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.
 	inner := &failingLedger{Ledger: memledger.Open(nil)}
 	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: report}}
 	allowed := journal.New(newUnderJournal(inner, c.outages), filepath.Join(dir, "journal"),
-		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }})
+		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }, Granted: c.outages.granted})
 	t.Cleanup(func() { allowed.Close() })
-	guard, err := quota.NewGuard(&overJournal{allowed, c.outages}, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
+	guard, err := quota.NewGuard(allowed, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func (c *Client) CheckJournal(ctx context.Context) error {
 // isEmpty reports whether the ledger holds no entry of any account.
 func (c *Client) isEmpty(ctx context.Context) (bool, error) {
 	for _, account := range c.table.Accounts() {
-		for _, err := range c.ledger.Entries(ctx, quota.Query{Account: account}) {
+		for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
 			return false, err
 		}
 	}

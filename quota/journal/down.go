@@ -59,9 +59,12 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		return nil, err
 	}
 	for _, i := range counted {
-		if err != nil {
+		switch {
+		case err != nil:
 			answers[i] = quota.Answer{Err: fmt.Errorf("%s cannot be counted without the ledger (%w): %w",
 				batch.Requests[i].Method, err, down)}
+		case answers[i].Err == nil && l.granted != nil:
+			l.granted(batch.Requests[i].Units)
 		}
 	}
 	return answers, nil

@@ -49,6 +49,10 @@ type Options struct {
 	// deterministic and safe for concurrent use. nil refuses every call.
 	Allow func(quota.Call) quota.Units
 
+	// Granted is called with the units of each call that is granted without the
+	// ledger. It must be safe for concurrent use. nil disables the callback.
+	Granted func(quota.Units)
+
 	// Report is called with a *RestoredError when the ledger has been restored,
 	// and with an *UnwrittenError when the journal cannot be read or written.
 	// nil drops them.
@@ -75,6 +79,7 @@ type Ledger struct {
 	dir, ledger  string
 	now          func() time.Time
 	allow        func(quota.Call) quota.Units
+	granted      func(quota.Units)
 	report       func(error)
 	budgets      map[string]map[string]*quota.Charge // by account and name
 	keep         map[string]time.Duration            // by account: how far its windows see
@@ -118,7 +123,7 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, report: o.Report, client: quota.NewClient(),
+	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, granted: o.Granted, report: o.Report, client: quota.NewClient(),
 		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}}
 	l.seq.Store(1)
 	if l.now == nil {
