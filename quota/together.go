@@ -40,16 +40,11 @@ func (g *Guard) waitAlike(ctx context.Context, call Call, count int, limit time.
 	case count > 1:
 		return g.waitTogether(ctx, call, count, limit, as)
 	}
-	for deadline := time.Now().Add(limit); ; {
-		grant, err := g.wait(ctx, call, time.Until(deadline), as)
-		if err != nil {
-			return nil, err
-		}
-		if !grant.refunded {
-			return []*Grant{grant}, nil
-		}
-		call.ID = call.ID.derived("") // charge it anew
+	grant, err := g.wait(ctx, call, limit, as)
+	if err != nil {
+		return nil, err
 	}
+	return []*Grant{grant}, nil
 }
 
 // waitTogether is waitAlike for several calls.
