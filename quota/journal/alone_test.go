@@ -64,7 +64,7 @@ func TestSettledAfterALossIsOfOthers(t *testing.T) {
 
 // TestRefusalAtALowLimitHidesOthers: a host has heard that others had spent 300
 // units. After a loss it was only refused, at another configuration's limit of
-// 100, which says no more than that, and believed it after the next loss.
+// 100, kept no more than that of the refusal, and believed it after the next loss.
 func TestRefusalAtALowLimitHidesOthers(t *testing.T) {
 	u, ledger := startUpstream(t), memledger.Open(nil)
 	open := func() quota.Ledger { return ledger }

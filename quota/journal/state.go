@@ -204,25 +204,14 @@ func (s *state) afterHeard(r record) record {
 	return r
 }
 
-// applyHeard keeps what the newest answer said of each budget. A window can
-// hold more than its limit by notes of restorations. Heard in a refusal and
-// noted again after each loss, they would multiply, so a refusal adds nothing
-// above its own limit to what grants, perhaps at a higher one, have said, in any
-// life of the log: a later one holds that as notes.
+// applyHeard keeps what the newest answer said of each budget. That can be more
+// than a limit: by what was spent at a higher one, and by what two lives of the
+// log have granted, once it is restored from both.
 func (s *state) applyHeard(r *record) {
 	for _, u := range r.heard {
 		of := subject{u.budget, r.epoch}
 		if r.at < s.heard[of].at {
 			continue
-		}
-		if r.kind == refused && u.used > r.units {
-			most := r.units
-			for earlier, h := range s.heard {
-				if earlier.budget == u.budget {
-					most = max(most, h.used)
-				}
-			}
-			u.used = min(u.used, most)
 		}
 		h := hearing{at: r.at, hour: r.hour, used: u.used}
 		if r.kind == refused {

@@ -94,21 +94,16 @@ func TestGapIsForgotten(t *testing.T) {
 	}
 }
 
-// TestNotesMultiply: what the notes of a restoration add to a full window would
-// be heard in a refusal, and noted once more after the next loss. What a grant
-// said at a higher limit stays.
-func TestNotesMultiply(t *testing.T) {
-	for _, c := range []struct{ granted, refused, limit, want quota.Units }{
-		{420, 500, 500, 500},
-		{420, 930, 500, 500},
-		{420, 430, 125, 420},
-		{80, 430, 125, 125},
-	} {
+// TestRefusalSaysAll: what a refusal says of a budget is kept whole, although it
+// is above the limit of the file that was refused, and of any. It can be what
+// hosts have spent in two lives of the log, which one of them has restored.
+func TestRefusalSaysAll(t *testing.T) {
+	for _, c := range []struct{ granted, refused, limit quota.Units }{{420, 500, 500}, {420, 550, 500}, {420, 430, 125}, {80, 430, 125}} {
 		s := newState()
 		s.apply(&record{kind: granted, at: 100, id: quota.ID{Client: 5, Seq: 1}, epoch: 1, units: 1, calls: 1, heard: []use{{"day", c.granted}}})
 		s.apply(&record{kind: refused, at: 200, epoch: 1, units: c.limit, heard: []use{{"day", c.refused}}})
-		if h := s.heard[subject{"day", 1}]; h.used != c.want || h.at != 200 {
-			t.Errorf("granted at %d, refused at %d of %d: heard %d at %d; want %d at 200", c.granted, c.refused, c.limit, h.used, h.at, c.want)
+		if h := s.heard[subject{"day", 1}]; h.used != c.refused || h.at != 200 {
+			t.Errorf("granted at %d, refused at %d of %d: heard %d at %d; want all, at 200", c.granted, c.refused, c.limit, h.used, h.at)
 		}
 	}
 }

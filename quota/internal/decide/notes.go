@@ -89,7 +89,7 @@ func (c *counting) missing(i int) quota.Units {
 
 // inNotes returns how much of entries the log of a statement held in the notes
 // of earlier ones. The note of one was no more than what it said, less what the
-// log held of that as entries: a refusal says no more than its own limit.
+// log held of that as entries.
 func (c *counting) inNotes(i int, entries []int) (held quota.Units) {
 	type earlier struct {
 		counted []bool

@@ -90,6 +90,17 @@ func TestOneSeedMakesTwoWorlds(t *testing.T) {
 	}
 }
 
+// TestClosedWorlds: worlds in which a window once held more than its limit.
+func TestClosedWorlds(t *testing.T) {
+	for _, seed := range []uint64{
+		1795591003, 1795592488, 1795593466, 1795595566, 1795595881, // a refusal at the lower of two limits hid what the log held beyond it
+	} {
+		if r := runSeed(t, seed, false); r.failure != "" {
+			t.Error(r.failure)
+		}
+	}
+}
+
 // TestReplay repeats the world of RATION_SIM_REPLAY and prints all
 // that happens.
 func TestReplay(t *testing.T) {
