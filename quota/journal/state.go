@@ -14,7 +14,6 @@ import (
 // to date by catchUp, which reads what was appended since.
 type state struct {
 	read      map[int64]int64 // how far the file of each hour was read
-	hour      int64           // that is read
 	grants    map[quota.ID]*grant
 	doubts    map[quota.ID]record // calls that may have been granted
 	heard     map[subject]hearing // what the newest grants and refusals said
