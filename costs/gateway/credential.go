@@ -36,7 +36,7 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	switch {
 	case c == nil:
 	case c.Query != "":
-		query := withoutParameter(r.URL.RawQuery, c.Query)
+		query := withoutParameters(r.URL.RawQuery, func(name, _ string) bool { return name == c.Query })
 		if query != "" {
 			query += "&"
 		}
@@ -51,21 +51,25 @@ func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	}
 }
 
-// withoutCredential returns a URL without the query parameter of the
-// target's credential.
+// withoutCredential returns a URL without the query parameter in which an
+// upstream repeats the target's credential, and with [hidden] in place of the
+// secret where a parameter is a URL that has it. A parameter of the same name
+// with another value is not ours.
 func (t *target) withoutCredential(reference string) string {
 	if t.credential == nil || t.credential.Query == "" {
 		return reference
 	}
 	before, fragment, hasFragment := strings.Cut(reference, "#")
 	before, query, hasQuery := strings.Cut(before, "?")
-	if kept := withoutParameter(query, t.credential.Query); hasQuery && (kept != "" || query == "") {
+	isOurs := func(name, value string) bool { return name == t.credential.Query && value == t.secret }
+	if kept := withoutParameters(query, isOurs); hasQuery && (kept != "" || query == "") {
 		before += "?" + kept
 	}
 	if hasFragment {
 		before += "#" + fragment
 	}
-	return before
+	nested := url.QueryEscape(t.credential.Query + "=")
+	return strings.ReplaceAll(before, nested+url.QueryEscape(url.QueryEscape(t.secret)), nested+"[hidden]")
 }
 
 // hide returns a text with [hidden] in place of the target's secret: errors of
@@ -77,17 +81,19 @@ func (t *target) hide(text string) string {
 	return strings.NewReplacer(t.secret, "[hidden]", url.QueryEscape(t.secret), "[hidden]").Replace(text)
 }
 
-// withoutParameter returns a query without a parameter, and otherwise
-// unchanged. Some servers separate parameters with semicolons.
-func withoutParameter(query, name string) string {
+// withoutParameters returns a query without the parameters that drop reports,
+// and otherwise unchanged. Some servers separate parameters with semicolons.
+func withoutParameters(query string, drop func(name, value string) bool) string {
 	var kept strings.Builder
 	for rest := "&" + query; rest != ""; { // each pair with the separator before it
 		end := 1 + strings.IndexAny(rest[1:], "&;")
 		if end == 0 {
 			end = len(rest)
 		}
-		key, _, _ := strings.Cut(rest[1:end], "=")
-		if decoded, err := url.QueryUnescape(key); err != nil || decoded != name {
+		key, text, _ := strings.Cut(rest[1:end], "=")
+		name, err := url.QueryUnescape(key)
+		value, _ := url.QueryUnescape(text)
+		if err != nil || !drop(name, value) {
 			kept.WriteString(rest[:end])
 		}
 		rest = rest[end:]

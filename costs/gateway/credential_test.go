@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,22 +131,39 @@ func TestUpstreamRepeatsTheCredential(t *testing.T) {
 			}
 			return
 		}
+		if r.URL.Path == "/signed" {
+			http.Redirect(w, r, "https://files.example/x?key=reports%2F2026.csv&signature=1", http.StatusFound)
+			return
+		}
+		if r.URL.Path == "/login" {
+			http.Redirect(w, r, "https://login.example/?continue="+url.QueryEscape("https://api.example.com"+r.URL.RequestURI()), http.StatusFound)
+			return
+		}
 		w.Header().Set("Link", "<https://elsewhere.example/hint?"+r.URL.RawQuery+">")
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Set("Location", "https://elsewhere.example/x?"+r.URL.RawQuery+"#part")
 		w.Header().Set("Content-Location", r.RequestURI)
+		w.Header().Set("Refresh", "0; url=https://elsewhere.example/?"+r.URL.RawQuery)
 		w.Header().Set("Link", "<https://elsewhere.example?"+r.URL.RawQuery+">; rel=next")
 		w.WriteHeader(http.StatusFound)
 	})
 	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, anyTable+"credential: {file: "+file+", query: key}\n", t.TempDir(), u))
 	a := s.do("GET", "/to/api.example.com/x?a=1", "")
-	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part", "Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next"} {
+	for name, want := range map[string]string{"Location": "https://elsewhere.example/x?a=1#part", "Content-Location": "/x?a=1", "Link": "<https://elsewhere.example?a=1>; rel=next", "Refresh": "0; url=https://elsewhere.example/?a=1"} {
 		if got := a.Header.Get(name); got != want {
 			t.Errorf("%s: %s; want %s", name, got, want)
 		}
 	}
 	if a := s.do("GET", "/to/api.example.com/x", ""); a.Header.Get("Location") != "https://elsewhere.example/x#part" {
 		t.Errorf("Location: %s", a.Header.Get("Location"))
+	}
+	for path, want := range map[string]string{
+		"/signed": "https://files.example/x?key=reports%2F2026.csv&signature=1", // a parameter of the other host
+		"/login":  "https://login.example/?continue=https%3A%2F%2Fapi.example.com%2Flogin%3Fkey%3D[hidden]",
+	} {
+		if got := s.do("GET", "/to/api.example.com"+path, "").Header.Get("Location"); got != want {
+			t.Errorf("%s leads to %s; want %s", path, got, want)
+		}
 	}
 	early, _ := s.raw("GET /to/api.example.com/x?a=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
 	if got := early.Header.Get("Link"); early.StatusCode != 103 || got != "<https://elsewhere.example/hint?a=1>" {

@@ -53,14 +53,17 @@ func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *prob
 
 // leadBack makes the Location and the Links of an answer that lead to a
 // guarded host lead back to the gateway, so that a client which follows them
-// is still guarded. It removes a credential that the upstream repeats in them
-// or in Content-Location.
+// is still guarded. It removes a credential that the upstream repeats in them,
+// in Content-Location or in Refresh.
 func (t *target) leadBack(header http.Header, table *costs.Table) {
 	if location := header.Get("Location"); location != "" {
 		header.Set("Location", t.back(location, table))
 	}
 	for i, location := range header["Content-Location"] {
 		header["Content-Location"][i] = t.withoutCredential(location)
+	}
+	for i, refresh := range header["Refresh"] {
+		header["Refresh"][i] = t.withoutCredential(refresh)
 	}
 	for i, link := range header["Link"] {
 		header["Link"][i] = replaceLinks(link, func(to string) string { return t.back(to, table) })
@@ -84,7 +87,7 @@ func (t *target) back(reference string, table *costs.Table) string {
 		host, credential = t.host, t.credential
 	}
 	if credential != nil && credential.Query != "" { // which the gateway adds again
-		query = withoutParameter(query, credential.Query)
+		query = withoutParameters(query, func(name, _ string) bool { return name == credential.Query })
 	}
 	path := to.EscapedPath()
 	if path == "" {
