@@ -105,7 +105,7 @@ func (l *Ledger) lookFor(ctx context.Context, batch *quota.Batch, known quota.Re
 	if err != nil {
 		return err
 	}
-	if !known.At.After(before.begun) || !known.At.After(before.statements.Kept) {
+	if !known.At.After(before.statements.Kept) {
 		return nil // the log did not keep entries yet
 	}
 	a := l.cache(batch.Account)

@@ -88,7 +88,7 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 	if err != nil {
 		return done, false, err
 	}
-	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since, Begun: before.begun}
+	restorer := decide.Restorer{Statements: before.statements, Epoch: done.Known.Epoch, Since: before.since}
 	for e, err := range l.Entries(ctx, quota.Query{Account: r.Account, Key: r.Key}) {
 		if err != nil {
 			return done, false, err
@@ -121,8 +121,7 @@ func (l *Ledger) restore(ctx context.Context, op *scriptRunner, r *quota.Restora
 // logSnapshot is a log before it is restored.
 type logSnapshot struct {
 	records    int64
-	last       string    // the last record
-	begun      time.Time // what the log has held since: see decide.Restorer.Begun
+	last       string // the last record
 	statements decide.Statements
 	since      time.Time // since when the log has its epoch, if its first records are older
 }
@@ -147,11 +146,12 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 			s.last, _ = last.(string)
 		}
 	}
+	var begun time.Time // the newest timestamp from before the log kept entries: it is in the first record
 	if err == nil && s.records > 0 {
 		var first any
 		first, err = l.send(ctx, []any{"lindex", n.log, 0})
 		if record, _ := first.(string); len(record) >= 19 && value(record[17:19]) == 0 {
-			s.begun = decide.Time(value(record[:7]))
+			begun = decide.Time(value(record[:7]))
 		}
 	}
 	var fields any
@@ -172,6 +172,9 @@ func (l *Ledger) snapshot(ctx context.Context, n names) (s logSnapshot, err erro
 	}
 	if s.statements, err = decide.ParseStatements([]byte(text)); err != nil {
 		return s, fmt.Errorf("%w: redis at %s: what clients have heard of %s is malformed: %w", quota.ErrLedgerConfig, l.where, n.log, err)
+	}
+	if begun.After(s.statements.Kept) {
+		s.statements.Kept = begun
 	}
 	return s, nil
 }
@@ -234,8 +237,8 @@ func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
 }
 
 // store writes entries to a list. If the log had a later timestamp, it stays the
-// newest. The list expires if its writer is killed before the
-// list is the log, which lives longer.
+// newest. The list expires if its writer is killed before the list is the log,
+// which lives longer.
 func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
 	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {
 		mark := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0

@@ -17,7 +17,6 @@ type Restorer struct {
 	Since      time.Time     // since when the log has it, if its first entries are older
 	Now        time.Time     // the present time on the ledger's clock
 	Oldest     time.Time     // the log keeps no entries that are older
-	Begun      time.Time     // the log's newest timestamp before it began to keep entries, if it has just begun
 
 	// Uncounted is what Restore adds to the log that counters have not counted:
 	// calls that no life of the log held, and units that were raised; and if the
@@ -42,7 +41,6 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 	r = o.toPresent(r)
 	o.removeNotes(r.Heard)
 	o.findAccepted(o.Entries, r.Entries)
-	o.Kept = latest(o.Kept, o.Begun)
 	done.Forgotten = o.forgotten(r)
 	o.lost = r.Lost || done.Forgotten != nil
 	o.said = (&Restorer{Statements: Statements{Lives: compact(slices.Clone(r.Lives))}}).presence()
@@ -80,6 +78,12 @@ func (o *Restorer) Restore(r *quota.Restoration) quota.Restored {
 // the last microseconds until now, in its order.
 func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 	latest := o.Now.Add(quota.MaxStepBack)
+	isAhead := slices.ContainsFunc(r.Entries, func(e quota.Entry) bool { return e.At.After(latest) }) ||
+		slices.ContainsFunc(r.Heard, func(h quota.Heard) bool { return h.At.After(latest) }) ||
+		slices.ContainsFunc(r.Lives, func(l quota.Life) bool { return l.Since.After(latest) })
+	if !isAhead {
+		return r
+	}
 	moved := *r
 	moved.Entries, moved.Heard, moved.Lives = slices.Clone(r.Entries), slices.Clone(r.Heard), slices.Clone(r.Lives)
 	var ahead []*time.Time
@@ -96,9 +100,6 @@ func (o *Restorer) toPresent(r *quota.Restoration) *quota.Restoration {
 	}
 	for i := range moved.Lives {
 		note(&moved.Lives[i].Since)
-	}
-	if len(ahead) == 0 {
-		return r
 	}
 	slices.SortFunc(ahead, func(a, b *time.Time) int { return b.Compare(*a) })
 	present, last := o.Now, *ahead[0]
