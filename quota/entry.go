@@ -65,7 +65,7 @@ type Recorded struct {
 	Refunded bool  // the call counts neither units nor as a call
 
 	// Shared says that other processes may have settled the call since. A log
-	// without entries then lowers nothing, and returns ErrStays.
+	// that has kept no entry of it then lowers nothing, and returns ErrStays.
 	Shared bool
 }
 

@@ -57,8 +57,8 @@ var (
 	// the log of the same account. Try again a few seconds later.
 	ErrCorrecting = errors.New("quota: another process is correcting this account's log; try again in a moment")
 	// ErrStays is returned by Grant.Settle and Grant.Refund if too many calls
-	// were recorded since to lower the charge (MaxSettle), or if a log without
-	// entries cannot tell whether it was lowered before (Recorded.Shared).
+	// were recorded since to lower the charge (MaxSettle), or if the log has kept
+	// no entry that tells whether it was lowered before (Recorded.Shared).
 	ErrStays = errors.New("quota: too late to lower, the units stay charged")
 )
 

@@ -99,15 +99,16 @@ type Ledger interface {
 	// that exceeds a limit. It is a no-op if the entry is no longer in the log.
 	// If more than MaxSettle entries are newer, Settle returns ErrStays for a
 	// lower cost and records the difference to a higher cost as a new entry; a
-	// late retry may then add the difference twice. A log without entries
-	// changes its counts by the difference to Receipt.Recorded, and returns
-	// ErrStays for a lower cost if that is Shared.
+	// late retry may then add the difference twice. For a call of which a log
+	// has kept no entry, as it kept none then, it changes the counts by the
+	// difference to Receipt.Recorded, and returns ErrStays for a lower cost if
+	// that is Shared.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund makes the entry of a call that was never sent count neither
 	// units nor as a call. It returns ErrStays if more than MaxSettle entries
-	// are newer, and as Settle does in a log without entries.
-	// Such a log forgets the request, so that a repeat is charged.
+	// are newer, and as Settle does for a call without an entry. The log then
+	// forgets the request, so that a repeat is charged.
 	Refund(ctx context.Context, receipt Receipt) error
 
 	// Standings returns the state of each charge's window, all at one time. It

@@ -23,8 +23,8 @@ const (
 const DefaultMargin = 30 * time.Second
 
 // The longest and shortest calendar windows, without their margins: clocks are
-// set back or forward by an hour at most. In 2026 only those of Antarctica/Troll
-// move by two hours; the slack in Retention covers that.
+// set back or forward by an hour. Those of Antarctica/Troll move by two: its
+// longest day is within the slack of Retention.
 const (
 	maxDay   = 25*time.Hour + 30*time.Minute
 	maxMonth = 31*24*time.Hour + 90*time.Minute

@@ -19,7 +19,7 @@ func inMemory(now func() time.Time) quota.Ledger {
 	return memledger.Open(&memledger.Options{Now: now})
 }
 
-// spendAs spends a unit for each of so many jobs.
+// spendAs spends one unit in the name of each of several jobs.
 func (w *world) spendAs(jobs int) {
 	w.t.Helper()
 	b := &quota.Batch{Account: "p"}

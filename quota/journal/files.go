@@ -106,10 +106,10 @@ func (f *files) append(sync bool, records ...record) error {
 	return nil
 }
 
-// appendToPresent appends a record to the file of the present hour, and to those of
+// appendFromNow appends a record to the file of the present hour, and to those of
 // later ones, in which a clock ahead has written. It is on the disk when
-// appendToPresent returns.
-func (f *files) appendToPresent(r record) error {
+// appendFromNow returns.
+func (f *files) appendFromNow(r record) error {
 	if err := f.append(true, r); err != nil {
 		return err
 	}

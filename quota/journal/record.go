@@ -23,7 +23,7 @@ const (
 	lacked   kind = 'l' // a quota.Gap
 	cooled   kind = 'c' // a cooldown; its method is the budget and its job the reason
 	warmed   kind = 'w' // a cooldown was cleared
-	stamped  kind = 't' // the log was restamped: no entry of a record before this one in its file is later than at
+	stamped  kind = 't' // the log was restamped at this time; what its file says earlier of later times is of this one
 )
 
 // record is one record of a journal. Instants are microseconds on the ledger's

@@ -17,11 +17,11 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int,
 	}
 	a := l.account(account)
 	skew, err := l.skew(ctx, a)
-	if err != nil {
-		return changed, err
-	}
 	r := record{kind: stamped, at: l.now().UnixMicro() - skew}
-	if err := a.files.appendToPresent(r); err != nil {
+	if err == nil {
+		err = a.files.appendFromNow(r)
+	}
+	if err != nil {
 		return changed, fmt.Errorf("the journal of this host does not know of it: %w; restamp again", err)
 	}
 	a.mu.Lock()

@@ -82,9 +82,9 @@ func (c *conn) walPages() (n int64) {
 	return n
 }
 
-// mend checks the whole file, and repairs the lists and counters that its entries
-// contradict. It always writes something: other processes then drop the pages that
-// they have cached of the file before.
+// mend checks the whole file, and computes the lists that do not match its entries,
+// and all counters, anew. It always writes something, so that other processes drop
+// the pages of the file that they have cached.
 func (t *tx) mend() {
 	if err := t.ledger.checkIntegrity(); err != nil {
 		t.fail(err)

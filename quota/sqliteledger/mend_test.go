@@ -194,7 +194,7 @@ func (m *mixture) later(path string) {
 }
 
 // TestFileIsCheckedOnce: only the first transaction after a foreign change reads the
-// whole file. Merging the -wal, in a commit or by the last Close, is no such change.
+// whole file. A merge of the -wal, by a commit or the last Close, does not count.
 func TestFileIsCheckedOnce(t *testing.T) {
 	path, day := fresh(t), charge("day", 10_000, hour)
 	many := one(1, day)
