@@ -136,6 +136,9 @@ func TestManyLabelsAndCoverages(t *testing.T) {
 
 // TestAllLabelsAreNumbered: of 65,000 labels each has a number of its own.
 func TestAllLabelsAreNumbered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 65,000 calls, 2 seconds")
+	}
 	l := fresh(t, redistest.Start(t).URL(), nil)
 	const labels, batch = 65_000, 1000
 	all := charge("all", labels+1, quota.Sliding(time.Hour))

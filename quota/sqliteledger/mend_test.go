@@ -27,6 +27,9 @@ var mixtures = []uint64{
 // entry must hear that entries are missing, unless every budget has all its units.
 // RATION_SOAK=1 draws 1,200 files of each kind.
 func TestMixedFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mixes dozens of files, 2 seconds")
+	}
 	seeds := mixtures
 	if os.Getenv("RATION_SOAK") == "1" {
 		seeds = nil
