@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,6 +138,21 @@ func entries(t testing.TB, l quota.Ledger) (all []quota.Entry) {
 			t.Fatalf("entries: %v", err)
 		}
 		all = append(all, e)
+	}
+	return all
+}
+
+// contents returns all keys of a server and their values.
+func contents(t *testing.T, client *redis.Client) (all string) {
+	t.Helper()
+	keys := do(t, client, "keys", "*").([]any)
+	slices.SortFunc(keys, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	for _, key := range keys {
+		if do(t, client, "type", key) == "hash" { // whose dump is in any order
+			all += fmt.Sprintf("%q %q\n", key, do(t, client, "hgetall", key))
+			continue
+		}
+		all += fmt.Sprintf("%q %q\n", key, do(t, client, "dump", key))
 	}
 	return all
 }

@@ -31,7 +31,7 @@ end
 
 -- outlive renews the expiry of meta, which must outlast all logs of its account.
 local function outlive(meta, horizon)
-  local life = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000
+  local life = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000 + SPARE
   if redis.call('PTTL', meta) < life then redis.call('PEXPIRE', meta, string.format('%.0f', life)) end
 end
 

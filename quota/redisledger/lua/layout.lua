@@ -52,6 +52,7 @@ local SLACK = 120000000 -- quota.MaxStepBack
 local LEAD = 300000000 -- quota.MaxClockLead
 local LENGTH = 0 -- a byte
 local REMEMBERED = 600000 -- milliseconds for which a client's last batch is kept: decide.ClientMemory
+local SPARE = 3024000000 -- milliseconds that an account's keys outlive their use: the clock may be wrong by as much
 local SETTLED = 60000000 -- a younger record can be settled without a new head, see known in spend.lua
 
 -- clock returns the test's time in microseconds, or else the server's.

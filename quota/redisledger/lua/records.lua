@@ -29,6 +29,6 @@ local function store(list, now, real)
     redis.call('RPUSH', list.key, unpack(list.pending, n, math.min(n + 999, list.count)))
   end
   if cut > 0 then redis.call('LTRIM', list.key, string.format('%.0f', cut), '-1') end
-  if renew and real then lists().extend(list.key, list.horizon) end
+  if renew and real then lists().extend(list.key, list.horizon, string.sub(list.key, -4) ~= ':log') end
   return renew
 end
