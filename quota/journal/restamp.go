@@ -19,7 +19,7 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int,
 	skew, err := l.skew(ctx, a)
 	r := record{kind: stamped, at: l.now().UnixMicro() - skew}
 	if err == nil {
-		err = a.files.appendFromNow(r)
+		err = a.files.appendAhead(r)
 	}
 	if err != nil {
 		return changed, fmt.Errorf("the journal of this host does not know of it: %w; restamp again", err)

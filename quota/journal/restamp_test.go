@@ -10,6 +10,7 @@ import (
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/journal"
 	"github.com/ration-dev/ration/quota/ledgertest"
+	"github.com/ration-dev/ration/quota/memledger"
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
@@ -134,5 +135,41 @@ func TestLossAfterARestamp(t *testing.T) {
 			t.Errorf("%d calls of the other after the restamp: %d were granted of 100", others, granted)
 		}
 		must(t, ledger.Close())
+	}
+}
+
+// TestRestampInALaterHour: the clock of a ledger that hosts share was ahead, and what
+// a host was granted then is in the journal of an earlier hour than the restamp. What
+// others have spent since is noted after a loss.
+func TestRestampInALaterHour(t *testing.T) {
+	for _, minute := range []time.Duration{30, 59} { // of the calls; the restamp is two minutes later
+		w := newWrongClock(t)
+		w.Set(noon.Add(minute * time.Minute))
+		ahead := 4 * time.Minute
+		var shared quota.Ledger
+		host := func(name string) *quota.Guard {
+			inner, budgets := failing(nil), []quota.Budget{w.budget}
+			inner.Ledger = shared
+			l := journal.New(inner, filepath.Join(w.dir, name), &journal.Options{Budgets: budgets, Now: w.Now})
+			g, err := quota.NewGuard(l, budgets, nil)
+			must(t, err)
+			return g
+		}
+		open := func() {
+			shared = memledger.Open(&memledger.Options{Now: func() time.Time { return w.Now().Add(ahead) }})
+		}
+		open()
+		here, there := host("here"), host("there")
+		granted := w.spend(here, 5) + w.spend(there, 1)
+		ahead = 0
+		w.Add(2 * time.Minute)
+		_, err := here.Restamp(t.Context(), account)
+		must(t, err)
+		granted += w.spend(there, 50) + w.spend(here, 1) // which hears of them
+		open()
+		granted += w.spend(host("here"), 200)
+		if granted != 100 {
+			t.Errorf("calls at minute %d: %d were granted of 100", minute, granted)
+		}
 	}
 }
