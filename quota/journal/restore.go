@@ -349,6 +349,13 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
+// mostHeard is how many times the limit of a budget a restoration says it held, at
+// most. What one has noted is heard, and noted again after the next loss: of two
+// lives of a log both, in the end more than a log can hold. A note of one limit
+// refuses everything as long as it is seen; the others are for files with a
+// higher one.
+const mostHeard = 10
+
 // heard returns what this host heard last of each budget, in each life of
 // the log.
 func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []quota.Heard) {
@@ -358,8 +365,9 @@ func (l *Ledger) heard(a *account, s *state, stays stays, client uint64) (all []
 		if charge == nil || charge.Window.Estimate() {
 			continue
 		}
+		used := min(h.usedBy(charge, held), mostHeard*(charge.Limit+charge.Beside), quota.MaxLimit)
 		all = append(all, quota.Heard{Client: client, Budget: of.budget, Epoch: of.epoch, Coverage: charge.Coverage,
-			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: h.usedBy(charge, held)})
+			Since: decide.Time(decide.Since(&charge.Window, h.at)), At: decide.Time(h.at), Used: used})
 	}
 	return all
 }

@@ -108,6 +108,28 @@ func TestRefusalSaysAll(t *testing.T) {
 	}
 }
 
+// TestNotesGrowWithEachLoss: what hosts heard of each other's notes was noted again
+// after each loss, until a restoration said more than a log can hold and failed, as
+// did each call after it.
+func TestNotesGrowWithEachLoss(t *testing.T) {
+	budget := quota.Budget{Account: "a", Name: "day", Limit: 500, Window: quota.Sliding(window)}
+	l := New(memledger.Open(nil), t.TempDir(), &Options{Budgets: []quota.Budget{budget}})
+	defer l.Close()
+	s := newState()
+	for life, used := range []quota.Units{700, 7_000, quota.MaxLimit + 1} {
+		s.apply(&record{kind: refused, at: l.now().UnixMicro(), epoch: uint64(life + 1), units: 500, heard: []use{{"day", used}}})
+	}
+	all := l.heard(l.account("a"), s, s.stays(), 1)
+	if err := (&quota.Restoration{Account: "a", Heard: all}).Check(); err != nil || len(all) != 3 {
+		t.Errorf("%v of %d lives; want none of three", err, len(all))
+	}
+	for _, h := range all {
+		if h.Used > 10*budget.Limit || h.Epoch == 1 && h.Used != 700 {
+			t.Errorf("life %d held %d; want ten limits at most, and less if less was heard", h.Epoch, h.Used)
+		}
+	}
+}
+
 // TestWhatKeepsARestorationFails: a restoration that another process of the
 // host is busy with failed as if it could never be done, and so did one whose
 // files are in the way.
