@@ -102,7 +102,8 @@ type Ledger interface {
 	// late retry may then add the difference twice. For a call of which a log
 	// has kept no entry, as it kept none then, it changes the counts by the
 	// difference to Receipt.Recorded, and returns ErrStays for a lower cost if
-	// that is Shared.
+	// that is Shared. If another life of the log has granted the call, it lowers
+	// nothing: this one may never have counted it.
 	Settle(ctx context.Context, receipt Receipt, units Units) error
 
 	// Refund makes the entry of a call that was never sent count neither

@@ -63,6 +63,7 @@ func windows() []subtest {
 		{"CounterStatesItsError", counterStatesItsError},
 		{"CounterSettles", counterSettles},
 		{"CounterOfASharedCallIsNotLowered", counterOfASharedCall},
+		{"CounterOfAnotherLifeIsNotLowered", counterOfAnotherLife},
 		{"CounterBesideAWindow", counterBesideAWindow},
 		{"RetentionFollowsTheWindows", retentionFollowsTheWindows},
 		{"RetentionShrinks", retentionShrinks},

@@ -87,6 +87,24 @@ func counterOfASharedCall(w *world) {
 	w.used(50, each)
 }
 
+// counterOfAnotherLife: a call that an earlier life of the log has granted lowers
+// nothing that this one has counted, whether or not it has begun to keep entries.
+func counterOfAnotherLife(w *world) {
+	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
+	lost := w.spend(40, each, calls)
+	lost.Recorded = &quota.Recorded{Method: "m", Units: 40}
+	lost.Epoch ^= 1
+	for n, more := range [][]*quota.Charge{nil, {charge("day", 100, quota.Sliding(time.Hour))}} {
+		w.spend(1, append(more, each)...)
+		w.settle(lost, 10)
+		w.refund(lost)
+		w.used(quota.Units(41+n), each)
+		w.used(quota.Units(2+n), calls)
+	}
+	w.settle(lost, 50) // what it cost more is new
+	w.used(52, each)
+}
+
 // counterBesideAWindow: a counter agrees with the entries of an exact window.
 func counterBesideAWindow(w *world) {
 	each, day := charge("each", 100, quota.Counter(time.Minute)), charge("day", 100, quota.Sliding(time.Hour))

@@ -178,7 +178,7 @@ func (g *log) settle(receipt quota.Receipt, units, calls quota.Units, now int64)
 // entry. The receipt says what they have counted.
 func (g *log) settleCounters(receipt quota.Receipt, units, calls quota.Units) error {
 	was := receipt.Recorded
-	if err := decide.CheckLower(was, units, calls); err != nil {
+	if err := decide.CheckLower(was, units, calls); err != nil || decide.LowersOthers(&receipt, g.epoch, units, calls) {
 		return err
 	}
 	if calls == 0 {

@@ -109,6 +109,7 @@ func (g *game) play(batch *quota.Batch) {
 	for i, answer := range g.send(false) {
 		if r := &batch.Requests[i]; answer.Err == nil && !g.unnamed && r.Kind == quota.EntryCall {
 			answer.Receipt.Recorded = &quota.Recorded{Method: r.Method, Caller: r.Caller, Units: r.Units}
+			answer.Receipt.Epoch = 0 // each ledger has drawn another
 			g.receipts = append(g.receipts, answer.Receipt)
 		}
 	}

@@ -102,15 +102,16 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 	keys = append([]string{c.meta, c.log}, of.sourceKeys(c.names)...)
 	args = []any{c.accountCache.head, now, c.horizonArg(c.scope), string(what)}
 	c.once = false
-	switch {
-	case r.Recorded == nil && of.keeps:
-		return keys, args, nil
-	case r.Recorded == nil:
-		return nil, nil, nil
-	case !of.keeps:
+	if r.Recorded != nil && !of.keeps {
 		if err := decide.CheckLower(r.Recorded, c.units, quota.Units(c.calls)); err != nil {
 			return nil, nil, err
 		}
+	}
+	switch ofEntry := r.Recorded == nil || !r.Recorded.Shared && decide.LowersOthers(r, epochOf(c.accountCache.head), c.units, quota.Units(c.calls)); {
+	case ofEntry && of.keeps:
+		return keys, args, nil
+	case ofEntry:
+		return nil, nil, nil
 	}
 	if c.calls == 0 {
 		keys = append(keys, c.slot(r.ID.Client))

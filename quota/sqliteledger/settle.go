@@ -40,7 +40,8 @@ func (t *tx) settle(g *log, receipt quota.Receipt, units, calls int64) error {
 	before, found := t.findEntry(g, receipt.ID, stamp)
 	if !found {
 		if was := receipt.Recorded; was != nil && g.id != 0 && (!g.keepsEntries() || !receipt.At.After(t.statements(g).Kept)) {
-			if err := decide.CheckLower(was, quota.Units(units), quota.Units(calls)); err != nil {
+			err := decide.CheckLower(was, quota.Units(units), quota.Units(calls))
+			if err != nil || decide.LowersOthers(&receipt, g.epoch, quota.Units(units), quota.Units(calls)) {
 				return err
 			}
 			if calls == 0 {

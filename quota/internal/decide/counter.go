@@ -104,8 +104,19 @@ var errShared = fmt.Errorf("%w: an account with counter windows alone does not k
 // CheckLower returns an ErrStays if counts must not be lowered from what a
 // receipt says was recorded, as the log has kept no entry of it.
 func CheckLower(was *quota.Recorded, units, calls quota.Units) error {
-	if was.Shared && (units < was.Units || calls == 0 && !was.Refunded) {
+	if was.Shared && isLower(was, units, calls) {
 		return errShared
 	}
 	return nil
+}
+
+// LowersOthers reports whether to lower what a receipt says was recorded would lower
+// what a log with an epoch has counted of others: another life of the log has granted
+// the call, and this one may never have counted it.
+func LowersOthers(receipt *quota.Receipt, epoch uint64, units, calls quota.Units) bool {
+	return receipt.Epoch != 0 && receipt.Epoch != epoch && isLower(receipt.Recorded, units, calls)
+}
+
+func isLower(was *quota.Recorded, units, calls quota.Units) bool {
+	return units < was.Units || calls == 0 && !was.Refunded
 }
