@@ -61,14 +61,14 @@ Beside the API, /fake/ shows and sets what a test needs: GET /fake/meter,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "listen", "127.0.0.1:8378", "`address`: HOST:PORT, where port 0 is any that is free, or unix:PATH")
-	flags.StringVar(&f.model, "model", "legacy", "costs and limits: `legacy` or 2026-06, as the presets are named")
+	flags.StringVar(&f.model, "model", "2026-06", "`name` of the costs and limits: 2026-06 or legacy, as in the presets youtube/NAME")
 	flags.Int64Var(&f.Limit, "limit", 0, "`units` a day of the default bucket (0: 10000)")
 	flags.Int64Var(&f.SearchLimit, "search-limit", 0, "`calls` a day of the bucket of searches, in the model 2026-06 (0: 100)")
 	durationflag.Var(flags, &f.Window, "window", "how long a quota lasts (0: the day in Los Angeles)")
 	durationflag.Var(flags, &f.Latency, "latency", "wait before each answer")
 	flags.BoolVar(&f.Exact, "exact", false, "refuse a call that does not fit; the real one admits it while anything is left")
 	flags.StringArrayVar(&f.Keys, "key", nil, "accept only this API `key`; may be repeated (else any)")
-	flags.StringArrayVar(&f.faults, "fault", nil, "break answers, as `KEY=VALUE,…`: method, region, skip, every, times, delay, status, reason, delivery, free; may be repeated")
+	flags.StringArrayVar(&f.faults, "fault", nil, "break answers, as `KEY=VALUE,...`: method, region, skip, every, times, delay, status, reason, delivery, free; may be repeated")
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	model, ok := models[f.model]
 	switch {
 	case !ok:
-		return &cmdline.Error{Err: fmt.Errorf("--model %q: write legacy or 2026-06", f.model)}
+		return &cmdline.Error{Err: fmt.Errorf("--model %q: write 2026-06 or legacy", f.model)}
 	case f.Limit < 0 || f.SearchLimit < 0 || f.Window < 0 || f.Latency < 0:
 		return &cmdline.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:

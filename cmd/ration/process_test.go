@@ -15,8 +15,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
@@ -222,7 +224,8 @@ func TestStatusEqualsTheUpstream(t *testing.T) {
 	}
 }
 
-// TestHelp holds every command to what its help must say.
+// TestHelp holds every command to what its help must say. pflag aligns flags by
+// bytes, so the name of a flag's value is ASCII.
 func TestHelp(t *testing.T) {
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
@@ -233,6 +236,11 @@ func TestHelp(t *testing.T) {
 			if !strings.Contains(sub.Long, "Exit codes:") || strings.Count(sub.Example, "ration ") < 2 {
 				t.Errorf("%s: its help needs its exit codes and two examples", sub.CommandPath())
 			}
+			sub.Flags().VisitAll(func(f *pflag.Flag) {
+				if name, _ := pflag.UnquoteUsage(f); len(name) != utf8.RuneCountInString(name) {
+					t.Errorf("%s --%s: %q is not ASCII, which misaligns the help", sub.CommandPath(), f.Name, name)
+				}
+			})
 			check(sub)
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Checkup) CheckPresets(table *costs.Table) {
 		}
 		switch old := c.Now().After(p.Date.AddDate(1, 0, 0)); {
 		case p.SupersededBy != nil:
-			c.Add(Warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs shows what that changes", *p.SupersededBy),
+			c.Add(Warning, fmt.Sprintf("write preset: %s in costs.yaml; ration costs presets %[1]s shows its costs and budgets", *p.SupersededBy),
 				"preset %s is superseded by %s", p.Name, *p.SupersededBy)
 		case old:
 			c.Add(Warning, fmt.Sprintf("check them against %s, write in costs.yaml what changed, or take a newer ration", p.Sources[0].Document),
