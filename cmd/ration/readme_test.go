@@ -20,7 +20,7 @@ import (
 // differ from run to run, words do not: the processes begin at midday, since
 // within half a minute of midnight some commands rightly say something else.
 func TestReadme(t *testing.T) {
-	for page, commands := range map[string]int{"README.md": 6, "docs/operating.md": 12, "docs/gateway.md": 8} {
+	for page, commands := range map[string]int{"README.md": 4, "docs/operating.md": 12, "docs/gateway.md": 8} {
 		t.Run(page, func(t *testing.T) { runPage(t, filepath.Join("..", "..", page), commands) })
 	}
 }
@@ -36,13 +36,7 @@ func runPage(t *testing.T, page string, commands int) {
 			t.Fatal(err)
 		}
 	}
-	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(dir, "ration")); err != nil {
-		t.Fatal(err)
-	}
+	linkRation(t, dir)
 	env := append(os.Environ(), asRation+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "RATION_CONFIG="+dir, "RATION_STATE="+dir,
 		"RATION_ENDPOINT="+web.URL, "RATION_LEDGER=sqlite:"+filepath.Join(dir, "ration.db"), "YOUTUBE_API_KEY=k", shiftEnv+"="+shift.String())
 	ran := 0
@@ -65,6 +59,39 @@ func runPage(t *testing.T, page string, commands int) {
 	}
 	if ran < commands {
 		t.Errorf("the page has %d commands; want its %d at least", ran, commands)
+	}
+}
+
+// TestFirstRun runs the README's commands for a first run. A server of the test
+// takes the place of ration fake, which TestFakeYouTubeIsAskedByAnyProgram starts.
+func TestFirstRun(t *testing.T) {
+	web := httptest.NewServer(youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026}))
+	defer web.Close()
+	block := regexp.MustCompile("(?s)```sh\ngo install [^\n]*\n(.*?)```").FindStringSubmatch(mustRead(t, filepath.Join("..", "..", "README.md")))[1]
+	commands := strings.NewReplacer("ration fake youtube &\n", "", "http://127.0.0.1:8378", web.URL).Replace(block)
+	home, bin := t.TempDir(), t.TempDir()
+	linkRation(t, bin)
+	cmd := exec.Command("sh", "-ec", commands)
+	cmd.Dir, cmd.Env = home, append(os.Environ(), asRation+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home,
+		"XDG_STATE_HOME=", "XDG_DATA_HOME=", "XDG_CONFIG_HOME=", "RATION_CONFIG=", "RATION_LEDGER=")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "method videos.list") || strings.Contains(string(out), "warning") {
+		t.Errorf("%s\n%v: %s\nwant a status that shows calls, and no warning", commands, err, out)
+	}
+	if entries, err := os.ReadDir(home); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v in the home folder; want the folder try alone", entries, err)
+	}
+}
+
+// linkRation makes this test binary the program ration in dir; it needs asRation.
+func linkRation(t *testing.T, dir string) {
+	t.Helper()
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(dir, "ration")); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
@@ -55,11 +56,15 @@ func inFolder(run func() int) int {
 	return run()
 }
 
-// dialing returns a transport that takes srv, a TLS server, for every host.
+// dialing returns a transport that takes srv, a TLS server, for every host
+// except the servers of tests.
 func dialing(srv *httptest.Server) *http.Transport {
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, srv.Listener.Addr().String())
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if !strings.HasPrefix(address, "127.0.0.1:") {
+				address = srv.Listener.Addr().String()
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
 		},
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}

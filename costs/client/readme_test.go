@@ -9,6 +9,14 @@ import (
 	"testing"
 )
 
+// TestFakeSample: ExampleNew runs the Go sample of docs/fake.md.
+func TestFakeSample(t *testing.T) {
+	sample := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read(t, filepath.Join(clone, "docs", "fake.md")))[1]
+	if !strings.Contains(read(t, filepath.Join(clone, "costs", "client", "example_new_test.go")), sample) {
+		t.Errorf("ExampleNew does not run the sample of docs/fake.md:\n%s", sample)
+	}
+}
+
 // TestReadmeSample follows the README: its commands make a new module depend on
 // a clone, and its Go sample compiles there. The sample is in ExampleOpen's file,
 // and ExampleOpen runs it.
@@ -28,8 +36,8 @@ func TestReadmeSample(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile("(?s)```sh\n(go mod edit.*?)```").FindStringSubmatch(readme)[1]
-	cmd := exec.Command("sh", "-ec", "go mod init example.com/app\n"+strings.ReplaceAll(commands, "../ration", clone)+"go build -o app .")
+	commands := regexp.MustCompile("(?s)```sh\n(go mod init.*?)```").FindStringSubmatch(readme)[1]
+	cmd := exec.Command("sh", "-ec", strings.ReplaceAll(commands, "../ration", clone)+"go build -o app .")
 	cmd.Dir, cmd.Env = app, append(os.Environ(), "GOFLAGS=")
 	sums := read(t, filepath.Join(clone, "go.sum")) // else go get asks the checksum database
 	if err := os.WriteFile(filepath.Join(app, "go.sum"), []byte(sums), 0o600); err != nil {
