@@ -17,14 +17,23 @@
 //	c, err := client.Open("costs.yaml", nil)
 //	web := &http.Client{Transport: c}
 //
-// A program that has its budgets elsewhere wraps its http.Client in a
-// [Transport] of its own.
+// A program that has its budgets elsewhere makes a [Transport] of its own:
+//
+//	ledger, err := sqliteledger.Open("ration.db", nil)
+//	guard, err := quota.NewGuard(ledger, []quota.Budget{
+//		{Account: "my-project", Name: "day", Limit: 10_000, Window: quota.Sliding(24 * time.Hour)},
+//	}, nil) // no Options
+//	price := func(req *http.Request) (quota.Call, error) {
+//		return quota.Call{Account: "my-project", Method: "read", Units: 1}, nil
+//	}
+//	web := &http.Client{Transport: &quota.Transport{Guard: guard, Price: price}}
 //
 // # For callers
 //
 // Open a ledger: package memledger serves one process, sqliteledger one host,
-// redisledger many hosts. [NewGuard] takes the ledger and the budgets. Each
-// budget has a [Window]: [Sliding], [Daily], [Monthly] or [Counter].
+// redisledger many hosts. [NewGuard] takes the ledger, the budgets and
+// [Options], which may be nil. Each budget has a [Window]: [Sliding], [Daily],
+// [Monthly] or [Counter].
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled

@@ -29,7 +29,7 @@ func TestFakeYouTubeIsAskedByAnyProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if _, body := get(t, url+"/fake/meter"); resp.StatusCode != 204 || !strings.Contains(body, `"used":{"default":3}`) {
+	if _, body := get(t, url+"/fake/meter"); resp.StatusCode != 204 || !strings.Contains(body, `"default":3,`) {
 		t.Errorf("%s, %s; want 3 used", resp.Status, body)
 	}
 	if curl, err := exec.LookPath("curl"); err == nil {

@@ -77,11 +77,11 @@ type Options struct {
 	// MustExist makes a SQLite ledger that does not exist an error,
 	// sqliteledger.ErrNoLedger, instead of a new file.
 	MustExist bool
-	// Opened is the ledger, in place of the one that Ledger names. It is for
-	// tests and benchmarks with package memledger; Close closes it. The state
-	// folder and the journal of this host have nothing to do with it: without
-	// State nothing is kept, and without Journal the journal is in State. nil
-	// opens the ledger.
+	// Opened is the ledger, in place of the one that Ledger names: one of
+	// package memledger in tests and benchmarks, or one that another module
+	// implements. Close closes it. The state folder and the journal of this host
+	// have nothing to do with it: without State nothing is kept, and without
+	// Journal the journal is in State. nil opens the ledger.
 	Opened quota.Ledger
 	// Layer decorates the ledger itself, below the journal, for example to time
 	// its answers. nil leaves it as it is.
