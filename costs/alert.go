@@ -30,12 +30,12 @@ const (
 	AlertExhaustion = "exhaustion" // at its pace or by the schedule, a budget will be used up within its window
 	AlertCooldown   = "cooldown"   // a cooldown of some minutes is in force
 	AlertLedger     = "ledger"     // the ledger is down, or has forgotten
-	AlertDrift      = "drift"      // the upstream counts otherwise than costs.yaml
+	AlertMismatch   = "mismatch"   // an upstream's answer contradicts costs.yaml
 )
 
 // AlertKinds returns the kinds of alerts.
 func AlertKinds() []string {
-	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertDrift}
+	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertMismatch}
 }
 
 // String describes the alert, with no more of the URL than its host.

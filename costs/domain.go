@@ -110,7 +110,7 @@ func (d *document) checkUnguarded() {
 		case slices.Contains(d.Hosts, host):
 			n.Mistake("host %s is in hosts as well: remove it here or there", host)
 		case !slices.ContainsFunc(d.Domains, func(domain string) bool { return isWithin(host, domain) }):
-			n.Mistake("host %s is in none of the guarded domains (%s), so its requests pass: remove it", host, strings.Join(d.Domains, ", "))
+			n.Mistake("host %s is in none of the guarded domains (%s), so its requests are sent without a charge: remove it", host, strings.Join(d.Domains, ", "))
 		}
 	}
 }
@@ -161,8 +161,8 @@ func (t *Table) domainOf(host string) *domain {
 	return nil
 }
 
-// whyRefused returns why a request to a host of the domain must not pass
-// unguarded, or "" if it may.
+// whyRefused returns why a request to a host of the domain must not be sent
+// without a charge, or "" if it may.
 func (dom *domain) whyRefused(req *http.Request) string {
 	if dom.apis != nil && req.URL.Opaque == "" && !slices.ContainsFunc(dom.apis, func(a *api) bool { return a.mayServe(req.URL) }) {
 		return ""

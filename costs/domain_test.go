@@ -59,7 +59,7 @@ func TestAliasesThatReachTheSameQuotaAreRefused(t *testing.T) {
 		}
 		for _, alias := range c.passes {
 			if found, err := table.Quote("GET", "https://"+alias); err != nil || found.Guarded {
-				t.Errorf("%s: %s: %+v, %v; want it to pass", name, alias, found, err)
+				t.Errorf("%s: %s: %+v, %v; want it sent without a charge", name, alias, found, err)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestUnknownHostsOfAGuardedDomainAreRefusedUnlessListed(t *testing.T) {
 		}
 		for _, host := range strings.Fields(c.passes) {
 			if _, err := table.Price(get(t, "https://"+host+"/x")); !errors.Is(err, quota.ErrUnguarded) {
-				t.Errorf("hosts: %s, %s: %s: %v; want it to pass", c.hosts, c.lines, host, err)
+				t.Errorf("hosts: %s, %s: %s: %v; want it sent without a charge", c.hosts, c.lines, host, err)
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func TestParseReportsAllMistakesInDomains(t *testing.T) {
 		{hosts, hosts + "\ndomains: [com, co.uk, localhost, 10.0.0.1, \"a.b:80\", https://a.b, \"*.a.b\", .a.b]", `7:11: "com"` + form + "\n" + `7:16: "co.uk"` + form + "\n" + `7:23: "localhost"` + form + "\n" +
 			`7:34: "10.0.0.1"` + form + "\n" + `7:44: "a.b:80"` + form + "\n" + `7:54: "https://a.b"` + form + "\n" + `7:67: "*.a.b"` + form + "\n" + `7:76: ".a.b"` + form},
 		{hosts, hosts + "\nunguarded: [youtube.googleapis.com]", "7:13: host youtube.googleapis.com is in hosts as well: remove it here or there"},
-		{hosts, hosts + "\nunguarded: [a.example.com]", "7:13: host a.example.com is in none of the guarded domains (googleapis.com, clients6.google.com), so its requests pass: remove it"},
+		{hosts, hosts + "\nunguarded: [a.example.com]", "7:13: host a.example.com is in none of the guarded domains (googleapis.com, clients6.google.com), so its requests are sent without a charge: remove it"},
 		{hosts, hosts + "\nunguarded: [a.googleapis.com, A.googleapis.com]", "7:31: host a.googleapis.com is repeated: remove one"},
 	})
 }

@@ -120,7 +120,7 @@ func (t *Table) site(req *http.Request) (*site, string) {
 		return nil, "a host is letters, digits, dots and hyphens; write it plainly"
 	}
 	if s == nil && (named == dialled || t.sites[named] == nil) {
-		return nil, t.whyNotPass(req, dialled, named)
+		return nil, t.whyNotUnguarded(req, dialled, named)
 	}
 	if dialled != named {
 		return nil, "the Host header names another host than the URL; leave req.Host empty"
@@ -128,9 +128,9 @@ func (t *Table) site(req *http.Request) (*site, string) {
 	return s, ""
 }
 
-// whyNotPass says what keeps a request from passing whose hosts are not
-// guarded as they are written, and "" when it passes.
-func (t *Table) whyNotPass(req *http.Request, hosts ...string) string {
+// whyNotUnguarded returns why a request must not be sent without a charge
+// although its hosts, as they are written, are not guarded; "" if it may.
+func (t *Table) whyNotUnguarded(req *http.Request, hosts ...string) string {
 	for _, host := range hosts {
 		if name := withoutPort(host); len(name) < len(host) && t.sites[name] != nil {
 			return "the host is guarded, but not on this port; name the port in hosts, or leave it out"

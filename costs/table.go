@@ -13,7 +13,8 @@
 // Verbs and paths come from the upstream's discovery document, or from routes
 // in the file. A request to a guarded host is refused if it is not clearly one
 // of the known methods, and so is a request to another host of a guarded domain
-// that is not listed as unguarded. Requests to all other hosts pass.
+// that is not listed as unguarded. Requests to all other hosts are sent
+// without a charge.
 package costs
 
 import (
@@ -40,7 +41,7 @@ type Table struct {
 	upstreams   []Upstream
 	sites       map[string]*site   // by canonical host
 	domains     map[string]*domain // by name
-	unguarded   map[string]bool    // hosts in these domains whose requests pass
+	unguarded   map[string]bool    // hosts in these domains whose requests are sent without a charge
 }
 
 // LongestWindow returns how far back the longest window of all budgets sees.
@@ -291,7 +292,7 @@ func whyNeverFits(b *quota.Budget, call quota.Call) string {
 
 // Quote describes how a request would be charged.
 type Quote struct {
-	Guarded bool           // false if it would pass unguarded; all other fields are zero then
+	Guarded bool           // false if it would be sent without a charge; all other fields are zero then
 	Paid    bool           // it continues an upload that was charged when it began
 	Call    quota.Call     // the call, without a caller
 	Budgets []quota.Budget // the budgets that the call would be charged to

@@ -57,13 +57,13 @@ func (r trialRole) afterWait(refused *RefusedError) error {
 	return &cooldownEnded{refused.Budget}
 }
 
-// wait spends after the call has passed the breakers that cover it, and again
-// when it has waited for the end of a cooldown. reported is as in trial. The
-// caller must pass the trial, which may be nil, to finish.
+// wait spends once no breaker that covers the call holds it, and again when it
+// has waited for the end of a cooldown. reported is as in trial. The caller must
+// pass the trial, which may be nil, to finish.
 func (b *breakers) wait(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool, spend func(limit time.Duration, as trialRole) error) (*trial, error) {
 	for deadline := time.Now().Add(limit); ; {
 		began := time.Now()
-		trial := b.pass(ctx, g, call, deadline.Sub(began), reported)
+		trial := b.awaitTrial(ctx, g, call, deadline.Sub(began), reported)
 		err := spend(time.Until(deadline), trialRole{b, trial})
 		if ended, ok := err.(*cooldownEnded); ok {
 			b.openFor(budgetID{call.Account, ended.budget}, began)
@@ -107,11 +107,11 @@ func (b *breakers) close(t *trial) {
 	t.end()
 }
 
-// pass waits, for at most limit, until no trial of this process is in progress
+// awaitTrial waits, for at most limit, until no trial of this process is in progress
 // for a breaker that covers a call. If a breaker is still open then, the call
-// becomes its trial, which pass returns. When the time is up, the call gets a trial
-// of its own, and the claim of the other refuses it.
-func (b *breakers) pass(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
+// becomes its trial, which is returned. When the time is up, the call gets a
+// trial of its own, and the claim of the other refuses it.
+func (b *breakers) awaitTrial(ctx context.Context, g *Guard, call Call, limit time.Duration, reported bool) *trial {
 	deadline := time.Now().Add(limit)
 	for {
 		b.mu.Lock()

@@ -90,7 +90,7 @@ func TestShortCooldownIsPaidForByEveryCaller(t *testing.T) {
 	}
 }
 
-// TestCooldownOfABudgetSparesOtherCalls: while a probe of one budget is under
+// TestCooldownOfABudgetSparesOtherCalls: while a trial of one budget is under
 // way, calls that it does not cover go on, and so do those that may not wait.
 func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
-		for range 2 { // the probe, and one that waits for it
+		for range 2 { // the trial, and one that waits for it
 			wg.Go(func() {
 				if err := get("search"); err != nil {
 					t.Error(err)
@@ -142,12 +142,12 @@ func TestCooldownOfABudgetSparesOtherCalls(t *testing.T) {
 		close(release)
 		wg.Wait()
 		if time.Since(began) != 0 {
-			t.Errorf("the waiting call went on %s after the probe; want at once", time.Since(began))
+			t.Errorf("the waiting call went on %s after the trial; want at once", time.Since(began))
 		}
 	})
 }
 
-// TestFailedTrialLetsTheNextGo: a probe whose call fails or is cancelled
+// TestFailedTrialLetsTheNextGo: a trial whose call fails or is cancelled
 // does not keep the others waiting.
 func TestFailedTrialLetsTheNextGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,9 @@ type trial struct {
 }
 
 const (
-	trialKey            = reservedPrefix + "probes"
-	trialMethod         = "probe"
-	reportedTrialMethod = "reported probe"
+	trialKey            = reservedPrefix + "trials"
+	trialMethod         = "trial"
+	reportedTrialMethod = "reported trial"
 	trialPoll           = 100 * time.Millisecond // how often a process checks whether another's trial has ended
 	trialMemory         = 2 * maxRepeated        // how long the log remembers outcomes
 )

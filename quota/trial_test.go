@@ -136,7 +136,7 @@ func TestShortCooldownIsPaidForByEveryProcess(t *testing.T) {
 				wg.Wait()
 				t.Logf("%d processes: %d hits", processes, hits.Load())
 				if units := used(t, openGuard(t, open)); units != quota.Units(hits.Load()) {
-					t.Errorf("%d requests were sent and %d units charged; want each charged, probes too", hits.Load(), units)
+					t.Errorf("%d requests were sent and %d units charged; want each charged, trials too", hits.Load(), units)
 				}
 				if hits.Load() > 6 { // stops of 1, 1 or 2, 2, 4, 8 and 16 times what the upstream says
 					t.Errorf("%d requests of %d processes were charged and stopped; want at most 6, as for one", hits.Load(), processes)
@@ -179,7 +179,7 @@ func TestProcessesStayPausedAfterTheUpstreamRecovers(t *testing.T) {
 		}
 		wg.Wait()
 		if stops.Load() > 18+2 || fine.Load() != 36 {
-			t.Errorf("%d stops and %d fine answers; want at most the 18 in flight at first and 2 probes, and 36", stops.Load(), fine.Load())
+			t.Errorf("%d stops and %d fine answers; want at most the 18 in flight at first and 2 trials, and 36", stops.Load(), fine.Load())
 		}
 	})
 }
@@ -204,11 +204,11 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opened := open(t)
 			synctest.Test(t, func(t *testing.T) {
-				died, probing := make(chan struct{}), make(chan struct{})
+				died, trying := make(chan struct{}), make(chan struct{})
 				calls := 0
 				dies := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int {
 					if calls++; calls == 2 {
-						close(probing)
+						close(trying)
 						<-died
 					}
 					return http.StatusTooManyRequests
@@ -221,7 +221,7 @@ func TestProcessThatDiesDuringItsTrialBlocksOthers(t *testing.T) {
 				var others sync.WaitGroup
 				openBehind := func() (quota.Ledger, error) {
 					ledger, err := opened()
-					return behind{ledger, probing}, err
+					return behind{ledger, trying}, err
 				}
 				for range 3 {
 					client := newProcess(t, openBehind, 3*time.Second, statusTripper(func(*http.Request) int { hits.Add(1); return http.StatusOK }))
@@ -251,11 +251,11 @@ func TestTrialIsRefusedForTenYears(t *testing.T) {
 		var ahead atomic.Int64
 		ledger := memledger.Open(&memledger.Options{Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 		opened := func() (quota.Ledger, error) { return ledger, nil }
-		died, probing := make(chan struct{}), make(chan struct{})
+		died, trying := make(chan struct{}), make(chan struct{})
 		calls := 0
 		dies := newProcess(t, opened, 3*time.Second, statusTripper(func(*http.Request) int {
 			if calls++; calls == 2 {
-				close(probing)
+				close(trying)
 				<-died
 			}
 			return http.StatusTooManyRequests
@@ -269,7 +269,7 @@ func TestTrialIsRefusedForTenYears(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			ahead.Store(int64(87_600 * time.Hour)) // after the cooldown began, and before the trial
-			<-probing
+			<-trying
 			ahead.Store(0)
 			close(right)
 		}()
@@ -304,11 +304,11 @@ func TestRefusedTrialIsSent(t *testing.T) {
 func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 	open := openMemory(t)
 	synctest.Test(t, func(t *testing.T) {
-		probing, answered := make(chan struct{}), make(chan struct{})
+		trying, answered := make(chan struct{}), make(chan struct{})
 		calls, hits := 0, 0
 		slow := newProcess(t, open, 3*time.Second, statusTripper(func(*http.Request) int {
 			if calls++; calls == 2 {
-				close(probing)
+				close(trying)
 				<-answered
 				return http.StatusOK
 			}
@@ -317,23 +317,23 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if status, err := getStatus(slow); err != nil || status != http.StatusOK {
-				t.Errorf("the probe: status %d, %v", status, err)
+				t.Errorf("the trial: status %d, %v", status, err)
 			}
 		})
 		time.Sleep(time.Second)
 		guard := openGuard(t, func() (quota.Ledger, error) {
 			ledger, err := open()
-			return behind{ledger, probing}, err
+			return behind{ledger, trying}, err
 		})
 		hasty := &http.Client{Transport: &quota.Transport{Guard: guard, Price: priced(1), MaxWait: 5 * time.Second, Feedback: stopFor(3 * time.Second),
 			Base: statusTripper(func(*http.Request) int { hits++; return http.StatusOK })}}
 		if _, err := getStatus(hasty); !errors.Is(err, quota.ErrRefused) || hits != 0 || used(t, guard) != 2 {
-			t.Errorf("%v, %d requests, %d units; want a refusal, and those of the probe alone", err, hits, used(t, guard))
+			t.Errorf("%v, %d requests, %d units; want a refusal, and those of the trial alone", err, hits, used(t, guard))
 		}
 		close(answered)
 		wg.Wait()
 		if status, err := getStatus(hasty); err != nil || status != http.StatusOK || used(t, guard) != 3 {
-			t.Errorf("after the probe's answer: status %d, %v, %d units; want it sent, and charged", status, err, used(t, guard))
+			t.Errorf("after the trial's answer: status %d, %v, %d units; want it sent, and charged", status, err, used(t, guard))
 		}
 	})
 }

@@ -108,7 +108,7 @@ func as[E error](err error) bool {
 	return ok
 }
 
-// exit tells an error, if it was not told yet, and returns its exit code.
+// exit prints an error, unless it has been printed, and returns its exit code.
 func (a *app) exit(err error) int {
 	if c := a.setup().Client; c != nil {
 		c.RepeatRefusal(err) // for why

@@ -57,7 +57,7 @@ type Watch struct {
 	mu      sync.Mutex
 	pending []*event // that were reported, and are not sent yet
 	checks  sync.Mutex
-	told    map[string]bool // that the ledger is down, by target, where there is no state folder
+	sent    map[string]bool // that the ledger is down, by target, where there is no state folder
 	ahead   time.Time       // when the last forecast was made
 }
 
@@ -66,12 +66,12 @@ const (
 	hold       = 2 * time.Minute  // how long a process may take to send
 	readTime   = 10 * time.Second // for the ledger to answer
 	maxPending = 100
-	shortPause = 5 * time.Minute // a cooldown below it is no alert
+	shortPause = 5 * time.Minute // no alert is sent for a shorter cooldown
 )
 
 // New returns a Watch. It sends nothing if no document has an alert.
 func New(c *client.Client, o *Options) *Watch {
-	w := &Watch{client: c, targets: map[string][]*costs.Alert{}, told: map[string]bool{}, pause: time.Second}
+	w := &Watch{client: c, targets: map[string][]*costs.Alert{}, sent: map[string]bool{}, pause: time.Second}
 	if o != nil {
 		w.options = *o
 	}
@@ -101,7 +101,7 @@ func (w *Watch) Run(ctx context.Context) {
 // Reported is given what the client reports, as client.Options.Report gets it.
 // It keeps what is worth an alert for the next Check, and returns at once.
 func (w *Watch) Reported(call quota.Call, err error) {
-	e := &event{Kind: costs.AlertDrift, Account: call.Account, detail: err.Error()}
+	e := &event{Kind: costs.AlertMismatch, Account: call.Account, detail: err.Error()}
 	if limit, ok := errors.AsType[*quota.LimitError](err); ok {
 		e.Account, e.Budget, e.name = limit.Account, limit.Budget, "limit "+limit.Budget
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {

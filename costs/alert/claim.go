@@ -102,7 +102,7 @@ func (w *Watch) ledgerDown(ctx context.Context, account string, reason error) {
 		if err := w.send(ctx, e, target); err != nil {
 			w.failed(e, err)
 			_ = os.Remove(w.markPath(target))
-			delete(w.told, target.String())
+			delete(w.sent, target.String())
 		}
 	}
 }
@@ -132,8 +132,8 @@ func (w *Watch) markPath(target *costs.Alert) string {
 func (w *Watch) mark(target *costs.Alert) bool {
 	path := w.markPath(target)
 	if w.client.State() == "" || privatefile.MkdirAll(filepath.Dir(path)) != nil {
-		first := !w.told[target.String()]
-		w.told[target.String()] = true
+		first := !w.sent[target.String()]
+		w.sent[target.String()] = true
 		return first
 	}
 	if info, err := os.Lstat(path + endedSuffix); err == nil && time.Since(info.ModTime()) < stale {
@@ -151,7 +151,7 @@ func (w *Watch) mark(target *costs.Alert) bool {
 
 // unmark makes the next outage one to tell of.
 func (w *Watch) unmark() {
-	clear(w.told)
+	clear(w.sent)
 	if w.client.State() == "" {
 		return
 	}

@@ -46,8 +46,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	session, known := g.sessions[token]
 	g.mu.Unlock()
 	isOwn := g.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.options.Token)) == 1
-	isProbe := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which may come from a probe without a token
-	if !known && !isOwn && !isProbe && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
+	isHealthCheck := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which may come without a token
+	if !known && !isOwn && !isHealthCheck && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
 		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
 		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
 		return r, p
@@ -69,7 +69,7 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 
 type strangerKey struct{}
 
-// isStranger reports whether a request is a probe without the token that the
+// isStranger reports whether a request is a health check without the token that the
 // gateway has.
 func isStranger(r *http.Request) bool {
 	return r.Context().Value(strangerKey{}) != nil

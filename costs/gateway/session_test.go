@@ -93,9 +93,9 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 	}
 }
 
-// TestProbeTellsAStranger: a probe without the token learns that the ledger does
+// TestHealthCheckTellsAStranger: a health check without the token learns that the ledger does
 // not answer, and nothing of its address or the account.
-func TestProbeTellsAStranger(t *testing.T) {
+func TestHealthCheckTellsAStranger(t *testing.T) {
 	parsed, err := costs.Parse("costs.yaml", []byte(table))
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type pageData struct {
 // show answers GET /.
 func (p *Page) show(w http.ResponseWriter, r *http.Request) {
 	v := viewOf(r)
-	s, parts, version := p.newest(r.Context(), v)
+	s, parts, version := p.refresh(r.Context(), v)
 	if s == nil {
 		w.Header().Set("Retry-After", "1")
 		p.write(w, http.StatusServiceUnavailable, "message", &message{Assets: assets(), Title: "Starting", Text: "There is no ledger yet, or ration is ending. Load the page again in a moment."})
@@ -95,7 +95,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	ticks := time.NewTicker(p.options.Every)
 	defer ticks.Stop()
 	for {
-		s, parts, version := p.newest(r.Context(), v)
+		s, parts, version := p.refresh(r.Context(), v)
 		switch prefix, number, ok := cutVersion(seen); {
 		case s == nil:
 		case !ok || !strings.HasPrefix(version, prefix+"."):

@@ -65,9 +65,9 @@ const (
 	budgetPause = 30 * time.Second // if it has not changed; how far its times are away has
 )
 
-// newest reads what is new, and returns a view of it, and the version of the
+// refresh reads what is new, and returns a view of it, and the version of the
 // views. Without a client it returns nil.
-func (p *Page) newest(ctx context.Context, v view) (*snapshot, []part, string) {
+func (p *Page) refresh(ctx context.Context, v view) (*snapshot, []part, string) {
 	c, release := p.options.Client()
 	defer release()
 	p.mu.Lock()

@@ -40,13 +40,13 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		return answers, nil
 	}
 	err := a.files.locked(ctx, lockPatience, func() error {
-		if !a.breaker.open.Load() && !again {
+		if !a.outage.lasts.Load() && !again {
 			return errBack
 		}
 		return a.withState(func(s *state) error {
 			if s.restorations != a.restorations && !again {
 				a.restorations = s.restorations
-				a.breaker.retry()
+				a.outage.retry()
 				return errBack // for the process that has restored the log
 			}
 			return l.grant(a, s, batch, counted, answers, down)

@@ -93,9 +93,9 @@ type Ledger struct {
 
 // account is the journal of one account in this process.
 type account struct {
-	name    string
-	files   *files
-	breaker breaker
+	name   string
+	files  *files
+	outage outage
 
 	restores restores
 
@@ -190,10 +190,10 @@ const maxRestores = 3
 
 func (l *Ledger) spend(ctx context.Context, a *account, batch *quota.Batch) ([]quota.Answer, error) {
 	var failed error
-	if !a.files.owes.Load() && !a.breaker.open.Load() {
+	if !a.files.owes.Load() && !a.outage.lasts.Load() {
 		var answers []quota.Answer
 		answers, failed = l.decide(ctx, batch)
-		// What is in doubt must not count as down if the breaker has opened since.
+		// What is in doubt must not count as down if the ledger has gone down since.
 		if !isDown(failed) && !errors.Is(failed, errOwed) && !errors.Is(failed, quota.ErrLedgerLost) {
 			return answers, failed
 		}
@@ -208,11 +208,11 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 	}
 	for range maxRestores {
 		if errors.Is(err, errOwed) {
-			if err := a.breaker.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
+			if err := a.outage.call(ctx, func() error { return l.restore(ctx, a, nil) }); err != nil {
 				return nil, err
 			}
 		}
-		err = a.breaker.call(ctx, func() error {
+		err = a.outage.call(ctx, func() error {
 			if err, failed = failed, nil; err == nil {
 				answers, err = l.decide(ctx, batch)
 			}
@@ -301,7 +301,7 @@ func (l *Ledger) journaled(core quota.SpendFunc) quota.SpendFunc {
 // calls granted within the allowance.
 func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*quota.Charge) (standings []quota.Standing, err error) {
 	a := l.account(account)
-	err = a.breaker.call(ctx, func() error {
+	err = a.outage.call(ctx, func() error {
 		if a.files.isOwed() {
 			if err := l.restore(ctx, a, nil); err != nil {
 				return err

@@ -37,7 +37,7 @@ const TrustVariable = "RATION_TRUST_OWNER"
 
 // GroupVariable is the environment variable with the number of a group that
 // shares ledgers, journals and catalogues. Files and folders of that group are
-// trusted whoever of its members owns them, and the group may write to them.
+// trusted whichever member owns them, and the group may write to them.
 // What this package creates in a folder of the group gets mode 0660, or 2770,
 // whatever the umask is. A secret that the group can read is refused as before.
 // Empty means none.

@@ -46,7 +46,7 @@ func TestNothingIsScanned(t *testing.T) {
 		"entries-restamp": true, // of the entries stamped ahead
 		"limits":          true, // sorts those of an account: at most 32 of each budget
 		"sums-insert":     true, // of a block of entries
-		"entries-broken":  true, // these when the file is mended, or restored after it was damaged
+		"entries-broken":  true, // these when the file is rechecked, or restored after it was damaged
 		"list-check":      true,
 		"logs":            true,
 		"logs-touch":      true}

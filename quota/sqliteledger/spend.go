@@ -52,7 +52,7 @@ func (l *Ledger) spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer,
 	}
 	if err != nil {
 		if _, ok := errors.AsType[*quota.ForgottenError](err); ok {
-			l.newest.CompareAndDelete(name, own) // once: nobody may know how to restore it
+			l.newest.CompareAndDelete(name, own) // once: the caller may not restore it
 		}
 		return nil, err
 	}

@@ -314,8 +314,8 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 		return l.explain(err, working)
 	}
 	writes := begin == "begin"
-	mends := writes && !l.isAsLeft()
-	if mends {
+	rechecks := writes && !l.isAsLeft()
+	if rechecks {
 		clear(l.looked)
 		if err := whileShared(l.reconnect); err != nil { // the connection may have cached pages of what was there
 			return l.explain(err, opening)
@@ -334,8 +334,8 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	}
 	t := &tx{conn: c, ledger: l}
 	t.setClock(writes)
-	if mends {
-		t.mend()
+	if rechecks {
+		t.recheck()
 	}
 	f(t)
 	t.flush()
@@ -346,7 +346,7 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 			if !writes { // a read may see what others have written, which it does not cache
 				return nil
 			}
-			if mends {
+			if rechecks {
 				l.writeState(was)
 			}
 			return l.explain(l.committed(), committing)

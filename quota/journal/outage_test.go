@@ -90,10 +90,10 @@ func (s *slowStandings) Standings(ctx context.Context, account, key string, char
 	return s.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestProbeAfterAnotherAnswer: a call that was sent before the ledger failed found
-// it back while another probed. The ledger was then never asked again once it
+// TestAskedAfterAnotherAnswer: a call that was sent before the ledger failed found
+// it back while another asked. The ledger was then never asked again once it
 // failed anew.
-func TestProbeAfterAnotherAnswer(t *testing.T) {
+func TestAskedAfterAnotherAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := failing(nil)
 		var before, after func()
@@ -173,9 +173,9 @@ func TestCallersDeadlineOpensNothing(t *testing.T) {
 	}
 }
 
-// TestProbeOfAnImpatientCaller: a ledger that is still down says so to a caller
+// TestImpatientCallerAsks: a ledger that is still down says so to a caller
 // with little time left. The next calls do not ask it for another two seconds.
-func TestProbeOfAnImpatientCaller(t *testing.T) {
+func TestImpatientCallerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := failing(errDown)
 		l := journal.New(inner, t.TempDir(), allow(1000))
@@ -191,7 +191,7 @@ func TestProbeOfAnImpatientCaller(t *testing.T) {
 		_, _ = spend(t.Context(), l, "m", 1)
 		time.Sleep(2 * time.Second) // of the bubble's time
 		if first, next := spendSoon(), spendSoon(); first != 1 || next != 0 {
-			t.Errorf("the ledger was asked %d times by the probe, and %d after it; want 1 and 0", first, next)
+			t.Errorf("the ledger was asked %d times by the first call, and %d after it; want 1 and 0", first, next)
 		}
 	})
 }

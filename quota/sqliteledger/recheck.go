@@ -82,10 +82,10 @@ func (c *conn) walPages() (n int64) {
 	return n
 }
 
-// mend checks the whole file, and computes the lists that do not match its entries,
+// recheck checks the whole file, and computes the lists that do not match its entries,
 // and all counters, anew. It always writes something, so that other processes drop
 // the pages of the file that they have cached.
-func (t *tx) mend() {
+func (t *tx) recheck() {
 	if err := t.ledger.checkIntegrity(); err != nil {
 		t.fail(err)
 		return
