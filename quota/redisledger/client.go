@@ -26,7 +26,7 @@ func (a *address) client(dials *atomic.Int64) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	dial := watchDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), config != nil)
+	dial := checkDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), config != nil)
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled} // fewer commands for an ACL to allow
 	switch a.kind {
 	case cluster:
@@ -158,15 +158,15 @@ type master struct {
 	known atomic.Pointer[string]
 }
 
-// told is the address that the sentinels gave during one dial, empty if none
+// sentinelAnswer is the address that the sentinels gave during one dial, empty if none
 // answered. It is in the context of the dial, but not of those to sentinels.
-type told struct{ addr string }
+type sentinelAnswer struct{ addr string }
 
-type toldKey struct{}
+type sentinelAnswerKey struct{}
 
 // dialing dials a sentinel, or the master at the address they gave.
 func (m *master) dialing(ctx context.Context, network, addr string) (net.Conn, error) {
-	if t, ok := ctx.Value(toldKey{}).(*told); ok {
+	if t, ok := ctx.Value(sentinelAnswerKey{}).(*sentinelAnswer); ok {
 		t.addr = addr
 	}
 	return m.dial(ctx, network, addr)
@@ -175,8 +175,8 @@ func (m *master) dialing(ctx context.Context, network, addr string) (net.Conn, e
 // DialHook implements redis.Hook.
 func (m *master) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		t := &told{}
-		conn, err := next(context.WithValue(ctx, toldKey{}, t), network, addr)
+		t := &sentinelAnswer{}
+		conn, err := next(context.WithValue(ctx, sentinelAnswerKey{}, t), network, addr)
 		known := m.known.Load()
 		switch {
 		case err == nil:

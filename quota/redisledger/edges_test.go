@@ -96,7 +96,7 @@ func TestStaleEdgesOfADeletedLog(t *testing.T) {
 		}
 		mustSpend(t, l, "m", 1, hour, day)
 		clock.Add(2 * time.Minute)
-		mustSpend(t, l, "m", 1, hour, day) // is told where the windows begin
+		mustSpend(t, l, "m", 1, hour, day) // learns where the windows begin
 		do(t, client, "del", log)
 		other := redisledger.New(client, &redisledger.Options{Now: clock.Now, Prefix: fmt.Sprintf("t%d", prefixes.Load())})
 		mustSpend(t, other, "m", 20, hour, day)

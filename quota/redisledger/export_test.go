@@ -29,5 +29,5 @@ func Explain(err error) string { return (&Ledger{}).failed(err, classify(err), f
 
 // Dial dials as a client of one server does.
 func Dial(ctx context.Context, addr string, config *tls.Config) (net.Conn, error) {
-	return watchDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), true)(ctx, "tcp", addr)
+	return checkDial(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: config}), true)(ctx, "tcp", addr)
 }

@@ -23,24 +23,24 @@ type foreignError struct {
 
 func (e *foreignError) Error() string { return e.addr + " " + e.what }
 
-// probeTime is the timeout of a second connection to an address. A server that
+// secondTimeout is the timeout of a second connection to an address. A server that
 // is up answers a few bytes much faster.
-const probeTime = 200 * time.Millisecond
+const secondTimeout = 200 * time.Millisecond
 
 // dialFunc is how go-redis dials.
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// watchDial wraps dial to return a *foreignError when the other end proves not
+// checkDial wraps dial to return a *foreignError when the other end proves not
 // to be the server that the URL names: by bytes that Redis never sends, the
 // error of protected mode, a TLS record on a plain connection, or a plain
 // answer to a TLS handshake. A connection that closes or stays silent proves
 // nothing: a restarting Redis or a proxy in front of it does the same.
-func watchDial(dial dialFunc, secure bool) dialFunc {
+func checkDial(dial dialFunc, secure bool) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		switch {
 		case err == nil:
-			return watch(conn, network, addr, secure), nil
+			return checkConn(conn, network, addr, secure), nil
 		case secure && unfinished(err) && speaksPlain(ctx, network, addr):
 			return nil, &foreignError{addr, "answers without TLS", "write redis instead of rediss, or name its TLS port"}
 		}
@@ -57,8 +57,8 @@ func unfinished(err error) bool {
 	return !isTLSFailure(err)
 }
 
-// watchedConn judges the first bytes that arrive on a connection.
-type watchedConn struct {
+// checkedConn judges the first bytes that arrive on a connection.
+type checkedConn struct {
 	net.Conn
 	network, addr string
 	secure        bool
@@ -66,24 +66,24 @@ type watchedConn struct {
 	foreign       error       // what they prove, or nil; set before judged
 }
 
-// watchedSocket is a watchedConn of a socket. go-redis needs a syscall.Conn to
+// checkedSocket is a checkedConn of a socket. go-redis needs a syscall.Conn to
 // find idle connections that the server has closed.
-type watchedSocket struct {
-	*watchedConn
+type checkedSocket struct {
+	*checkedConn
 	syscall.Conn
 }
 
-func watch(conn net.Conn, network, addr string, secure bool) net.Conn {
-	w := &watchedConn{Conn: conn, network: network, addr: addr, secure: secure}
+func checkConn(conn net.Conn, network, addr string, secure bool) net.Conn {
+	w := &checkedConn{Conn: conn, network: network, addr: addr, secure: secure}
 	if socket, ok := conn.(syscall.Conn); ok {
-		return &watchedSocket{w, socket}
+		return &checkedSocket{w, socket}
 	}
 	return w
 }
 
 // Read implements net.Conn. It returns what the first bytes prove on every
 // call, since go-redis drops the error of a read for push messages.
-func (c *watchedConn) Read(p []byte) (int, error) {
+func (c *checkedConn) Read(p []byte) (int, error) {
 	if c.judged.Load() {
 		if c.foreign != nil {
 			return 0, c.foreign
@@ -108,12 +108,12 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 // saying why, Write returns that: a Redis in protected mode does so, and
 // one that refuses the client's certificate, which from TLS 1.3 on comes
 // after the handshake.
-func (c *watchedConn) Write(p []byte) (int, error) {
+func (c *checkedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err == nil || c.judged.Load() {
 		return n, err
 	}
-	if c.Conn.SetReadDeadline(time.Now().Add(probeTime)) == nil {
+	if c.Conn.SetReadDeadline(time.Now().Add(secondTimeout)) == nil {
 		if _, why := c.Read(make([]byte, 512)); c.judged.Load() && c.foreign != nil {
 			return n, why
 		}
@@ -123,7 +123,7 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 
 // judge returns a *foreignError if the first bytes of a connection (none if it
 // closed before) prove that the other end is not the server that the URL names.
-func (c *watchedConn) judge(first []byte) error {
+func (c *checkedConn) judge(first []byte) error {
 	const tlsInTheClear = "write rediss instead of redis"
 	switch {
 	case len(first) == 0 && !c.secure && speaksTLS(c.network, c.addr):
@@ -162,7 +162,7 @@ func tlsRecord(data []byte) bool {
 // speaksTLS reports whether an address answers a TLS handshake, even with
 // an error.
 func speaksTLS(network, addr string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), secondTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *firstBytes) Read(p []byte) (int, error) {
 // does, with or without a password.
 func speaksPlain(ctx context.Context, network, addr string) bool {
 	// The deadline of the failed dial may have passed.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), secondTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {

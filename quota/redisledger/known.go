@@ -74,7 +74,7 @@ func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) er
 		if _, lost := errors.AsType[*quota.ForgottenError](err); lost {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.looked, a.newest.ID = lookedUp{}, quota.ID{} // once: nobody may know how to restore it
+			a.looked, a.newest.ID = lookedUp{}, quota.ID{} // once: the caller may not restore it
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ type wants struct {
 	coverages [2][]demand
 	limits    map[ask]bool
 	items     int  // coverages that the whole batch needs, known ones included
-	all       bool // coverages is everything in use since the store was last told
+	all       bool // coverages is everything in use since it was last sent to the store
 }
 
 // mostItems is how many coverages the store keeps of each scope, see learn.lua.

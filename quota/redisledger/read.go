@@ -22,14 +22,14 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 	defer cancel()
 	op := &scriptRunner{ledger: l, ctx: within}
 	a := l.cache(account)
-	var told int64
+	var serverTime int64
 	for range maxRounds {
 		if a.unknown() {
 			if err := l.learn(op, account, nil); err != nil {
 				return nil, ended(ctx, err)
 			}
 		}
-		now, at := l.clock(told)
+		now, at := l.clock(serverTime)
 		keys, args, held := a.question(l.names(account, key), key, charges, now, at)
 		reply, err := op.run(&standingsScript, keys, args)
 		if err != nil {
@@ -44,7 +44,7 @@ func (l *Ledger) Standings(ctx context.Context, account, key string, charges []*
 			}
 			return standings, nil
 		case code == otherDay:
-			told = reply.number()
+			serverTime = reply.number()
 		default:
 			a.forget(args[0].(string))
 		}

@@ -68,7 +68,7 @@ type Ledger struct {
 // With rediss instead of redis the connections are TLS, those to sentinels too.
 // Parameters: protocol=2 or 3; with TLS ca=FILE, cert=FILE and key=FILE (of the
 // client), server_name=NAME, and insecure_skip_verify=true, which trusts
-// whoever answers; of sentinels sentinel_user=NAME and sentinel_password=WORD.
+// any server; of sentinels sentinel_user=NAME and sentinel_password=WORD.
 // Nothing else is understood.
 //
 // With wait_replicas=N a grant is answered once N replicas have it (WAIT), so
@@ -156,14 +156,14 @@ func (l *Ledger) Close() error {
 }
 
 // clock returns the injected time as scripts take it, empty for the server's,
-// and the ledger's time in microseconds: what the store told last, or a guess.
-func (l *Ledger) clock(told int64) (arg string, now int64) {
+// and the ledger's time in microseconds: serverTime, or a guess if it is 0.
+func (l *Ledger) clock(serverTime int64) (arg string, now int64) {
 	switch {
 	case l.now != nil:
 		now = max(0, l.now().UnixMicro())
 		return string(number(nil, now, 7)), now
-	case told > 0:
-		return "", told
+	case serverTime > 0:
+		return "", serverTime
 	}
 	return "", l.host().UnixMicro()
 }

@@ -130,10 +130,10 @@ func (l *Ledger) learnAgain(op *scriptRunner, p *spendBatch) (isSame bool, err e
 // cache lacked, the day by the store's clock, or as a retry.
 func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 	a := p.accountCache
-	var told int64
+	var serverTime int64
 	isFresh := false // the head was learned by this operation
 	for rounds := 0; rounds < maxRounds; rounds++ {
-		p.time, p.now = l.clock(told)
+		p.time, p.now = l.clock(serverTime)
 		p.at = l.elapsed()
 		if w := p.encode(); w != nil {
 			if err := l.learn(op, p.batch.Account, w); err != nil {
@@ -179,7 +179,7 @@ func (l *Ledger) decide(op *scriptRunner, p *spendBatch) (*packed, error) {
 		case otherHead:
 			a.forget(p.head)
 		case otherDay:
-			told = p.now
+			serverTime = p.now
 		case searching:
 			rounds-- // the deadline limits these
 		case outdone:

@@ -31,8 +31,8 @@ end
 
 -- outlive renews the expiry of meta, which must outlast all logs of its account.
 local function outlive(meta, horizon)
-  local life = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000 + SPARE
-  if redis.call('PTTL', meta) < life then redis.call('PEXPIRE', meta, string.format('%.0f', life)) end
+  local ttl = math.floor(2 * math.max(horizon, DAY) / 1000) + 300000 + SPARE
+  if redis.call('PTTL', meta) < ttl then redis.call('PEXPIRE', meta, string.format('%.0f', ttl)) end
 end
 
 -- read_names reads the names of many budgets. Name 0 is empty: the account.

@@ -41,8 +41,8 @@ redis.call('HSET', cool, budget, struct.pack('>I7', till) .. ARGV[3])
 if long > 0 then redis.call('HSET', cool, length, struct.pack('>I7', long)) else redis.call('HDEL', cool, length) end
 accounts().guard(KEYS[2], 0)
 if ARGV[4] == '' then
-  local life = redis.call('PTTL', cool)
+  local ttl = redis.call('PTTL', cool)
   local left = math.floor((till - clock('')) / 1000) + 300000
-  if life < 0 or life < left then redis.call('PEXPIRE', cool, string.format('%.0f', math.max(left, 1))) end
+  if ttl < 0 or ttl < left then redis.call('PEXPIRE', cool, string.format('%.0f', math.max(left, 1))) end
 end
 return 0

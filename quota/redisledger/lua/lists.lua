@@ -110,9 +110,9 @@ end
 -- extend makes a key expire after two horizons and five minutes of real time. What cannot be filled
 -- from an account's log lives longer, so that no clock that is ahead for a moment deletes it.
 local function extend(key, horizon, fillable)
-  local life = math.floor(2 * horizon / 1000) + 300000
-  if not fillable and string.find(key, '}:log', 1, true) then life = life + SPARE end
-  redis.call('PEXPIRE', key, string.format('%.0f', life))
+  local ttl = math.floor(2 * horizon / 1000) + 300000
+  if not fillable and string.find(key, '}:log', 1, true) then ttl = ttl + SPARE end
+  redis.call('PEXPIRE', key, string.format('%.0f', ttl))
 end
 
 -- holds returns what a sliding or calendar window holds.
