@@ -30,12 +30,12 @@ const (
 	AlertExhaustion = "exhaustion" // at its pace or by the schedule, a budget will be used up within its window
 	AlertCooldown   = "cooldown"   // a cooldown of some minutes is in force
 	AlertLedger     = "ledger"     // the ledger is down, or has forgotten
-	AlertMismatch   = "mismatch"   // an upstream's answer contradicts costs.yaml
+	AlertDrift      = "drift"      // an upstream's answer contradicts costs.yaml
 )
 
 // AlertKinds returns the kinds of alerts.
 func AlertKinds() []string {
-	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertMismatch}
+	return []string{AlertLevel, AlertExhaustion, AlertCooldown, AlertLedger, AlertDrift}
 }
 
 // String describes the alert, with no more of the URL than its host.

@@ -81,7 +81,7 @@ func (a *app) report(call quota.Call, err error) {
 	case as[*journal.UnwrittenError](err):
 		a.warn("journal", err.Error())
 	case setup.Disagrees(err):
-		a.warn("mismatch", err.Error())
+		a.warn("drift", err.Error())
 	case a.verbose:
 		fmt.Fprintf(a.stderr, "ration: %s stays charged: %v\n", call.Method, err)
 	}

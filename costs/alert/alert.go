@@ -101,7 +101,7 @@ func (w *Watch) Run(ctx context.Context) {
 // Reported is given what the client reports, as client.Options.Report gets it.
 // It keeps what is worth an alert for the next Check, and returns at once.
 func (w *Watch) Reported(call quota.Call, err error) {
-	e := &event{Kind: costs.AlertMismatch, Account: call.Account, detail: err.Error()}
+	e := &event{Kind: costs.AlertDrift, Account: call.Account, detail: err.Error()}
 	if limit, ok := errors.AsType[*quota.LimitError](err); ok {
 		e.Account, e.Budget, e.name = limit.Account, limit.Budget, "limit "+limit.Budget
 	} else if _, ok := errors.AsType[*quota.CostError](err); ok {

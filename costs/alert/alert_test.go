@@ -198,7 +198,7 @@ func TestWatchBlocksCalls(t *testing.T) {
 // TestDriftIsToldOnce: what the client reports again and again is one alert.
 func TestDriftIsToldOnce(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
-	c := newClient(t, "{webhook: "+r.URL+", on: [mismatch]}", sqlite(dir), dir)
+	c := newClient(t, "{webhook: "+r.URL+", on: [drift]}", sqlite(dir), dir)
 	spend(t, c, 99)
 	w := alert.New(c, nil)
 	for range 3 {

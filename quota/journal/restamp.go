@@ -3,8 +3,11 @@ package journal
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/ration-dev/ration/quota/privatefile"
 )
 
 // Restamp implements quota.Ledger. It notes in the journal that the stamps of a
@@ -67,4 +70,46 @@ func (s *state) restamp(r *record) {
 		}
 	}
 	s.newest = min(s.newest, r.at)
+}
+
+// appendAhead appends a record to the file of the present hour, to those of later
+// ones, in which a clock ahead has written, and to earlier ones that say something
+// of times after it. It is on the disk when appendAhead returns.
+func (f *files) appendAhead(r record) error {
+	if err := f.append(true, r); err != nil {
+		return err
+	}
+	present := f.hourOf(f.now())
+	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {
+		if hour == present {
+			return nil
+		}
+		if hour < present {
+			if ahead, err := f.isAhead(reader, hour, r.at); err != nil || !ahead {
+				return err
+			}
+		}
+		file, err := privatefile.Append(f.path(hour))
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(r.encode(nil))
+		return errors.Join(err, file.Sync(), file.Close())
+	})
+}
+
+// isAhead reports whether the file of an hour says something of a time after
+// an instant.
+func (f *files) isAhead(reader *privatefile.Reader, hour, at int64) (ahead bool, err error) {
+	data, _, err := readFrom(reader, f.path(hour), 0)
+	if err != nil {
+		return false, err
+	}
+	_, err = each(data, func(r *record) {
+		switch r.kind {
+		case granted, refused, owed, doubted:
+			ahead = ahead || r.at > at
+		}
+	})
+	return ahead, err
 }
