@@ -15,6 +15,13 @@ var ErrFull = errFull
 // Patience is how long one decision may take.
 const Patience = patience
 
+// MostItems is how many coverages the store keeps of each scope, and OtherLabel
+// the number of unknown labels.
+const (
+	MostItems  = mostItems
+	OtherLabel = otherLabel
+)
+
 // SetHost sets the clock of the ledger's host, which is not the server's.
 func SetHost(l *Ledger, now func() time.Time) { l.host = now }
 

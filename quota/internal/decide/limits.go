@@ -29,8 +29,8 @@ const (
 	limitHold   = int64(quota.LimitHold / time.Microsecond)
 	limitRecord = int64(quota.LimitRecord / time.Microsecond)
 
-	// maxAsked is how many limits of one budget are kept: the lowest.
-	maxAsked = 32
+	// MaxAsked is how many limits of one budget are kept: the lowest.
+	MaxAsked = 32
 )
 
 // AskedBy returns what a charge asks, without its end.
@@ -72,7 +72,7 @@ func Record(asked []Asked, want Asked, now int64) []Asked {
 	slices.SortFunc(kept, func(x, y Asked) int {
 		return cmp.Or(cmp.Compare(x.Limit, y.Limit), cmp.Compare(y.Until, x.Until), cmp.Compare(x.Config, y.Config))
 	})
-	return kept[:min(len(kept), maxAsked)]
+	return kept[:min(len(kept), MaxAsked)]
 }
 
 // heldCharges are the charges that hold in place of others, for a time.

@@ -23,27 +23,32 @@
 
 local meta, log = KEYS[1], KEYS[2]
 local items_of, of_scope, FORMAT, DAY = accounts().items_of, accounts().of_scope, accounts().FORMAT, accounts().DAY
-local MOST, LABELS, OTHER = 128, 65000, 65535
+local MOST, LABELS, OTHER = 128, 65000, 65535 -- mostItems, labels that have numbers, otherLabel
+local HISTORY = 34560000000000 -- quota.MaxHistory
 local head, items, asked = unpack(redis.call('HMGET', meta, 'head', 'items', 'limits'))
 local now = clock(ARGV[1])
 if #ARGV == 1 then return {string.sub(head or '', 1, 12), items or '', asked or '', now} end
 if #ARGV[2] ~= 12 then error('ration: bad argument: head') end
 
--- With meta, the log's horizon was lost. Until all clients have asked again, the log stays as long.
 local EVERYTHING = string.rep('\0', 17) -- defines the coverage of the log itself
-if not head then
+
+-- begin_life writes meta anew. With it, the log's horizon was lost: until all clients have asked
+-- again, the log stays as long.
+local function begin_life()
   local last, from = redis.call('LINDEX', log, '-1'), 0
   head, items = string.sub(ARGV[2], 1, 8) .. struct.pack('>I3B', 0, redis.call('EXISTS', KEYS[3])), FORMAT
   if last then
     local first, _, _, label = struct.unpack('>I7I6I4I2', redis.call('LINDEX', log, '0'))
     from = struct.unpack('>I7', last) + 1
-    local reach = math.min(math.max(now - first, 0), 34560000000000)
+    local reach = math.min(math.max(now - first, 0), HISTORY)
     if label > 0 and reach > 0 then
       items = items .. struct.pack('>c12BI7I7I7I7I4', string.rep('0', 12), 2, reach, now, reach, 0, #EVERYTHING) .. EVERYTHING
     end
   end
   redis.call('HSET', meta, 'head', head, 'items', items, 'from', string.format('%.0f', from), 'logs', last and 1 or 0)
 end
+
+if not head then begin_life() end
 head = string.sub(head, 1, 12)
 local version = string.match(items, '^ration ledger, version (.)')
 if version and version ~= '2' then return {head, items, '', now} end -- of a later release
@@ -83,45 +88,54 @@ local function add(want, scope)
   kept[#kept + 1], changed = want, true
 end
 
--- A list whose horizon grows is replaced under another id and filled from the log.
-local where = 1
-while where <= #ARGV[3] do
-  local want = {before = 0, asked = 0, since = now}
-  want.id, want.flags, want.horizon, want.def, where = struct.unpack('>c12BI7I4c0', ARGV[3], where)
-  local scope, counter = want.flags >= 4 and 4 or 2, want.flags % 2 == 1
-  if want.flags ~= scope + (counter and 1 or 0) or want.horizon < 1 then error('ration: bad argument: coverage') end
-  want.counter = counter
-  local known = false
-  for n = #kept, 1, -1 do
-    local have = kept[n]
-    if of_scope(have, scope) and have.counter == counter and have.def == want.def and (not counter or have.horizon == want.horizon) then
-      if have.horizon >= want.horizon then
-        known = true
-        ask(have, want.horizon)
-      else
-        want.since, want.asked, want.before = have.since, have.asked, have.before
-        have.flags, changed = have.flags - scope, true
-        if have.flags < 2 then table.remove(kept, n) end
+-- add_coverages adds the coverages that are asked. A list whose horizon grows is replaced under another id
+-- and filled from the log.
+local function add_coverages(wanted)
+  local where = 1
+  while where <= #wanted do
+    local want = {before = 0, asked = 0, since = now}
+    want.id, want.flags, want.horizon, want.def, where = struct.unpack('>c12BI7I4c0', wanted, where)
+    local scope, counter = want.flags >= 4 and 4 or 2, want.flags % 2 == 1
+    if want.flags ~= scope + (counter and 1 or 0) or want.horizon < 1 then error('ration: bad argument: coverage') end
+    want.counter = counter
+    local known = false
+    for n = #kept, 1, -1 do
+      local have = kept[n]
+      if of_scope(have, scope) and have.counter == counter and have.def == want.def and (not counter or have.horizon == want.horizon) then
+        if have.horizon >= want.horizon then
+          known = true
+          ask(have, want.horizon)
+        else
+          want.since, want.asked, want.before = have.since, have.asked, have.before
+          have.flags, changed = have.flags - scope, true
+          if have.flags < 2 then table.remove(kept, n) end
+        end
       end
     end
-  end
-  if not known then
-    ask(want, want.horizon)
-    add(want, scope)
+    if not known then
+      ask(want, want.horizon)
+      add(want, scope)
+    end
   end
 end
 
-local longest, parts = 0, {FORMAT}
-for n = #kept, 1, -1 do
-  local item = kept[n]
-  turn_use(item)
-  if in_use(item) == 0 then
-    table.remove(kept, n)
-    changed = true
-  elseif not item.counter and item.horizon > in_use(item) then
-    item.horizon, changed = in_use(item), true
+-- drop_unused removes what no client has asked for long, and shortens horizons to what they ask.
+local function drop_unused()
+  for n = #kept, 1, -1 do
+    local item = kept[n]
+    turn_use(item)
+    if in_use(item) == 0 then
+      table.remove(kept, n)
+      changed = true
+    elseif not item.counter and item.horizon > in_use(item) then
+      item.horizon, changed = in_use(item), true
+    end
   end
 end
+
+add_coverages(ARGV[3])
+drop_unused()
+local longest, parts = 0, {FORMAT}
 for n, item in ipairs(kept) do
   parts[n + 1] = struct.pack('>c12BI7I7I7I7I4', item.id, item.flags, item.horizon, item.since, item.asked, item.before, #item.def) .. item.def
   longest = math.max(longest, item.horizon)

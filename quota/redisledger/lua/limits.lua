@@ -2,7 +2,8 @@
 -- each, the identity of the budget 1 + n, how many 1, and of each its configuration 16, when that
 -- was changed 7, the limit 6 and when it ends 7, by limit. See decide.Record, which does the same.
 
-local HOLD, RECORD, MOST = 86400000000, 900000000, 32 -- quota.LimitHold and LimitRecord
+local HOLD, RECORD = 86400000000, 900000000 -- quota.LimitHold and LimitRecord
+local MOST = 32 -- decide.MaxAsked
 
 local function read(packed)
   local all, where = {}, 1
