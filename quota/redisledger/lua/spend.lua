@@ -1,4 +1,7 @@
--- Decides a batch. Nothing is written before everything is decided.
+-- Decides a batch. Nothing is written before everything is decided. The steps are one sequence: as
+-- ten functions with a table of what they share, a grant took a sixth more instructions
+-- (2026-11-22), since Redis creates functions in every run.
+--
 -- KEYS: meta, the log, sources; cooldowns and the client's slot if head's last byte is not 0 or the
 -- batch is not fresh; and for a long key, where its name is stored.
 -- ARGV: the batch, perhaps the time of a test, and perhaps a long key. A batch is
@@ -27,9 +30,6 @@
 --   5, the stamp 7: it was granted before
 -- each perhaps after a 6, how far the log's newest stamp is ahead 7; and for each window that was
 -- searched for: budget 2, first 7, before 6, counts 4 and place 4, see open in windows.lua.
-
--- The steps are one sequence. As ten functions with a table of what they share, a grant took a
--- sixth more instructions (2026-11-22), since Redis creates functions in every run.
 
 local FRESH, RESENT, AGAIN = 0, 2, 3
 
