@@ -99,7 +99,6 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		return fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
 	}
-	c.RecordRefusal(err)
 	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
 }
 

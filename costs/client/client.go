@@ -10,7 +10,8 @@
 //
 // The Client prices each request, charges it to the shared ledger, falls back
 // to when_ledger_down while the ledger cannot be reached, and applies what the
-// upstream's answers say about its quota. Command ration uses this package too,
+// upstream's answers say about its quota. It records refusals in the state
+// folder, for ration why and the history. Command ration uses this package too,
 // so a program and the commands share one ledger if they have the same
 // costs.yaml, state folder and environment.
 //
@@ -145,7 +146,7 @@ type Client struct {
 	outages   *outages
 	refusals  refusals
 	feedback  func(quota.Call, *http.Response) quota.Verdict
-	transport *transport
+	transport *quota.Transport
 }
 
 // Open reads the costs.yaml at path and opens what it names. Unlike New, it
@@ -209,6 +210,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 		c.journal.Close()
 		return nil, &ConfigError{err}
 	}
+	c.guard.Observe(c.recordRefusal)
 	c.transport = c.newTransport(nil)
 	return c, nil
 }
@@ -245,7 +247,6 @@ func (o *Options) whyRefused(table *costs.Table) string {
 }
 
 // RoundTrip charges a request and sends it, as quota.Transport.RoundTrip does.
-// It records a refusal in the state folder, for ration why.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.transport.RoundTrip(req)
 }
@@ -261,28 +262,13 @@ func (c *Client) NewTransport(set func(*quota.Transport)) http.RoundTripper {
 	return c.newTransport(set)
 }
 
-func (c *Client) newTransport(set func(*quota.Transport)) *transport {
+func (c *Client) newTransport(set func(*quota.Transport)) *quota.Transport {
 	t := &quota.Transport{Guard: c.guard, Price: c.table.Price, Feedback: c.feedback, Report: c.report,
 		Base: c.options.Base, MaxWait: c.options.MaxWait}
 	if set != nil {
 		set(t)
 	}
-	return &transport{t, c}
-}
-
-// transport records its refusals.
-type transport struct {
-	*quota.Transport
-	client *Client
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := t.Transport.RoundTrip(req)
-	if err != nil {
-		t.client.refusals.record(t.client, err, true)
-	}
-	return resp, err
+	return t
 }
 
 // SpendTogether charges calls that are sent by other means, and whose answers

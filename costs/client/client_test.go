@@ -111,6 +111,57 @@ func TestRefusalsOfAProgramAreRecorded(t *testing.T) {
 	}
 }
 
+// TestRefusalByHandIsNotRecorded: whichever way a program spends, ration why
+// explains its refusal, and the history counts it once. The refusal of a key
+// leaves the last one alone.
+func TestRefusalByHandIsNotRecorded(t *testing.T) {
+	s := newStand(t, "")
+	c := s.open()
+	if err := get(c, "export"); err != nil {
+		t.Fatal(err)
+	}
+	call := quota.Call{Account: "a", Method: "export", Units: 50}
+	ofKey := call
+	ofKey.Key = "one"
+	if _, err := c.SpendTogether(t.Context(), ofKey, 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, spent := c.Guard().Spend(t.Context(), call)
+	_, waited := c.Guard().Wait(t.Context(), call, time.Millisecond)
+	_, together := c.SpendTogether(t.Context(), call, 2, 0)
+	ways := []error{spent, waited, together, get(c, "export")}
+	_, spentByKey := c.Guard().Spend(t.Context(), ofKey)
+	for i, err := range append(ways, spentByKey) {
+		if !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("way %d: %v; want a refusal", i, err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last, err := client.LastRefusal(c.State())
+	if err != nil || last == nil || last.Units != 60 {
+		t.Errorf("the last refusal is %+v, %v; want that of the request", last, err)
+	}
+	files, err := client.RefusalFiles(c.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0
+	for _, name := range files {
+		counts, _, err := client.ReadRefusals(c.State(), name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, count := range counts {
+			counted += int(count.Count)
+		}
+	}
+	if counted != len(ways) {
+		t.Errorf("%d refusals are counted; want %d", counted, len(ways))
+	}
+}
+
 // TestSecretInRefusal has the upstream repeat a key: it is not written with
 // the refusal.
 func TestSecretInRefusal(t *testing.T) {

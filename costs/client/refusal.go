@@ -65,14 +65,19 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 	return refused
 }
 
-// RecordRefusal writes the *quota.RefusedError in err to the state folder, for
-// ration why, and counts it for the history. It writes at most once a second
-// and when the Client is closed. It is a no-op if err holds none or the folder
-// cannot be written. RoundTrip records its refusals itself.
-func (c *Client) RecordRefusal(err error) { c.refusals.record(c, err, true) }
+// recordRefusal writes the refusal in a decision of the guard to the state
+// folder, for ration why, and counts it for the history. It writes at most once
+// a second and when the Client is closed. It is a no-op if the call was granted,
+// if it is of a key, whose log why does not read, or if the folder cannot be
+// written.
+func (c *Client) recordRefusal(d quota.Decision) {
+	if d.Call.Key == "" {
+		c.refusals.record(c, d.Err, true)
+	}
+}
 
-// RepeatRefusal writes a refusal again that was recorded before, as the last
-// one, without counting it again. It may be called after Close.
+// RepeatRefusal writes a refusal again that the Guard has returned before, as
+// the last one, without counting it again. It may be called after Close.
 func (c *Client) RepeatRefusal(err error) { c.refusals.record(c, err, false) }
 
 // LastRefusal returns the last refusal in a state folder, or nil if there is

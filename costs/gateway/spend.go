@@ -103,7 +103,6 @@ func (g *Gateway) spend(w http.ResponseWriter, r *http.Request, c *connected) (a
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the client has gone
 		}
-		c.RecordRefusal(err)
 		sessionOf(r).recordRefusal(err)
 		return nil, c.refusal(call, count, err)
 	}

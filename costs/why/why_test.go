@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +40,9 @@ func refuse(t *testing.T, c *client.Client) *client.Refusal {
 	if err := call(9); err != nil {
 		t.Fatal(err)
 	}
-	c.RecordRefusal(call(6))
+	if err := call(6); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
 	kept, err := client.LastRefusal(c.State())
 	if err != nil || kept == nil {
 		t.Fatalf("%v, %v; want the refusal", kept, err)

@@ -55,8 +55,7 @@ func (w *world) open() {
 	}
 }
 
-// spend spends, and reports whether that was granted. A refusal is recorded, as
-// the spend command does.
+// spend spends, and reports whether that was granted.
 func (w *world) spend(method string, units quota.Units, region, job string) bool {
 	w.Helper()
 	w.clock = w.clock.Add(time.Second)
@@ -64,7 +63,6 @@ func (w *world) spend(method string, units quota.Units, region, job string) bool
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		w.Fatal(err)
 	}
-	w.client.RecordRefusal(err)
 	return err == nil
 }
 

@@ -27,6 +27,13 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger := memledger.Open(&memledger.Options{Now: now})
+	guard, err := quota.NewGuard(ledger, table.Budgets(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "m", Units: 60}); err != nil {
+		t.Fatal(err)
+	}
 	refuse := func(region string, times int) {
 		c, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Opened: ledger, Now: now})
 		if err != nil {
@@ -35,13 +42,11 @@ func TestRefusalsOfSeveralProcessesAreCountedOnce(t *testing.T) {
 		}
 		defer c.Close()
 		call := quota.Call{Account: "p", Method: "m", Units: 60, Caller: quota.Caller{Region: region}}
-		_, _ = c.Guard().Spend(t.Context(), call)
 		for range times {
 			_, err := c.Guard().Spend(t.Context(), call)
 			if !errors.Is(err, quota.ErrRefused) {
 				t.Error(err)
 			}
-			c.RecordRefusal(err)
 			c.RepeatRefusal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"net/url"
@@ -33,7 +34,6 @@ func (s *scene) refuse() {
 	for err == nil {
 		_, err = s.Guard().Spend(s.t.Context(), call)
 	}
-	s.RecordRefusal(err)
 	if err := s.Guard().Cool(s.t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube-search", For: 40 * time.Minute, Reason: "403 quotaExceeded"}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -269,8 +269,9 @@ func TestHostileNamesAreText(t *testing.T) {
 	if err := s.Guard().Cool(t.Context(), quota.Cooldown{Account: "my-project", Budget: "youtube", For: time.Hour, Reason: hostile}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Guard().Spend(t.Context(), call)
-	s.RecordRefusal(err)
+	if _, err := s.Guard().Spend(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
+		t.Fatalf("%v; want a refusal", err)
+	}
 	p.until("document.querySelector('#refusals summary') && document.querySelector('#cooldowns-0 button') && document.querySelector('.legend').innerText.includes('alert')")
 	p.visit(s.url + "/?by=method")
 	p.until("document.querySelector('#budget-0-0 table[data-by=method]') && document.querySelector('#log tbody tr') && document.querySelector('#live').textContent === 'Live'")
