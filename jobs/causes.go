@@ -15,6 +15,19 @@ func (r *Report) HasWaiting() bool {
 	return slices.ContainsFunc(r.Regions, func(region RegionReport) bool { return len(region.Waiting) > 0 })
 }
 
+// Progress says how many regions are done, and names the others.
+func (r *Report) Progress() string {
+	done, left := 0, []string{}
+	for _, region := range r.Regions {
+		if region.Outcome == Complete || region.Outcome == Skipped {
+			done++
+		} else {
+			left = append(left, region.Region)
+		}
+	}
+	return fmt.Sprintf("%d of %s done (left: %s)", done, human.Count(len(r.Regions), "region"), strings.Join(left, " "))
+}
+
 // cause is why some regions are not done.
 type cause struct {
 	err     error // of the first region

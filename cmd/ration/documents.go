@@ -33,19 +33,9 @@ func (a *app) statusDocument(ctx context.Context, c *client.Client, query url.Va
 	if _, err := cmdline.ReadQuery(query, func(*pflag.FlagSet) {}); err != nil {
 		return nil, err
 	}
-	report := status.New(a.now())
-	err := report.Read(ctx, a.setup(), c)
-	if err == nil {
-		report.Forgotten, err = c.Missing(ctx)
-	}
-	if !isLedgerError(err) && err != nil {
+	report, err := status.Of(ctx, a.setup(), c)
+	if err != nil && !isLedgerError(err) {
 		return nil, err
-	}
-	if failed := report.AddHost(c); failed != nil && err == nil {
-		return nil, failed
-	}
-	if waiting, failed := status.WaitingSteps(ctx, a.setup()); failed == nil {
-		report.Waiting = waiting
 	}
 	document, failed := c.LedgerState().AddTo(report)
 	return document, errors.Join(err, failed)

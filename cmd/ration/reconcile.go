@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/costs/client"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/reconcile"
 )
@@ -81,29 +79,7 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 		return a.writeJSON(map[string]any{"account": account, "budgets": results})
 	}
 	for i := range results {
-		fmt.Fprintln(a.stdout, resultText(&results[i]))
+		fmt.Fprintln(a.stdout, results[i].Describe())
 	}
 	return nil
-}
-
-// resultText says in one line what a reconciliation did to one budget.
-func resultText(r *reconcile.Result) string {
-	b := &r.Balance
-	name, measure := human.Name(b.Budget.Name), b.Budget.Measure.String()
-	left := fmt.Sprintf("; it has %d of %d used, %d left", b.Used, b.Limit(), b.Remaining)
-	switch {
-	case r.Entered > 0:
-		also := ""
-		if len(r.Also) > 0 {
-			also = "; they count for " + human.Name(strings.Join(r.Also, ", ")) + " too"
-		}
-		return fmt.Sprintf("%s had %d %s: %d were missing and are entered%s%s", name, r.Before, measure, r.Entered, left, also)
-	case r.Lowered > 0 && r.Lowered < r.Before-r.Target:
-		return fmt.Sprintf("%s had %d %s: %d were taken off, and the rest is older than %d entries and stays%s", name, r.Before, measure, r.Lowered, quota.MaxSettle, left)
-	case r.Lowered > 0:
-		return fmt.Sprintf("%s had %d %s: %d were taken off%s", name, r.Before, measure, r.Lowered, left)
-	case r.Target < r.Before:
-		return fmt.Sprintf("%s had %d %s: none could be taken off, they are older than %d entries%s", name, r.Before, measure, quota.MaxSettle, left)
-	}
-	return fmt.Sprintf("%s agrees: %d %s%s", name, r.Before, measure, left)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,8 +80,12 @@ func (r *replaying) run(ctx context.Context) error {
 	if r.Other, err = costs.Load(r.path); err != nil {
 		return &client.ConfigError{Err: err}
 	}
-	if err := r.checkAccounts(); err != nil {
-		return err
+	missing, err := r.Missing(r.path)
+	if err != nil {
+		return &client.ConfigError{Err: err}
+	}
+	if len(missing) > 0 {
+		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), strings.Join(missing, ", ")))
 	}
 	report, exists := r.Unspent(), true
 	err = r.withClient(r.InForce, false, func(c *client.Client) error {
@@ -111,25 +114,6 @@ func (r *replaying) run(ctx context.Context) error {
 		return &reported{misfitError{}}
 	}
 	return err
-}
-
-// checkAccounts returns an error if the other file has no account of this one,
-// whose log would be empty, and warns of those that it lacks.
-func (r *replaying) checkAccounts() error {
-	var missing []string
-	for _, account := range r.InForce.Accounts() {
-		if !slices.Contains(r.Other.Accounts(), account) {
-			missing = append(missing, human.Name(account))
-		}
-	}
-	switch names := strings.Join(missing, ", "); {
-	case len(missing) == 0:
-	case len(missing) == len(r.InForce.Accounts()):
-		return &client.ConfigError{Err: fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(r.path), names)}
-	default:
-		r.warn("config", fmt.Sprintf("%s has no account %s, whose calls are not replayed", human.Name(r.path), names))
-	}
-	return nil
 }
 
 // printRemarks says what the replay does not show: calls that a cooldown

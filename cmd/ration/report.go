@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,10 +13,8 @@ import (
 
 	"github.com/ration-dev/ration/cmd/ration/internal/cmdline"
 	"github.com/ration-dev/ration/cmd/ration/internal/durationflag"
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/gateway"
-	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/quota"
 )
@@ -126,7 +123,7 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		var grant *quota.Grant
 		if f.grant != "" {
 			var err error
-			if grant, err = redeem(c, table, f.grant, method); err != nil {
+			if grant, err = gateway.Redeem(c, f.grant, method); err != nil {
 				return &cmdline.Error{Err: fmt.Errorf("--grant: %w", err)}
 			}
 			call = grant.Call()
@@ -139,22 +136,6 @@ func (a *app) reportAnswer(ctx context.Context, method string, f *reportFlags) e
 		return err
 	}
 	return a.printApplied(call, applied, f.maxWait)
-}
-
-// redeem returns the grant of a token, which is of the method if one is given.
-func redeem(c *client.Client, table *costs.Table, text, method string) (*quota.Grant, error) {
-	grant, err := c.Guard().Redeem(text)
-	if err != nil {
-		return nil, err
-	}
-	call := grant.Call()
-	if !slices.Contains(table.Accounts(), call.Account) {
-		return nil, fmt.Errorf("it is of account %s, which is not in costs.yaml; name the folder of the one that it was spent with", human.Name(call.Account))
-	}
-	if method != "" && method != call.Method {
-		return nil, fmt.Errorf("it is of %s, not of %s; leave the method out", human.Name(call.Method), human.Name(method))
-	}
-	return grant, nil
 }
 
 // answer returns the answer that flags describe.
@@ -208,13 +189,8 @@ func (a *app) readAnswer(name string) (string, error) {
 // must stop.
 func (a *app) printApplied(call quota.Call, applied *gateway.Applied, maxWait time.Duration) error {
 	var stopped error
-	c := applied.Cooldown
-	if c != nil && time.Duration(c.For)*time.Second > maxWait {
-		stop := &jobs.UpstreamError{Err: fmt.Errorf("the upstream says to stop: %v", c)}
-		if c.Until != nil {
-			stop.RetryAt = *c.Until
-		}
-		stopped = stop
+	if c := applied.Stop(maxWait); c != nil {
+		stopped = &jobs.UpstreamError{RetryAt: orZero(c.Until), Err: fmt.Errorf("the upstream says to stop: %v", c)}
 	}
 	switch {
 	case a.json:

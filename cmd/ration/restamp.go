@@ -37,23 +37,13 @@ lists the cooldowns in force, each with the command that lifts it.
 	return cmd
 }
 
-// restamped is what was done to the logs of one account.
-type restamped struct {
-	Account string `json:"account"`
-	Entries int    `json:"entries"`
-}
-
 func (a *app) restamp(ctx context.Context, account string) error {
 	var at time.Time
 	var still []cooldown.Report
-	done := []restamped{}
+	var done []client.Restamped
 	err := a.withAccounts(account, false, func(c *client.Client, names []string) (err error) {
-		for _, name := range names {
-			n, err := c.Guard().Restamp(ctx, name)
-			if err != nil {
-				return err
-			}
-			done = append(done, restamped{name, n})
+		if done, err = c.Restamp(ctx, names); err != nil {
+			return err
 		}
 		at, still, err = cooldown.List(ctx, c.Guard(), names)
 		return err
@@ -63,8 +53,8 @@ func (a *app) restamp(ctx context.Context, account string) error {
 	}
 	if a.json {
 		return a.writeJSON(struct {
-			Accounts []restamped       `json:"accounts"`
-			Still    []cooldown.Report `json:"still"` // what holds calls all the same
+			Accounts []client.Restamped `json:"accounts"`
+			Still    []cooldown.Report  `json:"still"` // what holds calls all the same
 		}{done, still})
 	}
 	for _, d := range done {

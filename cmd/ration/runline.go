@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/cmd/ration/internal/redact"
@@ -15,16 +14,7 @@ import (
 // runLine is the one line of a run that did not end complete. err decides the
 // exit code.
 func runLine(report *jobs.Report, err error, now time.Time) string {
-	var done int
-	var left []string
-	for _, region := range report.Regions {
-		if region.Outcome == jobs.Complete || region.Outcome == jobs.Skipped {
-			done++
-		} else {
-			left = append(left, region.Region)
-		}
-	}
-	progress := fmt.Sprintf("%d of %s done (left: %s)", done, human.Count(len(report.Regions), "region"), strings.Join(left, " "))
+	progress := report.Progress()
 	if as[*signalError](err) {
 		return fmt.Sprintf("%s; %s; the next run resumes there", message(err), progress)
 	}

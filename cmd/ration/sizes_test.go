@@ -11,10 +11,12 @@ import (
 	"testing"
 )
 
-// The most lines that a file and a function may have.
+// The most lines that a file and a function may have, and the files of the
+// command itself together, which prices, charges and decides nothing.
 const (
 	maxFileLines     = 400
 	maxFunctionLines = 60
+	maxCommandLines  = 4500
 )
 
 // longLua are the scripts that may run more than maxFunctionLines lines outside
@@ -40,6 +42,24 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCommandIsSmall: what is decided about quota belongs in the packages that
+// a library user has too.
+func TestCommandIsSmall(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, name := range files {
+		if !strings.HasSuffix(name, "_test.go") {
+			lines += strings.Count(mustRead(t, name), "\n")
+		}
+	}
+	if lines > maxCommandLines {
+		t.Errorf("cmd/ration has %d lines; at most %d, move what is not about the command line to quota, costs or jobs", lines, maxCommandLines)
+	}
 }
 
 // eachSource calls check with every Go and Lua file that is neither generated

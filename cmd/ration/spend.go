@@ -117,19 +117,6 @@ func (a *app) printSpend(c *client.Client, call quota.Call, answer *gateway.Spen
 	if refusal != nil || !a.terminal && !a.verbose {
 		return refusal
 	}
-	granted := fmt.Sprintf("granted: %s %d", call.Method, call.Units)
-	if answer.Calls > 1 {
-		granted = fmt.Sprintf("granted: %d calls of %s, %d each", answer.Calls, call.Method, call.Units)
-	}
-	switch {
-	case answer.Budget != nil:
-		fmt.Fprintf(a.stderr, "%s; %s has %d left\n", granted, *answer.Budget, *answer.Remaining)
-	case answer.Reason != nil:
-		fmt.Fprintf(a.stderr, "%s, %s\n", granted, *answer.Reason)
-	case len(c.Guard().Covering(call)) == 0:
-		fmt.Fprintf(a.stderr, "%s; no budget covers it\n", granted)
-	default: // an earlier spend with the same key
-		fmt.Fprintf(a.stderr, "%s, once with this key\n", granted)
-	}
+	fmt.Fprintln(a.stderr, answer.Describe(len(c.Guard().Covering(call)) > 0))
 	return nil
 }

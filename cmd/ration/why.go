@@ -90,15 +90,8 @@ func (a *app) whyText(e *why.Document) {
 	a.paragraph("for      ", "region %s, job %s, lane %s", human.Name(r.Region), human.Name(r.Job), human.Name(r.Lane))
 	a.paragraph("because  ", "%s", r.Message)
 	if e.Window != nil && len(e.ByMethod) > 0 {
-		part := ""
-		if e.Held < r.Limit-r.Kept-r.Remaining {
-			part = ", as far as the ledger still holds it"
-		}
-		if e.Estimate {
-			part = " at most"
-		}
 		fmt.Fprintln(a.stdout)
-		a.paragraph("", "%s, its window of %s then: %s%s, by", human.Name(*r.Budget), *e.Window, human.Amount(e.Held, r.Measure), part)
+		a.paragraph("", "%s, its window of %s then: %s, by", human.Name(*r.Budget), *e.Window, e.HeldText())
 		t := a.table("", "who had spent it")
 		status.EachDimension(&e.Attribution, 5, func(by, who string) { t.Row(by, who) })
 		t.Print()

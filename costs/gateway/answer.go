@@ -73,6 +73,24 @@ func NewSpend(c *client.Client, call quota.Call, count int, grants []*quota.Gran
 	return s
 }
 
+// Describe says what was granted. covered says whether any budget covers the
+// call.
+func (s *Spend) Describe(covered bool) string {
+	granted := fmt.Sprintf("granted: %s %d", s.Method, s.Units)
+	if s.Calls > 1 {
+		granted = fmt.Sprintf("granted: %d calls of %s, %d each", s.Calls, s.Method, s.Units)
+	}
+	switch {
+	case s.Budget != nil:
+		return fmt.Sprintf("%s; %s has %d left", granted, *s.Budget, *s.Remaining)
+	case s.Reason != nil:
+		return fmt.Sprintf("%s, %s", granted, *s.Reason)
+	case !covered:
+		return granted + "; no budget covers it"
+	}
+	return granted + ", once with this key" // an earlier spend with the same key
+}
+
 // problem is an answer that says why something was not done: RFC 9457.
 type problem struct {
 	Type   string `json:"type"`

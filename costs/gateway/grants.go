@@ -129,15 +129,29 @@ func cooldownEnd(ctx context.Context, guard *quota.Guard, account, budget string
 	return now, end
 }
 
+// Redeem returns the grant of a token. It must be of an account in the
+// costs.yaml of c and, unless method is "", of that method.
+func Redeem(c *client.Client, token, method string) (*quota.Grant, error) {
+	grant, err := c.Guard().Redeem(token)
+	if err != nil {
+		return nil, err
+	}
+	call := grant.Call()
+	if !slices.Contains(c.Table().Accounts(), call.Account) {
+		return nil, fmt.Errorf("it is of account %s, which is not in costs.yaml; use the one that it was spent with", human.Name(call.Account))
+	}
+	if method != "" && method != call.Method {
+		return nil, fmt.Errorf("it is of %s, not of %s; leave the method out", human.Name(call.Method), human.Name(method))
+	}
+	return grant, nil
+}
+
 // withGrant calls act with the grant that the request's path names.
 func (g *Gateway) withGrant(w http.ResponseWriter, r *http.Request, c *connected, body any, act func(*quota.Grant) (any, error)) (any, error) {
 	if err := g.readJSON(w, r, body); err != nil {
 		return nil, err
 	}
-	grant, err := c.Guard().Redeem(r.PathValue("grant"))
-	if err == nil && !slices.Contains(c.Table().Accounts(), grant.Call().Account) {
-		err = fmt.Errorf("%w; its account is not in costs.yaml", quota.ErrBadToken)
-	}
+	grant, err := Redeem(c.Client, r.PathValue("grant"), "")
 	if err != nil {
 		return nil, newProblem(http.StatusNotFound, "no-grant", "%v", err)
 	}

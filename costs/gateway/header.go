@@ -79,6 +79,15 @@ func (a *Applied) Describe(method string) string {
 	return strings.Join(parts, "; ")
 }
 
+// Stop returns the cooldown if it lasts longer than a caller waits, so that its
+// calls must stop, and otherwise nil.
+func (a *Applied) Stop(maxWait time.Duration) *Cooldown {
+	if c := a.Cooldown; c != nil && time.Duration(c.For)*time.Second > maxWait {
+		return c
+	}
+	return nil
+}
+
 // String says what is in cooldown, why, and when to try again.
 func (c *Cooldown) String() string {
 	budget, length := "", time.Duration(c.For)*time.Second

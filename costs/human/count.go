@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 )
 
@@ -39,12 +40,7 @@ func Amount(n quota.Units, measure string) string {
 
 // Name returns a name from outside, quoted if it has characters that a
 // terminal would obey or not show.
-func Name(name string) string {
-	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` {
-		return quoted
-	}
-	return name
-}
+func Name(name string) string { return textfmt.Name(name) }
 
 // Scope names a budget or, if budget is empty, its whole account: account
 // my-project.

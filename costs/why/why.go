@@ -98,6 +98,18 @@ func (d *Document) set(found *usage.Explanation) {
 	}
 }
 
+// HeldText says what the window held at the time of the refusal.
+func (d *Document) HeldText() string {
+	text := human.Amount(d.Held, d.Refusal.Measure)
+	switch {
+	case d.Estimate:
+		text += " at most"
+	case d.Held < d.Refusal.Limit-d.Refusal.Kept-d.Refusal.Remaining:
+		text += ", as far as the ledger still holds it"
+	}
+	return text
+}
+
 func (d *Document) helped(format string, args ...any) {
 	d.Helped = append(d.Helped, fmt.Sprintf(format, args...))
 }

@@ -74,3 +74,12 @@ func Printable(s string) string {
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]
 }
+
+// Name returns a name from outside, quoted if it has characters that a terminal
+// would obey or not show.
+func Name(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}

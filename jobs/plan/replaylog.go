@@ -2,7 +2,9 @@ package plan
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -15,6 +17,22 @@ import (
 type LogReplay struct {
 	InForce, Other *costs.Table
 	Since, Until   time.Time // of the calls; zero without a bound
+}
+
+// Missing returns the names of the accounts in force that Other, read from path,
+// lacks, whose calls Play leaves out. That it lacks all of them is an error: no
+// call could be replayed.
+func (r *LogReplay) Missing(path string) (names []string, err error) {
+	inForce, others := r.InForce.Accounts(), r.Other.Accounts()
+	for _, account := range inForce {
+		if !slices.Contains(others, account) {
+			names = append(names, human.Name(account))
+		}
+	}
+	if len(names) == len(inForce) {
+		return nil, fmt.Errorf("%s has no account of costs.yaml, so no call can be replayed: name %s", human.Name(path), strings.Join(names, ", "))
+	}
+	return names, nil
 }
 
 // Play replays the log: once against the budgets, and once more for each of

@@ -72,6 +72,23 @@ func (r *Report) Read(ctx context.Context, s *setup.Setup, c *client.Client) err
 	return nil
 }
 
+// Of returns the whole report of an open ledger. After the ledger's error it has
+// what is known without the ledger.
+func Of(ctx context.Context, s *setup.Setup, c *client.Client) (*Report, error) {
+	r := New(s.Now())
+	err := r.Read(ctx, s, c)
+	if err == nil {
+		r.Forgotten, err = c.Missing(ctx)
+	}
+	if failed := r.AddHost(c); err == nil {
+		err = failed
+	}
+	if waiting, failed := WaitingSteps(ctx, s); failed == nil {
+		r.Waiting = waiting
+	}
+	return r, err
+}
+
 // FullestKeys is how many keyed logs of an account a Report has.
 const FullestKeys = 10
 

@@ -22,3 +22,23 @@ func (c *Client) Accept(ctx context.Context, accounts []string, loss bool) error
 	}
 	return nil
 }
+
+// Restamped is how many entries of an account were restamped.
+type Restamped struct {
+	Account string `json:"account"`
+	Entries int    `json:"entries"`
+}
+
+// Restamp gives the entries of accounts that are ahead of the ledger's clock the
+// current time. See quota.Guard.Restamp.
+func (c *Client) Restamp(ctx context.Context, accounts []string) ([]Restamped, error) {
+	all := make([]Restamped, len(accounts))
+	for i, account := range accounts {
+		entries, err := c.Guard().Restamp(ctx, account)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = Restamped{account, entries}
+	}
+	return all, nil
+}
