@@ -156,14 +156,14 @@ type ForgottenError struct {
 
 // Error says what is missing.
 func (e *ForgottenError) Error() string {
-	instant := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") } // two entries of a second differ
-	what := "its newest entry is of " + instant(e.Present.At)
+	exactly := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") } // two entries of a second differ
+	what := "its newest entry is of " + exactly(e.Present.At)
 	if e.Present.At.IsZero() {
 		what = "it is empty"
 	}
 	lost := "its entries"
 	if !e.Known.At.IsZero() {
-		lost = "the entry of " + instant(e.Known.At)
+		lost = "the entry of " + exactly(e.Known.At)
 	}
 	return fmt.Sprintf("the log of account %q has lost %s: %s", e.Account, lost, what)
 }

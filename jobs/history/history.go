@@ -58,7 +58,7 @@ type filler struct {
 	account   string
 	retention time.Duration
 
-	at     int64 // the ledger's time, in microseconds as all instants here
+	at     int64 // the ledger's time, in microseconds as all times here
 	oldest int64 // the oldest entry; math.MaxInt64 if there is none
 	until  int64 // the newest entry, and a microsecond
 	series []*series

@@ -41,6 +41,6 @@ func TestJitter(t *testing.T) {
 		seen[jitteredSchedule{jobs.Region{Name: name, Schedule: schedule}, 5 * time.Minute}.Next(time.Unix(1_800_000_001, 0))] = true
 	}
 	if len(seen) != 8 {
-		t.Errorf("eight regions start at %d instants", len(seen))
+		t.Errorf("eight regions start at %d times", len(seen))
 	}
 }

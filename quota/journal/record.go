@@ -26,7 +26,7 @@ const (
 	stamped  kind = 't' // the log was restamped at this time; what its file says earlier of later times is of this one
 )
 
-// record is one record of a journal. Instants are microseconds on the ledger's
+// record is one record of a journal. Times are microseconds on the ledger's
 // clock. Of a restoration, skew leads from at to the time on the host's clock,
 // calls from at to the log's newest timestamp, units are what the ledger lacked,
 // and heard has the figures of a Repair.
@@ -53,12 +53,12 @@ type use struct {
 	used   quota.Units
 }
 
-// A record is stored as a mark, the length of its body, the body, and a
+// A record is stored as a first byte, the length of its body, the body, and a
 // checksum of the body. A reader that finds no whole record at a place
-// looks for the next mark: a record may be torn if the disk was full or the
+// looks for the next firstByte: a record may be torn if the disk was full or the
 // power failed.
 const (
-	mark      = 0xA7
+	firstByte = 0xA7
 	headBytes = 3
 	sumBytes  = 4
 	mostBody  = 1 << 15
@@ -76,7 +76,7 @@ func (r *record) encode(b []byte) []byte {
 	case kind == granted && r.entry == quota.EntryCorrection:
 		kind = amended
 	}
-	b = append(b, mark, 0, 0, byte(kind))
+	b = append(b, firstByte, 0, 0, byte(kind))
 	b = binary.AppendVarint(b, r.at)
 	b = binary.AppendVarint(b, r.skew)
 	b = binary.LittleEndian.AppendUint64(b, r.epoch)
@@ -112,7 +112,7 @@ func (k kind) isKnown() bool {
 // whole returns the body of the record that data begins with, and the record's
 // length. The length is 0 if data does not begin with a whole record.
 func whole(data []byte) (body []byte, n int) {
-	if len(data) < headBytes || data[0] != mark {
+	if len(data) < headBytes || data[0] != firstByte {
 		return nil, 0
 	}
 	length := int(binary.LittleEndian.Uint16(data[1:]))

@@ -97,7 +97,7 @@ func (f *files) readNewest() (newest newestRecord, err error) {
 const scanBytes = 1 << 20
 
 // scan calls do with the records of one kind that were appended in the hours
-// since an instant. It keeps nothing of the others.
+// since a time. It keeps nothing of the others.
 func (f *files) scan(since time.Time, want kind, do func(*record)) error {
 	buf := make([]byte, scanBytes)
 	return f.eachHour(func(reader *privatefile.Reader, hour int64) error {

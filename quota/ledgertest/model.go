@@ -24,7 +24,7 @@ type call struct {
 	id     quota.ID
 }
 
-// used adds up what charge's window holds at an instant.
+// used adds up what charge's window holds at a time.
 func (m *model) used(charge *quota.Charge, now time.Time) quota.Units {
 	if charge.Window.Kind() == quota.KindCounter {
 		return m.estimate(charge, now)
@@ -53,7 +53,7 @@ func (m *model) kept(charge *quota.Charge, in func(time.Time) bool) (sum quota.U
 	return sum
 }
 
-// keptNow returns what floors keep at an instant, as a grant reports it.
+// keptNow returns what floors keep at a time, as a grant reports it.
 func (m *model) keptNow(charge *quota.Charge, now time.Time) quota.Units {
 	if charge.FloorUntil > 0 {
 		day := charge.Window.Day(now)

@@ -26,8 +26,8 @@ const Lane = quota.LaneManual
 // Job is the job of corrections, and their method if no budget names one.
 const Job = "reconcile"
 
-// markMethod is the method of the note that marks a budget as reconciled.
-const markMethod = "ledger.reconcile"
+// doneMethod is the method of the note that a budget was reconciled.
+const doneMethod = "ledger.reconcile"
 
 // maxCalls is the most calls that are recorded at once.
 const maxCalls = 10_000
@@ -201,7 +201,7 @@ func (p *plan) apply(ctx context.Context) (lowered bool, err error) {
 			}
 		}
 		if r.Before+net == r.Target {
-			if err := p.addRemark(ctx, markMethod, name); err != nil {
+			if err := p.addRemark(ctx, doneMethod, name); err != nil {
 				return lowered, err
 			}
 		}

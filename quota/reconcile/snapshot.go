@@ -65,7 +65,7 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		if err != nil {
 			return nil, err
 		}
-		s.findMark(&sum)
+		s.findReconciled(&sum)
 	}
 	return s, nil
 }
@@ -79,15 +79,16 @@ func (s *snapshot) since(i int) time.Time {
 	return balance.Since
 }
 
-// findMark sets reconciled for the budget that a sum of notes marks, if any.
-func (s *snapshot) findMark(sum *quota.Sum) {
-	if sum.Kind != quota.EntryNote || sum.Method != markMethod {
+// findReconciled sets reconciled for the budget that a sum of notes says was
+// reconciled in its window, if any.
+func (s *snapshot) findReconciled(sum *quota.Sum) {
+	if sum.Kind != quota.EntryNote || sum.Method != doneMethod {
 		return
 	}
 	for i := range s.balances {
 		_, named := s.targets[i]
-		marked := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.since(i))
-		if marked && !named {
+		done := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.since(i))
+		if done && !named {
 			s.reconciled[i] = true
 		}
 	}

@@ -186,8 +186,8 @@ func demandsOf(c *quota.Charge) []demand {
 	return all
 }
 
-// mark records that q is in use.
-func (s *scope) mark(q demand) {
+// recordUse records that q is in use.
+func (s *scope) recordUse(q demand) {
 	if have, ok := s.demands[q.key]; !ok || have.horizon < q.horizon {
 		s.demands[q.key] = q
 	}

@@ -79,7 +79,7 @@ func (a *accountCache) question(n names, key string, charges []*quota.Charge, no
 		}
 		place := of.find(q)
 		if place >= 0 {
-			of.mark(q)
+			of.recordUse(q)
 		}
 		args = append(args, def)
 		packed = packCharge(packed, a, c, []int64{s.number(place)}, edge{}, at)

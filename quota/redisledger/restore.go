@@ -241,8 +241,8 @@ func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
 // which lives longer.
 func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
 	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {
-		mark := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0
-		entries = append(slices.Clone(entries), mark)
+		newestAlone := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0
+		entries = append(slices.Clone(entries), newestAlone)
 		numbers = maps.Clone(numbers)
 		numbers[label{}] = 0
 	}

@@ -14,7 +14,7 @@ type shape struct {
 	demands [][]demand      // of each charge: that of its own coverage, then those of its floors
 	items   [][]int         // the indexes of the items that serve them
 	held    []*quota.Charge // the charges that hold in place of charges, see limits
-	round   int             // the scope's round when the demands were last marked and the limits asked
+	round   int             // the scope's round when the demands were last recorded and the limits asked
 }
 
 // shapeKey is the key of a shape in its scope. First is the address of the
@@ -53,7 +53,7 @@ func (a *accountCache) shape(scope int, r *quota.Request) *shape {
 		s.round, s.held = of.round, a.limits.chargesInForce(s.charges)
 		for _, asks := range s.demands {
 			for _, q := range asks {
-				of.mark(q)
+				of.recordUse(q)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (p *spendBatch) encode() *wants {
 		if a.scopes[p.scope].find(q) < 0 {
 			return a.missing(p)
 		}
-		a.scopes[p.scope].mark(q)
+		a.scopes[p.scope].recordUse(q)
 	}
 	p.head, p.charges, p.numbers, p.unfit = a.head, p.charges[:0], nil, nil
 	of := &a.scopes[p.scope]
