@@ -31,6 +31,15 @@ type Balance struct {
 // Limit returns the limit that holds.
 func (b *Balance) Limit() Units { return cmp.Or(b.StricterLimit, b.Budget.Limit) }
 
+// Earliest returns the beginning of the window. For a Counter window it is the
+// earliest time that the two counts can include.
+func (b *Balance) Earliest() time.Time {
+	if b.Since.IsZero() {
+		return b.At.Add(-b.Budget.Window.Horizon())
+	}
+	return b.Since
+}
+
 // FloorBalance is the state of one region's floor.
 type FloorBalance struct {
 	Region string

@@ -156,7 +156,7 @@ func (s *snapshot) stocks(force bool) []*stock {
 		}
 		covers := s.covering(e.Method, e.Caller)
 		for i := range covers {
-			covers[i] = covers[i] && !e.At.Before(s.since(i))
+			covers[i] = covers[i] && !e.At.Before(s.balances[i].Earliest())
 		}
 		if !slices.Contains(s.named(covers), true) {
 			continue

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
@@ -45,9 +44,9 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 		s.targets[i] = r.Target
 		r.Before = s.balances[i].Used
 	}
-	since := s.since(0)
+	since := s.balances[0].Earliest()
 	for i := range s.balances {
-		if at := s.since(i); at.Before(since) {
+		if at := s.balances[i].Earliest(); at.Before(since) {
 			since = at
 		}
 	}
@@ -70,15 +69,6 @@ func newSnapshot(ctx context.Context, guard *quota.Guard, account string, measur
 	return s, nil
 }
 
-// since returns the beginning of a budget's window.
-func (s *snapshot) since(i int) time.Time {
-	balance := &s.balances[i]
-	if balance.Since.IsZero() {
-		return balance.At.Add(-balance.Budget.Window.Horizon())
-	}
-	return balance.Since
-}
-
 // findReconciled sets reconciled for the budget that a sum of notes says was
 // reconciled in its window, if any.
 func (s *snapshot) findReconciled(sum *quota.Sum) {
@@ -87,7 +77,7 @@ func (s *snapshot) findReconciled(sum *quota.Sum) {
 	}
 	for i := range s.balances {
 		_, named := s.targets[i]
-		done := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.since(i))
+		done := sum.Caller.Job == remarkJob(s.balances[i].Budget.Name) && !sum.Last.Before(s.balances[i].Earliest())
 		if done && !named {
 			s.reconciled[i] = true
 		}

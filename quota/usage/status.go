@@ -66,15 +66,6 @@ func Status(ctx context.Context, guard *quota.Guard) ([]BudgetStatus, error) {
 	return statuses, nil
 }
 
-// since returns the beginning of the budget's window. For a Counter window it
-// is the earliest time that the two counts can include.
-func (s *BudgetStatus) since() time.Time {
-	if s.Since.IsZero() {
-		return s.At.Add(-s.Budget.Window.Horizon())
-	}
-	return s.Since
-}
-
 // oldest returns the timestamp of the oldest entry, or the zero time.
 func (l *log) oldest(ctx context.Context) (time.Time, error) {
 	for e, err := range l.ledger.Entries(ctx, quota.Query{Account: l.account}) {
@@ -89,7 +80,7 @@ func (l *log) oldest(ctx context.Context) (time.Time, error) {
 func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 	var splits []time.Time
 	for _, s := range budgets {
-		splits = append(splits, s.since())
+		splits = append(splits, s.Earliest())
 		if s.Budget.Window.Kind() == quota.KindDaily {
 			splits = append(splits, s.Budget.Window.Day(s.At).Next)
 		}
@@ -107,7 +98,7 @@ func (l *log) attribute(ctx context.Context, budgets []*BudgetStatus) error {
 		}
 		for n := range sums {
 			for _, s := range budgets {
-				if !from.Before(s.since()) {
+				if !from.Before(s.Earliest()) {
 					s.add(&sums[n])
 				}
 			}
@@ -154,7 +145,7 @@ func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 	for _, units := range s.ByMethod {
 		unread += units
 	}
-	for from := s.since(); unread > 0 && len(s.Returns) < maxReturns; {
+	for from := s.Earliest(); unread > 0 && len(s.Returns) < maxReturns; {
 		first, err := l.firstCounted(ctx, s, from)
 		if err != nil || first.IsZero() {
 			return err
