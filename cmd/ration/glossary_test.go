@@ -1,0 +1,86 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unlisted are the exported types that have no word in the glossary: plain
+// English, a convention of Go, or a document that its package alone reads.
+var unlisted = []string{
+	"costs.Ask", "costs.Day", "costs.List",
+	"gateway.Applied", "gateway.HeaderValues", "gateway.Left", "gateway.Lines", "gateway.Options",
+	"jobs.Check", "jobs.Config", "jobs.Kind", "jobs.Line", "jobs.Progress",
+	"journal.Options", "journal.Stats",
+	"quota.Day", "quota.Options", "quota.Recorded", "quota.Restored",
+}
+
+// TestTypeIsNotInTheGlossary: each exported type is named after a word of the
+// glossary, so that a new one is either such a word or gets one. Errors are
+// named after what failed.
+func TestTypeIsNotInTheGlossary(t *testing.T) {
+	glossary := mustRead(t, "../../docs/glossary.md")
+	words := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \|`).FindAllStringSubmatch(glossary, -1) {
+		words[row[1]] = true
+	}
+	found := map[string]bool{}
+	for _, folder := range []string{"quota", "quota/journal", "costs", "costs/gateway", "jobs"} {
+		for _, name := range exportedTypes(t, folder) {
+			qualified := filepath.Base(folder) + "." + name
+			if strings.HasSuffix(name, "Error") || hasWord(words, name) || strings.Contains(glossary, "`"+qualified+"`") {
+				continue
+			}
+			found[qualified] = true
+			if !slices.Contains(unlisted, qualified) {
+				t.Errorf("%s has no word in docs/glossary.md: name it after one, or add its word", qualified)
+			}
+		}
+	}
+	for _, name := range unlisted {
+		if !found[name] {
+			t.Errorf("%s is in the glossary, or is not a type any more: take it out of unlisted", name)
+		}
+	}
+}
+
+// hasWord reports whether a part of a type's name is a word, perhaps in
+// the plural.
+func hasWord(words map[string]bool, name string) bool {
+	parts := regexp.MustCompile(`[A-Z]+[a-z0-9]*`).FindAllString(name, -1)
+	parts = append(parts, strings.Join(parts, " "))
+	return slices.ContainsFunc(parts, func(part string) bool {
+		part = strings.ToLower(part)
+		return words[part] || words[strings.TrimSuffix(part, "s")]
+	})
+}
+
+// exportedTypes returns the names of the exported types of a package.
+func exportedTypes(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", folder, len(files), err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for node := range ast.Preorder(file) {
+			if spec, ok := node.(*ast.TypeSpec); ok && spec.Name.IsExported() {
+				names = append(names, spec.Name.Name)
+			}
+		}
+	}
+	return names
+}
