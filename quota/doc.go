@@ -65,9 +65,9 @@
 // To operate on a ledger, [Guard.Cool] and [Guard.Uncool] set and clear a
 // [Cooldown], [Guard.Note] records a [Note], and [Guard.Restamp] repairs a log
 // after the ledger's clock was wrong, which a [ClockError] reports. Package
-// reconcile corrects a log to match the upstream's console. Package ledgercopy
-// moves an account to another ledger; after that the old one returns a
-// [MovedError]. Where two configurations give a budget different limits, the
+// reconcile corrects a log to match the upstream's console, one process at a
+// time, for which it has [Guard.Correct]. Package ledgercopy moves an account to
+// another ledger; after that the old one returns a [MovedError]. Where two configurations give a budget different limits, the
 // [Config] of each says where it comes from, and the lower limit holds.
 //
 // # For authors of ledgers

@@ -77,8 +77,8 @@ func TestServeShowsThePage(t *testing.T) {
 // TestStatusShowsThePage: status --web serves the page until it is interrupted.
 func TestStatusShowsThePage(t *testing.T) {
 	s := newStand(t, &youtubetest.Options{}, plentyOfUnits, "[{trending: {pages: 4}}]", "US")
-	if out, err := s.command("spend", "videos.list").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if code, _, said := s.run(t, nil, "spend", "videos.list"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, said)
 	}
 	d := s.start(t, nil, "status", "--web", "--no-open")
 	d.says(`the page is at http://`)
@@ -88,7 +88,7 @@ func TestStatusShowsThePage(t *testing.T) {
 	}
 	d.ends(syscall.SIGINT)
 	for _, args := range [][]string{{"status", "--web", "--json"}, {"status", "--web", "--at", "2026-11-20T00:00:00Z"}, {"status", "--no-open"}} {
-		if code := exitCode(s.command(args...).Run()); code != exitUsage {
+		if code, _, _ := s.run(t, nil, args...); code != exitUsage {
 			t.Errorf("%v: exit code %d", args, code)
 		}
 	}

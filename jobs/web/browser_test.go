@@ -29,15 +29,15 @@ type browser struct {
 // fails if RATION_REQUIRE_BROWSER is set.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser takes seconds")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("RATION_REQUIRE_BROWSER") != "" {
 			t.Fatal(err)
 		}
 		t.Skip("chromium is not installed")
-	}
-	if testing.Short() {
-		t.Skip("it takes seconds")
 	}
 	dir := t.TempDir()
 	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions", "--hide-scrollbars",

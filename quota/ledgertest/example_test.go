@@ -29,5 +29,6 @@ func testContract(t *testing.T) {
 }
 
 func ExampleRun() {
-	_ = testContract // go test finds and runs it as TestContract
+	var t *testing.T // that of TestContract
+	testContract(t)
 }
