@@ -13,7 +13,7 @@ RACE = -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(pac
 SIM ?= 2h
 SIM_IN_TEST ?= 1m
 
-.PHONY: help build test test-short deps check tidy analyse windows lint bench soak replay fuzz generate dist dist-twice dist-test
+.PHONY: help build test test-short deps check tidy analyse staticcheck modules windows lint bench soak replay fuzz generate dist dist-twice dist-test
 
 help:
 	@echo "make build       build ./ration"
@@ -81,16 +81,22 @@ IN_MEMORY = $$( \
 test-short: deps
 	TMPDIR=$(IN_MEMORY) RAPID_CHECKS=50 RATION_REQUIRE_REDIS=1 $(GO) test -vet=off -short -p 4 -parallel 8 $(LONGEST) ./...
 
-deps:
-	@command -v redis-server >/dev/null 2>&1 || { \
+# $(call installed,PROGRAM,PACKAGE,ELSEWHERE) installs a program from Debian's packages
+# if it is missing.
+define installed
+	@command -v $(1) >/dev/null 2>&1 || { \
 	  if command -v apt-get >/dev/null 2>&1; then \
 	    sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	    [ -z "$$sudo" ] || command -v sudo >/dev/null 2>&1 || { echo "redis-server is missing, and there is no sudo: let an administrator run apt-get install redis-server" >&2; exit 1; }; \
-	    echo "installing redis-server from the system's packages"; \
-	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null; \
+	    [ -z "$$sudo" ] || command -v sudo >/dev/null 2>&1 || { echo "$(1) is missing, and there is no sudo: let an administrator run apt-get install $(2)" >&2; exit 1; }; \
+	    echo "installing $(2) from the system's packages"; \
+	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
 	  else \
-	    echo "redis-server is missing: install it (brew install redis, dnf install redis, apk add redis), then make test again" >&2; exit 1; \
+	    echo "$(1) is missing: install it ($(3)), then run make again" >&2; exit 1; \
 	  fi; }
+endef
+
+deps:
+	$(call installed,redis-server,redis-server,brew install redis; dnf install redis; apk add redis)
 
 check: tidy analyse
 
@@ -99,15 +105,19 @@ tidy:
 	$(GO) vet ./...
 	@# Windows: all that needs no SQLite, whose build takes longer than everything else's; make windows builds that too.
 	GOOS=windows $(GO) build $$(GOOS=windows $(GO) list -f '{{if .GoFiles}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... | grep -v modernc.org/sqlite | cut -d ' ' -f 1)
-	@# luacheck is Debian's package lua-check.
-	@if command -v luacheck >/dev/null 2>&1; then luacheck -q quota/redisledger/lua; else echo "luacheck is missing; going on without it"; fi
+	$(call installed,luacheck,lua-check,brew install luacheck; luarocks install luacheck)
+	luacheck -q quota/redisledger/lua
 	$(GO) mod verify
 	@# With differences it fails, and prints them.
 	@diff=$$($(GO) mod tidy -diff 2>&1) || { echo "run go mod tidy:"; echo "$$diff"; exit 1; } >&2
 
 # What looks at every dependency too, or is a module of its own.
-analyse:
+analyse: staticcheck modules
+
+staticcheck:
 	$(GO) tool staticcheck ./...
+
+modules:
 	cd docs/bench && $(GO) vet ./...
 	cd docs/dist && $(GO) vet ./...
 	cd docs/observe/otel && $(GO) vet ./... && $(GO) test ./...
@@ -115,6 +125,7 @@ analyse:
 	  echo "$$found" | grep -qE "fetching vulnerabilities|no such host|dial tcp|Forbidden|connection refused|i/o timeout" \
 	  && echo "govulncheck: its database cannot be reached from here; going on without it" || { echo "$$found"; exit 1; } >&2; }
 
+# It has staticcheck too, but takes minutes to build.
 lint:
 	$(GO) run $(GOLANGCI) run ./...
 
