@@ -62,7 +62,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
 		kind, step = quota.ErrLedgerConfig, "name another file, or restore this one from a copy"
-		damaged = l.isMarked()
+		damaged = l.wasCreated()
 	case lib.SQLITE_READONLY:
 		kind, step = quota.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
 		if code == lib.SQLITE_READONLY_DBMOVED {
@@ -72,7 +72,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		kind, step = quota.ErrLedgerConfig, "check that file and folder exist and are readable and writable"
 	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
 		kind, step = quota.ErrLedgerConfig, "it is not as this program left it; restore it from a copy"
-		damaged = code&0xff == lib.SQLITE_CONSTRAINT && l.isMarked()
+		damaged = code&0xff == lib.SQLITE_CONSTRAINT && l.wasCreated()
 	}
 	if damaged {
 		step = restoreDamaged

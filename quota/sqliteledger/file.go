@@ -52,7 +52,7 @@ func (l *Ledger) tryConnect(create bool) error {
 		return l.misconfigured("it is not a regular file", "name a file")
 	case err == nil && info.Size() > 0:
 		err := l.openFile()
-		isBeingCreated := busy(err) && create && !l.isMarked()
+		isBeingCreated := busy(err) && create && !l.wasCreated()
 		if !errors.Is(err, errEmpty) && !isBeingCreated {
 			return l.explain(err, opening)
 		}
@@ -136,14 +136,14 @@ func (l *Ledger) tryOpenFile() error {
 // notFound returns the error for a missing file: there is no ledger, or its
 // file was lost.
 func (l *Ledger) notFound() error {
-	if l.isMarked() {
+	if l.wasCreated() {
 		return l.lostFile()
 	}
 	return fmt.Errorf("sqlite ledger %s: %w", l.path, ErrNoLedger)
 }
 
-// isMarked reports whether there is or was a ledger.
-func (l *Ledger) isMarked() bool {
+// wasCreated reports whether there is or was a ledger.
+func (l *Ledger) wasCreated() bool {
 	content, err := privatefile.ReadFile(l.lockPath(), 1)
 	return err == nil && len(content) > 0
 }

@@ -79,7 +79,7 @@ func isForgotten(err error) bool {
 
 var mixed = []*quota.Charge{charge("day", 1_000_000, hour), charge("search", 1_000_000, hour, "search"), charge("list", 1_000_000, hour, "list")}
 
-// mixture draws calls, and the instants when the file is copied.
+// mixture draws calls, and the times at which the file is copied.
 type mixture struct {
 	testing.TB
 	path  string

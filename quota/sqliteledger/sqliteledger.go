@@ -217,7 +217,7 @@ func (l *Ledger) lockToClose() (lock *filelock.Lock, release func()) {
 	l.opening.Lock()
 	lock, patience := l.lock, patience
 	l.opening.Unlock()
-	if lock == nil && l.isMarked() {
+	if lock == nil && l.wasCreated() {
 		lock, _ = l.openLock()
 		patience = countEvery // for one that closes the file before this
 	}
