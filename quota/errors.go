@@ -24,8 +24,8 @@ var (
 	// was spent.
 	ErrLedgerDown = errors.New("quota: ledger down")
 	// ErrLedgerBusy means that the ledger is up, and that other callers used it
-	// for as long as this one could wait. Nothing was spent; try again later.
-	// It is not an ErrLedgerDown.
+	// for as long as this one could wait, or that another program keeps it
+	// locked. Nothing was spent; try again later. It is not an ErrLedgerDown.
 	ErrLedgerBusy = errors.New("quota: ledger busy")
 	// ErrLedgerClosed means that this process has closed the ledger. Nothing was
 	// spent. It is not an ErrLedgerDown.

@@ -49,7 +49,7 @@ func (l *Ledger) explain(err error, at phase) error {
 	}
 	switch code & 0xff {
 	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL:
-		step = "wait for the process that has it open"
+		kind, step = quota.ErrLedgerBusy, "wait for the program that keeps it locked, or end it"
 	case lib.SQLITE_FULL:
 		step = "free some space on its disk"
 	case lib.SQLITE_IOERR:
@@ -82,7 +82,7 @@ func (l *Ledger) explain(err error, at phase) error {
 		case errors.Is(err, errBusy):
 			kind, step = quota.ErrLedgerBusy, "try again later, or run fewer processes at once"
 		case errors.Is(err, errStopped):
-			step = "resume that process, or end it"
+			kind, step = quota.ErrLedgerBusy, "resume that process, or end it"
 		case errors.Is(err, errReplaced):
 			kind, step = quota.ErrLedgerLost, "put the file back"
 		case errors.Is(err, errClosed), errors.Is(err, fs.ErrClosed): // of its lock
