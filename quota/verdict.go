@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,10 +192,15 @@ func withCaller(reason string, c Caller) string {
 	if c == (Caller{}) {
 		return reason
 	}
-	source := cmp.Or(c.Lane, "-") + "/" + cmp.Or(c.Job, "-")
-	if c.Region != "" {
-		source += " " + c.Region
+	source := c.Lane
+	if c.Lane != "" && c.Job != "" {
+		source += "/"
 	}
+	source += c.Job
+	if source != "" && c.Region != "" {
+		source += " "
+	}
+	source += c.Region
 	source = " (" + textfmt.Cut(source, MaxReason/2) + ")"
 	return textfmt.Cut(reason, MaxReason-len(source)) + source
 }

@@ -144,8 +144,9 @@ func TestCooldownsNameTheCaller(t *testing.T) {
 		reason, want string
 	}{
 		{quota.Caller{Lane: "cron", Job: "trending", Region: "IN"}, "403 quotaExceeded", "403 quotaExceeded (cron/trending IN)"},
-		{quota.Caller{Lane: "manual"}, "403 quotaExceeded", "403 quotaExceeded (manual/-)"},
-		{quota.Caller{Region: "US"}, "", " (-/- US)"},
+		{quota.Caller{Lane: "manual"}, "403 quotaExceeded", "403 quotaExceeded (manual)"},
+		{quota.Caller{Region: "US"}, "", " (US)"},
+		{quota.Caller{Job: "nightly"}, "403 quotaExceeded", "403 quotaExceeded (nightly)"},
 		{quota.Caller{}, "403 quotaExceeded", "403 quotaExceeded"},
 		{quota.Caller{Lane: "cron", Job: "trending"}, long, long[:184] + " (cron/trending)"},
 		{quota.Caller{Lane: long[:128], Job: "x"}, long, long[:96] + " (" + long[:100] + ")"},

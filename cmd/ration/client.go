@@ -43,7 +43,7 @@ func (a *app) withClient(table *costs.Table, create bool, use func(*client.Clien
 	defer c.Close()
 	err = use(c)
 	if exit, _ := code(err); exit != exitDone && exit != exitUsage {
-		err = fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
+		err = client.NameLedger(err, c.LedgerName())
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}
 	}
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
-		return fmt.Errorf("%w (ledger %s)", err, c.LedgerName())
+		return client.NameLedger(err, c.LedgerName())
 	}
 	return a.printSpend(c, call, gateway.NewSpend(c, call, f.calls, grants, err, a.now), err)
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/human"
@@ -96,4 +97,17 @@ func (c *Client) DescribeOutage(outage *OutageError) string {
 		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
 	}
 	return outage.Error()
+}
+
+// NameLedger adds the name of its ledger to an error that does not have it:
+// that of Redis names a server, and no database.
+func NameLedger(err error, name string) error {
+	where := strings.TrimPrefix(name, "sqlite:")
+	if _, server, ok := strings.Cut(name, "://"); ok {
+		where = strings.TrimSuffix(server, "/0")
+	}
+	if strings.Contains(err.Error(), where) {
+		return err
+	}
+	return fmt.Errorf("%w (ledger %s)", err, name)
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	accounts, name := opened.Table().Accounts(), opened.LedgerName()
 	at, _, err := opened.Guard().Now(ctx, accounts[0])
 	if err != nil {
-		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+		c.Fail(client.NameLedger(err, name))
 		return
 	}
 	c.Add(OK, "", "ledger %s answers", name)
@@ -58,7 +57,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		c.checkMove(ctx, opened.Guard(), account)
 		ahead, err := newestAhead(ctx, balances, opened.Guard(), account)
 		if err != nil {
-			c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+			c.Fail(client.NameLedger(err, name))
 		} else if ahead > 0 {
 			c.Add(Warning, "correct the clock, then run ration ledger restamp", "the newest entry of %s is stamped %s ahead of the ledger's clock, so its budgets free late",
 				human.Name(account), human.Duration(ahead))
@@ -67,7 +66,7 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 	c.checkLimits(balances)
 	found, err := opened.Inspect(ctx)
 	if err != nil {
-		c.Fail(fmt.Errorf("%w (ledger %s)", err, name))
+		c.Fail(client.NameLedger(err, name))
 	}
 	for _, f := range found {
 		grade := f.Severity.String()
