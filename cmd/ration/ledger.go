@@ -50,14 +50,14 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := status.NewLedger(a.now())
+	report, forgotten := status.NewLedger(a.now()), []*client.MissingError(nil)
 	err = a.withClient(table, false, func(c *client.Client) error {
 		a.warnOfLoss(ctx)
 		return report.Read(ctx, c)
 	})
 	if errors.Is(err, setup.ErrNoLedger) {
 		err = nil
-		a.warnOfLoss(ctx)
+		forgotten = a.warnOfLoss(ctx)
 	}
 	if !a.isShowable(err) {
 		return err
@@ -70,14 +70,14 @@ func (a *app) ledgerInfo(ctx context.Context) error {
 	if a.json {
 		return errors.Join(a.writeJSON(report), err)
 	}
-	a.ledgerTable(report, err)
+	a.ledgerTable(report, forgotten, err)
 	return err
 }
 
-func (a *app) ledgerTable(r *status.Ledger, err error) {
+func (a *app) ledgerTable(r *status.Ledger, forgotten []*client.MissingError, err error) {
 	fmt.Fprintf(a.stdout, "ledger  %s", r.Address)
 	if !r.Exists {
-		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
+		fmt.Fprint(a.stdout, noLedger(forgotten))
 	}
 	fmt.Fprintln(a.stdout)
 	a.outageLine(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/quota"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -73,6 +74,9 @@ func (a *app) status(ctx context.Context) error {
 			a.warn("forecast", "status does not forecast by the schedule: "+report.Unplanned.Error())
 		}
 		if err != nil {
+			if errors.Is(err, quota.ErrLedgerLost) {
+				report.Forgotten = a.warnOfLoss(ctx)
+			}
 			return err
 		}
 		report.Forgotten, shown = a.warnOfLoss(ctx), true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
 	"github.com/ration-dev/ration/jobs/status"
 	"github.com/ration-dev/ration/quota"
@@ -14,7 +15,7 @@ import (
 func (a *app) statusTable(r *status.Report, err error) {
 	fmt.Fprintf(a.stdout, "ledger  %s", r.Ledger)
 	if !r.LedgerExists {
-		fmt.Fprint(a.stdout, "  (none there yet: nothing was spent)")
+		fmt.Fprint(a.stdout, noLedger(r.Forgotten))
 	}
 	fmt.Fprintf(a.stdout, "\nat      %s\n", human.Time(r.At))
 	a.outageLine(err)
@@ -31,6 +32,14 @@ func (a *app) statusTable(r *status.Report, err error) {
 	}
 	a.passTable(r)
 	a.spenderTable(r)
+}
+
+// noLedger says that there is no ledger, or no longer.
+func noLedger(forgotten []*client.MissingError) string {
+	if len(forgotten) > 0 {
+		return "  (none there any more)"
+	}
+	return "  (none there yet: nothing was spent)"
 }
 
 // outageLine prints what is known of an outage, without its reason if that is

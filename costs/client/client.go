@@ -187,7 +187,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 		return nil, err
 	}
 	if c.name, c.inner = "opened", c.options.Opened; c.inner == nil {
-		if c.name, c.inner, err = c.options.openLedger(address, state); err != nil {
+		if c.name, c.inner, err = c.options.openLedger(table, address, state); err != nil {
 			return nil, c.options.addPlace(err, table)
 		}
 	}

@@ -126,13 +126,13 @@ func (o *Options) addPlace(err error, table *costs.Table) error {
 }
 
 // openLedger opens the ledger at address and returns it with its name.
-func (o *Options) openLedger(address, state string) (name string, l quota.Ledger, err error) {
+func (o *Options) openLedger(table *costs.Table, address, state string) (name string, l quota.Ledger, err error) {
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch {
 	case scheme == "sqlite":
 		path, sync, err := parseSQLite(rest)
 		if err == nil {
-			err = checkFolder(path, state)
+			err = o.checkFolder(table, path, state)
 		}
 		if err != nil {
 			return "", nil, err
@@ -200,8 +200,9 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 
 // checkFolder returns an error if the folder of a ledger does not exist. That
 // is probably a typo, which would create a second, empty ledger. Only the state
-// folder and its parents are created.
-func checkFolder(path, state string) error {
+// folder, its parents and the folder of a ledger that this host's journal knows,
+// which was deleted, are created.
+func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 	folder, separator := filepath.Dir(path), string(filepath.Separator)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		return nil // opening the ledger reports any other error
@@ -210,6 +211,9 @@ func checkFolder(path, state string) error {
 		if whole, err := filepath.Abs(state); err == nil && strings.HasPrefix(whole+separator, folder+separator) {
 			return nil
 		}
+	}
+	if known, err := offline(table, o).isKnown(); known && err == nil {
+		return nil
 	}
 	return badAddress("ledger sqlite:%s: there is no folder %s; correct the path, or make it with mkdir -p %[2]s", path, folder)
 }

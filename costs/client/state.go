@@ -149,15 +149,23 @@ func (c *Client) CheckMove(ctx context.Context) error {
 // CheckJournal returns a *NewJournalError if the journal of this host knows no
 // call, and the ledger has some. It writes nothing.
 func (c *Client) CheckJournal(ctx context.Context) error {
-	for _, account := range c.table.Accounts() {
-		if knows, err := c.journal.Knows(account); knows || err != nil {
-			return nil // another check says what is wrong with the journal
-		}
+	if known, err := c.isKnown(); known || err != nil {
+		return nil // another check says what is wrong with the journal
 	}
 	if empty, err := c.isEmpty(ctx); empty || err != nil {
 		return nil
 	}
 	return &NewJournalError{Ledger: c.name}
+}
+
+// isKnown reports whether the journal of this host knows any call on the ledger.
+func (c *Client) isKnown() (bool, error) {
+	for _, account := range c.table.Accounts() {
+		if known, err := c.journal.Knows(account); known || err != nil {
+			return known, err
+		}
+	}
+	return false, nil
 }
 
 // isEmpty reports whether the ledger holds no entry of any account.

@@ -79,6 +79,8 @@ func Of(ctx context.Context, s *setup.Setup, c *client.Client) (*Report, error) 
 	err := r.Read(ctx, s, c)
 	if err == nil {
 		r.Forgotten, err = c.Missing(ctx)
+	} else if errors.Is(err, quota.ErrLedgerLost) {
+		r.Forgotten, _ = c.Missing(ctx)
 	}
 	if failed := r.AddHost(c); err == nil {
 		err = failed

@@ -103,7 +103,7 @@ func (r *reader) update(ctx context.Context, hold func() (func(), bool)) *snapsh
 		s.Accounts, s.At = r.snapshot.Accounts, r.snapshot.At
 	}
 	s.State = r.client.LedgerState()
-	if s.Err == nil {
+	if s.Err == nil || errors.Is(s.Err, quota.ErrLedgerLost) {
 		s.Missing, _ = r.client.Missing(ctx) // an unreadable journal is doctor's finding
 	}
 	s.Err = r.redact(s.Err)

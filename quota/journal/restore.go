@@ -125,8 +125,8 @@ func (l *Ledger) Repairs(account string) (repairs []Repair, err error) {
 // lacks it: it has forgotten, and the next call restores what this host knows.
 // Otherwise it is zero, and so it is for an account without a log, all of whose
 // windows are estimates, and for a grant that no window can see any more. A
-// Ledger without an inner one lacks everything. Missing writes nothing and
-// creates nothing.
+// Ledger without an inner one, or whose file is lost, lacks everything. Missing
+// writes nothing and creates nothing.
 func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time, err error) {
 	a := l.account(account)
 	known, err := l.newestGrant(a)
@@ -141,7 +141,7 @@ func (l *Ledger) Missing(ctx context.Context, account string) (granted time.Time
 	if l.Ledger == nil {
 		return known.At, nil
 	}
-	if held, err := l.holds(ctx, known); held || err != nil {
+	if held, err := l.holds(ctx, known); held || err != nil && !errors.Is(err, quota.ErrLedgerLost) {
 		return time.Time{}, err
 	}
 	return known.At, nil
