@@ -191,7 +191,7 @@ func New(table *costs.Table, o *Options) (*Client, error) {
 			return nil, c.options.addPlace(err, table)
 		}
 	}
-	c.outages = &outages{ledger: c.name, refused: c.options.whyRefused(table), report: func(err error) { c.report(quota.Call{}, err) }}
+	c.outages = &outages{ledger: c.name, creates: !c.options.MustExist, refused: c.options.whyRefused(table), report: func(err error) { c.report(quota.Call{}, err) }}
 	if state != "" {
 		c.outages.mark = filepath.Join(state, outageFile)
 	}

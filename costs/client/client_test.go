@@ -257,6 +257,31 @@ func TestNewerJournalIsOpened(t *testing.T) {
 	}
 }
 
+// TestOutageInANewStateFolder: the processes of an outage agree on its
+// beginning, although none has made the state folder before. One that only looks
+// makes none.
+func TestOutageInANewStateFolder(t *testing.T) {
+	s := newStand(t, "")
+	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.options.Ledger, s.options.State, s.options.Journal = "redis://127.0.0.1:1/0", filepath.Join(s.dir, "new", "state"), filepath.Join(s.dir, "journal")
+	s.options.Report = func(quota.Call, error) {}
+	for _, looks := range []bool{true, false} {
+		s.options.MustExist = looks
+		c, err := client.New(table, &s.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Guard().Balances(t.Context())
+		c.Close()
+		if marked := client.LastOutage(s.options.State) != nil; !errors.Is(err, quota.ErrLedgerDown) || marked == looks {
+			t.Errorf("%v; marked: %t, by one that only looks: %t", err, marked, looks)
+		}
+	}
+}
+
 // TestDeadRedis has a ledger that cannot be reached: calls within the allowance
 // are sent, the outage is reported, and other calls fail. The password comes
 // from a file, which is reported to the program.

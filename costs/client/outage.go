@@ -21,6 +21,7 @@ import (
 type outages struct {
 	ledger  string
 	mark    string // a file; "" where there is no state folder
+	creates bool   // the state folder, if it is missing
 	refused string // why no call is granted without the ledger; "" if some may be
 	report  func(error)
 
@@ -152,10 +153,10 @@ func (o *outages) begin(reason string) bool {
 	return true
 }
 
-// writeMark writes the mark if there is a state folder. It is best effort:
-// other processes can also find the outage themselves.
+// writeMark writes the mark. It is best effort: other processes can also find
+// the outage themselves, but not since when it lasts.
 func (o *outages) writeMark() {
-	if o.mark == "" {
+	if o.mark == "" || o.creates && privatefile.MkdirAll(filepath.Dir(o.mark)) != nil {
 		return
 	}
 	text, err := json.Marshal(outageMark{o.ledger, o.last.Since, time.Now().UTC(), o.last.Reason})

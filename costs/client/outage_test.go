@@ -40,10 +40,10 @@ func (l *failingLedger) Standings(ctx context.Context, account, key string, char
 // TestDeadLedgerInvisible: calls that were granted without the ledger used to
 // be reported as if nothing had happened. An outage is reported when it begins,
 // at its first granted call and when it ends; the mark in the state folder
-// keeps its beginning for other processes.
+// keeps its beginning for other processes, although the folder is new.
 func TestDeadLedgerInvisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "state")
 		var reports []string
 		open := func() (*Client, *quota.Guard, *failingLedger) {
 			return openFailing(t, dir, func(err error) { reports = append(reports, err.Error()) })
@@ -130,8 +130,8 @@ func (*unreachableError) Unwrap() error { return quota.ErrLedgerDown }
 // openFailing opens a client as a process would, over a ledger that can fail.
 func openFailing(t *testing.T, dir string, report func(error)) (*Client, *quota.Guard, *failingLedger) {
 	inner := &failingLedger{Ledger: memledger.Open(nil)}
-	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), report: report}}
-	allowed := journal.New(newUnderJournal(inner, c.outages), filepath.Join(dir, "journal"),
+	c := &Client{outages: &outages{ledger: "redis://x", mark: filepath.Join(dir, outageFile), creates: true, report: report}}
+	allowed := journal.New(newUnderJournal(inner, c.outages), dir+"-journal",
 		&journal.Options{Allow: func(quota.Call) quota.Units { return 20 }, Granted: c.outages.granted})
 	t.Cleanup(func() { allowed.Close() })
 	guard, err := quota.NewGuard(allowed, []quota.Budget{{Account: "p", Name: "b", Limit: 1000, Window: quota.Sliding(time.Hour)}}, nil)
