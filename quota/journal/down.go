@@ -136,13 +136,10 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 // refusal returns why a call is not granted without the ledger, or nil.
 // Cooldowns and balances are as they were when the ledger was last reached.
 func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
-	if allowed := l.allowed(batch, r); used+r.Units > allowed {
-		unit := "units"
-		if r.Units == 1 {
-			unit = "unit"
-		}
-		return fmt.Errorf("%s needs %d %s, %d of %d are left in when_ledger_down of costs.yaml: %w",
-			r.Method, r.Units, unit, max(0, allowed-used), allowed, down)
+	rest := beside(r)
+	if allowed := l.allowed(batch, r); used+r.Units+rest*r.Units > allowed {
+		return fmt.Errorf("%s, %d of %d are left in when_ledger_down of costs.yaml: %w",
+			needText(r, rest), max(0, allowed-used), allowed, down)
 	}
 	budgets := []string{""}
 	for _, charge := range r.Charges {
@@ -162,10 +159,32 @@ func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int
 		left := l.left(s, charge, now)
 		if need := charge.Coverage.Amount(r.Units); need > left-pending[charge.Budget] {
 			return fmt.Errorf("%s needs %d of budget %q, which had %d left when the ledger was last reached: %w",
-				r.Method, need, charge.Budget, max(0, left-pending[charge.Budget]), down)
+				r.Method, need+charge.Beside, charge.Budget, max(0, left-pending[charge.Budget]+charge.Beside), down)
 		}
 	}
 	return nil
+}
+
+// beside returns how many calls follow that must fit beside a request, as
+// quota.Guard.SpendTogether asks for them.
+func beside(r *quota.Request) quota.Units {
+	for _, charge := range r.Charges {
+		if each := charge.Coverage.Amount(r.Units); each > 0 {
+			return charge.Beside / each
+		}
+	}
+	return 0
+}
+
+// needText says what a request needs, with the calls that follow.
+func needText(r *quota.Request, rest quota.Units) string {
+	switch {
+	case rest > 0:
+		return fmt.Sprintf("%d calls of %s need %d units", rest+1, r.Method, (rest+1)*r.Units)
+	case r.Units == 1:
+		return r.Method + " needs 1 unit"
+	}
+	return fmt.Sprintf("%s needs %d units", r.Method, r.Units)
 }
 
 // left returns what a budget has left, if nothing of what this host last heard
@@ -175,7 +194,7 @@ func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Uni
 	h, epoch := s.lastHeard(charge.Budget)
 	left = charge.Limit
 	if h.limit > 0 {
-		left = min(left, h.limit)
+		left = min(left, h.limit-charge.Beside)
 	}
 	since := decide.Since(&charge.Window, now)
 	isHeard := !charge.Window.Estimate() && h.at >= since

@@ -231,6 +231,22 @@ func TestLimitByMethod(t *testing.T) {
 	}
 }
 
+// TestCallsTogetherFitTheAllowance: calls that do not fit together were granted
+// as far as there was room, and withdrawn.
+func TestCallsTogetherFitTheAllowance(t *testing.T) {
+	l := journal.New(failing(errDown), t.TempDir(), &journal.Options{Budgets: budgets, Allow: func(quota.Call) quota.Units { return 50 },
+		Granted: func(quota.Units) { t.Error("some of the calls were granted") }})
+	guard, err := quota.NewGuard(l, budgets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = guard.SpendTogether(t.Context(), quota.Call{Account: account, Method: "m", Units: 3}, 20, 0)
+	const want = "20 calls of m need 60 units, 50 of 50 are left in when_ledger_down of costs.yaml: "
+	if !errors.Is(err, quota.ErrLedgerDown) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want %q", err, want)
+	}
+}
+
 // TestNotesNeedTheLedger: a note or a correction is not sent, so that there is
 // nothing to count while the ledger is down.
 func TestNotesNeedTheLedger(t *testing.T) {
