@@ -64,12 +64,7 @@ func twoConfigurations(t *testing.T, ledger string) {
 	if b := status.Budgets[0]; b.Limit != 5 || b.OwnLimit != 50 || b.LimitUntil == nil || b.Remaining != 0 {
 		t.Errorf("%s; want both limits", out)
 	}
-	for _, command := range []string{"status", "doctor"} {
-		_, out, text := s.run(t, useLoose, command)
-		if !strings.Contains(strings.Join(strings.Fields(out+text), " "), "the limit of all is 50 here, and another configuration has asked for 5 within a day") {
-			t.Errorf("%s: %s%s; want both limits", command, out, text)
-		}
-	}
+	s.showsBothLimits(t, useLoose)
 	if code, _, text := s.run(t, useLoose, "spend", "videos.list"); code != exitStopped {
 		t.Fatalf("exit code %d: %s", code, text)
 	}
@@ -82,5 +77,19 @@ func twoConfigurations(t *testing.T, ledger string) {
 	}
 	if code, _, text := s.run(t, useLoose, "run", "US"); code != exitDone || s.upstream.Total() <= 1 {
 		t.Errorf("exit code %d after %d units: %s; want the run to go on", code, s.upstream.Total(), text)
+	}
+}
+
+// showsBothLimits checks that status and doctor name both limits, and how to find
+// the file with the other.
+func (s *stand) showsBothLimits(t *testing.T, env []string) {
+	t.Helper()
+	for _, command := range []string{"status", "doctor"} {
+		_, out, text := s.run(t, env, command)
+		for _, says := range []string{"the limit of all is 50 here, and another configuration has asked for 5 within a day", "look for that limit in the costs.yaml of each host, user and container"} {
+			if !strings.Contains(strings.Join(strings.Fields(out+text), " "), says) {
+				t.Errorf("%s: %s%s; want both limits, and how to find the other", command, out, text)
+			}
+		}
 	}
 }

@@ -97,7 +97,7 @@ func (c *Checkup) checkMove(ctx context.Context, guard *quota.Guard, account str
 func (c *Checkup) checkLimits(balances []quota.Balance) {
 	for _, b := range balances {
 		if b.StricterLimit > 0 {
-			c.Add(Warning, "give both the same limit or, if the other is no longer in use, run ration ledger accept",
+			c.Add(Warning, status.FindConfiguration+"; give both the same limit or, if that one is no longer in use, run ration ledger accept",
 				"the limit of %s is %d here, and another configuration has asked for %d within a day, which holds until %s", human.Name(b.Budget.Name), b.Budget.Limit, b.StricterLimit, human.Time(b.LimitUntil))
 		}
 	}

@@ -107,10 +107,14 @@ func cooldownRemark(b *usage.BudgetReport, now time.Time) string {
 	return (&quota.MovedError{Account: b.Account, Ledger: move.Ledger}).Error()
 }
 
+// FindConfiguration is how to find another configuration, of which a ledger has
+// no name.
+const FindConfiguration = "the ledger does not have its name: look for that limit in the costs.yaml of each host, user and container that uses this ledger"
+
 // stricterLimit says that a limit of another configuration holds.
 func stricterLimit(budget string, limit, own quota.Units, until time.Time) string {
-	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; if that configuration is no longer in use, run ration ledger accept",
-		human.Name(budget), own, limit, human.Time(until))
+	return fmt.Sprintf("the limit of %s is %d here, and another configuration has asked for %d within a day, which holds: until %s, if it is not asked again; %s; if that one is no longer in use, run ration ledger accept",
+		human.Name(budget), own, limit, human.Time(until), FindConfiguration)
 }
 
 // Forecast says when a budget runs out, or "".
