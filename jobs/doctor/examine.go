@@ -12,6 +12,7 @@ import (
 	"github.com/ration-dev/ration/jobs"
 	"github.com/ration-dev/ration/jobs/setup"
 	"github.com/ration-dev/ration/jobs/status"
+	"github.com/ration-dev/ration/quota"
 )
 
 // Examine looks at one thing after the other, as far as each leads to the next.
@@ -69,7 +70,11 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	if units, err := s.Unrecorded(); err != nil {
 		c.Fail(err)
 	} else if units > 0 {
-		c.Add(Warning, "nothing, the next call records them once the ledger is up", "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
+		do := "nothing, the next call records them once the ledger is up"
+		if _, ok := errors.AsType[*quota.LookAlikeError](c.Err); ok {
+			do = "correct the account's name, and charge them to it: ration spend METHOD --units N; this ledger cannot record them under the other name"
+		}
+		c.Add(Warning, do, "%s %s sent within the allowance while the ledger was down, not yet in the ledger", human.Count(units, "unit"), human.Was(units))
 	}
 }
 

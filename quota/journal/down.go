@@ -21,7 +21,7 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 	if err := batch.Check(); err != nil {
 		return nil, err
 	}
-	answers := make([]quota.Answer, len(batch.Requests))
+	answers, alike := make([]quota.Answer, len(batch.Requests)), l.checkSpelling(batch.Account)
 	var counted []int // the requests that the journal decides
 	for i := range batch.Requests {
 		r := &batch.Requests[i]
@@ -32,6 +32,8 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 			answers[i].Err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
 		case !r.Force && l.allowed(batch, r) == 0:
 			answers[i].Err = fmt.Errorf("%s has no allowance in when_ledger_down of costs.yaml: %w", r.Method, down)
+		case !r.Force && alike != nil:
+			answers[i].Err = alike
 		default:
 			counted = append(counted, i)
 		}

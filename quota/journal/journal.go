@@ -99,8 +99,9 @@ type account struct {
 
 	restores restores
 
-	writing sync.Mutex
-	records []record // of the batch that is written
+	writing  sync.Mutex
+	records  []record  // of the batch that is written
+	spelling sync.Once // of keepSpelling
 
 	mu      sync.Mutex
 	newest  newestRecord         // of the host, as last read

@@ -105,6 +105,7 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	written := append(records, stricterLimits(batch, answers, &records[newest])...)
 	a.records = written
 	err := a.files.append(false, written...)
+	a.spelling.Do(func() { l.keepSpelling(a.name) })
 	a.mu.Lock()
 	a.newest.update(&records[newest])
 	a.mu.Unlock()
