@@ -34,7 +34,10 @@ type Transport struct {
 	Price func(*http.Request) (Call, error)
 
 	// Base sends the requests. nil means http.DefaultTransport. See RoundTrip
-	// for how its type affects refunds.
+	// for how its type affects refunds. It must pass on a request's context, or
+	// one derived from it: if Base ends another context from a goroutine of its
+	// own, a resend that is refused may be sent all the same. It is then charged
+	// beyond the limit.
 	Base http.RoundTripper
 
 	// MaxWait is the longest time that one request waits for its units. A

@@ -63,7 +63,11 @@ func (c *Checkup) CheckJournal(dir string) {
 			"journal %s: %v; calls go on, but cannot be restored if the ledger forgets them", dir, err)
 		return
 	}
+	before := len(c.Findings)
 	c.checkFiles(filepath.Join(dir, "*"))
+	if len(c.Findings) == before {
+		c.Add(OK, "", "journal %s: the allowance of when_ledger_down is counted here", dir)
+	}
 }
 
 // CheckLedgerFiles checks that this user may write the files of a ledger in a
