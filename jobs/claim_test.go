@@ -246,14 +246,28 @@ func TestCutOffHostGoesOn(t *testing.T) {
 		t.Skip("waits four seconds for a claim to lapse")
 	}
 	t.Parallel()
+	for try := 1; !cutOffHostGoesOn(t); try++ {
+		if try == 5 {
+			t.Fatal("in each of five tries, the claim had lapsed when the call was given up")
+		}
+	}
+}
+
+// cutOffHostGoesOn reports whether the other host asked for the pass before the
+// claim lapsed. On a machine that is busy it may come too late.
+func cutOffHostGoesOn(t *testing.T) (inTime bool) {
+	t.Helper()
 	h := newHosts(t, 2, fourPages, "US")
 	h.beforeRequest(3, func(req *http.Request) {
 		h.links[0].cut.Store(true)
 		elsewhere(t, h.runOn(t, 1), false)
 		<-req.Context().Done()
-		elsewhere(t, h.runOn(t, 1), false)
+		inTime = h.runOn(t, 1).Outcome == jobs.Skipped
 	})
 	report := h.runOn(t, 0)
+	if !inTime {
+		return false
+	}
 	if lapsed, ok := errors.AsType[*jobs.LapsedError](report.Err); !ok || report.Outcome != jobs.Stopped || !errors.Is(lapsed, quota.ErrLedgerDown) {
 		t.Errorf("%s, %v; want it stopped by a claim that lapses", report.Outcome, report.Err)
 	}
@@ -267,6 +281,7 @@ func TestCutOffHostGoesOn(t *testing.T) {
 		t.Errorf("%s, %d videos, %v; want the last two pages of 50", report.Outcome, report.Videos, report.Err)
 	}
 	h.paid(t, 4)
+	return true
 }
 
 // TestAllowanceIsLost: a host with an allowance loses the ledger, and its claim
