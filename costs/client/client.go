@@ -62,6 +62,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ration-dev/ration/costs"
@@ -106,7 +107,9 @@ type Options struct {
 	// Report is called with errors that no method returns: those passed to
 	// quota.Transport.Report and, with a zero Call, an *OutageError or an
 	// *EmptyLedgerError. It may be called from another goroutine. nil logs
-	// warnings to slog.Default.
+	// warnings to slog.Default. Beside them, the client of Redis writes each
+	// connection that fails to stderr, unless Disable of its package
+	// github.com/redis/go-redis/v9/logging turns that off for the program.
 	Report func(quota.Call, error)
 	// Conceal is called with each password before it is used, so that the
 	// program can keep it out of its output. nil disables the callback.
@@ -147,6 +150,7 @@ type Client struct {
 	refusals  refusals
 	feedback  func(quota.Call, *http.Response) quota.Verdict
 	transport *quota.Transport
+	logged    atomic.Value // the text of the last outage that was logged
 }
 
 // Open reads the costs.yaml at path and opens what it names. Unlike New, it
@@ -366,6 +370,9 @@ func (c *Client) report(call quota.Call, err error) {
 	if c.options.Report != nil {
 		c.options.Report(call, err)
 		return
+	}
+	if _, ok := errors.AsType[*OutageError](err); ok && c.logged.Swap(err.Error()) == err.Error() {
+		return // the first call without the ledger says no more than the one that found it down
 	}
 	attributes := []any{"ledger", c.name}
 	if call.Method != "" {

@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -172,6 +174,27 @@ func TestOutageInANewStateFolder(t *testing.T) {
 
 // TestDeadRedis has a ledger that cannot be reached: calls within the allowance
 // are sent, the outage is reported, and other calls fail. The password comes
+// TestOutageIsLoggedTwice: a program that has no Report read the same line of the
+// call that found the ledger down and of the first one without it.
+func TestOutageIsLoggedTwice(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	s := newStand(t, "ledger: redis://127.0.0.1:1/0\n")
+	s.options.Report = nil
+	c := s.open()
+	defer c.Close()
+	for range 2 {
+		if err := get(c, "get"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(logged.String(), "has been down since"); n != 1 {
+		t.Errorf("an outage is logged %d times; want once:\n%s", n, &logged)
+	}
+}
+
 // from a file, which is reported to the program.
 func TestDeadRedis(t *testing.T) {
 	s := newStand(t, "")
