@@ -87,6 +87,7 @@ type Restored struct {
 	Gaps []Gap // of this log and those before it; give them to the next Restoration
 
 	Forgotten *ForgottenError // if the log did not hold Restoration.Known
+	Damaged   string          // where a file is kept that could not be read, if a new one took its place
 }
 
 // AcceptLoss declares the log of an account complete as it is, for a ledger that

@@ -43,8 +43,12 @@ func (e *RestoredError) Error() string {
 	if e.Owed > 0 {
 		outage = fmt.Sprintf(" (%d of them spent while the ledger was down)", e.Owed)
 	}
-	return fmt.Sprintf("%v; restored from this host's journal: entries: %d, units: %d%s, noted of others' units: %d; other hosts restore their own when they return",
-		e.Lost, e.Entries, e.Units, outage, e.Noted)
+	lost := e.Lost.Error()
+	if e.Damaged != "" {
+		lost = fmt.Sprintf("the ledger of account %q could not be read, and is kept as %s; check the disk, then remove it", e.Account, e.Damaged)
+	}
+	return fmt.Sprintf("%s; restored from this host's journal: entries: %d, units: %d%s, noted of others' units: %d; other hosts restore their own when they return",
+		lost, e.Entries, e.Units, outage, e.Noted)
 }
 
 // The figures of a restoration, in the place of what a grant heard of budgets.
@@ -237,7 +241,7 @@ func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew in
 		a.unknown.Store(a.unknown.Load() || errors.Is(err, quota.ErrInDoubt))
 		return false, err
 	}
-	report.Entries, report.Units = report.Entries+earlier.Entries, report.Units+earlier.Units
+	report.Entries, report.Units, report.Damaged = report.Entries+earlier.Entries, report.Units+earlier.Units, cmp.Or(report.Damaged, earlier.Damaged)
 	report.Unknown = a.unknown.Swap(false) && report.Lost != nil && report.Entries == 0 && report.Noted == 0
 	if err := a.files.setOwed(true); err != nil { // until nothing is known to be missing
 		return false, err

@@ -61,7 +61,7 @@ func (l *Ledger) explain(err error, at phase) error {
 			kind, step = quota.ErrInDoubt, "check its disk; the entries show what was recorded"
 		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		kind, step = quota.ErrLedgerConfig, "name another file, or restore this one from a copy"
+		kind, step = quota.ErrLedgerConfig, "move it away, and the next call restores what this host's journal knows; or name another file"
 		damaged = l.wasCreated()
 	case lib.SQLITE_READONLY:
 		kind, step = quota.ErrLedgerConfig, "make the file, its -wal and -shm, and its folder writable"
@@ -71,7 +71,7 @@ func (l *Ledger) explain(err error, at phase) error {
 	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_AUTH:
 		kind, step = quota.ErrLedgerConfig, "check that file and folder exist and are readable and writable"
 	case lib.SQLITE_ERROR, lib.SQLITE_SCHEMA, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH:
-		kind, step = quota.ErrLedgerConfig, "it is not as this program left it; restore it from a copy"
+		kind, step = quota.ErrLedgerConfig, "it is not as this program left it; move it away, and the next call restores what this host's journal knows"
 		damaged = code&0xff == lib.SQLITE_CONSTRAINT && l.wasCreated()
 	}
 	if damaged {

@@ -211,23 +211,23 @@ func (l *Ledger) disconnect() {
 }
 
 // recreate creates the file again after it was lost, for a caller that restores
-// what it held.
-func (l *Ledger) recreate(ctx context.Context) (err error) {
+// what it held. It returns where a damaged one is kept.
+func (l *Ledger) recreate(ctx context.Context) (kept string, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for range maxReopens {
-		if err = l.tryRecreate(ctx); !isVanished(err) || !missing(l.path) {
-			return err
+		if kept, err = l.tryRecreate(ctx); !isVanished(err) || !missing(l.path) {
+			return kept, err
 		}
 	}
-	return err // its folder was deleted each time
+	return kept, err // its folder was deleted each time
 }
 
-func (l *Ledger) tryRecreate(ctx context.Context) error {
+func (l *Ledger) tryRecreate(ctx context.Context) (kept string, err error) {
 	if err := privatefile.MkdirAll(filepath.Dir(l.path)); err != nil {
-		return l.explain(err, opening)
+		return "", l.explain(err, opening)
 	}
-	return l.holding(ctx, func() error {
+	err = l.holding(ctx, func() error {
 		err := l.reopen()
 		if errors.Is(err, errMissing) {
 			err = l.reopen() // another process may have created it since, in a new folder
@@ -237,7 +237,7 @@ func (l *Ledger) tryRecreate(ctx context.Context) error {
 		}
 		switch {
 		case isDamaged(err):
-			err = l.setAside()
+			kept, err = l.setAside()
 		case errors.Is(err, errMissing):
 			err = l.remove() // an empty file, too: processes that have it open continue with the new one
 		default:
@@ -248,6 +248,7 @@ func (l *Ledger) tryRecreate(ctx context.Context) error {
 		}
 		return l.createFile()
 	})
+	return kept, err
 }
 
 // remove removes the files of the ledger.
@@ -282,21 +283,21 @@ func damagedName(path string, n int) string {
 	return path + damaged + "-" + strconv.Itoa(n)
 }
 
-// setAside renames the file and its -wal.
-func (l *Ledger) setAside() error {
+// setAside renames the file and its -wal, and returns the new name.
+func (l *Ledger) setAside() (name string, err error) {
 	if l.conn != nil {
 		_ = l.conn.close() // what it could not write is lost
 		l.conn = nil
 	}
 	l.dropCache()
 	clear(l.looked)
-	name := damagedName(l.path, len(Damaged(l.path))+1)
+	name = damagedName(l.path, len(Damaged(l.path))+1)
 	for _, end := range []string{"", "-wal"} {
 		if err := os.Rename(l.path+end, name+end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return "", err
 		}
 	}
-	return l.remove()
+	return name, l.remove()
 }
 
 // errBroken says that entries lack what came before them: another entry, their log

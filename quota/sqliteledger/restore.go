@@ -58,17 +58,19 @@ func (l *Ledger) Restore(ctx context.Context, r *quota.Restoration) (done quota.
 			t.save(g)
 		}
 	}
+	var kept string
 	if l.damaged.Swap(false) { // perhaps where this log is not
-		err = l.recreate(ctx)
+		kept, err = l.recreate(ctx)
 	}
 	if err == nil {
 		err = l.write(ctx, restore)
 	}
 	if isGone(err) {
-		if err = l.recreate(ctx); err == nil {
+		if kept, err = l.recreate(ctx); err == nil {
 			err = l.write(ctx, restore)
 		}
 	}
+	done.Damaged = kept
 	return done, cmp.Or(err, stopped)
 }
 
