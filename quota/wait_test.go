@@ -99,9 +99,10 @@ func TestSmallCallsDoNotStarveALargeOne(t *testing.T) {
 		}
 		synctest.Wait()
 		asked := time.Now()
-		_, err := guard.Wait(t.Context(), call("small", 1), time.Second)
+		caller := quota.Caller{Lane: "cron", Job: "j", Region: "IN"}
+		_, err := guard.Wait(quota.WithCaller(t.Context(), caller), call("small", 1), time.Second)
 		no, ok := errors.AsType[*quota.RefusedError](err)
-		if !ok || no.Reason != quota.ReasonQueue || !time.Now().Equal(asked) || no.RetryAfter != 39*time.Second || !no.RetryAt.Equal(asked.Add(39*time.Second)) {
+		if !ok || no.Caller != caller || no.Reason != quota.ReasonQueue || !time.Now().Equal(asked) || no.RetryAfter != 39*time.Second || !no.RetryAt.Equal(asked.Add(39*time.Second)) {
 			t.Errorf("behind a call that waits 39s longer: %v after %s, retry after %s; want refused at once, for the queue", err, time.Since(asked), no.RetryAfter)
 		}
 		wg.Wait()

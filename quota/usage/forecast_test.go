@@ -137,3 +137,22 @@ func TestForecastOfTheLastMinute(t *testing.T) {
 		t.Errorf("refused at %s; forecast for %s", clock.Now(), forecast)
 	}
 }
+
+// TestPaceCountsACorrection: what a correction enters at once was spent over days,
+// and does not go on.
+func TestPaceCountsACorrection(t *testing.T) {
+	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
+	for range 60 {
+		s.spend(t, quota.Call{Method: "m", Units: 1})
+		s.now = s.now.Add(time.Minute)
+	}
+	before := s.status(t)[0]
+	note := quota.Note{Call: quota.Call{Account: "p", Method: "m", Units: 300}, Kind: quota.EntryCorrection}
+	if err := s.guard.Note(t.Context(), note); err != nil {
+		t.Fatal(err)
+	}
+	after := s.status(t)[0]
+	if before.Pace == 0 || after.Pace != before.Pace || after.Used != before.Used+300 {
+		t.Errorf("%d used at %g an hour, then %d at %g; want 300 more at the same pace", before.Used, before.Pace, after.Used, after.Pace)
+	}
+}

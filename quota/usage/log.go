@@ -136,11 +136,15 @@ func (h *head) before(other *head, newest bool) bool {
 // Last returns the newest n selected lines, oldest first, and reports whether
 // there are more. It reads no further back than it must.
 func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err error) {
-	matching, err := s.count(ctx)
+	matching, newest, err := s.count(ctx)
 	if err != nil || matching == 0 {
 		return nil, false, err
 	}
-	for line, err := range s.Lines(ctx, true) {
+	selected := *s
+	if matching > 0 {
+		selected.Until = newest.Add(time.Microsecond)
+	}
+	for line, err := range selected.Lines(ctx, true) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -155,23 +159,26 @@ func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err 
 	return lines, more, nil
 }
 
-// count returns how many entries the filter selects, or -1 if that is too
-// expensive: sums by run require reading the whole log.
-func (s *Source) count(ctx context.Context) (n int64, err error) {
+// count returns how many entries the filter selects, and the newest timestamp of
+// them; or -1 if that is too expensive: sums by run require reading the whole log.
+func (s *Source) count(ctx context.Context) (n int64, newest time.Time, err error) {
 	if s.Filter == (Filter{}) || s.Filter.Run != "" {
-		return -1, nil
+		return -1, newest, nil
 	}
 	for _, account := range s.Accounts {
 		for sum, err := range s.Ledger.Sums(ctx, quota.Query{Account: account, Since: s.Since, Until: s.Until}) {
 			if err != nil {
-				return 0, err
+				return 0, newest, err
 			}
 			if s.Filter.selects(&sum) {
 				n += sum.Entries
+				if sum.Last.After(newest) {
+					newest = sum.Last
+				}
 			}
 		}
 	}
-	return n, nil
+	return n, newest, nil
 }
 
 // Total adds up the entries of an account that have the same name in a

@@ -1,0 +1,48 @@
+package usage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/memledger"
+	"github.com/ration-dev/ration/quota/usage"
+)
+
+// TestLastOfARareJobReadsTheLog: the last calls of a job that ran long ago were
+// looked for in all that came after it, and those of one that made few in all
+// that came before.
+func TestLastOfARareJobReadsTheLog(t *testing.T) {
+	now := noon
+	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}
+	guard, err := quota.NewGuard(ledger, []quota.Budget{{Account: "p", Name: "day", Limit: 1e6, Window: quota.Sliding(24 * time.Hour)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spend := func(job string, calls int) {
+		for range calls {
+			now = now.Add(time.Millisecond)
+			if _, err := guard.Spend(t.Context(), quota.Call{Account: "p", Method: "list", Units: 1, Caller: quota.Caller{Job: job}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	spend("busy", 10_000)
+	spend("rare", 20)
+	spend("busy", 10_000)
+	for _, c := range []struct {
+		job        string
+		last, want int
+		more       bool
+	}{{"", 10, 10, true}, {"busy", 10, 10, true}, {"rare", 10, 10, true}, {"rare", 50, 20, false}, {"none", 10, 0, false}} {
+		ledger.entries = 0
+		source := &usage.Source{Ledger: ledger, Accounts: []string{"p"}, Filter: usage.Filter{Job: c.job}}
+		lines, more, err := source.Last(t.Context(), c.last)
+		if err != nil || len(lines) != c.want || more != c.more {
+			t.Errorf("the last %d of %q: %d, more: %v, %v; want %d, %v", c.last, c.job, len(lines), more, err, c.want, c.more)
+		}
+		if ledger.entries > c.want+1 {
+			t.Errorf("the last %d of %q: %d entries were read; want %d and one more at most", c.last, c.job, ledger.entries, c.want)
+		}
+	}
+}
