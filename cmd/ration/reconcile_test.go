@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestLoweringReachesSoManyEntriesBack: what is older stays, and the answer
+// TestLoweringReachesABoundedNumberOfEntriesBack: what is older stays, and the answer
 // says so.
-func TestLoweringReachesSoManyEntriesBack(t *testing.T) {
+func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
 	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)
 	if err != nil {

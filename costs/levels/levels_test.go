@@ -52,9 +52,9 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestLevelsAreToldByOne: of many concurrent callers one reports a crossing;
+// TestLevelsAreReportedByOne: of many concurrent callers one reports a crossing;
 // without a state folder all of them do.
-func TestLevelsAreToldByOne(t *testing.T) {
+func TestLevelsAreReportedByOne(t *testing.T) {
 	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(time.Hour)}, Used: 8}}
 	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1, filepath.Join(os.Args[0], "no-folder"): 16} {
 		var mu sync.Mutex

@@ -184,8 +184,8 @@ while :; do sleep 1; done`)
 	checkEnded(t, group...)
 }
 
-// TestProgramEndsWhenTold: it has the grace to end in order, and 0 is done.
-func TestProgramEndsWhenTold(t *testing.T) {
+// TestProgramEndsOnASignal: it has the grace to end in order, and 0 is done.
+func TestProgramEndsOnASignal(t *testing.T) {
 	for text, done := range map[string]bool{"exit 0": true, "exit 75": false, "exit 1": false} {
 		s := newScript(t, "trap 'echo saved; "+text+"' TERM; echo $$ >pids; while :; do sleep 0.01; done")
 		why := errors.New("told by the test")

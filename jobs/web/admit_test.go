@@ -222,8 +222,8 @@ func TestThePageHidesALoss(t *testing.T) {
 	}
 }
 
-// TestOnlySoManyStreams: more open pages than 100 are not live.
-func TestOnlySoManyStreams(t *testing.T) {
+// TestStreamsAreLimited: more open pages than 100 are not live.
+func TestStreamsAreLimited(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	version := regexp.MustCompile(`data-version="([^"]+)"`).FindStringSubmatch(s.fetch("/").text)
 	for i := range 101 {

@@ -93,9 +93,9 @@ func TestLossOfACounterGrantsTwice(t *testing.T) {
 	})
 }
 
-// TestWindowAddedToACounterIsNoLoss: a log begins to keep entries with an exact
+// TestWindowAddedToACounterIsNotALoss: a log begins to keep entries with an exact
 // window, and lacks those of earlier calls, which hosts know.
-func TestWindowAddedToACounterIsNoLoss(t *testing.T) {
+func TestWindowAddedToACounterIsNotALoss(t *testing.T) {
 	eachCounted(t, func(c *counted, _ func()) {
 		c.report = func(err error) { c.Errorf("%v; want no report", err) }
 		here, there := t.TempDir(), t.TempDir()

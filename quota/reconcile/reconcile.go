@@ -120,11 +120,11 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 // correct brings the budgets to their readings. It checks the changes of both
 // measures before it applies any.
 func correct(ctx context.Context, guard *quota.Guard, account string, results []Result, force bool) error {
-	calls, err := newPlan(ctx, guard, account, results, quota.Calls, force)
+	calls, err := newAdjustment(ctx, guard, account, results, quota.Calls, force)
 	if err != nil {
 		return err
 	}
-	units, err := newPlan(ctx, guard, account, results, quota.ByUnits, force)
+	units, err := newAdjustment(ctx, guard, account, results, quota.ByUnits, force)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 		return err
 	}
 	if lowered { // a call that is removed takes its units with it
-		units, err = newPlan(ctx, guard, account, results, quota.ByUnits, force)
+		units, err = newAdjustment(ctx, guard, account, results, quota.ByUnits, force)
 		if errors.As(err, new(*RejectedError)) || errors.As(err, new(*BoundaryError)) { // which mean that nothing was changed
 			err = errors.New("the calls were corrected, but not the units: " + err.Error())
 		}
@@ -145,15 +145,15 @@ func correct(ctx context.Context, guard *quota.Guard, account string, results []
 	return err
 }
 
-// plan is what brings the budgets of one measure to their readings.
-type plan struct {
+// adjustment is what brings the budgets of one measure to their readings.
+type adjustment struct {
 	*snapshot
 	*changes
 	named []*Result
 }
 
-// newPlan finds and checks the changes of one measure.
-func newPlan(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) (*plan, error) {
+// newAdjustment finds and checks the changes of one measure.
+func newAdjustment(ctx context.Context, guard *quota.Guard, account string, results []Result, measure quota.Measure, force bool) (*adjustment, error) {
 	var named []*Result
 	for i := range results {
 		if results[i].Balance.Budget.Measure == measure {
@@ -161,7 +161,7 @@ func newPlan(ctx context.Context, guard *quota.Guard, account string, results []
 		}
 	}
 	if len(named) == 0 {
-		return &plan{}, nil
+		return &adjustment{}, nil
 	}
 	s, err := newSnapshot(ctx, guard, account, measure, named)
 	if err != nil {
@@ -179,29 +179,29 @@ func newPlan(ctx context.Context, guard *quota.Guard, account string, results []
 	if err != nil {
 		return nil, err
 	}
-	return &plan{s, changes, named}, nil
+	return &adjustment{s, changes, named}, nil
 }
 
 // apply makes the changes, and reports whether it removed anything.
-func (p *plan) apply(ctx context.Context) (lowered bool, err error) {
-	if len(p.named) == 0 {
+func (a *adjustment) apply(ctx context.Context) (lowered bool, err error) {
+	if len(a.named) == 0 {
 		return false, nil
 	}
-	if lowered, err = p.snapshot.apply(ctx, p.changes); err != nil {
+	if lowered, err = a.snapshot.apply(ctx, a.changes); err != nil {
 		return lowered, err
 	}
-	for _, r := range p.named {
+	for _, r := range a.named {
 		name := r.Balance.Budget.Name
-		net := p.net(p.index[name])
+		net := a.net(a.index[name])
 		r.Entered, r.Lowered = max(0, net), max(0, -net)
-		r.Also = p.raised(p.changes)
+		r.Also = a.raised(a.changes)
 		if lowered {
-			if err := p.addRemark(ctx, "ledger.lower", name); err != nil {
+			if err := a.addRemark(ctx, "ledger.lower", name); err != nil {
 				return lowered, err
 			}
 		}
 		if r.Before+net == r.Target {
-			if err := p.addRemark(ctx, doneMethod, name); err != nil {
+			if err := a.addRemark(ctx, doneMethod, name); err != nil {
 				return lowered, err
 			}
 		}

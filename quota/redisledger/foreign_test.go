@@ -51,9 +51,9 @@ func banner(t *testing.T, greeting, answer string) (addr string) {
 	return l.Addr().String()
 }
 
-// TestWhatIsNoRedisOpensNoAllowance: a server that is not what the URL says is
+// TestAnotherServerOpensTheAllowance: a server that is not what the URL says is
 // a configuration error, which says what answers and what to write.
-func TestWhatIsNoRedisOpensNoAllowance(t *testing.T) {
+func TestAnotherServerOpensTheAllowance(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

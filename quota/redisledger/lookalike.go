@@ -34,7 +34,7 @@ func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
 	}
 	if _, err := l.send(ctx, append(set[:len(set):len(set)], "nx")); err != nil && !errors.Is(err, redis.Nil) {
 		if _, answered := errors.AsType[redis.Error](err); !answered && classify(err) == config {
-			return l.failed(err, config, false) // what answers is no Redis
+			return l.failed(err, config, false) // what answers is not a Redis
 		}
 		return nil
 	}

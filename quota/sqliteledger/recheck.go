@@ -12,7 +12,7 @@ import (
 )
 
 // SQLite applies a -wal to any file that lies beside it. If an older file was put
-// there, a mixture of the two comes of it, which SQLite can mostly read: entries may
+// there, the result is a mixture of the two, which SQLite can mostly read: entries may
 // be missing between others, and lists and counters may lack what the entries have.
 // The file itself changes only when a process merges the -wal into it. So the lock
 // file holds how the file was left, and the first transaction that finds it

@@ -38,7 +38,7 @@ end
 
 -- open finds where a window begins, unless the client knows it from an earlier answer. That answer
 -- is valid for windows that begin from from to first. Its place is a guess, since lists are
--- trimmed; any other change to records that a client may know changes the head. If somebody else
+-- trimmed; any other change to records that a client may know changes the head. If another client
 -- has deleted the list, it has other totals now, and the head is not yet changed.
 local function open(c)
   local list = c.list
