@@ -13,6 +13,10 @@
 // Mount it at the root of a server: the paths are those of the real API
 // (/youtube/v3/videos and so on). It imports the standard library only.
 //
+// New(nil) has the costs of [Legacy], while the command ration fake has those of
+// [Since2026]. A test of a program whose costs.yaml has the preset
+// youtube/2026-06 serves New(&Options{Model: Since2026}).
+//
 // A costs/client does not charge requests to the server unless its table guards
 // it: pass client.New what Table.WithEndpoint of package costs returns.
 //
