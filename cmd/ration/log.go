@@ -219,7 +219,7 @@ func (r *logReport) lineWriter() lineWriter {
 		return lineWriter{func(e *usage.LineReport) error { return encoder.Encode(e) }, func() error { return nil }}
 	case r.flags.csv:
 		w := csv.NewWriter(r.stdout)
-		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region"}) // Error says it at the end
+		_ = w.Write([]string{"at", "run", "id", "account", "method", "units", "calls", "lane", "job", "region", "kind"}) // Error says it at the end
 		return lineWriter{func(e *usage.LineReport) error { return w.Write(lineCells(e)) }, func() error { w.Flush(); return w.Error() }}
 	}
 	t := r.table("at", "run", "method", "units", "lane", "job", "region", "")
@@ -232,5 +232,5 @@ func (r *logReport) lineWriter() lineWriter {
 // lineCells returns an entry as CSV.
 func lineCells(e *usage.LineReport) []string {
 	return []string{e.At.UTC().Format(time.RFC3339Nano), e.Run, e.ID, terminal.Cell(e.Account), terminal.Cell(e.Method),
-		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region)}
+		fmt.Sprint(e.Units), fmt.Sprint(e.Calls), terminal.Cell(e.Lane), terminal.Cell(e.Job), terminal.Cell(e.Region), e.Kind}
 }

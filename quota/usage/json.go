@@ -97,6 +97,7 @@ type LineReport struct {
 	Job     string      `json:"job"`
 	Region  string      `json:"region"`
 	Run     string      `json:"run"`
+	Kind    string      `json:"kind"` // as quota.EntryKind spells it
 
 	Remark string `json:"-"` // says what the entry is, if it is not a call
 }
@@ -104,7 +105,8 @@ type LineReport struct {
 // NewLineReport returns a line for JSON.
 func NewLineReport(l *Line) *LineReport {
 	return &LineReport{At: l.At, ID: l.ID.String(), Account: l.Account, Method: name(l.Method), Units: l.Units, Calls: l.Calls,
-		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Run: Run(l.ID.Client), Remark: remark(&l.Entry)}
+		Lane: name(l.Caller.Lane), Job: name(l.Caller.Job), Region: name(l.Caller.Region), Run: Run(l.ID.Client),
+		Kind: l.Kind.String(), Remark: remark(&l.Entry)}
 }
 
 // remark says what an entry is that is not a call.

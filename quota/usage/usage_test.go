@@ -253,7 +253,7 @@ func TestLineReportSaysWhatIsNotACall(t *testing.T) {
 		"found missing by the upstream's answers or a restoration": {Kind: quota.EntryNote, Calls: 1},
 	} {
 		r := usage.NewLineReport(&usage.Line{Entry: e, Account: "p"})
-		if r.Remark != want || r.Region != usage.Unattributed || r.Method != usage.Unattributed {
+		if r.Remark != want || r.Kind != e.Kind.String() || r.Region != usage.Unattributed || r.Method != usage.Unattributed {
 			t.Errorf("%s: %+v; want the remark %q", e.Kind, r, want)
 		}
 	}
