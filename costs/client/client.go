@@ -230,7 +230,7 @@ func (o *Options) newJournal(inner quota.Ledger, name string, table *costs.Table
 	folder := o.journalFolder()
 	switch {
 	case folder != "":
-		options.Allow = table.Allowance
+		options.Allow, options.AllowIn = table.Allowance, "when_ledger_down of costs.yaml"
 	case o.Opened != nil:
 		options.Report = nil // of the missing folder
 	}

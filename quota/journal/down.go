@@ -31,7 +31,7 @@ func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, d
 		case r.Kind != quota.EntryCall:
 			answers[i].Err = fmt.Errorf("%s is not a call, and needs the ledger: %w", r.Method, down)
 		case !r.Force && l.allowed(batch, r) == 0:
-			answers[i].Err = fmt.Errorf("%s has no allowance in when_ledger_down of costs.yaml: %w", r.Method, down)
+			answers[i].Err = fmt.Errorf("%s has no %s: %w", r.Method, l.allowance, down)
 		case !r.Force && alike != nil:
 			answers[i].Err = alike
 		default:
@@ -140,8 +140,8 @@ func (l *Ledger) grant(a *account, s *state, batch *quota.Batch, counted []int, 
 func (l *Ledger) refusal(s *state, batch *quota.Batch, r *quota.Request, now int64, used quota.Units, pending map[string]quota.Units, down error) error {
 	rest := beside(r)
 	if allowed := l.allowed(batch, r); used+r.Units+rest*r.Units > allowed {
-		return fmt.Errorf("%s, %d of %d are left in when_ledger_down of costs.yaml: %w",
-			needText(r, rest), max(0, allowed-used), allowed, down)
+		return fmt.Errorf("%s, %d of %d are left of the %s: %w",
+			needText(r, rest), max(0, allowed-used), allowed, l.allowance, down)
 	}
 	budgets := []string{""}
 	for _, charge := range r.Charges {

@@ -49,6 +49,10 @@ type Options struct {
 	// deterministic and safe for concurrent use. nil refuses every call.
 	Allow func(quota.Call) quota.Units
 
+	// AllowIn says in errors where the limits of Allow are configured, such as
+	// "when_ledger_down of costs.yaml"; "" leaves it out.
+	AllowIn string
+
 	// Granted is called with the units of each call that is granted without the
 	// ledger. It must be safe for concurrent use. nil disables the callback.
 	Granted func(quota.Units)
@@ -79,6 +83,7 @@ type Ledger struct {
 	dir, ledger  string
 	now          func() time.Time
 	allow        func(quota.Call) quota.Units
+	allowance    string // what errors call the allowance
 	granted      func(quota.Units)
 	report       func(error)
 	budgets      map[string]map[string]*quota.Charge // by account and name
@@ -124,9 +129,12 @@ func New(inner quota.Ledger, dir string, o *Options) *Ledger {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, granted: o.Granted, report: o.Report, client: quota.NewClient(),
+	l := &Ledger{Ledger: inner, dir: dir, ledger: o.Name, now: o.Now, allow: o.Allow, allowance: "allowance", granted: o.Granted, report: o.Report, client: quota.NewClient(),
 		budgets: map[string]map[string]*quota.Charge{}, keep: map[string]time.Duration{}}
 	l.seq.Store(1)
+	if o.AllowIn != "" {
+		l.allowance += " in " + o.AllowIn
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}

@@ -187,16 +187,16 @@ func TestAllowGetsTheCaller(t *testing.T) {
 func TestLimitByMethod(t *testing.T) {
 	rules := map[string]quota.Units{"videos.list": 50, "channels.list": 20}
 	l := journal.New(failing(errDown), t.TempDir(), &journal.Options{
-		Allow: func(call quota.Call) quota.Units { return rules[call.Method] }})
+		Allow: func(call quota.Call) quota.Units { return rules[call.Method] }, AllowIn: "the rules"})
 	small := &quota.Charge{Budget: "small", Coverage: quota.NewCoverage(quota.Coverage{}), Limit: 5, Window: quota.Sliding(time.Hour)}
 	tests := []struct {
 		request quota.Request
 		want    error
 		says    string
 	}{
-		{request: quota.Request{Method: "search.list", Units: 1}, want: quota.ErrLedgerDown, says: "search.list has no allowance in when_ledger_down of costs.yaml: "},
+		{request: quota.Request{Method: "search.list", Units: 1}, want: quota.ErrLedgerDown, says: "search.list has no allowance in the rules: "},
 		{request: quota.Request{Method: "channels.list", Units: 15}},
-		{request: quota.Request{Method: "channels.list", Units: 6}, want: quota.ErrLedgerDown, says: "channels.list needs 6 units, 5 of 20 are left in when_ledger_down of costs.yaml: "},
+		{request: quota.Request{Method: "channels.list", Units: 6}, want: quota.ErrLedgerDown, says: "channels.list needs 6 units, 5 of 20 are left of the allowance in the rules: "},
 		{request: quota.Request{Method: "channels.list", Units: 5}},
 		{request: quota.Request{Method: "videos.list", Units: 30}},
 		{request: quota.Request{Method: "videos.list", Units: 1}, want: quota.ErrLedgerDown, says: "needs 1 unit, 0 of 50 are left"},
@@ -241,7 +241,7 @@ func TestCallsTogetherFitTheAllowance(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = guard.SpendTogether(t.Context(), quota.Call{Account: account, Method: "m", Units: 3}, 20, 0)
-	const want = "20 calls of m need 60 units, 50 of 50 are left in when_ledger_down of costs.yaml: "
+	const want = "20 calls of m need 60 units, 50 of 50 are left of the allowance: "
 	if !errors.Is(err, quota.ErrLedgerDown) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}
