@@ -15,6 +15,23 @@
 // so a program and the commands share one ledger if they have the same
 // costs.yaml, state folder and environment.
 //
+// # For programs
+//
+// A program needs [Open], or [New] with a table of its own, a [Client] and its
+// [Options]. [Client.Guard] spends by hand, and [Client.NewTransport] makes
+// another RoundTripper, such as one that prices requests itself:
+//
+//	web := &http.Client{Transport: c.NewTransport(func(t *quota.Transport) { t.Price = price })}
+//
+// [IsDown] says whether an error means that the ledger is down. Errors that no
+// method returns, such as an [OutageError], go to Options.Report.
+//
+// # For commands
+//
+// The other functions say which files and which ledger are used, and read what
+// the state folder and the journal hold, as [LastRefusal] and [Unrecorded] do.
+// A program that only makes calls can skip them.
+//
 // # Environment
 //
 // The ledger is Options.Ledger, else RATION_LEDGER, else ledger: in
