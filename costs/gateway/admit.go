@@ -25,6 +25,7 @@ const (
 	headerMaxWait = "Ration-Max-Wait"
 
 	headerPrefix    = "Ration-"
+	headerDetail    = "Ration-Detail"     // of an answer: why it is a problem, for clients that drop the body of an error
 	headerRefusedBy = "Ration-Refused-By" // of an answer: the budget that refused, or the account in cooldown
 )
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/costs/human"
+	"github.com/ration-dev/ration/internal/textfmt"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/inbound"
 )
@@ -103,6 +104,9 @@ type problem struct {
 	header http.Header
 }
 
+// maxDetail is the most bytes of a detail in headerDetail.
+const maxDetail = 1000
+
 // newProblem returns the problem of a kind, which is stable.
 func newProblem(status int, kind, format string, args ...any) *problem {
 	return &problem{Type: "urn:ration:" + kind, Title: strings.ReplaceAll(kind, "-", " "), Status: status,
@@ -115,6 +119,7 @@ func (p *problem) Error() string { return p.Detail }
 func (p *problem) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), p.header)
 	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set(headerDetail, inbound.HeaderText(textfmt.Shorten(p.Detail, maxDetail)))
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p)
 }

@@ -161,6 +161,32 @@ func TestLanguagesShareABudget(t *testing.T) {
 	}
 }
 
+// TestShellHidesTheReason: curl --fail drops the body of an error, which says
+// what to do. An error of the upstream has no reason of the gateway.
+func TestShellHidesTheReason(t *testing.T) {
+	sh := find(t, "sh", "dash")
+	find(t, "curl", "curl")
+	u := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Ration-Detail", "the upstream's")
+		w.WriteHeader(http.StatusTeapot)
+	})
+	s := newServer(t, &gateway.Options{Endpoint: u.URL}, newClient(t, strings.Replace(videosTable, "credential: {file: FOLDER/key, query: key}\n", "", 1), t.TempDir(), u))
+	session := s.NewSession(quota.Caller{}, quota.Caller{})
+	defer session.End()
+	for url, want := range map[string]string{
+		"https://elsewhere.example/x":                       "403\nration: elsewhere.example is not a host of costs.yaml; ",
+		"https://www.googleapis.com/youtube/v3/videos?id=1": "418\n",
+	} {
+		cmd := exec.Command(sh, "-c", `. shell/ration.sh; ration_curl "$0" -o /dev/null`, url)
+		cmd.Dir = "../../docs/clients"
+		cmd.Env = append(os.Environ(), "RATION_URL="+s.url, "RATION_TOKEN="+session.Token)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 22 || !strings.Contains(string(out), want) || strings.Contains(string(out), "ration: ") != strings.Contains(want, "ration: ") {
+			t.Errorf("%s: exit code %d, %s; want 22, %q", url, cmd.ProcessState.ExitCode(), out, want)
+		}
+	}
+}
+
 // TestRedirectTakesTheToken: clients follow redirects that lead back to the
 // gateway, and send its token to no other host.
 func TestRedirectTakesTheToken(t *testing.T) {

@@ -10,7 +10,8 @@
 # both. A request that a budget or a cooldown refuses was not sent: ration_curl
 # says why on stderr and returns 75, which tells ration and cron to go on later.
 # For any other error it returns what curl does with --fail: 22 for a status of
-# 400 or more. A redirect to a host that is not guarded is an error.
+# 400 or more, and says why on stderr if that is the gateway's own answer. A
+# redirect to a host that is not guarded is an error.
 ration_curl() (
   url=${1#/to/} # of a Link header
   shift
@@ -39,5 +40,6 @@ ration_curl() (
     exit 75
   fi
   cat "$errors" >&2
+  [ "$status" -ne 22 ] || sed -n 's/^[Rr]ation-[Dd]etail: */ration: /p' "$headers" | tr -d '\r' >&2
   exit "$status"
 )
