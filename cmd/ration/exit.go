@@ -39,6 +39,10 @@ const (
 // added to them.
 func exitCodes(others ...int) string {
 	lines := []string{"Exit codes:", "  0   done"}
+	stopped := "  75  stopped by a budget or cooldown, or the ledger is busy; resume later"
+	if slices.Contains(others, exitLedger) && !slices.Contains(others, exitStopped) {
+		others, stopped = append(others, exitStopped), "  75  the ledger is busy; try again"
+	}
 	if slices.Contains(others, exitMisfit) {
 		lines[1] = "  0   it fits"
 	}
@@ -47,7 +51,7 @@ func exitCodes(others ...int) string {
 		says string
 	}{
 		{exitMisfit, "  3   it does not fit, even if --suggest finds a schedule that does"},
-		{exitStopped, "  75  stopped by a budget or cooldown; resume later"},
+		{exitStopped, stopped},
 		{exitLedger, "  69  the ledger is down"},
 		{exitConfig, "  78  configuration, or a cost above a limit"},
 	} {

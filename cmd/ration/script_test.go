@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite"
 
 	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
@@ -126,6 +128,7 @@ func TestScripts(t *testing.T) {
 			"fail":     failUpstream,
 			"total":    upstreamTotal,
 			"redis":    startRedis,
+			"lock":     lockLedger,
 		},
 	})
 }
@@ -157,10 +160,10 @@ func (d *workingDirectory) exits(ts *testscript.TestScript, _ bool, args []strin
 }
 
 // waits reports whether a command line waits in real time, for a ledger that is
-// down or in the demo. Inside the test it would keep other scripts waiting for
-// the working directory.
+// down or locked, or in the demo. Inside the test it would keep other scripts
+// waiting for the working directory.
 func waits(ts *testscript.TestScript, args []string) bool {
-	return args[0] == "69" || slices.Contains(args, "demo") || strings.HasSuffix(ts.Getenv("RATION_LEDGER"), "127.0.0.1:1/0")
+	return args[0] == "69" || ts.Getenv(lockedEnv) != "" || slices.Contains(args, "demo") || strings.HasSuffix(ts.Getenv("RATION_LEDGER"), "127.0.0.1:1/0")
 }
 
 // ration runs a command line of a script, and returns its exit code and what it
@@ -290,6 +293,23 @@ func startRedis(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Setenv("RATION_LEDGER", "redis://127.0.0.1:"+port+"/0")
+}
+
+// lockedEnv in a script's environment says that its ledger is locked.
+const lockedEnv = "RATION_TEST_LOCKED"
+
+// lockLedger locks a ledger's file as another program does, until the script
+// ends: lock ration.db
+func lockLedger(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	db.SetMaxOpenConns(1)
+	ts.Defer(func() { db.Close() })
+	for _, statement := range []string{"PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"} {
+		_, err := db.Exec(statement)
+		ts.Check(err)
+	}
+	ts.Setenv(lockedEnv, args[0])
 }
 
 func freePort(ts *testscript.TestScript) string {
