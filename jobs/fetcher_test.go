@@ -1,13 +1,18 @@
 package jobs_test
 
 import (
+	"cmp"
 	"errors"
+	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/jobs"
+	"github.com/ration-dev/ration/jobs/catalog"
+	"github.com/ration-dev/ration/jobs/youtube/youtubetest"
 )
 
 // TestFetcherWithoutRegionsYAML: without a Config, calls wait as long as
@@ -39,6 +44,50 @@ func TestFetcherWithoutRegionsYAML(t *testing.T) {
 		_, mistake := errors.AsType[*client.ConfigError](err)
 		if c.ok != (err == nil && runner != nil) || !c.ok && !mistake {
 			t.Errorf("%s: %v, %v; want a runner %t, or a ConfigError", name, runner, err, c.ok)
+		}
+	}
+}
+
+// TestFetcherWaitsAsRegionsYAMLSays: the calls of a run wait together for
+// max_total_wait at most.
+func TestFetcherWaitsAsRegionsYAMLSays(t *testing.T) {
+	srv := httptest.NewServer(youtubetest.New(nil))
+	defer srv.Close()
+	table, err := costs.Parse("costs.yaml", []byte(pricelist+"  - {name: all, limit: 1, window: 200ms, methods: [videos.list]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table, err = table.WithEndpoint("", srv.URL); err != nil {
+		t.Fatal(err)
+	}
+	for total, want := range map[string]jobs.Outcome{"10m": jobs.Complete, "1ms": jobs.Stopped} {
+		text := "version: 1\nmax_wait: 1m\nmax_total_wait: " + total + "\nschedule: \"@monthly\"\nfetch: [trending: {pages: 4}]\nregions: {US: {}}\n"
+		config, err := jobs.Parse("regions.yaml", []byte(text), table.CheckFetched)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		videos, err := catalog.Open(filepath.Join(dir, "catalog.db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer videos.Close()
+		c, err := client.New(table, &client.Options{State: dir, Journal: filepath.Join(dir, "journal"), Ledger: "sqlite:" + filepath.Join(dir, "ration.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		environ := []string{"OF=the test"}
+		runner, err := (&jobs.Fetcher{Client: c, Catalog: videos, Config: config, Key: "any", Endpoint: srv.URL, Environ: environ, ClaimTime: hostClaimTime}).NewRunner(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := runner.Run(t.Context(), config.Regions)
+		if err != nil || report.Regions[0].Outcome != want {
+			t.Errorf("at most %s: %s, %v; want it %s", total, report.Regions[0].Outcome, cmp.Or(err, report.Regions[0].Err), want)
+		}
+		if strings.Join(runner.Environ, "") != environ[0] || runner.ClaimTime != hostClaimTime || runner.Catalog != videos {
+			t.Errorf("%+v; want the fields of the Fetcher", runner)
 		}
 	}
 }
