@@ -168,12 +168,48 @@ func (c *Client) isKnown() (bool, error) {
 	return false, nil
 }
 
+// CheckSpelling returns a *quota.LookAlikeError if the ledger has an account of
+// the table under another spelling, so that calls of it are refused. It writes
+// nothing.
+func (c *Client) CheckSpelling(ctx context.Context) error {
+	for _, account := range c.table.Accounts() {
+		if has, err := c.hasEntry(ctx, account); err != nil {
+			return err
+		} else if has {
+			continue
+		}
+		var alike error
+		for known, err := range c.journal.Accounts(ctx) {
+			if err != nil {
+				return err
+			}
+			if known == account {
+				alike = nil
+				break
+			}
+			alike = cmp.Or(alike, quota.CheckLookAlike(account, known))
+		}
+		if alike != nil {
+			return alike
+		}
+	}
+	return nil
+}
+
 // isEmpty reports whether the ledger holds no entry of any account.
 func (c *Client) isEmpty(ctx context.Context) (bool, error) {
 	for _, account := range c.table.Accounts() {
-		for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
+		if has, err := c.hasEntry(ctx, account); has || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// hasEntry reports whether the ledger holds an entry of an account without a key.
+func (c *Client) hasEntry(ctx context.Context, account string) (bool, error) {
+	for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
+		return err == nil, err
+	}
+	return false, nil
 }

@@ -33,6 +33,9 @@ func (c *Checkup) CheckLedger(ctx context.Context, opened *client.Client) {
 		return
 	}
 	c.Add(OK, "", "ledger %s answers", name)
+	if err := opened.CheckSpelling(ctx); err != nil {
+		c.Fail(client.NameLedger(err, name))
+	}
 	balances, err := opened.Guard().Balances(ctx)
 	if err != nil {
 		c.Fail(err)
