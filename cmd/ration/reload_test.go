@@ -23,9 +23,35 @@ func TestRunOnAnotherEmptyLedger(t *testing.T) {
 		ledger string
 		warns  bool
 	}{{one, false}, {one, false}, {two, true}, {two, false}, {one, false}, {one + "?sync=normal", false}} {
-		warned := regexp.MustCompile(`^ration: the ledger sqlite:\S+two\.db is empty, and the last run here was on sqlite:\S+one\.db: `).MatchString(run(c.ledger))
+		warned := regexp.MustCompile(`^ration: the ledger sqlite:\S+two\.db is empty, and the one used here before is sqlite:\S+one\.db: `).MatchString(run(c.ledger))
 		if warned != c.warns {
 			t.Errorf("run %d on %s: warned %v", i, c.ledger, warned)
+		}
+	}
+}
+
+// TestSpendOnAnotherEmptyLedger: doctor and status warn, of a file that does
+// not exist too, until spend has warned.
+func TestSpendOnAnotherEmptyLedger(t *testing.T) {
+	t.Parallel()
+	s := newStand(t, nil, plentyOfUnits, "[{trending: {pages: 1}}]", "US")
+	warns := func(ledger string, args ...string) bool {
+		t.Helper()
+		code, out, text := s.run(t, nil, append(args, "--ledger", ledger)...)
+		if code != exitDone {
+			t.Fatalf("%v: exit code %d: %s%s", args, code, out, text)
+		}
+		return regexp.MustCompile(`the ledger sqlite:\S+two\.db is empty, and the\s+one used here before is\s+sqlite:\S+one\.db: `).MatchString(out + text)
+	}
+	one, two := "sqlite:"+filepath.Join(s.dir, "one.db"), "sqlite:"+filepath.Join(s.dir, "two.db")
+	if warns(one, "spend", "videos.list") {
+		t.Error("the first ledger is taken for another one")
+	}
+	for _, want := range []bool{true, false} {
+		for _, args := range [][]string{{"doctor"}, {"status"}, {"spend", "videos.list"}} {
+			if warned := warns(two, args...); warned != want {
+				t.Errorf("%v: warned %v", args, warned)
+			}
 		}
 	}
 }

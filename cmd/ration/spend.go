@@ -92,6 +92,9 @@ func (a *app) spend(ctx context.Context, method string, f spendFlags) error {
 		return err
 	}
 	defer c.Close()
+	if err := c.CheckMove(ctx); err != nil {
+		a.warn("ledger", err.Error())
+	}
 	grants, err := c.SpendTogether(ctx, call, f.calls, f.maxWait)
 	if errors.Is(err, quota.ErrReused) {
 		return &cmdline.Error{Err: fmt.Errorf("--idempotency-key: %w", err)}

@@ -105,6 +105,11 @@ func (a *app) showStatus(ctx context.Context, report *status.Report, err error) 
 	if failed := report.AddHost(a.setup()); failed != nil && err == nil {
 		return failed
 	}
+	if err == nil {
+		if empty, ok := errors.AsType[*client.EmptyLedgerError](a.setup().CheckEmpty(ctx)); ok {
+			a.warn("ledger", empty.Error())
+		}
+	}
 	var unread error
 	if report.Waiting, unread = status.WaitingSteps(ctx, a.setup()); unread != nil {
 		a.warn("catalogue", "the catalogue cannot be read, so status does not show which steps wait: "+unread.Error())

@@ -326,8 +326,9 @@ func (c *Client) State() string { return c.state }
 // offline returns a Client of which only the journal can be asked, for a ledger
 // that is not opened.
 func offline(table *costs.Table, o *Options) *Client {
-	options := o.withDefaults()
-	return &Client{table: table, journal: options.newJournal(nil, LedgerName(table, o), table, nil)}
+	options, name := o.withDefaults(), LedgerName(table, o)
+	state, _ := options.stateFolder()
+	return &Client{table: table, state: state, name: name, journal: options.newJournal(nil, name, table, nil)}
 }
 
 // Unrecorded returns the units that all processes of this host have sent within

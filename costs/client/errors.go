@@ -45,7 +45,7 @@ type EmptyLedgerError struct {
 
 // Error names both ledgers and says what to do.
 func (e *EmptyLedgerError) Error() string {
-	return fmt.Sprintf("the ledger %s is empty, and the last run here was on %s: what was spent there does not count any more; if that is a mistake, name the old one again",
+	return fmt.Sprintf("the ledger %s is empty, and the one used here before is %s: what was spent there does not count any more; if that is a mistake, name the old one again",
 		e.Ledger, e.Before)
 }
 

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"strings"
 
+	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/quota"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
@@ -112,38 +114,50 @@ type lastLedger struct {
 	Ledger string `json:"ledger"`
 }
 
-// CheckMove returns an *EmptyLedgerError if the ledger is empty and the last
-// call of CheckMove with this state folder was for another ledger. It then
-// remembers the ledger in the state folder, which it creates if needed. If the
-// ledger cannot be reached, it returns nil and remembers nothing, so that a
-// later call can tell.
+// CheckMove returns what CheckEmpty does, and then remembers the ledger in the
+// state folder, which it creates if needed. If the ledger cannot be reached, it
+// returns nil and remembers nothing, so that a later call can tell.
 func (c *Client) CheckMove(ctx context.Context) error {
-	if c.state == "" {
+	if c.state == "" || c.lastLedger() == c.name {
 		return nil
 	}
-	path := filepath.Join(c.state, ledgerFile)
-	var last lastLedger
-	if text, err := privatefile.ReadFile(path, maxStateFile); err == nil {
-		_ = json.Unmarshal(text, &last) // a malformed file is ignored
-	}
-	if last.Ledger == c.name {
+	found := c.CheckEmpty(ctx)
+	if _, empty := errors.AsType[*EmptyLedgerError](found); found != nil && !empty {
 		return nil
-	}
-	empty := false
-	if last.Ledger != "" {
-		var err error
-		if empty, err = c.isEmpty(ctx); err != nil {
-			return nil
-		}
 	}
 	text, err := json.Marshal(lastLedger{c.name})
 	if err == nil && privatefile.MkdirAll(c.state) == nil {
-		_ = privatefile.Replace(path, append(text, '\n'), false) // best effort: without it the warning is repeated
+		_ = privatefile.Replace(filepath.Join(c.state, ledgerFile), append(text, '\n'), false) // best effort: without it the warning is repeated
 	}
-	if empty {
-		return &EmptyLedgerError{Ledger: c.name, Before: last.Ledger}
+	return found
+}
+
+// CheckEmpty returns an *EmptyLedgerError if the ledger is empty or does not
+// exist, and the last call of CheckMove with this state folder was for another
+// ledger. It writes nothing.
+func (c *Client) CheckEmpty(ctx context.Context) error {
+	before := c.lastLedger()
+	if before == "" || before == c.name {
+		return nil
 	}
-	return nil
+	if empty, err := c.isEmpty(ctx); !empty || err != nil {
+		return err
+	}
+	return &EmptyLedgerError{Ledger: c.name, Before: before}
+}
+
+// CheckEmpty is Client.CheckEmpty for a ledger that does not exist.
+func CheckEmpty(ctx context.Context, table *costs.Table, o *Options) error {
+	return offline(table, o).CheckEmpty(ctx)
+}
+
+// lastLedger returns the ledger that CheckMove remembers, or "".
+func (c *Client) lastLedger() string {
+	var last lastLedger
+	if text, err := privatefile.ReadFile(filepath.Join(c.state, ledgerFile), maxStateFile); c.state != "" && err == nil {
+		_ = json.Unmarshal(text, &last) // a malformed file is ignored
+	}
+	return last.Ledger
 }
 
 // CheckJournal returns a *NewJournalError if the journal of this host knows no
@@ -196,8 +210,12 @@ func (c *Client) CheckSpelling(ctx context.Context) error {
 	return nil
 }
 
-// isEmpty reports whether the ledger holds no entry of any account.
+// isEmpty reports whether the ledger holds no entry of any account, as one that
+// does not exist.
 func (c *Client) isEmpty(ctx context.Context) (bool, error) {
+	if c.inner == nil {
+		return true, nil
+	}
 	for _, account := range c.table.Accounts() {
 		if has, err := c.hasEntry(ctx, account); has || err != nil {
 			return false, err

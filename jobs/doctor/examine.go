@@ -78,9 +78,13 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	}
 }
 
-// examineLoss says what the ledger has forgotten of this host's grants. One
-// that cannot be asked is a finding of CheckLedger.
+// examineLoss says what the ledger has forgotten of this host's grants, and
+// that it is empty where another one was used before. One that cannot be asked
+// is a finding of CheckLedger.
 func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) {
+	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.CheckEmpty(ctx)); ok {
+		c.Add(Warning, "", "%v", empty)
+	}
 	missing, err := s.Missing(ctx)
 	if err != nil && !client.IsDown(err) {
 		c.Fail(err)

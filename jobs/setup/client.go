@@ -117,6 +117,15 @@ func (s *Setup) Missing(ctx context.Context) ([]*client.MissingError, error) {
 	return client.Missing(ctx, s.Opened, s.Options())
 }
 
+// CheckEmpty finds a ledger that is empty, and not the one that was used here
+// before; see client.Client.CheckEmpty.
+func (s *Setup) CheckEmpty(ctx context.Context) error {
+	if s.Client != nil {
+		return s.Client.CheckEmpty(ctx)
+	}
+	return client.CheckEmpty(ctx, s.Opened, s.Options())
+}
+
 // LedgerState returns what is known of the ledger, asked or not.
 func (s *Setup) LedgerState() client.LedgerState {
 	if s.Client != nil {
