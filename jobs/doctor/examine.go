@@ -49,8 +49,7 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 	c.CheckLedgerFiles(client.LedgerName(table, s.Options()))
 	opened, err := s.Open(table, false)
 	if errors.Is(err, setup.ErrNoLedger) {
-		c.CheckMissingLedger(s.LedgerName())
-		c.examineLoss(ctx, s)
+		c.CheckMissingLedger(s.LedgerName(), c.examineLoss(ctx, s))
 		return
 	}
 	if err != nil {
@@ -79,9 +78,10 @@ func (c *Checkup) Examine(ctx context.Context, s *setup.Setup, keyFile string) {
 }
 
 // examineLoss says what the ledger has forgotten of this host's grants, and
-// that it is empty where another one was used before. One that cannot be asked
-// is a finding of CheckLedger.
-func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) {
+// that it is empty where another one was used before. It reports whether
+// anything is forgotten. A ledger that cannot be asked is a finding of
+// CheckLedger.
+func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool) {
 	if empty, ok := errors.AsType[*client.EmptyLedgerError](s.CheckEmpty(ctx)); ok {
 		c.Add(Warning, "", "%v", empty)
 	}
@@ -92,6 +92,7 @@ func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) {
 	for _, loss := range missing {
 		c.Add(Warning, "find out why the ledger lost entries: see docs/faults.md", "%v", loss)
 	}
+	return len(missing) > 0
 }
 
 // examineFailures lists the steps that wait because they keep failing.

@@ -14,10 +14,14 @@ import (
 )
 
 // CheckMissingLedger checks whether a ledger that does not exist can
-// be created.
-func (c *Checkup) CheckMissingLedger(name string) {
+// be created. isLost says that this host was granted calls on it.
+func (c *Checkup) CheckMissingLedger(name string, isLost bool) {
 	if err := makeable(strings.TrimPrefix(name, "sqlite:")); err != nil {
 		c.failConfig("ledger %s: none there yet, and it cannot be made: %w; have it made for this user, or name another ledger with --ledger", name, err)
+		return
+	}
+	if isLost {
+		c.Add(Warning, "find out who removed it, or name another ledger with --ledger", "ledger %s: none there any more, the next call makes it", name)
 		return
 	}
 	c.Add(OK, "", "ledger %s: none there yet, the first call makes it", name)
