@@ -117,7 +117,7 @@ func (g *Guard) AcceptClock(ctx context.Context, account string) error {
 func (g *Guard) Now(ctx context.Context, account string) (now time.Time, ahead time.Duration, err error) {
 	standings, err := g.cooldownStandings(ctx, account, "", "")
 	if err != nil {
-		return now, 0, opError("clock of the ledger of "+account, err)
+		return now, 0, opError("ledger of "+account, err)
 	}
 	return standings[0].At, standings[0].Ahead, nil
 }

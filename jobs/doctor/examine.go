@@ -86,7 +86,7 @@ func (c *Checkup) examineLoss(ctx context.Context, s *setup.Setup) (isLost bool)
 		c.Add(Warning, "", "%v", empty)
 	}
 	missing, err := s.Missing(ctx)
-	if err != nil && !client.IsDown(err) {
+	if isKnown := errors.Is(err, quota.ErrLedgerConfig) && errors.Is(c.Err, quota.ErrLedgerConfig); !isKnown && !client.IsDown(err) {
 		c.Fail(err)
 	}
 	for _, loss := range missing {
