@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -139,28 +140,37 @@ func (c *Charge) floorBalances(standings []Standing) []FloorBalance {
 }
 
 // Probe checks whether call would be granted now, without charging it. It
-// returns nil or the error that Spend would return, with two differences: if
-// several budgets refuse the call, the *RefusedError names the first, and its
-// RetryAt is when the next units become free, which may be too few.
+// returns nil or the error that Spend would return, except that the RetryAt of
+// a budget is when its next units become free, which may be too few. See
+// ProbeAll.
 func (g *Guard) Probe(ctx context.Context, call Call) error {
+	refusals, err := g.ProbeAll(ctx, call)
+	if err != nil || len(refusals) == 0 {
+		return err
+	}
+	return slices.MaxFunc(refusals, func(x, y *RefusedError) int { return x.RetryAt.Compare(y.RetryAt) })
+}
+
+// ProbeAll is Probe, and returns the refusals of all budgets and cooldowns that
+// refuse call. It returns an error if waiting does not help, or if nothing is
+// known.
+func (g *Guard) ProbeAll(ctx context.Context, call Call) (refusals []*RefusedError, err error) {
 	call.Caller = call.Caller.or(CallerFrom(ctx))
 	charges := g.chargesFor(&call).charges
 	request := Request{Method: call.Method, Units: call.Units, Caller: call.Caller, Charges: charges}
 	if err := request.Check(call.Account); err != nil {
-		return err
+		return nil, err
 	}
 	account := &Charge{Coverage: NewCoverage(Coverage{}), Limit: MaxLimit, Window: Sliding(time.Minute)} // finds a cooldown of the account
 	charges = append([]*Charge{account}, charges...)
 	states, err := g.states(ctx, call.Account, call.Key, charges)
 	if err != nil {
-		return opError("probe "+call.Method, err)
+		return nil, opError("probe "+call.Method, err)
 	}
 	for i, c := range charges {
-		if refused := c.refuse(&call, &states[i]); refused != nil {
-			return refused
-		}
+		refusals = append(refusals, c.refuse(&call, &states[i], i == 0)...)
 	}
-	return nil
+	return refusals, nil
 }
 
 // setAmounts sets what a refusal says about the charge that refuses the call.
@@ -176,21 +186,25 @@ func (e *RefusedError) setAmounts(call *Call, c *Charge, s *chargeState) {
 	e.Remaining = max(0, e.Limit-s.Used-e.Kept)
 }
 
-// refuse returns the refusal of a call by a charge, or nil if it would
-// be admitted.
-func (c *Charge) refuse(call *Call, s *chargeState) error {
-	r := newRefusal(call, c.Budget, ReasonSpent)
-	r.setAmounts(call, c, s)
-	r.RetryAt, r.Ahead = s.NextFree, s.Ahead
-	if cooldown := s.Cooldown; cooldown != nil {
-		r.Reason, r.Detail = ReasonCooldown, cooldown.Reason
-		r.RetryAt, r.Budget = cooldown.Until, cooldown.Budget
-		if r.Budget == "" {
+// refuse returns the refusals of a call by a cooldown and by a charge. Those of
+// the account's own cooldown are for the charge of the account.
+func (c *Charge) refuse(call *Call, s *chargeState, isAccount bool) (refusals []*RefusedError) {
+	add := func(r *RefusedError, retryAt time.Time) {
+		r.RetryAt, r.RetryAfter, r.Ahead = retryAt, max(0, retryAt.Sub(s.At)), s.Ahead
+		refusals = append(refusals, r)
+	}
+	if cooldown := s.Cooldown; cooldown != nil && (cooldown.Budget == "") == isAccount {
+		r := newRefusal(call, cooldown.Budget, ReasonCooldown)
+		r.Detail = cooldown.Reason
+		r.setAmounts(call, c, s)
+		if isAccount {
 			r.Limit, r.Used, r.Remaining, r.Kept, r.OwnLimit = 0, 0, 0, 0, 0
 		}
-	} else if r.Needed <= r.Remaining {
-		return nil
+		add(r, cooldown.Until)
 	}
-	r.RetryAfter = max(0, r.RetryAt.Sub(s.At))
-	return r
+	r := newRefusal(call, c.Budget, ReasonSpent)
+	if r.setAmounts(call, c, s); r.Needed > r.Remaining {
+		add(r, s.NextFree)
+	}
+	return refusals
 }

@@ -41,8 +41,30 @@ func TestProbeAnswersAsSpendWould(t *testing.T) {
 			if first && second && said.Budget == real.Budget && said.Reason == real.Reason && said.Short() != real.Short() {
 				d.Fatalf("probed %v; spent %v", probed, spent)
 			}
+			if first && second && said.RetryAt.After(real.RetryAt) {
+				d.Fatalf("probed %v, later than %v", probed, spent)
+			}
 		}
 	})
+}
+
+// TestProbeNamesTheLatest: a cooldown of a minute hid a budget that refuses the
+// call for an hour.
+func TestProbeNamesTheLatest(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	guard := newGuard(t, &memledger.Options{Now: func() time.Time { return now }}, budget("short", 10, time.Minute), budget("long", 10, time.Hour))
+	if _, err := guard.Spend(t.Context(), call("list", 10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Cool(t.Context(), quota.Cooldown{Account: account, For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if refused, ok := errors.AsType[*quota.RefusedError](guard.Probe(t.Context(), call("list", 1))); !ok || refused.Budget != "long" || refused.Reason != quota.ReasonSpent {
+		t.Errorf("probed %v; want the refusal by long", refused)
+	}
+	if all, err := guard.ProbeAll(t.Context(), call("list", 1)); err != nil || len(all) != 3 || all[0].Reason != quota.ReasonCooldown || all[1].Budget != "short" || all[2].Budget != "long" {
+		t.Errorf("%v, %v; want the cooldown, short and long", all, err)
+	}
 }
 
 // TestProbeRefusesTheFirstCall: on an empty log, Probe refused a call that

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ration-dev/ration/costs/client"
@@ -134,18 +135,24 @@ func (d *Document) probe(ctx context.Context, c *client.Client) error {
 		}
 		call.Units = priced.Units
 	}
-	err := c.Guard().Probe(ctx, call)
-	refused, ok := errors.AsType[*quota.RefusedError](err)
-	switch {
-	case ok && refused.Reason == quota.ReasonCooldown:
-		d.Now.Reason = new(fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, refused.Budget), human.Time(refused.RetryAt)))
-	case ok:
-		d.Now.Reason = new(fmt.Sprintf("%s has %d of %s left, it needs %d", refused.Budget, refused.Remaining, human.Amount(refused.Limit, refused.Measure.String()), refused.Needed))
-	case errors.Is(err, quota.ErrNeverFits):
-		d.Now.Reason = new(err.Error())
-	case err != nil:
+	refusals, err := c.Guard().ProbeAll(ctx, call)
+	var reasons []string
+	for _, refused := range refusals {
+		reasons = append(reasons, nowText(refused))
+	}
+	if errors.Is(err, quota.ErrNeverFits) {
+		reasons = []string{err.Error()}
+	} else if err != nil {
 		return err
 	}
-	d.Now.Granted = new(err == nil)
+	d.Now.Granted, d.Now.Reason = new(len(reasons) == 0), human.Optional(strings.Join(reasons, "; "))
 	return nil
+}
+
+// nowText says what refuses a call, and until when at least.
+func nowText(r *quota.RefusedError) string {
+	if r.Reason == quota.ReasonCooldown {
+		return fmt.Sprintf("%s is in cooldown until %s", human.Scope(r.Account, r.Budget), human.Time(r.RetryAt))
+	}
+	return fmt.Sprintf("%s has %d of %s left, it needs %d: not before %s", r.Budget, r.Remaining, human.Amount(r.Limit, r.Measure.String()), r.Needed, human.Time(r.RetryAt))
 }

@@ -60,7 +60,7 @@ func TestExplanationNamesWhatWouldHaveHelped(t *testing.T) {
 	if err := e.Ask(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || *e.Now.Reason != "all has 1 of 10 units left, it needs 6" {
+	if e.Held != 9 || *e.Window != "1h" || e.ByRegion["IN"] != 9 || *e.Now.Granted || !strings.HasPrefix(*e.Now.Reason, "all has 1 of 10 units left, it needs 6: not before 20") {
 		t.Errorf("%+v; want 9 units by IN, and a refusal now", e)
 	}
 	want := []string{"a limit of 15 units or more for all", "5 units less spent before; big for IN had 9"}
@@ -86,6 +86,24 @@ func TestExplanationOfACooldown(t *testing.T) {
 	}
 	if last := e.Helped[len(e.Helped)-1]; !strings.HasSuffix(last, "ration cooldown clear --account p") {
 		t.Errorf("would have helped: %q", e.Helped)
+	}
+}
+
+// TestExplanationNamesAllThatRefuses: a cooldown hid the budget, which refuses
+// the call for longer.
+func TestExplanationNamesAllThatRefuses(t *testing.T) {
+	c := open(t)
+	kept := refuse(t, c)
+	if err := c.Guard().Cool(t.Context(), quota.Cooldown{Account: "p", For: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	e := why.New(kept, time.Now())
+	if err := e.Ask(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	cooldown, budget, _ := strings.Cut(*e.Now.Reason, "; ")
+	if !strings.HasPrefix(cooldown, "account p is in cooldown until ") || !strings.HasPrefix(budget, "all has 1 of 10 units left, it needs 6: not before ") || strings.Contains(budget, ";") {
+		t.Errorf("%s; want both reasons, once each", *e.Now.Reason)
 	}
 }
 
