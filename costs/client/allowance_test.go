@@ -108,3 +108,33 @@ func TestOutagePromisesCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestOutagePromisesAUsedAllowance: a new process promised calls of an allowance
+// that others of its host had used up.
+func TestOutagePromisesAUsedAllowance(t *testing.T) {
+	t.Parallel()
+	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\nwhen_ledger_down: {default: {allow: 3}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, journal := t.TempDir(), t.TempDir()
+	for i, c := range []struct {
+		units   quota.Units
+		granted bool
+		want    string
+	}{{2, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (2 units from this host in the last 24 hours)"},
+		{1, true, "; calls go out within the allowance of when_ledger_down, and are recorded when it is back (3 units from this host in the last 24 hours)"},
+		{1, false, "; calls are refused until it is back, since the allowance of when_ledger_down is used up (3 units from this host in the last 24 hours)"}} {
+		down, err := client.New(table, &client.Options{Ledger: "redis://127.0.0.1:1/0", State: state, Journal: journal, Getenv: func(string) string { return "" }, Report: func(quota.Call, error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := down.Guard().Spend(t.Context(), quota.Call{Account: "a", Method: "videos.list", Units: c.units}); (err == nil) != c.granted {
+			t.Errorf("call %d: %v; want it granted: %v", i, err, c.granted)
+		}
+		if text := down.DescribeOutage(down.Outage()); !strings.HasSuffix(text, c.want) {
+			t.Errorf("call %d: %s; want %s", i, text, c.want)
+		}
+		down.Close()
+	}
+}

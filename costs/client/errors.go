@@ -91,12 +91,33 @@ func IsDown(err error) bool {
 }
 
 // DescribeOutage returns the text of an outage with what all processes of this
-// host have sent meanwhile.
+// host have sent meanwhile, and whether they may send more.
 func (c *Client) DescribeOutage(outage *OutageError) string {
-	if all, err := c.Unrecorded(); err == nil && all > 0 && outage.Down {
-		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", outage, human.Count(all, "unit"))
+	if !outage.Down {
+		return outage.Error()
 	}
-	return outage.Error()
+	shown := *outage
+	if shown.refused == "" && shown.Units == 0 && c.isAllowanceUsed() {
+		shown.refused = "the allowance of when_ledger_down is used up"
+	}
+	if all, err := c.Unrecorded(); err == nil && all > 0 {
+		return fmt.Sprintf("%v (%s from this host in the last 24 hours)", &shown, human.Count(all, "unit"))
+	}
+	return shown.Error()
+}
+
+// isAllowanceUsed reports whether no account has any of its allowance left.
+func (c *Client) isAllowanceUsed() bool {
+	for _, u := range c.table.Upstreams() {
+		most := quota.Units(0)
+		for i := range u.Down {
+			most = max(most, u.Down[i].Allow)
+		}
+		if used, err := c.journal.AllowanceUsed(u.Account); err != nil || used < most {
+			return false
+		}
+	}
+	return true
 }
 
 // NameLedger adds the name of its ledger to an error that does not have it:

@@ -356,6 +356,17 @@ func (l *Ledger) Unrecorded(account string) (units quota.Units, err error) {
 	return units, nil
 }
 
+// AllowanceUsed returns the units that all processes of this host were granted
+// within the allowance of an account in the last 24 hours, whether the ledger
+// has them or not.
+func (l *Ledger) AllowanceUsed(account string) (units quota.Units, err error) {
+	err = l.account(account).withState(func(s *state) error {
+		units = s.allowed(l.now().UnixMicro() - s.skew)
+		return nil
+	})
+	return units, err
+}
+
 // RealTime implements quota.RealTimeLedger.
 func (l *Ledger) RealTime() bool { return quota.RealTime(l.Ledger) }
 
