@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(besideHome{m}, map[string]func(){"ration": rationMain, "fetch": fetchMain})
 }
 
-// besideHome runs the tests with a journal outside the developer's home.
+// besideHome runs the tests with a journal and a state folder outside the
+// developer's home.
 type besideHome struct{ *testing.M }
 
 // Run implements testscript.TestingM.
@@ -48,6 +49,7 @@ func (m besideHome) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	os.Setenv("RATION_JOURNAL", dir)
+	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
 	return m.M.Run()
 }
 
