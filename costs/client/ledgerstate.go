@@ -17,7 +17,7 @@ type LedgerState struct {
 	Until      *time.Time   `json:"until"` // when this process found that it answers again
 	Reason     *string      `json:"reason"`
 	Granted    quota.Units  `json:"granted_units"`    // by this process, without it
-	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours; nil if that is not known
+	Unrecorded *quota.Units `json:"unrecorded_units"` // by all of this host in the last 24 hours, and not in the ledger yet; nil if that is not known
 }
 
 // NewLedgerState returns the state that an outage shows, or the zero
