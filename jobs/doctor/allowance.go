@@ -47,9 +47,14 @@ func (c *Checkup) CheckAllowances(table *costs.Table) {
 func (c *Checkup) reportHeadroom(h *headroom) {
 	name, left := human.Name(h.budget.Name), h.upstream-h.budget.Limit
 	if h.hosts() == 0 {
-		do := fmt.Sprintf("lower the limit of %s to at most %d for each host, or the allowance", name, max(0, h.upstream-h.allowance))
-		if left > 0 && h.budget.Measure == quota.ByUnits {
-			do += fmt.Sprintf(" to at most %d", left)
+		do := fmt.Sprintf("lower the limit of %s to %d less %d for each host (one host: %d), or ", name, h.upstream, h.allowance, max(0, h.upstream-h.allowance))
+		switch {
+		case left <= 0:
+			do += "allow nothing in when_ledger_down"
+		case h.budget.Measure == quota.ByUnits:
+			do += fmt.Sprintf("lower the allowance to at most %d", left)
+		default:
+			do += "lower the allowance"
 		}
 		c.Add(Warning, do, "while the ledger is down, each host may spend %d %s above the limit of %s, and the upstream allows %d above it", h.allowance, h.budget.Measure, name, left)
 		return
