@@ -41,6 +41,9 @@ func Scope(table *costs.Table, args []string, account string) (string, string, e
 		return cmp.Or(account, known[0]), "", nil
 	}
 	budget, err := Budget(table, args[0], account)
+	if err != nil && account == "" && slices.Contains(known, args[0]) {
+		err = &Error{fmt.Errorf("%w, or --account %s", err, args[0])}
+	}
 	return budget.Account, budget.Name, err
 }
 
