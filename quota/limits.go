@@ -75,7 +75,7 @@ func limitNote(limit, own Units, until time.Time) string {
 	if own == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; another configuration has asked for the limit of %d within a day (%d holds from %s or, if that one is no longer in use, after: ration ledger accept)",
+	return fmt.Sprintf("; another configuration's limit of %d holds instead of %d, until %s at least: give both the same limit or, if that one is no longer in use, run ration ledger accept",
 		limit, own, textfmt.Time(until))
 }
 

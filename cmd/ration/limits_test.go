@@ -47,7 +47,7 @@ func twoConfigurations(t *testing.T, ledger string) {
 			}
 			if out, err := cmd.CombinedOutput(); exitCode(err) != exitStopped {
 				t.Errorf("%s: %v: %s; want it to be stopped", region, err, out)
-			} else if says := strings.Contains(string(out), "another configuration has asked for the limit of 5 within a day (50 holds from 20"); says != (i%2 == 1) {
+			} else if says := strings.Contains(string(out), "another configuration's limit of 5 holds instead of 50, until 20"); says != (i%2 == 1) {
 				t.Errorf("%s: %s", region, out)
 			}
 		})
