@@ -13,9 +13,10 @@ import (
 	"github.com/ration-dev/ration/quota/feedback"
 )
 
-// Load reads and checks the costs.yaml at path. The error is a *strictyaml.Error
-// with all mistakes in the file, or matches privatefile.ErrUnsafe if other
-// users may write to it. A relative ledger path is relative to the file.
+// Load reads and checks the costs.yaml at path. The error is a
+// *strictyaml.Error with all mistakes in the file, or matches
+// privatefile.ErrUnsafe if other users may write to it. A relative ledger path
+// is relative to the file.
 func Load(path string) (*Table, error) {
 	data, err := strictyaml.ReadFile(path)
 	if err != nil {

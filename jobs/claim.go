@@ -250,8 +250,8 @@ func (c *passClaim) sendNotes(ctx context.Context) {
 }
 
 // release ends the claim: the pass is done if err is nil, or may be resumed by
-// any host. It reports whether the ledger holds no claim of this host; otherwise
-// the claim lapses, and another host finds all pages noted.
+// any host. It reports whether the ledger holds no claim of this host;
+// otherwise the claim lapses, and another host finds all pages noted.
 func (c *passClaim) release(ctx context.Context, err error) bool {
 	impatient := time.AfterFunc(DefaultGrace, c.quit) // a renewal in flight holds the claim
 	c.mu.Lock()

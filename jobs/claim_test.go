@@ -179,8 +179,8 @@ func TestRunIsStoppedWhileItClaims(t *testing.T) {
 }
 
 // TestUnreleasedClaimIsResumed: the ledger goes down before a run ends. The
-// next runs of the same host go on at once, while the ledger is down and when it
-// is back; another host has to wait for the claim to lapse.
+// next runs of the same host go on at once, while the ledger is down and when
+// it is back; another host has to wait for the claim to lapse.
 func TestUnreleasedClaimIsResumed(t *testing.T) {
 	t.Parallel()
 	h := newHosts(t, 2, fourPages, "US")

@@ -327,8 +327,8 @@ func TestTimeoutIsAFailure(t *testing.T) {
 	}
 }
 
-// TestShutdownDoesNotCountAsAFailure: the program is told to end, and the next run starts
-// it again.
+// TestShutdownDoesNotCountAsAFailure: the program is told to end, and the next
+// run starts it again.
 func TestShutdownDoesNotCountAsAFailure(t *testing.T) {
 	s := newPrograms(t, "  - {name: all, limit: 100, window: 24h}\n", "["+marketStep+"]", "emea")
 	s.script(t, "market.sh", "trap 'echo told; exit 75' TERM; spend items.list; echo begun; while :; do sleep 0.01; done")

@@ -31,10 +31,10 @@
 // # For callers
 //
 // Open a ledger: package memledger serves one process, sqliteledger one host,
-// redisledger many hosts. Package journal wraps one, to grant an allowance while
-// it is down and to restore what it has lost. [NewGuard] takes the ledger, the
-// budgets and [Options], which may be nil. Each budget has a [Window]:
-// [Sliding], [Daily], [Monthly] or [Counter].
+// redisledger many hosts. Package journal wraps one, to grant an allowance
+// while it is down and to restore what it has lost. [NewGuard] takes the
+// ledger, the budgets and [Options], which may be nil. Each budget has a
+// [Window]: [Sliding], [Daily], [Monthly] or [Counter].
 //
 // A Transport charges the requests of an http.Client. [Guard.Spend] and
 // [Guard.Wait] charge a call by hand and return a [Grant], which can be settled
@@ -67,10 +67,10 @@
 // [Cooldown], [Guard.Note] records a [Note], and [Guard.Restamp] repairs a log
 // after the ledger's clock was wrong, which a [ClockError] reports. Package
 // reconcile corrects a log to match the upstream's console, one process at a
-// time, for which it has [Guard.Correct]. Package ledgercopy moves an account to
-// another ledger; after that the old one returns a [MovedError]. Where two
-// configurations give a budget different limits, the [Config] of each says where
-// it comes from, and the lower limit holds.
+// time, for which it has [Guard.Correct]. Package ledgercopy moves an account
+// to another ledger; after that the old one returns a [MovedError]. Where two
+// configurations give a budget different limits, the [Config] of each says
+// where it comes from, and the lower limit holds.
 //
 // # For authors of ledgers
 //
@@ -90,10 +90,11 @@
 // on a test's clock is a [RealTimeLedger]. One that lets concurrent callers
 // share a batch is a [CombiningLedger].
 //
-// A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend returns
-// a [ForgottenError], and package journal calls [Ledger.Restore] with a
-// [Restoration]: the entries that a host was granted, and what it has [Heard] of
-// budgets, in which [Life] of the log and beside which [Gap]. [Restored] says
-// what the log lacked. [Move] marks a log that has left for another ledger, and
-// [CheckLookAlike] refuses accounts whose names are easily confused.
+// A log has an epoch ([NewEpoch]). If it lacks what a batch knows, Spend
+// returns a [ForgottenError], and package journal calls [Ledger.Restore] with a
+// [Restoration]: the entries that a host was granted, and what it has [Heard]
+// of budgets, in which [Life] of the log and beside which [Gap]. [Restored]
+// says what the log lacked. [Move] marks a log that has left for another
+// ledger, and [CheckLookAlike] refuses accounts whose names are easily
+// confused.
 package quota

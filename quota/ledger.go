@@ -63,9 +63,9 @@ import (
 // A clock that jumps ahead would free every window. A batch can therefore carry
 // its caller's time (Batch.Clock): where the two disagree and the log has no
 // recent entry that supports the ledger's clock, nothing is decided or dropped.
-// A ledger whose clock is its callers' own can have another witness, such as the
-// time since the host's start. While that disagrees, a call must fit by both
-// times, or else gets a *ClockError; Batch.Upstream may end the doubt.
+// A ledger whose clock is its callers' own can have another witness, such as
+// the time since the host's start. While that disagrees, a call must fit by
+// both times, or else gets a *ClockError; Batch.Upstream may end the doubt.
 //
 // A log has an epoch: a random number of one life of it. A log that was deleted
 // has another one when it is created again, and so has an older copy of a log

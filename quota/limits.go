@@ -57,8 +57,8 @@ func withoutExternal(methods []string) []string {
 	return slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return strings.HasPrefix(m, externalLabel) })
 }
 
-// Limited returns a copy of c with a lower limit, which holds until a time. It is
-// negative if Beside is more. Floors are at most the limit.
+// Limited returns a copy of c with a lower limit, which holds until a time. It
+// is negative if Beside is more. Floors are at most the limit.
 func (c *Charge) Limited(limit Units, until time.Time) *Charge {
 	held := *c
 	held.Limit, held.OwnLimit, held.LimitUntil = limit, c.Limit, until
@@ -80,8 +80,8 @@ func limitNote(limit, own Units, until time.Time) string {
 }
 
 // AcceptLimits forgets the limits that other configurations have asked of the
-// account's budgets. Each holds again from the next call of a process that still
-// has such a configuration.
+// account's budgets. Each holds again from the next call of a process that
+// still has such a configuration.
 func (g *Guard) AcceptLimits(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	return opError("accept limits of "+account, g.ledger.ClearLimits(ctx, account))

@@ -41,7 +41,8 @@ type Heard struct {
 
 // Life says from when on one life of a log contained what a client had been
 // granted: there, in an earlier life, or within an allowance. A Heard of that
-// life from before Since lacks these entries, although it is later than they are.
+// life from before Since lacks these entries, although it is later than they
+// are.
 type Life struct {
 	Client uint64    // of the entries' ids, or of Heard
 	Seq    uint64    // of the first of the entries; the last is before the next Seq that is listed of the client
@@ -50,8 +51,8 @@ type Life struct {
 }
 
 // Gap is the time of which an older copy of a log, used under the epoch of the
-// log until it was restored, lacked the entries. A Heard of that epoch from To on
-// lacks what was recorded after From and before To.
+// log until it was restored, lacked the entries. A Heard of that epoch from To
+// on lacks what was recorded after From and before To.
 type Gap struct {
 	Epoch    uint64
 	From, To time.Time
@@ -90,13 +91,13 @@ type Restored struct {
 	Damaged   string          // where a file is kept that could not be read, if a new one took its place
 }
 
-// AcceptLoss declares the log of an account complete as it is, for a ledger that
-// was emptied on purpose, or after restorations whose notes refuse too much. It
-// removes these notes, and adds one of 0 units: for as long as a window of the
-// account can see what is older, no host restores that. Units that the log
-// lacks are free again, as are those that hosts have spent within their
-// allowances and not yet charged back; the upstream still counts them. Logs of
-// keys stay as they are.
+// AcceptLoss declares the log of an account complete as it is, for a ledger
+// that was emptied on purpose, or after restorations whose notes refuse too
+// much. It removes these notes, and adds one of 0 units: for as long as a
+// window of the account can see what is older, no host restores that. Units
+// that the log lacks are free again, as are those that hosts have spent within
+// their allowances and not yet charged back; the upstream still counts them.
+// Logs of keys stay as they are.
 func (g *Guard) AcceptLoss(ctx context.Context, account string) error {
 	defer g.refusals.invalidate()
 	keep := g.history[account]

@@ -14,10 +14,10 @@ var ErrReused = errors.New("quota: this id was used for another call; give each 
 
 // checkRepeated looks up the entry of a call with an ID, if its answer may be
 // that to an earlier request: such an answer has no balances. The grant then
-// counts for what the entry does, which may have been settled since. One that was
-// refunded is charged anew by its caller. It returns ErrReused if the earlier
-// request was for another call. If the log cannot tell, the grant stands: a log
-// without entries forgets the id of a call that is refunded.
+// counts for what the entry does, which may have been settled since. One that
+// was refunded is charged anew by its caller. It returns ErrReused if the
+// earlier request was for another call. If the log cannot tell, the grant
+// stands: a log without entries forgets the id of a call that is refunded.
 func (g *Grant) checkRepeated(ctx context.Context, call *Call) error {
 	if call.ID == (ID{}) || len(g.held) > 0 {
 		return nil

@@ -150,8 +150,9 @@ func TestRepeatSaysOtherUnits(t *testing.T) {
 	})
 }
 
-// TestIDOfACallWithoutALabel: the id of a cheap call does not buy an expensive one,
-// even if the method of the cheap one is "other", or Redis has lost its label.
+// TestIDOfACallWithoutALabel: the id of a cheap call does not buy an expensive
+// one, even if the method of the cheap one is "other", or Redis has lost its
+// label.
 func TestIDOfACallWithoutALabel(t *testing.T) {
 	list := quota.Call{Account: "my-project", Method: quota.OtherMethod, Units: 1, ID: quota.ID{Client: quota.NewClient(), Seq: 1}}
 	insert := list

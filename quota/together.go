@@ -12,9 +12,9 @@ import (
 const MaxTogether = 1000
 
 // SpendTogether charges count calls that are alike, 1 to MaxTogether, if all of
-// them fit, and none otherwise. It returns a grant for each. Like Wait, it waits
-// for at most limit. Calls that could never fit together are a *NeverFitsError. A
-// refusal is about all of the calls.
+// them fit, and none otherwise. It returns a grant for each. Like Wait, it
+// waits for at most limit. Calls that could never fit together are a
+// *NeverFitsError. A refusal is about all of the calls.
 //
 // The first call is charged if the rest has room beside it, and then the rest.
 // If other callers have taken that room in between, all are refunded. Calls

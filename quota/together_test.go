@@ -295,9 +295,9 @@ func TestMaxWaitOfARequestIsIgnored(t *testing.T) {
 	}
 }
 
-// TestCallsTogetherAskTheirLimit: of two configurations with different limits, the
-// stricter holds for calls together, and once it has asked for some, even if they
-// are refused.
+// TestCallsTogetherAskTheirLimit: of two configurations with different limits,
+// the stricter holds for calls together, and once it has asked for some, even
+// if they are refused.
 func TestCallsTogetherAskTheirLimit(t *testing.T) {
 	eachLedger(t, func(t *testing.T, open func() (quota.Ledger, error)) {
 		configured := func(name string, limit quota.Units) *quota.Guard {

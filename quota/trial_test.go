@@ -338,8 +338,8 @@ func TestCallIsSentWithoutWaitingForATrial(t *testing.T) {
 	})
 }
 
-// TestImpatientCallsAfterACooldown: calls that do not wait for the answer of a trial
-// are refused, and none but the trial reaches the upstream.
+// TestImpatientCallsAfterACooldown: calls that do not wait for the answer of a
+// trial are refused, and none but the trial reaches the upstream.
 func TestImpatientCallsAfterACooldown(t *testing.T) {
 	for _, maxWait := range []time.Duration{0, time.Millisecond, time.Second} {
 		synctest.Test(t, func(t *testing.T) {

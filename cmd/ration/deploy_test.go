@@ -156,8 +156,8 @@ else: assert False, "a usage error did not fail the task"
 }
 
 // TestFolderThatKubernetesPrepares: the volumes belong to root and the pod's
-// group, which may write to them, and each start gives the group what is in them.
-// The group may read what is mounted of the ConfigMap and the Secret.
+// group, which may write to them, and each start gives the group what is in
+// them. The group may read what is mounted of the ConfigMap and the Secret.
 func TestFolderThatKubernetesPrepares(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes one after the other, a second")

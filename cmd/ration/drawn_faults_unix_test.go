@@ -23,10 +23,11 @@ import (
 	"github.com/ration-dev/ration/internal/redistest"
 )
 
-// TestDrawnFaultsOfProxies: whatever order of faults hits their ledger, the proxies
-// of a host let no more requests to the upstream than the limit, and in the end as
-// many, but for those that were in flight or in doubt. RATION_SOAK=1 draws twenty
-// orders; RATION_DRAWN_SEED repeats the order of a failure, if not its timing.
+// TestDrawnFaultsOfProxies: whatever order of faults hits their ledger, the
+// proxies of a host let no more requests to the upstream than the limit, and in
+// the end as many, but for those that were in flight or in doubt. RATION_SOAK=1
+// draws twenty orders; RATION_DRAWN_SEED repeats the order of a failure, if not
+// its timing.
 func TestDrawnFaultsOfProxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for outages to end, up to 20 seconds")
@@ -155,8 +156,8 @@ func (d *drawnProxies) play() {
 	callers.Wait()
 }
 
-// reach waits for that many more requests to arrive at the upstream, but no longer
-// than late.
+// reach waits for that many more requests to arrive at the upstream, but no
+// longer than late.
 func (d *drawnProxies) reach(requests int, late time.Duration) {
 	sent := d.sent() + int64(requests)
 	for end := time.Now().Add(late); d.sent() < sent && time.Now().Before(end); {
@@ -164,8 +165,8 @@ func (d *drawnProxies) reach(requests int, late time.Duration) {
 	}
 }
 
-// call makes calls by the proxy of a caller until it is refused one after the last
-// fault.
+// call makes calls by the proxy of a caller until it is refused one after the
+// last fault.
 func (d *drawnProxies) call(caller int) {
 	late := time.Time{}
 	for n := 1; ; n++ {
@@ -196,8 +197,8 @@ func (d *drawnProxies) call(caller int) {
 	}
 }
 
-// callOnce makes one call. Of those that a caller sends itself, each fourth costs
-// one unit less than it was charged.
+// callOnce makes one call. Of those that a caller sends itself, each fourth
+// costs one unit less than it was charged.
 func (d *drawnProxies) callOnce(caller, n int) (status int, body string, err error) {
 	base := *d.urls[caller%proxiesOfHost].Load()
 	if caller%4 < 2 {

@@ -100,8 +100,8 @@ func (a *app) exec(ctx context.Context, args []string, caller quota.Caller) erro
 }
 
 // describeExit returns the error of a program that ended with err. If the
-// program failed after a call was refused, or not decided by its ledger, that is
-// why, unless a signal ended it.
+// program failed after a call was refused, or not decided by its ledger, that
+// is why, unless a signal ended it.
 func describeExit(ctx context.Context, name string, err error, told bool, session *gateway.Session) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {

@@ -80,8 +80,8 @@ func twoConfigurations(t *testing.T, ledger string) {
 	}
 }
 
-// showsBothLimits checks that status and doctor name both limits, and how to find
-// the file with the other.
+// showsBothLimits checks that status and doctor name both limits, and how to
+// find the file with the other.
 func (s *stand) showsBothLimits(t *testing.T, env []string) {
 	t.Helper()
 	for _, command := range []string{"status", "doctor"} {

@@ -63,7 +63,8 @@ func runPage(t *testing.T, page string, commands int) {
 }
 
 // TestFirstRun runs the README's commands for a first run. A server of the test
-// takes the place of ration fake, which TestFakeYouTubeIsAskedByAnyProgram starts.
+// takes the place of ration fake, which TestFakeYouTubeIsAskedByAnyProgram
+// starts.
 func TestFirstRun(t *testing.T) {
 	web := httptest.NewServer(youtubetest.New(&youtubetest.Options{Model: youtubetest.Since2026}))
 	defer web.Close()
@@ -83,7 +84,8 @@ func TestFirstRun(t *testing.T) {
 	}
 }
 
-// linkRation makes this test binary the program ration in dir; it needs asRation.
+// linkRation makes this test binary the program ration in dir; it needs
+// asRation.
 func linkRation(t *testing.T, dir string) {
 	t.Helper()
 	self, err := filepath.Abs(os.Args[0])

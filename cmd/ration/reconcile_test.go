@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// TestLoweringReachesABoundedNumberOfEntriesBack: what is older stays, and the answer
-// says so.
+// TestLoweringReachesABoundedNumberOfEntriesBack: what is older stays, and the
+// answer says so.
 func TestLoweringReachesABoundedNumberOfEntriesBack(t *testing.T) {
 	s := newStand(t, nil, "{name: all, limit: 1000, window: 24h}", "[trending]", "US")
 	ledger, err := sqliteledger.Open(filepath.Join(s.dir, "ration.db"), nil)

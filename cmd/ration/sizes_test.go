@@ -19,6 +19,9 @@ const (
 	maxCommandLines  = 4500
 )
 
+// maxComment is how many columns a comment at the left margin has.
+const maxComment = 80
+
 // longLua are the scripts that may run more than maxFunctionLines lines outside
 // of functions, each with the reason that its first lines must give.
 var longLua = map[string]string{"spend.lua": "a grant took a sixth more instructions"}
@@ -31,6 +34,12 @@ func TestSizes(t *testing.T) {
 	eachSource(t, func(path, text string) {
 		if n := strings.Count(text, "\n"); n > maxFileLines {
 			t.Errorf("%s has %d lines; at most %d, split it by what it holds", path, n, maxFileLines)
+		}
+		for n, line := range strings.Split(text, "\n") {
+			isProse := strings.HasPrefix(line, "// ") && !strings.HasPrefix(line, "//  ") && strings.Contains(line[3:], " ") && strings.HasSuffix(path, ".go")
+			if isProse && len([]rune(line)) > maxComment {
+				t.Errorf("%s:%d: a comment of more than %d columns; wrap it", path, n+1, maxComment)
+			}
 		}
 		functions := luaFunctions
 		if strings.HasSuffix(path, ".go") {

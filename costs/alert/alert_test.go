@@ -195,7 +195,8 @@ func TestWatchBlocksCalls(t *testing.T) {
 	}
 }
 
-// TestDriftIsReportedOnce: what the client reports again and again is one alert.
+// TestDriftIsReportedOnce: what the client reports again and again is one
+// alert.
 func TestDriftIsReportedOnce(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t, 0)
 	c := newClient(t, "{webhook: "+r.URL+", on: [drift]}", sqlite(dir), dir)

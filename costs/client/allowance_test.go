@@ -109,8 +109,8 @@ func TestOutagePromisesCalls(t *testing.T) {
 	}
 }
 
-// TestOutagePromisesAUsedAllowance: a new process promised calls of an allowance
-// that others of its host had used up.
+// TestOutagePromisesAUsedAllowance: a new process promised calls of an
+// allowance that others of its host had used up.
 func TestOutagePromisesAUsedAllowance(t *testing.T) {
 	t.Parallel()
 	table, err := costs.Parse("costs.yaml", []byte("version: 1\naccount: a\ncosts: {videos.list: 1}\nbudgets: [{name: all, limit: 100, window: 24h}]\nwhen_ledger_down: {default: {allow: 3}}\n"))

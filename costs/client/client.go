@@ -49,8 +49,8 @@
 //
 // Requests to hosts that costs.yaml does not guard are sent without a charge,
 // and a test server is such a host. To charge them, pass [New] a table that
-// guards the server too: [costs.Table.WithEndpoint] makes one, as in the example
-// of New.
+// guards the server too: [costs.Table.WithEndpoint] makes one, as in the
+// example of New.
 //
 // # Files
 //

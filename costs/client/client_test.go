@@ -148,8 +148,8 @@ func TestNewerJournalIsOpened(t *testing.T) {
 }
 
 // TestOutageInANewStateFolder: the processes of an outage agree on its
-// beginning, although none has made the state folder before. One that only looks
-// makes none.
+// beginning, although none has made the state folder before. One that only
+// looks makes none.
 func TestOutageInANewStateFolder(t *testing.T) {
 	s := newStand(t, "")
 	table, err := costs.Load(filepath.Join(s.dir, "costs.yaml"))
@@ -174,8 +174,8 @@ func TestOutageInANewStateFolder(t *testing.T) {
 
 // TestDeadRedis has a ledger that cannot be reached: calls within the allowance
 // are sent, the outage is reported, and other calls fail. The password comes
-// TestOutageIsLoggedTwice: a program that has no Report read the same line of the
-// call that found the ledger down and of the first one without it.
+// TestOutageIsLoggedTwice: a program that has no Report read the same line of
+// the call that found the ledger down and of the first one without it.
 func TestOutageIsLoggedTwice(t *testing.T) {
 	var logged bytes.Buffer
 	before := slog.Default()

@@ -29,8 +29,8 @@ type Restamped struct {
 	Entries int    `json:"entries"`
 }
 
-// Restamp gives the entries of accounts that are ahead of the ledger's clock the
-// current time. See quota.Guard.Restamp.
+// Restamp gives the entries of accounts that are ahead of the ledger's clock
+// the current time. See quota.Guard.Restamp.
 func (c *Client) Restamp(ctx context.Context, accounts []string) ([]Restamped, error) {
 	all := make([]Restamped, len(accounts))
 	for i, account := range accounts {

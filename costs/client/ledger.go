@@ -200,8 +200,8 @@ func parseSQLite(rest string) (path string, sync sqliteledger.Sync, err error) {
 
 // checkFolder returns an error if the folder of a ledger does not exist. That
 // is probably a typo, which would create a second, empty ledger. Only the state
-// folder, its parents and the folder of a ledger that this host's journal knows,
-// which was deleted, are created.
+// folder, its parents and the folder of a ledger that this host's journal
+// knows, which was deleted, are created.
 func (o *Options) checkFolder(table *costs.Table, path, state string) error {
 	folder, separator := filepath.Dir(path), string(filepath.Separator)
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// TestLedgerThroughALinkedFolder: a file that is named through a symbolic link to
-// its folder is the ledger that the journal knows by its real name.
+// TestLedgerThroughALinkedFolder: a file that is named through a symbolic link
+// to its folder is the ledger that the journal knows by its real name.
 func TestLedgerThroughALinkedFolder(t *testing.T) {
 	s := newStand(t, "")
 	real, link := filepath.Join(s.dir, "real"), filepath.Join(s.dir, "link")
@@ -44,8 +44,8 @@ func TestLedgerThroughALinkedFolder(t *testing.T) {
 	}
 }
 
-// TestEmptyJournalSaysNothing: a container whose volume is new does not know what
-// it has spent, and says so until it has made a call.
+// TestEmptyJournalSaysNothing: a container whose volume is new does not know
+// what it has spent, and says so until it has made a call.
 func TestEmptyJournalSaysNothing(t *testing.T) {
 	s := newStand(t, "")
 	first := s.open()

@@ -18,8 +18,8 @@ func TestFakeSample(t *testing.T) {
 }
 
 // TestReadmeSample follows the README: its commands make a new module depend on
-// a clone, and its Go sample compiles there. The sample is in ExampleOpen's file,
-// and ExampleOpen runs it.
+// a clone, and its Go sample compiles there. The sample is in ExampleOpen's
+// file, and ExampleOpen runs it.
 func TestReadmeSample(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program, 7 seconds")

@@ -67,9 +67,9 @@ func (r *Refusal) RefusedError() *quota.RefusedError {
 
 // recordRefusal writes the refusal in a decision of the guard to the state
 // folder, for ration why, and counts it for the history. It writes at most once
-// a second and when the Client is closed. It is a no-op if the call was granted,
-// if it is of a key, whose log why does not read, or if the folder cannot be
-// written.
+// a second and when the Client is closed. It is a no-op if the call was
+// granted, if it is of a key, whose log why does not read, or if the folder
+// cannot be written.
 func (c *Client) recordRefusal(d quota.Decision) {
 	if d.Call.Key == "" {
 		c.refusals.record(c, d.Err, true)

@@ -172,7 +172,8 @@ func (c *Client) CheckJournal(ctx context.Context) error {
 	return &NewJournalError{Ledger: c.name}
 }
 
-// isKnown reports whether the journal of this host knows any call on the ledger.
+// isKnown reports whether the journal of this host knows any call on the
+// ledger.
 func (c *Client) isKnown() (bool, error) {
 	for _, account := range c.table.Accounts() {
 		if known, err := c.journal.Knows(account); known || err != nil {
@@ -224,7 +225,8 @@ func (c *Client) isEmpty(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// hasEntry reports whether the ledger holds an entry of an account without a key.
+// hasEntry reports whether the ledger holds an entry of an account without a
+// key.
 func (c *Client) hasEntry(ctx context.Context, account string) (bool, error) {
 	for _, err := range c.journal.Entries(ctx, quota.Query{Account: account}) {
 		return err == nil, err

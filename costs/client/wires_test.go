@@ -40,8 +40,8 @@ func TestHistoryIsNotAsked(t *testing.T) {
 	}
 }
 
-// TestMaxWaitIsIgnored: a request waits for its units for as long as the program
-// says.
+// TestMaxWaitIsIgnored: a request waits for its units for as long as the
+// program says.
 func TestMaxWaitIsIgnored(t *testing.T) {
 	s := newStand(t, "")
 	text := strings.Replace(file, "{name: hour, limit: 100, window: 1h}", "{name: burst, limit: 60, window: 200ms}", 1)
@@ -57,8 +57,8 @@ func TestMaxWaitIsIgnored(t *testing.T) {
 	}
 }
 
-// TestCloseForgetsWhatAnAnswerSaid: an answer says that others have spent, which
-// is recorded beside the calls. Close waits for that.
+// TestCloseForgetsWhatAnAnswerSaid: an answer says that others have spent,
+// which is recorded beside the calls. Close waits for that.
 func TestCloseForgetsWhatAnAnswerSaid(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range map[string]int64{"Limit": 100, "Remaining": 40, "Reset": time.Now().Add(time.Hour).Unix()} {

@@ -70,8 +70,8 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 
 type strangerKey struct{}
 
-// isStranger reports whether a request is a health check without the token that the
-// gateway has.
+// isStranger reports whether a request is a health check without the token that
+// the gateway has.
 func isStranger(r *http.Request) bool {
 	return r.Context().Value(strangerKey{}) != nil
 }

@@ -30,8 +30,8 @@ func ReadCredential(c *costs.Credential) (string, error) {
 }
 
 // addCredential adds a secret to a request, in place of what it has there. It
-// leaves the rest of the query as it is. Headers whose names have underscores in
-// place of hyphens are the same to a server that reads them by CGI or WSGI.
+// leaves the rest of the query as it is. Headers whose names have underscores
+// in place of hyphens are the same to a server that reads them by CGI or WSGI.
 func addCredential(r *http.Request, c *costs.Credential, secret string) {
 	switch {
 	case c == nil:

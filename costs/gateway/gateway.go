@@ -28,8 +28,8 @@
 // # Timeouts
 //
 // A request's header must arrive within 10 seconds, its body for the API within
-// 30. A proxied request may last for hours, and ends when no byte of it has moved
-// for 6 minutes. An upstream must begin its answer within 5.
+// 30. A proxied request may last for hours, and ends when no byte of it has
+// moved for 6 minutes. An upstream must begin its answer within 5.
 //
 // # Who may use it
 //

@@ -305,8 +305,8 @@ func TestRefusedKeyIsSpent(t *testing.T) {
 }
 
 // TestCounterIsRefundedTwice: an account with counter windows alone keeps no
-// entries, so a grant that comes back by its text is never lowered. A report says
-// what stays charged.
+// entries, so a grant that comes back by its text is never lowered. A report
+// says what stays charged.
 func TestCounterIsRefundedTwice(t *testing.T) {
 	c := newClient(t, strings.Replace(table, "sliding: 24h", "counter: 24h", 1), t.TempDir(), nil)
 	s := newServer(t, nil, c)

@@ -46,9 +46,9 @@ func (s *Session) End() {
 }
 
 // Refused returns why a call of the session was not made last, or nil: a
-// *quota.RefusedError of a budget, a cooldown or the upstream, or an error of the
-// ledger that has granted none since. A refusal by the upstream is one that has set a cooldown, and is over when
-// that ends.
+// *quota.RefusedError of a budget, a cooldown or the upstream, or an error of
+// the ledger that has granted none since. A refusal by the upstream is one that
+// has set a cooldown, and is over when that ends.
 func (s *Session) Refused(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *Session) Refused(ctx context.Context) error {
 	return &refused
 }
 
-// recordRefusal records err if a call was not made because of it: it is a refusal,
-// or the ledger's. s may be nil.
+// recordRefusal records err if a call was not made because of it: it is a
+// refusal, or the ledger's. s may be nil.
 func (s *Session) recordRefusal(err error) {
 	_, refused := errors.AsType[*quota.RefusedError](err)
 	if s == nil || !refused && problemOf(err).Status != http.StatusServiceUnavailable {
@@ -75,7 +75,8 @@ func (s *Session) recordRefusal(err error) {
 	s.refused, s.stopped = err, nil
 }
 
-// recordGrant forgets an error of the ledger, which grants calls again. s may be nil.
+// recordGrant forgets an error of the ledger, which grants calls again. s may
+// be nil.
 func (s *Session) recordGrant() {
 	if s == nil {
 		return

@@ -59,8 +59,8 @@ func TestSessionsAttributeAndRememberRefusals(t *testing.T) {
 	}
 }
 
-// TestSessionRemembersTheLedgersErrors: a call that its ledger could not decide was
-// not made. A ledger that refuses the password is not down.
+// TestSessionRemembersTheLedgersErrors: a call that its ledger could not decide
+// was not made. A ledger that refuses the password is not down.
 func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Do(t, "config", "set", "requirepass", "secret")
@@ -93,8 +93,8 @@ func TestSessionRemembersTheLedgersErrors(t *testing.T) {
 	}
 }
 
-// TestHealthCheckTellsAStranger: a health check without the token learns that the ledger does
-// not answer, and nothing of its address or the account.
+// TestHealthCheckTellsAStranger: a health check without the token learns that
+// the ledger does not answer, and nothing of its address or the account.
 func TestHealthCheckTellsAStranger(t *testing.T) {
 	parsed, err := costs.Parse("costs.yaml", []byte(table))
 	if err != nil {

@@ -84,8 +84,8 @@ func (m Marks) mark(name string) bool {
 }
 
 // fileNames returns how the names of files represent a budget and its window. A
-// calendar window is another one each day; a sliding one is left by what is used
-// alone.
+// calendar window is another one each day; a sliding one is left by what is
+// used alone.
 func fileNames(b *quota.Balance) (budget, window string) {
 	begins := ""
 	if b.Budget.Window.Kind() == quota.KindDaily {

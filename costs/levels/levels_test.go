@@ -52,8 +52,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestLevelsAreReportedByOne: of many concurrent callers one reports a crossing;
-// without a state folder all of them do.
+// TestLevelsAreReportedByOne: of many concurrent callers one reports a
+// crossing; without a state folder all of them do.
 func TestLevelsAreReportedByOne(t *testing.T) {
 	balances := []quota.Balance{{Budget: quota.Budget{Account: "p", Name: "a\nb", Limit: 10, Measure: quota.Calls, Window: quota.Sliding(time.Hour)}, Used: 8}}
 	for dir, want := range map[string]int{filepath.Join(t.TempDir(), "levels"): 1, filepath.Join(os.Args[0], "no-folder"): 16} {

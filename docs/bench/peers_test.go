@@ -112,7 +112,8 @@ func (s *server) run(b *testing.B, op func(caller int) error) (perSecond, cpu fl
 	return n / time.Since(began).Seconds(), (s.cpu(b) - used) / n
 }
 
-// unitScript is the sliding log that everybody copies: one member of a ZSET a unit.
+// unitScript is the sliding log that everybody copies: one member of a ZSET a
+// unit.
 var unitScript = redis.NewScript(`local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
@@ -178,7 +179,8 @@ func peers(b *testing.B, s *server, units int) map[string]func(int) error {
 }
 
 // ignoreContention: throttled compares and swaps from outside, and under
-// contention gives up after ten tries. That counts as a decision here, in its favour.
+// contention gives up after ten tries. That counts as a decision here, in its
+// favour.
 func ignoreContention(err error) error {
 	if err != nil && strings.Contains(err.Error(), "to store updated rate limit data") {
 		return nil
@@ -186,8 +188,8 @@ func ignoreContention(err error) error {
 	return err
 }
 
-// BenchmarkPeers prints each peer's rate against PING and its cost on the server
-// against an empty script, both of the same rounds.
+// BenchmarkPeers prints each peer's rate against PING and its cost on the
+// server against an empty script, both of the same rounds.
 func BenchmarkPeers(tb *testing.B) {
 	for _, units := range []int{1, 100} {
 		for _, name := range []string{"ration/alone", "ration/combined", "redis_rate", "throttled", "ulule", "zset-a-unit"} {
@@ -219,7 +221,8 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// BenchmarkInProcess is the ledger in memory beside x/time/rate, at one goroutine and at many.
+// BenchmarkInProcess is the ledger in memory beside x/time/rate, at one
+// goroutine and at many.
 func BenchmarkInProcess(b *testing.B) {
 	bucket := rate.NewLimiter(1e9, 1e9)
 	ledger := memledger.Open(nil)

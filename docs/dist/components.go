@@ -127,7 +127,8 @@ func (c *components) licences(root string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// addLicences adds the licences and notices in a folder, of which there must be one.
+// addLicences adds the licences and notices in a folder, of which there must be
+// one.
 func addLicences(out *bytes.Buffer, name, dir string) error {
 	found := 0
 	for _, pattern := range []string{"LICEN[CS]E*", "COPYING*", "NOTICE*"} {

@@ -116,8 +116,8 @@ func packed(text []byte) []byte {
 	return out.Bytes()
 }
 
-// dpkg packs the files, and the empty folder for the configuration. dpkg-deb sorts
-// them, and sets later times to the one of the revision.
+// dpkg packs the files, and the empty folder for the configuration. dpkg-deb
+// sorts them, and sets later times to the one of the revision.
 func (s *source) dpkg(files []file) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "ration-deb-")
 	if err != nil {

@@ -107,8 +107,9 @@ func runAsService(t *testing.T) {
 	}
 }
 
-// TestLintian checks the package of the release itself, whose static binary takes
-// minutes to compile where nothing is cached. RATION_REQUIRE_LINTIAN asks for it.
+// TestLintian checks the package of the release itself, whose static binary
+// takes minutes to compile where nothing is cached. RATION_REQUIRE_LINTIAN asks
+// for it.
 func TestLintian(t *testing.T) {
 	if os.Getenv("RATION_REQUIRE_LINTIAN") == "" {
 		t.Skip("RATION_REQUIRE_LINTIAN is not set")

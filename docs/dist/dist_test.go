@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 
 var packedFiles []file
 
-// packages returns the files of the release for Linux on this machine's processor,
-// packedFiles once.
+// packages returns the files of the release for Linux on this machine's
+// processor, packedFiles once.
 func packages(t *testing.T) []file {
 	t.Helper()
 	if packedFiles == nil {
@@ -98,8 +98,8 @@ func TestPackingDependsOnTheMachine(t *testing.T) {
 	}
 }
 
-// TestArchiveLacksFiles: what the README promises is in the archive, and nothing
-// of this machine.
+// TestArchiveLacksFiles: what the README promises is in the archive, and
+// nothing of this machine.
 func TestArchiveLacksFiles(t *testing.T) {
 	archive := find(t, packages(t), ".tar.gz")
 	plain, err := gzip.NewReader(bytes.NewReader(archive.content))

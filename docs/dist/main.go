@@ -1,6 +1,6 @@
-// Command dist writes the release: for each platform an archive and a list of its
-// components, Debian packages, and the checksums of them all. Two runs on one
-// revision with one version of Go write the same bytes. make dist runs it.
+// Command dist writes the release: for each platform an archive and a list of
+// its components, Debian packages, and the checksums of them all. Two runs on
+// one revision with one version of Go write the same bytes. make dist runs it.
 package main
 
 import (
@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// source is the revision that is released, and the texts that its program writes.
+// source is the revision that is released, and the texts that its program
+// writes.
 type source struct {
 	root    string // of the repository
 	version string // v1.2.3, or a pseudo-version

@@ -37,8 +37,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return start(t, append([]string{"--save", "", "--appendonly", "no"}, args...))
 }
 
-// StartBy starts a server as Start does, by a program that becomes what its last
-// arguments say, such as strace -D.
+// StartBy starts a server as Start does, by a program that becomes what its
+// last arguments say, such as strace -D.
 func StartBy(t testing.TB, program []string, args ...string) *Server {
 	t.Helper()
 	return startBy(t, append(program, Binary(t)), append([]string{"--save", "", "--appendonly", "no"}, args...))

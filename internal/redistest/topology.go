@@ -206,8 +206,8 @@ func StartSentinel(t testing.TB, port string, quorum int, args ...string) *Serve
 // Addrs returns the addresses of the sentinels, separated by commas.
 func (s *Sentinels) Addrs() string { return addrs(s.Sentinels) }
 
-// Failovers returns how often the sentinels have put another server in the place
-// of the master.
+// Failovers returns how often the sentinels have put another server in the
+// place of the master.
 func (s *Sentinels) Failovers(t testing.TB) (most int) {
 	t.Helper()
 	for _, sentinel := range s.Sentinels {

@@ -68,8 +68,9 @@ func Shorten(s string, n int) string {
 	return Cut(s, n) + "…"
 }
 
-// Printable returns s on one line, with what is not printable escaped as in Go, so
-// that it is safe on a terminal: control characters, direction marks, quotes.
+// Printable returns s on one line, with what is not printable escaped as in Go,
+// so that it is safe on a terminal: control characters, direction marks,
+// quotes.
 func Printable(s string) string {
 	quoted := strconv.Quote(s)
 	return quoted[1 : len(quoted)-1]

@@ -82,8 +82,8 @@ func TestServeOutlivesItsLedger(t *testing.T) {
 	}
 }
 
-// TestServeOutlivesItsCatalogue: the catalogue is deleted between two pages. The
-// pass fails, and the next one writes to a new catalogue.
+// TestServeOutlivesItsCatalogue: the catalogue is deleted between two pages.
+// The pass fails, and the next one writes to a new catalogue.
 func TestServeOutlivesItsCatalogue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits two seconds for a window")

@@ -19,9 +19,9 @@ type LogReplay struct {
 	Since, Until   time.Time // of the calls; zero without a bound
 }
 
-// Missing returns the names of the accounts in force that Other, read from path,
-// lacks, whose calls Play leaves out. That it lacks all of them is an error: no
-// call could be replayed.
+// Missing returns the names of the accounts in force that Other, read from
+// path, lacks, whose calls Play leaves out. That it lacks all of them is an
+// error: no call could be replayed.
 func (r *LogReplay) Missing(path string) (names []string, err error) {
 	inForce, others := r.InForce.Accounts(), r.Other.Accounts()
 	for _, account := range inForce {

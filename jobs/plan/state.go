@@ -39,8 +39,8 @@ func ReadState(ctx context.Context, guard *quota.Guard, from time.Time) (at time
 	return at, state, nil
 }
 
-// begin sets the cooldowns, and returns the ledger's time, the longest horizon of
-// the budgets and their accounts.
+// begin sets the cooldowns, and returns the ledger's time, the longest horizon
+// of the budgets and their accounts.
 func (s *State) begin(ctx context.Context, guard *quota.Guard) (at time.Time, horizon time.Duration, accounts []string, err error) {
 	balances, err := guard.Balances(ctx)
 	for _, b := range balances {

@@ -172,7 +172,8 @@ func (l *loop) takeOver(w *Work) {
 	}
 }
 
-// setNextStart sets the first start of a region after a time, by the wall clock.
+// setNextStart sets the first start of a region after a time, by the wall
+// clock.
 func (l *loop) setNextStart(r *regionState, after time.Time) {
 	r.nextStart = jitteredSchedule{r.Region, l.options.Jitter}.Next(after).Round(0)
 }

@@ -199,7 +199,8 @@ func TestThePageShowsThatTheLedgerIsDown(t *testing.T) {
 // replaceable is a ledger in whose place another can be put.
 type replaceable struct{ quota.Ledger }
 
-// TestThePageHidesALoss: a ledger that has forgotten looked like an unspent one.
+// TestThePageHidesALoss: a ledger that has forgotten looked like an unspent
+// one.
 func TestThePageHidesALoss(t *testing.T) {
 	ledger := &replaceable{memledger.Open(nil)}
 	s := newScene(t, sceneOptions{opened: ledger, every: time.Millisecond})

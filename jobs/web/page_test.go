@@ -180,8 +180,8 @@ func TestDaysComeFromTheHistory(t *testing.T) {
 }
 
 // TestAVisitorWhoLeavesTakesNoHistoryAway: a request that ended while the chart
-// of days was drawn left "no history yet" to all others for a minute, and so did
-// a catalogue that could not be read.
+// of days was drawn left "no history yet" to all others for a minute, and so
+// did a catalogue that could not be read.
 func TestAVisitorWhoLeavesTakesNoHistoryAway(t *testing.T) {
 	s := newScene(t, sceneOptions{})
 	s.spend("videos.list", "US", "trending", 3)

@@ -149,8 +149,8 @@ func TestAFailedUpdateAddsNothing(t *testing.T) {
 	s.until(runOf(15), `Last 24 hours <strong><data value="15">`)
 }
 
-// TestRestampedCallsCountOnce: calls that were stamped ahead counted twice after
-// a restamp, until the log was read anew an hour later.
+// TestRestampedCallsCountOnce: calls that were stamped ahead counted twice
+// after a restamp, until the log was read anew an hour later.
 func TestRestampedCallsCountOnce(t *testing.T) {
 	var ahead atomic.Int64
 	s := newScene(t, sceneOptions{every: time.Nanosecond, opened: memledger.Open(&memledger.Options{

@@ -6,11 +6,12 @@
 //	transport.Feedback, err = feedback.New("github", feedback.Options{Budgets: budgets})
 //
 // An error response with a Retry-After (or Retry-After-Ms, or Google's
-// RetryInfo) above 0 sets a cooldown of that length, at most a day, whatever its
-// status. The cooldown stops the budget that matches the limit in the response;
-// it stops the whole account when none matches and after a 5xx. A limit of 0
-// sets no cooldown, because waiting does not lift it. In other responses
-// Retry-After means something else, such as when to poll a job, and is ignored.
+// RetryInfo) above 0 sets a cooldown of that length, at most a day, whatever
+// its status. The cooldown stops the budget that matches the limit in the
+// response; it stops the whole account when none matches and after a 5xx. A
+// limit of 0 sets no cooldown, because waiting does not lift it. In other
+// responses Retry-After means something else, such as when to poll a job, and
+// is ignored.
 //
 // Times in a response are compared with its Date header, so that the host's
 // clock does not matter. Without a Date, the host's clock is used.

@@ -10,9 +10,9 @@ import (
 // Address returns a function for Options.Client that tells clients apart by
 // their address. Behind proxies it takes the address from X-Forwarded-For, but
 // only as far as trusted proxies have written it: from the right, the first one
-// that is not of a trusted proxy. Clients with IPv6 addresses count by their /64,
-// of which each has all; those in 64:ff9b::/96 (RFC 6052) by the IPv4 address
-// that a translator has put there.
+// that is not of a trusted proxy. Clients with IPv6 addresses count by their
+// /64, of which each has all; those in 64:ff9b::/96 (RFC 6052) by the IPv4
+// address that a translator has put there.
 func Address(trusted ...netip.Prefix) func(*http.Request) string {
 	trusted = slices.Clone(trusted)
 	for i, prefix := range trusted {

@@ -196,9 +196,9 @@ func TestLedgerThatIsDownStopsTheServer(t *testing.T) {
 	}
 }
 
-// TestServersDeadlineIsShorter: a route that is closed while the ledger hangs is
-// closed too for a request whose own time ends first, rather than answered with
-// 200 and nothing.
+// TestServersDeadlineIsShorter: a route that is closed while the ledger hangs
+// is closed too for a request whose own time ends first, rather than answered
+// with 200 and nothing.
 func TestServersDeadlineIsShorter(t *testing.T) {
 	server := redistest.Start(t)
 	ledger, err := redisledger.Open(server.URL(), nil)

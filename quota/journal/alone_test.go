@@ -64,7 +64,8 @@ func TestSettledAfterALossIsOfOthers(t *testing.T) {
 
 // TestRefusalAtALowLimitHidesOthers: a host has heard that others had spent 300
 // units. After a loss it was only refused, at another configuration's limit of
-// 100, kept no more than that of the refusal, and believed it after the next loss.
+// 100, kept no more than that of the refusal, and believed it after the next
+// loss.
 func TestRefusalAtALowLimitHidesOthers(t *testing.T) {
 	u, ledger := startUpstream(t), memledger.Open(nil)
 	open := func() quota.Ledger { return ledger }
@@ -119,9 +120,9 @@ func TestRestoredNotesAreCalls(t *testing.T) {
 	}
 }
 
-// TestOutageAfterALossIsOfOthers: what a host had spent within its allowance was
-// restored, and then it was only refused. After the next loss its own calls of
-// the outage were noted as those of others.
+// TestOutageAfterALossIsOfOthers: what a host had spent within its allowance
+// was restored, and then it was only refused. After the next loss its own calls
+// of the outage were noted as those of others.
 func TestOutageAfterALossIsOfOthers(t *testing.T) {
 	u, inner := startUpstream(t), &faulty{Ledger: memledger.Open(nil)}
 	inner.fail(nil)

@@ -45,9 +45,9 @@ func crowd(g *quota.Guard, callers, calls int) (granted int64, failed error) {
 	return sent.Load(), failed
 }
 
-// TestCallersRestoreALossOnce: callers that noticed one loss at once restored it
-// one after the other, each as a new life of the log, and what others had spent
-// was noted again in each.
+// TestCallersRestoreALossOnce: callers that noticed one loss at once restored
+// it one after the other, each as a new life of the log, and what others had
+// spent was noted again in each.
 func TestCallersRestoreALossOnce(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func() (a, b *host, lose func()){
@@ -146,8 +146,8 @@ func (o *outage) spends(g *quota.Guard, want int) {
 	}
 }
 
-// TestSecondOutageGrantsWhatCameBack: what was granted within the allowance, and
-// restored since, was left again in the next outage.
+// TestSecondOutageGrantsWhatCameBack: what was granted within the allowance,
+// and restored since, was left again in the next outage.
 func TestSecondOutageGrantsWhatCameBack(t *testing.T) {
 	o := newOutage(t, 100, 80)
 	g := o.process()
@@ -256,9 +256,9 @@ func TestCrowdWhenRedisIsBack(t *testing.T) {
 	}
 }
 
-// TestOtherProcessFindsTheLedgerBack: a process went on with its allowance for up
-// to two seconds after another had restored the log, which had to restore each of
-// its calls again.
+// TestOtherProcessFindsTheLedgerBack: a process went on with its allowance for
+// up to two seconds after another had restored the log, which had to restore
+// each of its calls again.
 func TestOtherProcessFindsTheLedgerBack(t *testing.T) {
 	o := newOutage(t, 100, 80)
 	a, b := o.process(), o.process()
@@ -283,9 +283,9 @@ func TestOtherProcessFindsTheLedgerBack(t *testing.T) {
 	}
 }
 
-// TestClaimRestoresALostFile: the claim of a pass has a log of its own, of which
-// no host knows anything. The file was deleted under a process, or damaged before
-// the next one.
+// TestClaimRestoresALostFile: the claim of a pass has a log of its own, of
+// which no host knows anything. The file was deleted under a process, or
+// damaged before the next one.
 func TestClaimRestoresALostFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ration.db")
 	h := newHost(t, func() quota.Ledger {

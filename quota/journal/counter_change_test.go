@@ -50,9 +50,10 @@ func eachCounted(t *testing.T, test func(c *counted, reopen func())) {
 	}
 }
 
-// TestCallOfBeforeIsSettled: a call in flight, of which the log has kept no entry
-// since another host has made it keep them meanwhile, is settled and refunded as
-// before, and by a process that does not know what others did only raised.
+// TestCallOfBeforeIsSettled: a call in flight, of which the log has kept no
+// entry since another host has made it keep them meanwhile, is settled and
+// refunded as before, and by a process that does not know what others did only
+// raised.
 func TestCallOfBeforeIsSettled(t *testing.T) {
 	eachCounted(t, func(c *counted, _ func()) {
 		here, there := t.TempDir(), t.TempDir()
@@ -78,9 +79,9 @@ func TestCallOfBeforeIsSettled(t *testing.T) {
 	})
 }
 
-// TestRestorationLowersNoCounter: what a counter has counted in the period before
-// stays when a restoration begins the next one, and so it does when the log is
-// restamped.
+// TestRestorationLowersNoCounter: what a counter has counted in the period
+// before stays when a restoration begins the next one, and so it does when the
+// log is restamped.
 func TestRestorationLowersNoCounter(t *testing.T) {
 	eachCounted(t, func(c *counted, _ func()) {
 		here, there := t.TempDir(), t.TempDir()
@@ -119,8 +120,8 @@ func TestLossOfThePeriodBefore(t *testing.T) {
 	})
 }
 
-// TestAcceptLossOfACounterInUse: a log that was emptied on purpose, and that others
-// use since, is not restored.
+// TestAcceptLossOfACounterInUse: a log that was emptied on purpose, and that
+// others use since, is not restored.
 func TestAcceptLossOfACounterInUse(t *testing.T) {
 	eachCounted(t, func(c *counted, reopen func()) {
 		here, there := t.TempDir(), t.TempDir()
@@ -151,8 +152,9 @@ func TestSecondRestorationForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestOlderCopyOfACounterGrantsTwice: an older copy of a log without entries has
-// counted what hosts spent before it, and what one of them spent since is added.
+// TestOlderCopyOfACounterGrantsTwice: an older copy of a log without entries
+// has counted what hosts spent before it, and what one of them spent since is
+// added.
 func TestOlderCopyOfACounterGrantsTwice(t *testing.T) {
 	c, path := newCounted(t), filepath.Join(t.TempDir(), "ration.db")
 	open := func() {

@@ -11,10 +11,10 @@ import (
 	"github.com/ration-dev/ration/quota/ledgertest"
 )
 
-// TestOutageOfACounterGrantsTwice: an account with counter windows alone keeps no
-// entries, so what others have spent is in its counts alone. What hosts spend
-// within their allowances is added to that, and no loss is reported, in this
-// outage and the next.
+// TestOutageOfACounterGrantsTwice: an account with counter windows alone keeps
+// no entries, so what others have spent is in its counts alone. What hosts
+// spend within their allowances is added to that, and no loss is reported, in
+// this outage and the next.
 func TestOutageOfACounterGrantsTwice(t *testing.T) {
 	for name, open := range openers(t, redistest.Start(t)) {
 		t.Run(name, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestLossOfACounterGrantsTwice(t *testing.T) {
 	})
 }
 
-// TestWindowAddedToACounterIsNotALoss: a log begins to keep entries with an exact
-// window, and lacks those of earlier calls, which hosts know.
+// TestWindowAddedToACounterIsNotALoss: a log begins to keep entries with an
+// exact window, and lacks those of earlier calls, which hosts know.
 func TestWindowAddedToACounterIsNotALoss(t *testing.T) {
 	eachCounted(t, func(c *counted, _ func()) {
 		c.report = func(err error) { c.Errorf("%v; want no report", err) }

@@ -14,9 +14,9 @@ import (
 	"github.com/ration-dev/ration/quota/journal"
 )
 
-// TestDoubtsCountWithinTheAllowance: a call that was in doubt when its ledger went
-// down was granted when it was repeated by its id afterwards, and the allowance had
-// granted its room to another.
+// TestDoubtsCountWithinTheAllowance: a call that was in doubt when its ledger
+// went down was granted when it was repeated by its id afterwards, and the
+// allowance had granted its room to another.
 func TestDoubtsCountWithinTheAllowance(t *testing.T) {
 	o := newOutage(t, 100, 80)
 	g := o.process()
@@ -64,8 +64,8 @@ func (o *outage) doubt(call quota.Call) {
 	}
 }
 
-// TestDoubtsCountOnce: how much of a limit of 100, and of an allowance of 80, is
-// left once the ledger is down.
+// TestDoubtsCountOnce: how much of a limit of 100, and of an allowance of 80,
+// is left once the ledger is down.
 func TestDoubtsCountOnce(t *testing.T) {
 	call := quota.Call{Account: account, Method: "m", Units: 1, ID: quota.ID{Client: quota.NewClient(), Seq: 1}}
 	for name, test := range map[string]struct {
@@ -117,7 +117,8 @@ func TestUnsentCallsAreNotInDoubt(t *testing.T) {
 }
 
 // TestDoubtOfAHostThatIsBehind: a call in doubt is newer than what was heard
-// before, although the clock of the host, which was only refused, says otherwise.
+// before, although the clock of the host, which was only refused, says
+// otherwise.
 func TestDoubtOfAHostThatIsBehind(t *testing.T) {
 	o := newOutage(t, 100, 80)
 	if n, err := calls(o.stranger(100, ""), 98); n != 98 {
@@ -132,8 +133,8 @@ func TestDoubtOfAHostThatIsBehind(t *testing.T) {
 	o.spends(o.process(), 1)
 }
 
-// TestDoubtOutlivesAFailedGrant: a call in doubt is repeated within the allowance,
-// and its grant cannot be written. Its room is still in doubt.
+// TestDoubtOutlivesAFailedGrant: a call in doubt is repeated within the
+// allowance, and its grant cannot be written. Its room is still in doubt.
 func TestDoubtOutlivesAFailedGrant(t *testing.T) {
 	o := newOutage(t, 100, 80)
 	if n, err := calls(o.process(), 98); n != 98 {

@@ -14,9 +14,9 @@ import (
 // errBack means that the ledger was found to be back.
 var errBack = errors.New("the ledger is back")
 
-// fallBack decides a batch without the ledger, which is down. It returns errBack
-// if another call has found since that it is not, unless the caller has tried
-// the ledger again.
+// fallBack decides a batch without the ledger, which is down. It returns
+// errBack if another call has found since that it is not, unless the caller has
+// tried the ledger again.
 func (l *Ledger) fallBack(ctx context.Context, a *account, batch *quota.Batch, down error, again bool) ([]quota.Answer, error) {
 	if err := batch.Check(); err != nil {
 		return nil, err
@@ -190,8 +190,8 @@ func needText(r *quota.Request, rest quota.Units) string {
 }
 
 // left returns what a budget has left, if nothing of what this host last heard
-// has returned since. Of a window that has heard nothing, or that cannot be heard
-// of, only this host's own calls are known.
+// has returned since. Of a window that has heard nothing, or that cannot be
+// heard of, only this host's own calls are known.
 func (l *Ledger) left(s *state, charge *quota.Charge, now int64) (left quota.Units) {
 	h, epoch := s.lastHeard(charge.Budget)
 	left = charge.Limit

@@ -31,12 +31,13 @@ const (
 	drawnFaults    = 10 // before the limit is reached
 )
 
-// TestDrawnFaultsGrantTwice: whatever order of faults hits a ledger, the processes
-// of a host together send the upstream no more than the limit. Those of two hosts
-// send no more than it and their allowances, if the ledger loses nothing. They also
-// send as much as the limit, but for calls whose answer was lost, whose process was
-// killed, or that were in flight. RATION_SOAK=1 draws twenty orders of each kind;
-// RATION_DRAWN_SEED repeats the order of a failure, if not its timing.
+// TestDrawnFaultsGrantTwice: whatever order of faults hits a ledger, the
+// processes of a host together send the upstream no more than the limit. Those
+// of two hosts send no more than it and their allowances, if the ledger loses
+// nothing. They also send as much as the limit, but for calls whose answer was
+// lost, whose process was killed, or that were in flight. RATION_SOAK=1 draws
+// twenty orders of each kind; RATION_DRAWN_SEED repeats the order of a failure,
+// if not its timing.
 func TestDrawnFaultsGrantTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for outages to end, up to 20 seconds")
@@ -188,8 +189,8 @@ func (d *drawn) alone(f func()) {
 	}
 }
 
-// cool sets a cooldown, as another process of the host does, which lasts while other
-// faults come.
+// cool sets a cooldown, as another process of the host does, which lasts while
+// other faults come.
 func (d *drawn) cool() {
 	open := func() (quota.Ledger, error) {
 		return sqliteledger.Open(filepath.Join(d.roots[0], "ledger", "ration.db"), nil)
@@ -212,7 +213,8 @@ func (d *drawn) cool() {
 	}
 }
 
-// checkCooldowns checks that only calls in flight reached the upstream during cooldowns.
+// checkCooldowns checks that only calls in flight reached the upstream during
+// cooldowns.
 func (d *drawn) checkCooldowns() {
 	if cold, most := d.cold.Load(), int64(d.cooldowns*drawnWorkers*patientCallers); cold > most {
 		d.Errorf("%d calls reached the upstream during %d cooldowns; want %d at most", cold, d.cooldowns, most)

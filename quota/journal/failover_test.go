@@ -262,8 +262,8 @@ func TestMinReplicasLoseCalls(t *testing.T) {
 	t.Error("Sentinel has replaced the new master too, in each of three tries: this machine is too busy")
 }
 
-// failOverWithMinReplicas cuts a master off and kills it. It returns how many calls
-// reached the upstream, and how often Sentinel has promoted a replica.
+// failOverWithMinReplicas cuts a master off and kills it. It returns how many
+// calls reached the upstream, and how often Sentinel has promoted a replica.
 func failOverWithMinReplicas(t *testing.T) (hits int64, failovers int) {
 	group := redistest.StartSentinels(t, "--min-replicas-to-write", "1")
 	u := startUpstream(t)

@@ -160,8 +160,8 @@ func (f *files) hours() (hours []int64, err error) {
 	return hours, err
 }
 
-// eachHour calls read for each hour that has a file, oldest first. Another process
-// may have removed it since.
+// eachHour calls read for each hour that has a file, oldest first. Another
+// process may have removed it since.
 func (f *files) eachHour(read func(reader *privatefile.Reader, hour int64) error) error {
 	hours, err := f.hours()
 	if err != nil {

@@ -168,9 +168,10 @@ func (l *Ledger) account(name string) *account {
 // ledger's error and what is left of the allowance. A forced request is
 // always recorded.
 //
-// What the ledger has granted is undone if another process of the host has taken
-// its room within the allowance meanwhile, or restored the log without it. Then
-// the batch is spent anew, or if it has an id, it fails with quota.ErrLedgerBusy.
+// What the ledger has granted is undone if another process of the host has
+// taken its room within the allowance meanwhile, or restored the log without
+// it. Then the batch is spent anew, or if it has an id, it fails with
+// quota.ErrLedgerBusy.
 func (l *Ledger) Spend(ctx context.Context, batch *quota.Batch) ([]quota.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -241,9 +242,9 @@ func (l *Ledger) spendAgain(ctx context.Context, a *account, batch *quota.Batch,
 	return answers, err
 }
 
-// recreated reports whether it has restored a ledger that is lost as a whole, of
-// which the batch itself knows nothing: a claim, or a call of an account that
-// this host was never granted anything of.
+// recreated reports whether it has restored a ledger that is lost as a whole,
+// of which the batch itself knows nothing: a claim, or a call of an account
+// that this host was never granted anything of.
 func (l *Ledger) recreated(ctx context.Context, err error) bool {
 	if _, known := errors.AsType[*quota.ForgottenError](err); known || !errors.Is(err, quota.ErrLedgerLost) {
 		return false

@@ -86,8 +86,8 @@ func (o *outage) end(ctx context.Context, asks bool, err error) {
 	o.lasts.Store(o.down != nil)
 }
 
-// endsSoon reports whether a ledger may have failed because its caller has no time
-// left: it gives up before a try would be too short.
+// endsSoon reports whether a ledger may have failed because its caller has no
+// time left: it gives up before a try would be too short.
 func endsSoon(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < 300*time.Millisecond

@@ -78,7 +78,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// slowStandings is a ledger whose first Standings says that it has begun, and waits.
+// slowStandings is a ledger whose first Standings says that it has begun, and
+// waits.
 type slowStandings struct {
 	during
 	began, answer chan struct{}
@@ -90,9 +91,9 @@ func (s *slowStandings) Standings(ctx context.Context, account, key string, char
 	return s.Ledger.Standings(ctx, account, key, charges)
 }
 
-// TestAskedAfterAnotherAnswer: a call that was sent before the ledger failed found
-// it back while another asked. The ledger was then never asked again once it
-// failed anew.
+// TestAskedAfterAnotherAnswer: a call that was sent before the ledger failed
+// found it back while another asked. The ledger was then never asked again once
+// it failed anew.
 func TestAskedAfterAnotherAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := failing(nil)
@@ -147,8 +148,9 @@ func TestDoubtWhileOthersFindItDown(t *testing.T) {
 	}
 }
 
-// TestCallersDeadlineOpensNothing: a look at a Redis that hangs ends by its caller's
-// deadline. That says nothing about the ledger, which grants the next call.
+// TestCallersDeadlineOpensNothing: a look at a Redis that hangs ends by its
+// caller's deadline. That says nothing about the ledger, which grants the next
+// call.
 func TestCallersDeadlineOpensNothing(t *testing.T) {
 	server := redistest.Start(t)
 	inner, err := redisledger.Open(server.URL(), nil)

@@ -11,17 +11,18 @@ import (
 )
 
 // Processes of a host decide without a lock, so one can be granted calls by the
-// ledger while another grants what is left within the allowance, or restores the
-// log without them. Each appends to the journal what it did, and only then looks at
-// what was appended since it decided. So the one whose record comes later sees that
-// of the other, and undoes what it did, or does it again.
+// ledger while another grants what is left within the allowance, or restores
+// the log without them. Each appends to the journal what it did, and only then
+// looks at what was appended since it decided. So the one whose record comes
+// later sees that of the other, and undoes what it did, or does it again.
 
 // errWithdrawn means that a batch was granted calls, and that they were undone.
 var errWithdrawn = fmt.Errorf("%w: another process has taken the room of these", errOwed)
 
-// withdraw undoes what the ledger has granted a batch, and returns errWithdrawn, if
-// grants within the allowance have left no room for it, or if the log was restored
-// without it. before is the number of such records when the batch was sent.
+// withdraw undoes what the ledger has granted a batch, and returns
+// errWithdrawn, if grants within the allowance have left no room for it, or if
+// the log was restored without it. before is the number of such records when
+// the batch was sent.
 func (l *Ledger) withdraw(ctx context.Context, a *account, batch *quota.Batch, answers []quota.Answer, before uint64) error {
 	if _, err := a.readNewest(); err != nil || a.files.changes.Load() == before {
 		return nil // the next call reports the error
@@ -63,8 +64,8 @@ func (l *Ledger) isOverspent(s *state, r *quota.Request) bool {
 }
 
 // takeBack undoes grants within the allowance, and returns errBack, if what the
-// ledger has granted since they were decided has left no room for them. The caller
-// holds the lock.
+// ledger has granted since they were decided has left no room for them. The
+// caller holds the lock.
 func (l *Ledger) takeBack(a *account, s *state, batch *quota.Batch, grants []record) error {
 	before := maps.Clone(s.granted)
 	if err := s.catchUp(a.files); err != nil || maps.Equal(s.granted, before) || batch.Key != "" {

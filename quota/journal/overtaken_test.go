@@ -12,8 +12,8 @@ import (
 	"github.com/ration-dev/ration/quota/memledger"
 )
 
-// during is a ledger that calls two functions once: before it decides a batch, and
-// before its answer arrives.
+// during is a ledger that calls two functions once: before it decides a batch,
+// and before its answer arrives.
 type during struct {
 	quota.Ledger
 	before, after *func()
@@ -33,8 +33,8 @@ func once(f *func()) {
 	}
 }
 
-// TestLedgerAndAllowanceGrantAtOnce: when the ledger is back for one process of a
-// host and still down for another, both granted what was left.
+// TestLedgerAndAllowanceGrantAtOnce: when the ledger is back for one process of
+// a host and still down for another, both granted what was left.
 func TestLedgerAndAllowanceGrantAtOnce(t *testing.T) {
 	for _, later := range []string{"the ledger", "the allowance"} {
 		t.Run(later+" is later", func(t *testing.T) {
@@ -94,9 +94,9 @@ func (r restoring) Restore(ctx context.Context, what *quota.Restoration) (quota.
 	return r.Ledger.Restore(ctx, what)
 }
 
-// TestAnswerDuringARestoration: a call was answered before another process of the
-// host restored the log, and reached the journal after that had been read for it.
-// The new log did not get it, or what was restored looked heard.
+// TestAnswerDuringARestoration: a call was answered before another process of
+// the host restored the log, and reached the journal after that had been read
+// for it. The new log did not get it, or what was restored looked heard.
 func TestAnswerDuringARestoration(t *testing.T) {
 	for name, test := range map[string]struct{ lost, after bool }{
 		"of an outage":                 {},
@@ -151,8 +151,8 @@ func TestAnswerDuringARestoration(t *testing.T) {
 	}
 }
 
-// TestRepeatedCallIsWithdrawn: a call that had been sent was refunded when it was
-// repeated by its id while the log was restored.
+// TestRepeatedCallIsWithdrawn: a call that had been sent was refunded when it
+// was repeated by its id while the log was restored.
 func TestRepeatedCallIsWithdrawn(t *testing.T) {
 	for _, count := range []int{1, 50} {
 		o := newOutage(t, 100, 0)
@@ -199,8 +199,8 @@ func TestWithdrawnCallHasAnID(t *testing.T) {
 	}
 }
 
-// TestCostRisesDuringARestoration: what a call turned out to cost was written after
-// the journal had been read to restore it, and looked restored.
+// TestCostRisesDuringARestoration: what a call turned out to cost was written
+// after the journal had been read to restore it, and looked restored.
 func TestCostRisesDuringARestoration(t *testing.T) {
 	for name, test := range map[string]struct{ lost, after bool }{
 		"of an outage": {}, "of an outage, after it": {after: true}, "of a loss": {lost: true}, "of a loss, after it": {lost: true, after: true},
@@ -240,8 +240,8 @@ func TestCostRisesDuringARestoration(t *testing.T) {
 	}
 }
 
-// TestHourTurnsDuringADecision: what others append to the next file of the journal
-// is seen too.
+// TestHourTurnsDuringADecision: what others append to the next file of the
+// journal is seen too.
 func TestHourTurnsDuringADecision(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		clock := &ledgertest.Clock{}
@@ -273,8 +273,8 @@ func TestHourTurnsDuringADecision(t *testing.T) {
 	}
 }
 
-// TestOutageOutlastsAWindow: a window of which nothing is known any more was not
-// limited at all.
+// TestOutageOutlastsAWindow: a window of which nothing is known any more was
+// not limited at all.
 func TestOutageOutlastsAWindow(t *testing.T) {
 	for name, window := range map[string]quota.Window{"sliding": quota.Sliding(time.Minute), "counter": quota.Counter(time.Minute)} {
 		for _, wait := range []time.Duration{30 * time.Second, 2 * time.Minute} {

@@ -53,8 +53,8 @@ func (p *parity) must(err error) {
 	}
 }
 
-// now is the clock of the ledger and of the journal: some microseconds pass between
-// a restoration and the next decision.
+// now is the clock of the ledger and of the journal: some microseconds pass
+// between a restoration and the next decision.
 func (p *parity) now() time.Time {
 	p.ticks += time.Microsecond
 	return p.clock.Now().Add(p.ticks)

@@ -43,8 +43,9 @@ func syncedBytes(t *testing.T, trace string) (written, synced int64) {
 	return written, synced
 }
 
-// TestPowerCutOfRedisGrantsTwice: a power cut leaves of the AOF what was synced,
-// which with everysec is not what was granted last. The host restores the rest.
+// TestPowerCutOfRedisGrantsTwice: a power cut leaves of the AOF what was
+// synced, which with everysec is not what was granted last. The host restores
+// the rest.
 func TestPowerCutOfRedisGrantsTwice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for Redis to sync its AOF, a second")

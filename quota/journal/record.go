@@ -28,8 +28,8 @@ const (
 
 // record is one record of a journal. Times are microseconds on the ledger's
 // clock. Of a restoration, skew leads from at to the time on the host's clock,
-// calls from at to the log's newest timestamp, units are what the ledger lacked,
-// and heard has the figures of a Repair.
+// calls from at to the log's newest timestamp, units are what the ledger
+// lacked, and heard has the figures of a Repair.
 type record struct {
 	kind         kind
 	entry        quota.EntryKind // of a grant
@@ -54,8 +54,8 @@ type use struct {
 }
 
 // A record is stored as a first byte, the length of its body, the body, and a
-// checksum of the body. A reader that finds no whole record at a place
-// looks for the next firstByte: a record may be torn if the disk was full or the
+// checksum of the body. A reader that finds no whole record at a place looks
+// for the next firstByte: a record may be torn if the disk was full or the
 // power failed.
 const (
 	firstByte = 0xA7

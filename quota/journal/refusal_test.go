@@ -39,8 +39,8 @@ func TestRepeatedAnswerSaysNothing(t *testing.T) {
 	}
 }
 
-// losing is a ledger that another takes the place of before it says what budgets
-// hold.
+// losing is a ledger that another takes the place of before it says what
+// budgets hold.
 type losing struct {
 	quota.Ledger
 	next quota.Ledger

@@ -11,8 +11,8 @@ import (
 )
 
 // Restamp implements quota.Ledger. It notes in the journal that the stamps of a
-// clock ahead are of the present, so that a later loss does not take them for the
-// time of calls. The journals of other hosts do not learn of it.
+// clock ahead are of the present, so that a later loss does not take them for
+// the time of calls. The journals of other hosts do not learn of it.
 func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int, err error) {
 	changed, err = l.Ledger.Restamp(ctx, account, key)
 	if err != nil || key != "" || l.dir == "" {
@@ -33,8 +33,9 @@ func (l *Ledger) Restamp(ctx context.Context, account, key string) (changed int,
 	return changed, nil
 }
 
-// restamp gives what the log's clock has stamped ahead, as far as it was read from
-// the same file, the stamps of the last microseconds until r.at, in its order.
+// restamp gives what the log's clock has stamped ahead, as far as it was read
+// from the same file, the stamps of the last microseconds until r.at, in its
+// order.
 func (s *state) restamp(r *record) {
 	var ahead []*record
 	for _, g := range s.grants {
@@ -72,9 +73,9 @@ func (s *state) restamp(r *record) {
 	s.newest = min(s.newest, r.at)
 }
 
-// appendAhead appends a record to the file of the present hour, to those of later
-// ones, in which a clock ahead has written, and to earlier ones that say something
-// of times after it. It is on the disk when appendAhead returns.
+// appendAhead appends a record to the file of the present hour, to those of
+// later ones, in which a clock ahead has written, and to earlier ones that say
+// something of times after it. It is on the disk when appendAhead returns.
 func (f *files) appendAhead(r record) error {
 	if err := f.append(true, r); err != nil {
 		return err

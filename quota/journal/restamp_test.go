@@ -110,8 +110,8 @@ func TestLossAfterAWrongClock(t *testing.T) {
 	}
 }
 
-// TestLossAfterARestamp: what others had spent when this host last heard, before
-// and after it restamped the log, is noted after a loss.
+// TestLossAfterARestamp: what others had spent when this host last heard,
+// before and after it restamped the log, is noted after a loss.
 func TestLossAfterARestamp(t *testing.T) {
 	for _, others := range []int{0, 39} { // calls of the other host after it
 		w := newWrongClock(t)
@@ -138,9 +138,9 @@ func TestLossAfterARestamp(t *testing.T) {
 	}
 }
 
-// TestRestampInALaterHour: the clock of a ledger that hosts share was ahead, and what
-// a host was granted then is in the journal of an earlier hour than the restamp. What
-// others have spent since is noted after a loss.
+// TestRestampInALaterHour: the clock of a ledger that hosts share was ahead,
+// and what a host was granted then is in the journal of an earlier hour than
+// the restamp. What others have spent since is noted after a loss.
 func TestRestampInALaterHour(t *testing.T) {
 	for _, minute := range []time.Duration{30, 59} { // of the calls; the restamp is two minutes later
 		w := newWrongClock(t)

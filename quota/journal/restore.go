@@ -228,9 +228,9 @@ func (l *Ledger) restore(ctx context.Context, a *account, lost *quota.ForgottenE
 	return nil
 }
 
-// restoreOnce restores what the journal knows now. It reports whether processes of
-// this host have been granted calls meanwhile that are missing. The caller holds the
-// lock.
+// restoreOnce restores what the journal knows now. It reports whether processes
+// of this host have been granted calls meanwhile that are missing. The caller
+// holds the lock.
 func (l *Ledger) restoreOnce(ctx context.Context, a *account, lost bool, skew int64, report *RestoredError) (misses bool, err error) {
 	r, rest, err := l.collect(a, lost, skew, report)
 	if err != nil {
@@ -353,11 +353,11 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
-// mostHeard is how many times the limit of a budget a restoration says it held, at
-// most. What one has noted is heard, and noted again after the next loss: of two
-// lives of a log both, in the end more than a log can hold. A note of one limit
-// refuses everything as long as it is seen; the others are for files with a
-// higher one.
+// mostHeard is how many times the limit of a budget a restoration says it held,
+// at most. What one has noted is heard, and noted again after the next loss: of
+// two lives of a log both, in the end more than a log can hold. A note of one
+// limit refuses everything as long as it is seen; the others are for files with
+// a higher one.
 const mostHeard = 10
 
 // heard returns what this host heard last of each budget, in each life of

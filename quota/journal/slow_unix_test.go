@@ -158,9 +158,9 @@ func TestCooldownIsForgottenWhileDown(t *testing.T) {
 	}
 }
 
-// TestCooldownIsForgottenByTheLedger: a cooldown that this host has set or heard of
-// holds after the ledger has forgotten it, unless a grant has shown since that it was
-// cleared.
+// TestCooldownIsForgottenByTheLedger: a cooldown that this host has set or
+// heard of holds after the ledger has forgotten it, unless a grant has shown
+// since that it was cleared.
 func TestCooldownIsForgottenByTheLedger(t *testing.T) {
 	for _, cleared := range []bool{false, true} {
 		server, u := redistest.Start(t), startUpstream(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
-// A ledger refuses an account that looks like one that it has. While it is down,
-// the journal does so, by the file HASH.account: it holds the name of
+// A ledger refuses an account that looks like one that it has. While it is
+// down, the journal does so, by the file HASH.account: it holds the name of
 // which the ledger last granted a call, and HASH is of what look-alikes share.
 
 // maxName is the most bytes that are read of it.
@@ -35,8 +35,8 @@ func (l *Ledger) keepSpelling(account string) {
 	}
 }
 
-// checkSpelling returns a *quota.LookAlikeError if the ledger has granted calls of
-// an account that looks like this one.
+// checkSpelling returns a *quota.LookAlikeError if the ledger has granted calls
+// of an account that looks like this one.
 func (l *Ledger) checkSpelling(account string) error {
 	if l.dir == "" {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestLookAlikeHasAnAllowance: a second spelling of an account had an allowance of
-// its own, which the ledger could not be charged afterwards.
+// TestLookAlikeHasAnAllowance: a second spelling of an account had an allowance
+// of its own, which the ledger could not be charged afterwards.
 func TestLookAlikeHasAnAllowance(t *testing.T) {
 	o := newOutage(t, 100, 50)
 	o.spends(o.process(), 100)

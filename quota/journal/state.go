@@ -44,8 +44,9 @@ type grant struct {
 // within the allowance.
 func (g *grant) isUnheard(h *hearing) bool { return g.owed || g.down && h.at <= g.back }
 
-// counted returns when the ledger began to count a call: what was granted within
-// the allowance, when it was restored. That can be after others were granted.
+// counted returns when the ledger began to count a call: what was granted
+// within the allowance, when it was restored. That can be after others were
+// granted.
 func (g *grant) counted() int64 {
 	if g.owed {
 		return math.MaxInt64
@@ -194,8 +195,9 @@ func (s *state) apply(r *record) {
 	}
 }
 
-// afterHeard returns a call in doubt, stamped no earlier than what was heard before
-// its answer was lost. Its own timestamp is by the host's clock, which may be behind.
+// afterHeard returns a call in doubt, stamped no earlier than what was heard
+// before its answer was lost. Its own timestamp is by the host's clock, which
+// may be behind.
 func (s *state) afterHeard(r record) record {
 	for _, h := range s.heard {
 		r.at = max(r.at, h.at)
@@ -282,8 +284,9 @@ func (s *state) lastHeard(budget string) (last hearing, epoch uint64) {
 }
 
 // cooldownsToSet returns the cooldowns that the ledger does not have: if it has
-// forgotten, all that hold, except those that close an account which has moved, as
-// another host may have opened that since, and those that a clock ahead has set.
+// forgotten, all that hold, except those that close an account which has moved,
+// as another host may have opened that since, and those that a clock ahead has
+// set.
 func (s *state) cooldownsToSet(account string, forgotten bool, now int64) (lacking []quota.Cooldown) {
 	for budget, c := range s.cooldowns {
 		set := quota.Cooldown{Account: account, Budget: budget, Until: decide.Time(c.until), Reason: c.reason}

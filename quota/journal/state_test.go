@@ -94,9 +94,10 @@ func TestGapIsForgotten(t *testing.T) {
 	}
 }
 
-// TestRefusalSaysAll: what a refusal says of a budget is kept whole, although it
-// is above the limit of the file that was refused, and of any. It can be what
-// hosts have spent in two lives of the log, which one of them has restored.
+// TestRefusalSaysAll: what a refusal says of a budget is kept whole, although
+// it is above the limit of the file that was refused, and of any. It can be
+// what hosts have spent in two lives of the log, which one of them has
+// restored.
 func TestRefusalSaysAll(t *testing.T) {
 	for _, c := range []struct{ granted, refused, limit quota.Units }{{420, 500, 500}, {420, 550, 500}, {420, 430, 125}, {80, 430, 125}} {
 		s := newState()
@@ -108,9 +109,9 @@ func TestRefusalSaysAll(t *testing.T) {
 	}
 }
 
-// TestNotesGrowWithEachLoss: what hosts heard of each other's notes was noted again
-// after each loss, until a restoration said more than a log can hold and failed, as
-// did each call after it.
+// TestNotesGrowWithEachLoss: what hosts heard of each other's notes was noted
+// again after each loss, until a restoration said more than a log can hold and
+// failed, as did each call after it.
 func TestNotesGrowWithEachLoss(t *testing.T) {
 	budget := quota.Budget{Account: "a", Name: "day", Limit: 500, Window: quota.Sliding(window)}
 	l := New(memledger.Open(nil), t.TempDir(), &Options{Budgets: []quota.Budget{budget}})

@@ -179,8 +179,8 @@ func (r *record) changes() uint64 {
 	return 0
 }
 
-// changesSince returns how many records that withdraw looks for the file of an hour
-// has behind a place; perhaps more.
+// changesSince returns how many records that withdraw looks for the file of an
+// hour has behind a place; perhaps more.
 func (f *files) changesSince(reader *privatefile.Reader, hour, from int64) (changes uint64) {
 	data, _, err := readFrom(reader, f.path(hour), from)
 	if err == nil {
@@ -192,8 +192,8 @@ func (f *files) changesSince(reader *privatefile.Reader, hour, from int64) (chan
 	return changes
 }
 
-// size returns the size of the file that updateNewest reads. It reports false if that
-// was deleted, or another has taken its place.
+// size returns the size of the file that updateNewest reads. It reports false
+// if that was deleted, or another has taken its place.
 func (f *files) size() (size int64, isThere bool) {
 	if f.file == nil || f.hour != f.seenHour {
 		info, err := os.Stat(f.path(f.seenHour))

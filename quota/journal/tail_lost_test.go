@@ -15,9 +15,9 @@ import (
 )
 
 // TestTailIsLostDuringADecision: a ledger loses what one process of a host was
-// granted last, while another process decides a call, or before it was written to
-// the journal. What the other is granted then was taken for proof that the ledger
-// holds all before it.
+// granted last, while another process decides a call, or before it was written
+// to the journal. What the other is granted then was taken for proof that the
+// ledger holds all before it.
 func TestTailIsLostDuringADecision(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) (openLedger func() quota.Ledger, keep, lose func()){"Redis": redisWithTail, "SQLite": fileWithTail} {
 		for _, when := range []string{"before it is decided", "before the journal has it"} {
@@ -97,8 +97,9 @@ func fileWithTail(t *testing.T) (open func() quota.Ledger, keep, lose func()) {
 		}
 }
 
-// TestTailIsLostAndTheSearchFails: a server hangs while a process looks for what it
-// was granted last, which the server has lost. The next call looks again.
+// TestTailIsLostAndTheSearchFails: a server hangs while a process looks for
+// what it was granted last, which the server has lost. The next call looks
+// again.
 func TestTailIsLostAndTheSearchFails(t *testing.T) {
 	server := redistest.Start(t, aof...)
 	mine, err := redisledger.Open(server.URL(), nil)

@@ -271,8 +271,9 @@ func (p *patient) next() (call quota.Call, count int) {
 	return call, count
 }
 
-// make charges calls and sends them. Those that were charged two units are settled
-// to one. One with an id is repeated up to three times if its answer is in doubt.
+// make charges calls and sends them. Those that were charged two units are
+// settled to one. One with an id is repeated up to three times if its answer is
+// in doubt.
 func (p *patient) make(call quota.Call, count int) error {
 	grants, err := p.guard.SpendTogether(context.Background(), call, count, 0)
 	for range 3 {

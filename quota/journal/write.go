@@ -112,8 +112,8 @@ func (l *Ledger) write(a *account, host time.Time, batch *quota.Batch, answers [
 	l.written(a, err)
 }
 
-// writeDoubts writes the calls of a batch whose answer was lost. Those that cannot
-// be granted were not sent.
+// writeDoubts writes the calls of a batch whose answer was lost. Those that
+// cannot be granted were not sent.
 func (l *Ledger) writeDoubts(a *account, batch *quota.Batch) {
 	client, seq := l.batchID(batch)
 	skew, err := a.hostSkew()

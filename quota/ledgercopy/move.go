@@ -150,8 +150,8 @@ func (a *account) reopen(ctx context.Context) error {
 	return a.restoreDisplaced(ctx)
 }
 
-// restoreDisplaced puts the cooldown of the whole account that was set aside for
-// the move in force again.
+// restoreDisplaced puts the cooldown of the whole account that was set aside
+// for the move in force again.
 func (a *account) restoreDisplaced(ctx context.Context) error {
 	all, err := a.To.Cooldowns(ctx, a.name)
 	for _, c := range all {

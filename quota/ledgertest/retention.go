@@ -87,8 +87,9 @@ func counterOfASharedCall(w *world) {
 	w.used(50, each)
 }
 
-// counterOfAnotherLife: a call that an earlier life of the log has granted lowers
-// nothing that this one has counted, whether or not it has begun to keep entries.
+// counterOfAnotherLife: a call that an earlier life of the log has granted
+// lowers nothing that this one has counted, whether or not it has begun to keep
+// entries.
 func counterOfAnotherLife(w *world) {
 	each, calls := charge("each", 100, quota.Counter(time.Minute)), charge("calls", 10, quota.Counter(time.Minute), counted)
 	lost := w.spend(40, each, calls)

@@ -200,8 +200,8 @@ func createTemp(folder, pattern string) (*os.File, error) {
 	return file, err
 }
 
-// MkdirAll creates the folder dir, and missing folders above it, with mode 0700.
-// Folders that exist must be safe.
+// MkdirAll creates the folder dir, and missing folders above it, with mode
+// 0700. Folders that exist must be safe.
 func MkdirAll(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -158,8 +158,9 @@ type master struct {
 	known atomic.Pointer[string]
 }
 
-// sentinelAnswer is the address that the sentinels gave during one dial, empty if none
-// answered. It is in the context of the dial, but not of those to sentinels.
+// sentinelAnswer is the address that the sentinels gave during one dial, empty
+// if none answered. It is in the context of the dial, but not of those to
+// sentinels.
 type sentinelAnswer struct{ addr string }
 
 type sentinelAnswerKey struct{}

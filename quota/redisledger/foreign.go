@@ -23,8 +23,8 @@ type foreignError struct {
 
 func (e *foreignError) Error() string { return e.addr + " " + e.what }
 
-// secondTimeout is the timeout of a second connection to an address. A server that
-// is up answers a few bytes much faster.
+// secondTimeout is the timeout of a second connection to an address. A server
+// that is up answers a few bytes much faster.
 const secondTimeout = 200 * time.Millisecond
 
 // dialFunc is how go-redis dials.

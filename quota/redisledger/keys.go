@@ -92,8 +92,8 @@ func (l label) pack() string {
 	return string(b)
 }
 
-// parseLabel unpacks a label. An unknown one is empty: there were too many, or the
-// ledger lost them.
+// parseLabel unpacks a label. An unknown one is empty: there were too many, or
+// the ledger lost them.
 func parseLabel(packed string) (l label) {
 	words := [4]string{0: quota.OtherMethod}
 	for i := 0; i < len(words) && packed != ""; i++ {

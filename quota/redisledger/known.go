@@ -48,11 +48,12 @@ func (l *Ledger) remembers(op *scriptRunner, p *spendBatch, isFresh bool) (again
 	return false, err
 }
 
-// lookUp returns a *quota.ForgottenError if the log no longer holds the newest entry
-// that the batch knows, the one that was known when it was last searched, or the
-// newest of this process, which the caller may not have noted yet. It reads the log
-// when a connection is new, since another server may answer; when the head is, since
-// another client may have restored the log; and once a minute.
+// lookUp returns a *quota.ForgottenError if the log no longer holds the newest
+// entry that the batch knows, the one that was known when it was last searched,
+// or the newest of this process, which the caller may not have noted yet. It
+// reads the log when a connection is new, since another server may answer; when
+// the head is, since another client may have restored the log; and once a
+// minute.
 func (l *Ledger) lookUp(ctx context.Context, batch *quota.Batch, head string) error {
 	if batch.Known.ID == (quota.ID{}) || batch.Key != "" {
 		return nil

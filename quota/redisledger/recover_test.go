@@ -229,9 +229,9 @@ func TestOpenShowsNoPassword(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfALookUp: a decision whose time ran out before the log was searched
-// for what its caller knows failed with the deadline's error, which says neither
-// that the ledger is down nor that the call was not charged.
+// TestDeadlineOfALookUp: a decision whose time ran out before the log was
+// searched for what its caller knows failed with the deadline's error, which
+// says neither that the ledger is down nor that the call was not charged.
 func TestDeadlineOfALookUp(t *testing.T) {
 	server := redistest.Start(t)
 	for _, id := range []quota.ID{{}, {Client: quota.NewClient(), Seq: 1}} {

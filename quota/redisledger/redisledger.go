@@ -77,8 +77,8 @@ type Ledger struct {
 // call is charged.
 //
 // The client, of package github.com/redis/go-redis/v9, writes connections that
-// fail to stderr. Disable of its package logging turns that off for the program;
-// the errors of the ledger say the same.
+// fail to stderr. Disable of its package logging turns that off for the
+// program; the errors of the ledger say the same.
 //
 // Open does not dial: the first use reports what is wrong. Its error is an
 // *AddressError, which never shows a password. The user and password are the

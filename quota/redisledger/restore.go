@@ -236,9 +236,9 @@ func packUncounted(entries []quota.Entry, numbers map[label]int64) string {
 	return string(b)
 }
 
-// store writes entries to a list. If the log had a later timestamp, it stays the
-// newest. The list expires if its writer is killed before the list is the log,
-// which lives longer.
+// store writes entries to a list. If the log had a later timestamp, it stays
+// the newest. The list expires if its writer is killed before the list is the
+// log, which lives longer.
 func (l *Ledger) store(ctx context.Context, list string, entries []quota.Entry, numbers map[label]int64, newest time.Time) error {
 	if n := len(entries); n > 0 && newest.After(entries[n-1].At) {
 		newestAlone := quota.Entry{At: newest, Kind: quota.EntryRefunded} // of label 0

@@ -172,8 +172,8 @@ func TestAllLabelsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestUnknownLabelReusesNoID: an entry without its label, which the ledger lost or
-// never kept, does not say that a call repeated by its id is another one.
+// TestUnknownLabelReusesNoID: an entry without its label, which the ledger lost
+// or never kept, does not say that a call repeated by its id is another one.
 func TestUnknownLabelReusesNoID(t *testing.T) {
 	for _, isKept := range []bool{true, false} {
 		server := redistest.Start(t)

@@ -11,14 +11,15 @@ import (
 )
 
 // The clock of a file's ledger is its host's. If that is set ahead, the windows
-// would free what is still used. The witness is the time since the host's start,
-// which no one sets: the lock file holds when that was, by the clock of then. A
-// clock that has left it by more than quota.MaxClockLead is in doubt, because
-// it was set ahead, or because a virtual machine was paused and the clock is
-// right. While it is, a call must fit by both times, and its entry gets the
-// later one: so no limit is exceeded, whichever is right. The doubt ends if the
-// system says that a time server sets the clock, if an answer of the upstream
-// has its date, by ration ledger accept, or when the clock is corrected.
+// would free what is still used. The witness is the time since the host's
+// start, which no one sets: the lock file holds when that was, by the clock of
+// then. A clock that has left it by more than quota.MaxClockLead is in doubt,
+// because it was set ahead, or because a virtual machine was paused and the
+// clock is right. While it is, a call must fit by both times, and its entry
+// gets the later one: so no limit is exceeded, whichever is right. The doubt
+// ends if the system says that a time server sets the clock, if an answer of
+// the upstream has its date, by ration ledger accept, or when the clock is
+// corrected.
 
 // uptime is how long this host runs.
 type uptime struct {

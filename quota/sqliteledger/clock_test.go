@@ -95,9 +95,9 @@ func limits() []*quota.Charge {
 	return []*quota.Charge{charge("day", 500, quota.Sliding(24*time.Hour)), charge("calendar", 500, quota.Daily(time.UTC))}
 }
 
-// TestClockSetAheadFreesNothing sets a host's clock ahead after 400 of 500 calls:
-// several processes are granted what is left by the time since the host's start,
-// and the error names both times.
+// TestClockSetAheadFreesNothing sets a host's clock ahead after 400 of 500
+// calls: several processes are granted what is left by the time since the
+// host's start, and the error names both times.
 func TestClockSetAheadFreesNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{6 * time.Minute, 25 * time.Hour, 49 * time.Hour, 9000 * time.Hour} {
 		t.Run(ahead.String(), func(t *testing.T) {
@@ -192,9 +192,9 @@ func TestClockInDoubtIsDecidedBy(t *testing.T) {
 	}
 }
 
-// TestClockOfAPausedMachine pauses a virtual machine for eight hours each night,
-// and sets its clock right: every call is granted that its day has room for, and
-// none more.
+// TestClockOfAPausedMachine pauses a virtual machine for eight hours each
+// night, and sets its clock right: every call is granted that its day has room
+// for, and none more.
 func TestClockOfAPausedMachine(t *testing.T) {
 	h := newHost(t)
 	for night := range 6 {
@@ -250,9 +250,9 @@ func TestClockInDoubtOfOtherWindows(t *testing.T) {
 }
 
 // TestClockInDoubtIsDecidedByAnswers makes calls by a Transport after a host's
-// clock was set ahead with 100 of 500 units left. An upstream whose date supports
-// the clock ends the doubt with its first answer; one that denies it ends
-// the calls.
+// clock was set ahead with 100 of 500 units left. An upstream whose date
+// supports the clock ends the doubt with its first answer; one that denies it
+// ends the calls.
 func TestClockInDoubtIsDecidedByAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead time.Duration // of the upstream's clock to the host's before it was set
@@ -325,8 +325,9 @@ func TestClockInDoubtRestoresAndShowsNothingNew(t *testing.T) {
 	}
 }
 
-// TestDroppedByAClockAhead: what was dropped while the clock was years ahead counts
-// in no window once the clock is right again. All that was ever dropped did.
+// TestDroppedByAClockAhead: what was dropped while the clock was years ahead
+// counts in no window once the clock is right again. All that was ever dropped
+// did.
 func TestDroppedByAClockAhead(t *testing.T) {
 	now := time.Now()
 	l, day := open(t, fresh(t), &sqliteledger.Options{Sync: sqliteledger.Normal, Now: func() time.Time { return now }}), charge("day", 1000, quota.Sliding(24*time.Hour))

@@ -124,8 +124,8 @@ func isDamaged(err error) bool {
 	return ok && e.damaged
 }
 
-// isGone reports whether err says that the file is missing or damaged, so that a
-// restoration can create it again.
+// isGone reports whether err says that the file is missing or damaged, so that
+// a restoration can create it again.
 func isGone(err error) bool {
 	return isDamaged(err) || errors.Is(err, quota.ErrLedgerLost) && errors.Is(err, errMissing)
 }
@@ -141,9 +141,9 @@ func busy(err error) bool {
 	return ok && slices.Contains([]int{lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_PROTOCOL}, e.Code()&0xff)
 }
 
-// isBeingShared reports whether err may be that of a file that another member of the
-// group has just created, and that is not theirs yet. SQLite creates its -wal and -shm
-// each time that a first process opens the ledger.
+// isBeingShared reports whether err may be that of a file that another member
+// of the group has just created, and that is not theirs yet. SQLite creates its
+// -wal and -shm each time that a first process opens the ledger.
 func isBeingShared(err error) bool {
 	if !privatefile.Shared() {
 		return false

@@ -229,8 +229,9 @@ func TestDeletedWhileOpening(t *testing.T) {
 	crowd.Wait()
 }
 
-// TestDamagedFile: a file that SQLite cannot read is left as it is for callers who
-// know nothing of it, and is lost for one who does: the restoration sets it aside.
+// TestDamagedFile: a file that SQLite cannot read is left as it is for callers
+// who know nothing of it, and is lost for one who does: the restoration sets it
+// aside.
 func TestDamagedFile(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)
@@ -280,7 +281,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestDamagedStatements: what SQLite can read and a ledger cannot is damaged too.
+// TestDamagedStatements: what SQLite can read and a ledger cannot is damaged
+// too.
 func TestDamagedStatements(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)
@@ -295,8 +297,8 @@ func TestDamagedStatements(t *testing.T) {
 	}
 }
 
-// TestFileWithoutTables: a file whose creation was cut short, and that was copied
-// back, is as empty as one without content.
+// TestFileWithoutTables: a file whose creation was cut short, and that was
+// copied back, is as empty as one without content.
 func TestFileWithoutTables(t *testing.T) {
 	path, day := fresh(t), charge("day", 10, hour)
 	l := open(t, path, nil)

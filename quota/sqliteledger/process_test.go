@@ -251,8 +251,8 @@ func TestWriteRefusedInCommit(t *testing.T) {
 	}
 }
 
-// TestFullDiskHidesTheFile opens a ledger on a disk that has no room for its -shm:
-// SQLite's error says neither which file it is nor that the disk is full.
+// TestFullDiskHidesTheFile opens a ledger on a disk that has no room for its
+// -shm: SQLite's error says neither which file it is nor that the disk is full.
 func TestFullDiskHidesTheFile(t *testing.T) {
 	path := fresh(t)
 	if err := open(t, path, nil).Close(); err != nil {

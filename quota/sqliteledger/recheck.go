@@ -11,12 +11,13 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// SQLite applies a -wal to any file that lies beside it. If an older file was put
-// there, the result is a mixture of the two, which SQLite can mostly read: entries may
-// be missing between others, and lists and counters may lack what the entries have.
-// The file itself changes only when a process merges the -wal into it. So the lock
-// file holds how the file was left, and the first transaction that finds it
-// otherwise checks all of it, and computes from the entries what can be.
+// SQLite applies a -wal to any file that lies beside it. If an older file was
+// put there, the result is a mixture of the two, which SQLite can mostly read:
+// entries may be missing between others, and lists and counters may lack what
+// the entries have. The file itself changes only when a process merges the -wal
+// into it. So the lock file holds how the file was left, and the first
+// transaction that finds it otherwise checks all of it, and computes from the
+// entries what can be.
 
 // state is how a file was left. The zero state is that of no file.
 type state struct{ modified, size int64 }
@@ -72,8 +73,8 @@ func (l *Ledger) keepState() {
 	}
 }
 
-// mergeAt is how many pages of the -wal SQLite merges after a commit: its default
-// of wal_autocheckpoint.
+// mergeAt is how many pages of the -wal SQLite merges after a commit: its
+// default of wal_autocheckpoint.
 const mergeAt = 1000
 
 // walPages returns how many pages the -wal holds.
@@ -82,9 +83,9 @@ func (c *conn) walPages() (n int64) {
 	return n
 }
 
-// recheck checks the whole file, and computes the lists that do not match its entries,
-// and all counters, anew. It always writes something, so that other processes drop
-// the pages of the file that they have cached.
+// recheck checks the whole file, and computes the lists that do not match its
+// entries, and all counters, anew. It always writes something, so that other
+// processes drop the pages of the file that they have cached.
 func (t *tx) recheck() {
 	if err := t.ledger.checkIntegrity(); err != nil {
 		t.fail(err)
@@ -102,8 +103,8 @@ func (t *tx) recheck() {
 	t.exec("logs-touch")
 }
 
-// differs reports whether a list is not what its entries add up to: in number, in
-// sum, or in a sum that depends on where each is.
+// differs reports whether a list is not what its entries add up to: in number,
+// in sum, or in a sum that depends on where each is.
 func (t *tx) differs(g *log, l *list) bool {
 	has := slices.Clone(t.queryRow("list-check", l.id))
 	return !slices.Equal(has, t.queryRow("list-want", l.id, g.id, l.coverage.Measure == quota.Calls, t.coveredLabels(l.coverage)))

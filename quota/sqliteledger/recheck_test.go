@@ -15,17 +15,17 @@ import (
 	"github.com/ration-dev/ration/quota/sqliteledger"
 )
 
-// mixtures draw files of which most held too little of a budget without a sign of
-// it, before lists were computed anew.
+// mixtures draw files of which most held too little of a budget without a sign
+// of it, before lists were computed anew.
 var mixtures = []uint64{
 	0, 1, 2, 3, 4, 5, 54, 83, 119, 148, 217, 259, 306, 334, 394, 403, 430, 456, 544, 570, 589, 627, 855, 973, 1002,
 	1018, 1039, 1104, 1126, 1193,
 }
 
 // TestMixedFiles: an older file is put under the -wal that a killed process has
-// left, or copied over one of its size that is in use. Processes that know the newest
-// entry must hear that entries are missing, unless every budget has all its units.
-// RATION_SOAK=1 draws 1,200 files of each kind.
+// left, or copied over one of its size that is in use. Processes that know the
+// newest entry must hear that entries are missing, unless every budget has all
+// its units. RATION_SOAK=1 draws 1,200 files of each kind.
 func TestMixedFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("mixes dozens of files, 2 seconds")
@@ -151,7 +151,8 @@ func (m *mixture) spend(l *sqliteledger.Ledger) error {
 	return nil
 }
 
-// replaceKilled puts the older file under the -wal of a process that is killed now.
+// replaceKilled puts the older file under the -wal of a process that is killed
+// now.
 func (m *mixture) replaceKilled(older []byte) []*sqliteledger.Ledger {
 	path := fresh(m)
 	for _, end := range []string{"-wal", ".lock"} {
@@ -187,8 +188,8 @@ func (m *mixture) overwrite(older []byte) []*sqliteledger.Ledger {
 	return []*sqliteledger.Ledger{m.open(m.path), l, other}
 }
 
-// later sets when a file was written: the system's clock for that moves every few
-// milliseconds only.
+// later sets when a file was written: the system's clock for that moves every
+// few milliseconds only.
 func (m *mixture) later(path string) {
 	at := time.Now().Add(time.Second)
 	if err := os.Chtimes(path, at, at); err != nil {
@@ -196,8 +197,9 @@ func (m *mixture) later(path string) {
 	}
 }
 
-// TestFileIsCheckedOnce: only the first transaction after a foreign change reads the
-// whole file. A merge of the -wal, by a commit or the last Close, does not count.
+// TestFileIsCheckedOnce: only the first transaction after a foreign change
+// reads the whole file. A merge of the -wal, by a commit or the last Close,
+// does not count.
 func TestFileIsCheckedOnce(t *testing.T) {
 	path, day := fresh(t), charge("day", 10_000, hour)
 	many := one(1, day)
@@ -249,8 +251,9 @@ func TestFileIsCheckedOnce(t *testing.T) {
 	}
 }
 
-// TestIdleLogIsSound: an idle log still has entries whose labels were swept. Asking it
-// for a longer window, which sees them again, must not make it look damaged.
+// TestIdleLogIsSound: an idle log still has entries whose labels were swept.
+// Asking it for a longer window, which sees them again, must not make it look
+// damaged.
 func TestIdleLogIsSound(t *testing.T) {
 	path, now := fresh(t), time.Now()
 	o := &sqliteledger.Options{Sync: sqliteledger.Normal, Now: func() time.Time { return now }}

@@ -261,8 +261,8 @@ func (l *Ledger) remove() error {
 	return nil
 }
 
-// damaged ends the name under which a damaged file is kept when a restoration has
-// put a new one in its place. A number follows it from the second on.
+// damaged ends the name under which a damaged file is kept when a restoration
+// has put a new one in its place. A number follows it from the second on.
 const damaged = ".damaged"
 
 // Damaged returns the damaged files that are kept beside a ledger's.
@@ -300,8 +300,8 @@ func (l *Ledger) setAside() (name string, err error) {
 	return name, l.remove()
 }
 
-// errBroken says that entries lack what came before them: another entry, their log
-// or their label, of which the newest is never deleted.
+// errBroken says that entries lack what came before them: another entry, their
+// log or their label, of which the newest is never deleted.
 var errBroken = errors.New("entries are missing between others, as in a part of an older file")
 
 // checkIntegrity returns an error if the file is damaged. It reads all of it.

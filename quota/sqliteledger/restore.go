@@ -11,9 +11,9 @@ import (
 	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
-// checkKnown returns a *quota.ForgottenError if the log no longer holds the newest
-// entry that the batch knows, or own, the newest of this process, which the caller
-// may not have noted yet.
+// checkKnown returns a *quota.ForgottenError if the log no longer holds the
+// newest entry that the batch knows, or own, the newest of this process, which
+// the caller may not have noted yet.
 func (t *tx) checkKnown(g *log, batch *quota.Batch, own any) error {
 	if err := batch.CheckKnown(g.epoch, decide.Time(g.newest)); err != nil || batch.Known.ID == (quota.ID{}) || !g.keepsEntries() {
 		return err

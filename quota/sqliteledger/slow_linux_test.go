@@ -10,7 +10,8 @@ import (
 )
 
 // TestSlowDiskIsDown: another process waits for its disk for longer than a
-// stopped one is waited for. Its turn is waited for, and the ledger is not down.
+// stopped one is waited for. Its turn is waited for, and the ledger is not
+// down.
 func TestSlowDiskIsDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each of a few fsyncs takes 1.6 s")

@@ -9,8 +9,9 @@
 // got. Only their owner can read the four files. On Linux the .lock also says
 // when the host started, by which a clock that was set ahead is noticed; see
 // quota.ClockError.ByUptime. It also says how the file was left. If that is
-// replaced or changed by another program, the next transaction checks all of it,
-// which took 3.5 s for a million entries and one list of a narrower coverage.
+// replaced or changed by another program, the next transaction checks all of
+// it, which took 3.5 s for a million entries and one list of a narrower
+// coverage.
 //
 // Open upgrades a file of an older version in one transaction. A process
 // of that older version that still has it open gets quota.ErrLedgerConfig
@@ -209,10 +210,10 @@ func (l *Ledger) Close() error {
 	return l.explain(err, working)
 }
 
-// lockToClose takes the lock for Close, which may do without: its holder is slow
-// or stopped, and SQLite closes without the lock. A Ledger that only read hardly
-// waits, as others then use the file and it merges nothing. release is nil if it has
-// not got the lock.
+// lockToClose takes the lock for Close, which may do without: its holder is
+// slow or stopped, and SQLite closes without the lock. A Ledger that only read
+// hardly waits, as others then use the file and it merges nothing. release is
+// nil if it has not got the lock.
 func (l *Ledger) lockToClose() (lock *filelock.Lock, release func()) {
 	l.opening.Lock()
 	lock, patience := l.lock, patience
@@ -362,8 +363,8 @@ func (l *Ledger) attempt(begin string, f func(*tx)) error {
 	return err
 }
 
-// committed notes what a transaction has left. It returns an error if that may be in
-// a file that is gone.
+// committed notes what a transaction has left. It returns an error if that may
+// be in a file that is gone.
 func (l *Ledger) committed() error {
 	l.version = l.conn.version()
 	if err := l.checkReplaced(); err != nil {

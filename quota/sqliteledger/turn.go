@@ -10,8 +10,8 @@ import (
 	"github.com/ration-dev/ration/internal/filelock"
 )
 
-// takeTurn waits for the lock and counts the turn. The caller ends the turn with
-// release, which unlocks.
+// takeTurn waits for the lock and counts the turn. The caller ends the turn
+// with release, which unlocks.
 func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) (release func(), err error) {
 	if err := waitTurn(ctx, lock); err != nil {
 		return nil, err
@@ -23,9 +23,9 @@ func (l *Ledger) takeTurn(ctx context.Context, lock *filelock.Lock) (release fun
 	return keepTurn(lock), nil
 }
 
-// keepTurn counts turns for as long as the caller holds the lock, until it calls
-// release. So others can tell a holder that waits for its disk, which they wait
-// for, from one that is stopped.
+// keepTurn counts turns for as long as the caller holds the lock, until it
+// calls release. So others can tell a holder that waits for its disk, which
+// they wait for, from one that is stopped.
 func keepTurn(lock *filelock.Lock) (release func()) {
 	var released atomic.Bool
 	var count func()

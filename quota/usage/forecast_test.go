@@ -138,8 +138,8 @@ func TestForecastOfTheLastMinute(t *testing.T) {
 	}
 }
 
-// TestPaceCountsACorrection: what a correction enters at once was spent over days,
-// and does not go on.
+// TestPaceCountsACorrection: what a correction enters at once was spent over
+// days, and does not go on.
 func TestPaceCountsACorrection(t *testing.T) {
 	s := newStand(t, quota.Budget{Name: "day", Window: quota.Sliding(24 * time.Hour)})
 	for range 60 {

@@ -159,8 +159,9 @@ func (s *Source) Last(ctx context.Context, n int) (lines []Line, more bool, err 
 	return lines, more, nil
 }
 
-// count returns how many entries the filter selects, and the newest timestamp of
-// them; or -1 if that is too expensive: sums by run require reading the whole log.
+// count returns how many entries the filter selects, and the newest timestamp
+// of them; or -1 if that is too expensive: sums by run require reading the
+// whole log.
 func (s *Source) count(ctx context.Context) (n int64, newest time.Time, err error) {
 	if s.Filter == (Filter{}) || s.Filter.Run != "" {
 		return -1, newest, nil

@@ -137,9 +137,9 @@ func (s *BudgetStatus) addReturn(at time.Time, units quota.Units) {
 // before sums are used to find the next one that does.
 const maxGap = 2000
 
-// findReturns sets the Returns of a sliding window: the sums of the minutes that
-// begin with the first entry that counts, and with the first one after
-// the last of them.
+// findReturns sets the Returns of a sliding window: the sums of the minutes
+// that begin with the first entry that counts, and with the first one after the
+// last of them.
 func (l *log) findReturns(ctx context.Context, s *BudgetStatus) error {
 	unread := quota.Units(0)
 	for _, units := range s.ByMethod {

@@ -322,8 +322,8 @@ func TestStatusReadsTheLogForEachBudget(t *testing.T) {
 	}
 }
 
-// TestStatusReadsABurst: of a budget that was spent within a second, the returns
-// were found by reading every entry.
+// TestStatusReadsABurst: of a budget that was spent within a second, the
+// returns were found by reading every entry.
 func TestStatusReadsABurst(t *testing.T) {
 	now := noon
 	ledger := &countedReads{Ledger: memledger.Open(&memledger.Options{Now: func() time.Time { return now }})}

@@ -1,4 +1,5 @@
-// Package kubernetes checks the manifests beside it against the types of the API.
+// Package kubernetes checks the manifests beside it against the types of the
+// API.
 package kubernetes
 
 import (

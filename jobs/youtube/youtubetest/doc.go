@@ -13,8 +13,8 @@
 // Mount it at the root of a server: the paths are those of the real API
 // (/youtube/v3/videos and so on). It imports the standard library only.
 //
-// New(nil) has the costs of [Legacy], while the command ration fake has those of
-// [Since2026]. A test of a program whose costs.yaml has the preset
+// New(nil) has the costs of [Legacy], while the command ration fake has those
+// of [Since2026]. A test of a program whose costs.yaml has the preset
 // youtube/2026-06 serves New(&Options{Model: Since2026}).
 //
 // A costs/client does not charge requests to the server unless its table guards
@@ -40,7 +40,8 @@
 // # What it meters
 //
 // Costs and limits follow one of two models; see [Model]. The rules, from
-// Google's quota page (determine_quota_cost, read 2026-11-20) and public reports:
+// Google's quota page (determine_quota_cost, read 2026-11-20) and public
+// reports:
 //
 //   - Each page is a call of its own and costs again. A 304 costs what the full
 //     answer would (what YouTube charges is not documented; see

@@ -62,10 +62,10 @@ type waiter struct {
 	ready    chan struct{} // has a value once answers or err are set
 }
 
-// New returns a Combiner that sends batches to core, which must itself end after
-// timeout: callers that have waited for as long get an error. If a caller's context
-// ends while its batch is in flight, the Combiner calls refund for what the caller
-// was granted, since its calls are not sent.
+// New returns a Combiner that sends batches to core, which must itself end
+// after timeout: callers that have waited for as long get an error. If a
+// caller's context ends while its batch is in flight, the Combiner calls refund
+// for what the caller was granted, since its calls are not sent.
 func New(core Core, refund func(quota.Receipt), timeout time.Duration) *Combiner {
 	c := &Combiner{core: core, refund: refund, timeout: timeout, client: quota.NewClient(), queues: map[logName]*queue{}}
 	c.seq.Store(1)

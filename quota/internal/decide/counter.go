@@ -110,9 +110,9 @@ func CheckLower(was *quota.Recorded, units, calls quota.Units) error {
 	return nil
 }
 
-// LowersOthers reports whether to lower what a receipt says was recorded would lower
-// what a log with an epoch has counted of others: another life of the log has granted
-// the call, and this one may never have counted it.
+// LowersOthers reports whether to lower what a receipt says was recorded would
+// lower what a log with an epoch has counted of others: another life of the log
+// has granted the call, and this one may never have counted it.
 func LowersOthers(receipt *quota.Receipt, epoch uint64, units, calls quota.Units) bool {
 	return receipt.Epoch != 0 && receipt.Epoch != epoch && isLower(receipt.Recorded, units, calls)
 }

@@ -32,8 +32,9 @@ type Judge struct {
 }
 
 // Admit returns nil for a request that may be recorded, and otherwise a
-// *quota.RefusedError, a *quota.NeverFitsError or a quota.ErrBadCall. If several
-// charges or cooldowns refuse the request, it returns the one that ends last.
+// *quota.RefusedError, a *quota.NeverFitsError or a quota.ErrBadCall. If
+// several charges or cooldowns refuse the request, it returns the one that ends
+// last.
 func (j *Judge) Admit(log Log, r *quota.Request) error {
 	if err := r.Check(j.Account); err != nil {
 		return err

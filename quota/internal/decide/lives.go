@@ -179,9 +179,9 @@ func (p presence) runOf(id quota.ID) (of run) {
 	return of
 }
 
-// held reports whether the log of a statement held an entry of its window, of
-// a run and stamped at a time. If no restoration has said when the client's entries came
-// there, they are in the present log alone, as far as is known.
+// held reports whether the log of a statement held an entry of its window, of a
+// run and stamped at a time. If no restoration has said when the client's
+// entries came there, they are in the present log alone, as far as is known.
 func (p presence) held(r *run, at time.Time, h *quota.Heard) bool {
 	since, held := r.since[h.Epoch]
 	if r.since == nil {

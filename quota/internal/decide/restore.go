@@ -279,8 +279,8 @@ func (o *Restorer) mergeEntries(entries []quota.Entry, done *quota.Restored) (st
 	return stamped
 }
 
-// insert adds an entry that the log does not have, and sets its timestamp there.
-// It reports false if the log counted the entry before it kept any.
+// insert adds an entry that the log does not have, and sets its timestamp
+// there. It reports false if the log counted the entry before it kept any.
 func (o *Restorer) insert(e *quota.Entry) (isMissing bool) {
 	wasKept := e.At.After(o.Kept)
 	e.At = o.freeFrom(e.At.UnixMicro(), 1)

@@ -52,9 +52,9 @@ func Help(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// CheckFlags returns an Error for a flag that is given an empty text. More often
-// than not that is an unset variable, and would be taken for no flag: for all
-// accounts in place of one.
+// CheckFlags returns an Error for a flag that is given an empty text. More
+// often than not that is an unset variable, and would be taken for no flag: for
+// all accounts in place of one.
 func CheckFlags(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {

@@ -1,4 +1,5 @@
-// Bare opens a SQLite file and commits one row: the floor of a cold ration spend.
+// Bare opens a SQLite file and commits one row: the floor of a cold ration
+// spend.
 package main
 
 import (
