@@ -7,31 +7,22 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"time"
 
 	"github.com/google/go-github/v75/github"
 
-	"github.com/ration-dev/ration/costs"
 	"github.com/ration-dev/ration/costs/client"
 	"github.com/ration-dev/ration/quota"
 )
 
-// The preset for GitHub's REST API guards go-github. The limit that an answer
-// reports counts too: here other programs have spent all of the hour's calls.
-// go-github would then stop calls by itself, with a RateLimitError in this
-// process alone; with DisableRateLimitCheck, all processes get a RefusedError.
+// The preset for GitHub's REST API guards go-github, with a github.yaml of three
+// lines: version: 1, preset: github-rest, and account: my-app. The limit that an
+// answer reports counts too: here other programs have spent all of the hour's
+// calls. go-github would then stop calls by itself, with a RateLimitError in
+// this process alone; with DisableRateLimitCheck, all processes get a
+// RefusedError.
 func Example_goGithub() {
-	table, err := costs.Parse("costs.yaml", []byte("version: 1\npreset: github-rest\naccount: my-app\n"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "example")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	c, err := client.New(table, &client.Options{State: dir, Journal: dir, MaxWait: time.Minute, Base: localGitHub()})
+	c, err := client.Open("github.yaml", &client.Options{Base: localGitHub()}) // without Base, the real one
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,17 +30,17 @@ func Example_goGithub() {
 	hub := github.NewClient(&http.Client{Transport: c}).WithAuthToken("TOKEN")
 	hub.DisableRateLimitCheck = true
 
-	ctx := context.Background()
-	repo, _, err := hub.Repositories.Get(ctx, "golang", "go")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(repo.GetFullName())
-	_, _, err = hub.Repositories.Get(ctx, "golang", "tools")
-	if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-		fmt.Println("refused:", refused.Short())
-	} else {
-		log.Fatal(err)
+	for _, name := range []string{"go", "tools"} {
+		repo, _, err := hub.Repositories.Get(context.Background(), "golang", name)
+		refused, ok := errors.AsType[*quota.RefusedError](err)
+		switch {
+		case ok:
+			fmt.Println("refused:", refused.Short())
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println(repo.GetFullName())
+		}
 	}
 	// Output:
 	// golang/go

@@ -18,9 +18,10 @@ import (
 // clone is the folder of the module, set by TestMain.
 var clone string
 
-// TestMain runs the tests in a folder with the shipped costs.yaml and a state
-// folder of their own, and sends what http.DefaultTransport sends to a local
-// YouTube, so that examples can be written as their users write them.
+// TestMain runs the tests in a folder with the shipped costs.yaml, one for
+// GitHub, and a state folder of their own, and sends what http.DefaultTransport
+// sends to a local YouTube, so that examples can be written as their users write
+// them.
 func TestMain(m *testing.M) {
 	os.Exit(inFolder(m.Run))
 }
@@ -38,8 +39,10 @@ func inFolder(run func() int) int {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "costs.yaml"), shipped, 0o600); err != nil {
-		log.Fatal(err)
+	for name, text := range map[string]string{"costs.yaml": string(shipped), "github.yaml": "version: 1\npreset: github-rest\naccount: my-app\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			log.Fatal(err)
+		}
 	}
 	for _, set := range [][2]string{{"RATION_STATE", filepath.Join(dir, "state")}, {"RATION_LEDGER", ""}, {"RATION_JOURNAL", filepath.Join(dir, "journal")}, {"YOUTUBE_API_KEY", "key"}} {
 		if err := os.Setenv(set[0], set[1]); err != nil {
