@@ -188,8 +188,8 @@ func ignoreContention(err error) error {
 	return err
 }
 
-// BenchmarkPeers prints each peer's rate against PING and its cost on the
-// server against an empty script, both of the same rounds.
+// BenchmarkPeers prints each peer's rate, also against PING, and its cost on
+// the server against an empty script, all of the same rounds.
 func BenchmarkPeers(tb *testing.B) {
 	for _, units := range []int{1, 100} {
 		for _, name := range []string{"ration/alone", "ration/combined", "redis_rate", "throttled", "ulule", "zset-a-unit"} {
@@ -201,14 +201,15 @@ func BenchmarkPeers(tb *testing.B) {
 				if err := op(0); err != nil {
 					b.Fatal(err)
 				}
-				var xping, xe []float64
+				var rates, xping, xe []float64
 				for b.Loop() {
 					ping, _ := s.run(b, func(int) error { return s.client.Ping(ctx).Err() })
 					_, empty := s.run(b, func(int) error { return s.client.EvalSha(ctx, sha, nil).Err() })
 					rate, cpu := s.run(b, op)
-					xping, xe = append(xping, rate/ping), append(xe, cpu/empty)
+					rates, xping, xe = append(rates, rate), append(xping, rate/ping), append(xe, cpu/empty)
 				}
 				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(median(rates), "decisions/s")
 				b.ReportMetric(median(xping), "xPING")
 				b.ReportMetric(median(xe), "xE")
 			})
