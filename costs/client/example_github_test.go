@@ -15,12 +15,12 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// The preset for GitHub's REST API guards go-github, with a github.yaml of three
-// lines: version: 1, preset: github-rest, and account: my-app. The limit that an
-// answer reports counts too: here other programs have spent all of the hour's
-// calls. go-github would then stop calls by itself, with a RateLimitError in
-// this process alone; with DisableRateLimitCheck, all processes get a
-// RefusedError.
+// The preset for GitHub's REST API guards go-github, with a github.yaml of
+// three lines: version: 1, preset: github-rest, and account: my-app. The limit
+// that an answer reports counts too: here other programs have spent all of the
+// hour's calls. go-github would then stop calls by itself, with a
+// RateLimitError in this process alone; with DisableRateLimitCheck, all
+// processes get a RefusedError.
 func Example_goGithub() {
 	c, err := client.Open("github.yaml", &client.Options{Base: localGitHub()}) // without Base, the real one
 	if err != nil {

@@ -20,8 +20,8 @@ var clone string
 
 // TestMain runs the tests in a folder with the shipped costs.yaml, one for
 // GitHub, and a state folder of their own, and sends what http.DefaultTransport
-// sends to a local YouTube, so that examples can be written as their users write
-// them.
+// sends to a local YouTube, so that examples can be written as their users
+// write them.
 func TestMain(m *testing.M) {
 	os.Exit(inFolder(m.Run))
 }
