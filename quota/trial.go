@@ -27,12 +27,17 @@ type trial struct {
 	outcome Units    // trialPassed, trialFailed or more, or 0 if the answer did not say
 }
 
+// How the claims and outcomes of trials are stored. Processes with other names
+// would not see each other's.
 const (
-	trialKey            = reservedPrefix + "trials"
-	trialMethod         = "trial"
-	reportedTrialMethod = "reported trial"
-	trialPoll           = 100 * time.Millisecond // how often a process checks whether another's trial has ended
-	trialMemory         = 2 * maxRepeated        // how long the log remembers outcomes
+	trialKey            = reservedPrefix + "probes"
+	trialMethod         = "probe"
+	reportedTrialMethod = "reported probe"
+)
+
+const (
+	trialPoll   = 100 * time.Millisecond // how often a process checks whether another's trial has ended
+	trialMemory = 2 * maxRepeated        // how long the log remembers outcomes
 )
 
 // The units of a claim say how its trial ended. A claim is refunded if the
