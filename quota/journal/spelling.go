@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
-	"strings"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 	"github.com/ration-dev/ration/quota/privatefile"
 )
 
@@ -18,8 +18,7 @@ import (
 const maxName = 4 << 10
 
 func (l *Ledger) spellingPath(account string) string {
-	folded := strings.ToLower(strings.ToUpper(strings.TrimSpace(account)))
-	sum := sha256.Sum256([]byte(l.ledger + "\x00" + folded))
+	sum := sha256.Sum256([]byte(l.ledger + "\x00" + decide.Fold(account)))
 	return filepath.Join(l.dir, hex.EncodeToString(sum[:12])+".account")
 }
 

@@ -3,12 +3,12 @@ package redisledger
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/internal/decide"
 )
 
 // spellingLasts is how long the spelling of an account holds after the last
@@ -27,7 +27,7 @@ func (l *Ledger) checkLookAlike(ctx context.Context, account string) error {
 		return nil
 	}
 	// The key holds the first spelling of all that are folded alike.
-	key := l.prefix + ":spelled:" + escape(strings.ToLower(strings.ToUpper(strings.TrimSpace(account))), "")
+	key := l.prefix + ":spelled:" + escape(decide.Fold(account), "")
 	set := []any{"set", key, account}
 	if l.now == nil {
 		set = append(set, "ex", int64(spellingLasts/time.Second))
