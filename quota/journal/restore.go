@@ -353,11 +353,11 @@ func (l *Ledger) clock() time.Time {
 	return l.now()
 }
 
-// mostHeard is how many times the limit of a budget a restoration says it held,
-// at most. What one has noted is heard, and noted again after the next loss: of
-// two lives of a log both, in the end more than a log can hold. A note of one
-// limit refuses everything as long as it is seen; the others are for files with
-// a higher one.
+// mostHeard bounds what a restoration says a budget held, in limits of the
+// budget. Without a bound it grows: hosts hear a note as they hear calls, and
+// after the next loss they note it again, once for each life of the log in which
+// they heard it. A note of one limit refuses every call for as long as a window
+// sees it; the other nine are for a file that has a higher limit.
 const mostHeard = 10
 
 // heard returns what this host heard last of each budget, in each life of

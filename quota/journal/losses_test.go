@@ -1,0 +1,61 @@
+package journal_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/ration-dev/ration/quota"
+	"github.com/ration-dev/ration/quota/journal"
+	"github.com/ration-dev/ration/quota/memledger"
+)
+
+// TestLossesFollowEachOther: a ledger that four hosts share is lost every three
+// hours for five days, and the host that had heard of all calls returns first. No
+// window admits more than its limit, no call fails otherwise than by a refusal,
+// and a window after the last loss all is free.
+func TestLossesFollowEachOther(t *testing.T) {
+	w := newWrongClock(t)
+	budget := w.budget
+	budget.Config = quota.Config{Name: "costs.yaml", Changed: noon}
+	shared := failing(nil)
+	var hosts []*quota.Guard
+	for _, name := range []string{"a", "b", "c", "d"} {
+		l := journal.New(shared, filepath.Join(w.dir, name), &journal.Options{Budgets: []quota.Budget{budget}, Now: w.Now})
+		guard, err := quota.NewGuard(l, []quota.Budget{budget}, nil)
+		must(t, err)
+		hosts = append(hosts, guard)
+	}
+	var granted []time.Time
+	spend := func(guard *quota.Guard, calls int) (n int) {
+		for range calls {
+			w.Add(time.Second)
+			_, err := guard.Spend(t.Context(), quota.Call{Account: account, Method: "m", Units: 1})
+			if err == nil {
+				granted, n = append(granted, w.Now()), n+1
+			} else if !errors.Is(err, quota.ErrRefused) {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	for range 48 {
+		shared.Ledger = memledger.Open(&memledger.Options{Now: w.Now})
+		for _, guard := range hosts {
+			spend(guard, 10)
+			w.Add(40 * time.Minute)
+		}
+		slices.Reverse(hosts)
+	}
+	for i := range granted {
+		if first := max(0, i-100); i-first == 100 && granted[i].Sub(granted[first]) < 24*time.Hour {
+			t.Fatalf("101 were granted from %s to %s", granted[first], granted[i])
+		}
+	}
+	w.Add(24 * time.Hour)
+	if n := spend(hosts[0], 110); n != 100 {
+		t.Errorf("%d were granted a window after the last loss; want 100", n)
+	}
+}
