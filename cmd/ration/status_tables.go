@@ -34,7 +34,8 @@ func (a *app) statusTable(r *status.Report, err error) {
 	a.spenderTable(r)
 }
 
-// noLedger says that there is no ledger, or no longer.
+// noLedger says that the ledger does not exist yet or, if this host was granted
+// calls on it, that it is gone.
 func noLedger(forgotten []*client.MissingError) string {
 	if len(forgotten) > 0 {
 		return "  (none there any more)"

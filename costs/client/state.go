@@ -115,8 +115,9 @@ type lastLedger struct {
 }
 
 // CheckMove returns what CheckEmpty does, and then remembers the ledger in the
-// state folder, which it creates if needed. If the ledger cannot be reached, it
-// returns nil and remembers nothing, so that a later call can tell.
+// state folder, which it creates if needed. If the ledger has to be asked and
+// cannot be reached, it returns nil and remembers nothing, so that a later call
+// can tell.
 func (c *Client) CheckMove(ctx context.Context) error {
 	if c.state == "" || c.lastLedger() == c.name {
 		return nil

@@ -107,10 +107,15 @@ func (c *settlement) encode() (keys []string, args []any, err error) {
 			return nil, nil, err
 		}
 	}
-	switch ofEntry := r.Recorded == nil || !r.Recorded.Shared && decide.LowersOthers(r, epochOf(c.accountCache.head), c.units, quota.Units(c.calls)); {
-	case ofEntry && of.keeps:
+	// Without what was recorded, or where only others' counts would fall, an entry
+	// of the call is changed, and nothing else.
+	onlyEntry := r.Recorded == nil
+	if !onlyEntry && !r.Recorded.Shared {
+		onlyEntry = decide.LowersOthers(r, epochOf(c.accountCache.head), c.units, quota.Units(c.calls))
+	}
+	if onlyEntry && of.keeps {
 		return keys, args, nil
-	case ofEntry:
+	} else if onlyEntry {
 		return nil, nil, nil
 	}
 	if c.calls == 0 {

@@ -88,8 +88,8 @@ local function add(want, scope)
   kept[#kept + 1], changed = want, true
 end
 
--- add_coverages adds the coverages that are asked. A list whose horizon grows is replaced under another id
--- and filled from the log.
+-- add_coverages adds the coverages that are asked. A list whose horizon grows is replaced under
+-- another id and filled from the log.
 local function add_coverages(wanted)
   local where = 1
   while where <= #wanted do
