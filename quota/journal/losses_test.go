@@ -13,9 +13,9 @@ import (
 )
 
 // TestLossesFollowEachOther: a ledger that four hosts share is lost every three
-// hours for five days, and the host that had heard of all calls returns first. No
-// window admits more than its limit, no call fails otherwise than by a refusal,
-// and a window after the last loss all is free.
+// hours for five days, and the host that had heard of all calls returns first.
+// No window admits more than its limit, no call fails otherwise than by a
+// refusal, and a window after the last loss all is free.
 func TestLossesFollowEachOther(t *testing.T) {
 	w := newWrongClock(t)
 	budget := w.budget

@@ -355,9 +355,9 @@ func (l *Ledger) clock() time.Time {
 
 // mostHeard bounds what a restoration says a budget held, in limits of the
 // budget. Without a bound it grows: hosts hear a note as they hear calls, and
-// after the next loss they note it again, once for each life of the log in which
-// they heard it. A note of one limit refuses every call for as long as a window
-// sees it; the other nine are for a file that has a higher limit.
+// after the next loss they note it again, once for each life of the log in
+// which they heard it. A note of one limit refuses every call for as long as a
+// window sees it; the other nine are for a file that has a higher limit.
 const mostHeard = 10
 
 // heard returns what this host heard last of each budget, in each life of

@@ -6,8 +6,8 @@ import (
 	"github.com/ration-dev/ration/quota"
 )
 
-// TestFoldedAlikeLookAlike: what is stored under one name is what CheckLookAlike
-// refuses.
+// TestFoldedAlikeLookAlike: what is stored under one name is what
+// CheckLookAlike refuses.
 func TestFoldedAlikeLookAlike(t *testing.T) {
 	names := []string{"fault", "Fault", " fault\t", "faults", "straße", "STRASSE", "Straße", "ς", "Σ", "σ", "k", "\u212a", "ſ", "S", "é", "É"}
 	for _, a := range names {
