@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -69,6 +70,9 @@ func (a *app) reconcile(ctx context.Context, readings []reconcile.Reading, accou
 		results, err = reconcile.Account(ctx, c.Guard(), account, readings, force)
 		return err
 	})
+	if rejected, ok := errors.AsType[*reconcile.RejectedError](err); ok && rejected.NeedsForce {
+		return fmt.Errorf("%w; if the console is right, add --force", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -49,14 +49,21 @@ type Result struct {
 }
 
 // RejectedError says why readings were rejected: they contradict each other or
-// the log, or require force. Nothing was changed.
-type RejectedError struct{ reason string }
+// the log, or look like a mistake. Nothing was changed.
+type RejectedError struct {
+	reason     string
+	NeedsForce bool // with force, the readings are accepted
+}
 
-// Error says what is wrong and what to do.
+// Error says what is wrong and what to check.
 func (e *RejectedError) Error() string { return e.reason }
 
 func rejected(format string, args ...any) error {
-	return &RejectedError{fmt.Sprintf(format, args...)}
+	return &RejectedError{reason: fmt.Sprintf(format, args...)}
+}
+
+func needsForce(format string, args ...any) error {
+	return &RejectedError{fmt.Sprintf(format, args...), true}
 }
 
 // BoundaryError says that a budget is within the margin of a calendar boundary:
@@ -94,7 +101,7 @@ func Account(ctx context.Context, guard *quota.Guard, account string, readings [
 		}
 		b := &balances[at].Budget
 		if r.Used > b.Limit && !force {
-			return nil, rejected("%d is above the limit of %s, %d %s; if the console really says so, add --force", r.Used, b.Name, b.Limit, b.Measure)
+			return nil, needsForce("%d is above the limit of %s, %d %s, and may be a typo", r.Used, b.Name, b.Limit, b.Measure)
 		}
 		results[i] = Result{Balance: balances[at], Target: r.Used, Also: []string{}}
 	}
@@ -214,7 +221,7 @@ func (s *snapshot) checkExcess(named []*Result) error {
 	for _, r := range slices.Backward(named) {
 		if r.Target < r.Before {
 			budget := &r.Balance.Budget
-			return rejected("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes, and lower it with --force if the calls were never made, or a correction was meant for another budget",
+			return needsForce("%s has %d of %d %s used, more than the %d of the console; consoles lag behind, and other hosts may use this ledger: check again in a few minutes",
 				budget.Name, r.Before, budget.Limit, budget.Measure, r.Target)
 		}
 	}
@@ -233,7 +240,7 @@ func (s *snapshot) checkChanges(c *changes) error {
 		}
 	}
 	if len(affected) > 0 {
-		return rejected("this would change %s, which was reconciled before, so that units might be counted twice; give the console's numbers for all of these budgets: ration ledger reconcile %s",
+		return rejected("this would change %s, which was reconciled before, so that units might be counted twice; give the console's numbers for all of these budgets: %s",
 			strings.Join(affected, ", "), s.arguments(affected))
 	}
 	for _, added := range c.added {

@@ -130,8 +130,8 @@ func TestReconcileInTheOrderOfStatusCountsTwice(t *testing.T) {
 					err := r.reconcile(false, map[string]quota.Units{name: console[name]})
 					if err == nil {
 						taken[name] = console[name]
-					} else if text := err.Error(); !rejected(err) || !strings.Contains(text, "ration ledger reconcile youtube") || !strings.Contains(text, name+"=") {
-						t.Fatalf("%s: %v; want the command that gives all of them", name, err)
+					} else if text := err.Error(); !rejected(err) || !strings.Contains(text, "for all of these budgets: youtube") || !strings.Contains(text, name+"=") {
+						t.Fatalf("%s: %v; want the readings to give", name, err)
 					}
 					r.holds(taken)
 				}
@@ -189,7 +189,7 @@ func TestReconcileOverlappingBudgets(t *testing.T) {
 			return
 		}
 		if err := r.reconcile(false, taken); err != nil {
-			if !strings.Contains(err.Error(), "--force") { // a reading that was given twice is too high
+			if refused, ok := errors.AsType[*reconcile.RejectedError](err); !ok || !refused.NeedsForce { // a reading that was given twice is too high
 				d.Fatalf("%v: %v", taken, err)
 			}
 			if err := r.reconcile(true, taken); err != nil {
@@ -270,8 +270,9 @@ func TestRaisedBudgetLowersAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	console := map[string]quota.Units{"search": 50, "upload": 200}
-	if err := r.reconcile(false, console); !rejected(err) || !strings.Contains(err.Error(), "search has 100 of 9500 units used") || !strings.Contains(err.Error(), "--force") {
-		t.Errorf("%v; want a refusal", err)
+	err := r.reconcile(false, console)
+	if refused, ok := errors.AsType[*reconcile.RejectedError](err); !ok || !refused.NeedsForce || !strings.Contains(err.Error(), "search has 100 of 9500 units used") {
+		t.Errorf("%v; want a refusal without force", err)
 	}
 	r.holds(map[string]quota.Units{"search": 100, "upload": 100})
 	if err := r.reconcile(true, console); err != nil {

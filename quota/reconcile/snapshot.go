@@ -118,8 +118,8 @@ func (s *snapshot) named(covers budgetSet) budgetSet {
 	return named
 }
 
-// arguments returns the readings as command-line arguments, with N for further
-// budgets. Those with the least usage come first.
+// arguments returns the readings as ration ledger reconcile takes them, with N
+// for further budgets. Those with the least usage come first.
 func (s *snapshot) arguments(further []string) string {
 	type number struct {
 		used quota.Units
