@@ -72,21 +72,22 @@ func journalName(name string) string {
 // nameOf returns an address without secrets, and with an absolute path for
 // a file.
 func nameOf(address string) string {
-	if rest, ok := strings.CutPrefix(address, "sqlite:"); ok {
+	switch scheme, rest, _ := strings.Cut(address, ":"); scheme {
+	case "sqlite":
 		path, _, _ := strings.Cut(rest, "?")
 		if whole, err := filepath.Abs(path); err == nil {
 			path = whole
 		}
 		return "sqlite:" + path
+	case "unix":
+		shown, _ := redisledger.Redact(address)
+		if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
+			shown += "?db=" + u.Query().Get("db") // a socket's database is a parameter, which Redact hides
+		}
+		return shown
 	}
 	shown, _ := redisledger.Redact(address)
-	if !strings.HasPrefix(address, "unix:") {
-		return oneSpelling(shown)
-	}
-	if u, err := url.Parse(address); err == nil && u.Query().Get("db") != "" {
-		shown += "?db=" + u.Query().Get("db") // a socket's database is a parameter, which Redact hides
-	}
-	return shown
+	return oneSpelling(shown)
 }
 
 // locate returns the address of the ledger and the state folder. state is "" if
