@@ -118,7 +118,8 @@ func (a *app) exit(err error) int {
 		c.RepeatRefusal(err) // for why
 	}
 	exit, kind := code(err)
-	if err == nil || as[*reported](err) || a.quiet && exit == exitStopped {
+	isQuietStop := a.quiet && exit == exitStopped
+	if err == nil || as[*reported](err) || isQuietStop {
 		return exit
 	}
 	text := message(err)

@@ -77,7 +77,7 @@ func (a *app) fakeYouTube(ctx context.Context, f *fakeFlags) error {
 	switch {
 	case !ok:
 		return &cmdline.Error{Err: fmt.Errorf("--model %q: write 2026-06 or legacy", f.model)}
-	case f.Limit < 0 || f.SearchLimit < 0 || f.Window < 0 || f.Latency < 0:
+	case min(f.Limit, f.SearchLimit) < 0 || min(f.Window, f.Latency) < 0:
 		return &cmdline.Error{Err: errors.New("--limit, --search-limit, --window and --latency are 0 or more")}
 	case f.SearchLimit > 0 && model == youtubetest.Legacy:
 		return &cmdline.Error{Err: errors.New("--search-limit is for --model 2026-06; in the model legacy, searches are charged to --limit")}

@@ -104,7 +104,8 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 	if err := f.Client.CheckMove(ctx); err != nil {
 		a.warn("ledger", err.Error())
 	}
-	if err := f.Client.CheckJournal(ctx); err != nil && (a.terminal || a.verbose) { // cron would mail it for each run of a host that others are ahead of
+	showsDetails := a.terminal || a.verbose
+	if err := f.Client.CheckJournal(ctx); err != nil && showsDetails { // cron would mail it for each run of a host that others are ahead of
 		a.warn("journal", err.Error())
 	}
 	if a.verbose && !a.json {
@@ -117,7 +118,7 @@ func (a *app) run(ctx context.Context, names []string, flags runFlags) error {
 		return err
 	}
 	defer watch.Finish(ctx)
-	if !a.json && !a.quiet && (a.terminal || a.verbose) {
+	if showsDetails && !a.json && !a.quiet {
 		defer a.printLevels(ctx, f.Client)
 	}
 	a.warnUnfilled(history.Update(context.WithoutCancel(ctx), f.Catalog, f.Client, a.now()))
@@ -159,7 +160,8 @@ func checkLane(table *costs.Table, lane string) error {
 // than the retention.
 func (a *app) fetch(ctx context.Context, f *setup.Fetching, regions []jobs.Region) (*jobs.Report, error) {
 	shown := &bars.Bars{}
-	if a.terminal && !a.quiet && !a.json && a.getenv("TERM") != "dumb" {
+	canShowBars := a.terminal && a.getenv("TERM") != "dumb"
+	if canShowBars && !a.quiet && !a.json {
 		shown = bars.Start(os.Stderr, regions, a.getenv("NO_COLOR") == "")
 	}
 	f.Runner.Progress = shown.Update
@@ -191,7 +193,8 @@ func (a *app) printRun(report *jobs.Report) error {
 		return nil
 	}
 	exit, _ := code(err)
-	if !a.json && !(a.quiet && exit == exitStopped && !report.HasWaiting()) {
+	isQuietStop := a.quiet && exit == exitStopped && !report.HasWaiting()
+	if !a.json && !isQuietStop {
 		fmt.Fprintln(a.stderr, "ration:", runLine(report, err, a.now()))
 	}
 	return &reported{err}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,9 @@ func (r *roff) verbatim(section, text string) {
 	}
 }
 
+// zeroValues are the defaults of flags that the page does not show.
+var zeroValues = []string{"", "false", "0", "0s", "[]"}
+
 // flags adds a section with a paragraph for each flag, unless there is none.
 func (r *roff) flags(section string, flags *pflag.FlagSet) {
 	head := ".SH " + section + "\n"
@@ -101,8 +105,8 @@ func (r *roff) flags(section string, flags *pflag.FlagSet) {
 		if value != "" {
 			name += ` \fI` + roffText(value) + `\fR`
 		}
-		if given := f.DefValue; given != "" && given != "false" && given != "0" && given != "0s" && given != "[]" {
-			usage += " (default " + given + ")"
+		if !slices.Contains(zeroValues, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
 		}
 		r.line("%s.TP\n%s\n%s", head, name, roffText(usage))
 		head = ""

@@ -87,6 +87,9 @@ func appendEscaped(out, text []byte) []byte {
 // is not shown itself: controls but for newline and tab, direction marks,
 // characters without width, and separators of lines and paragraphs.
 func obeyed(r rune) bool {
-	return r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f) &&
-		unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+	isPrintableASCII := r >= ' ' && r < 0x7f
+	if r == '\n' || r == '\t' || isPrintableASCII {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -9,7 +9,10 @@ import (
 // terminal would obey or not show by spaces.
 func Narrow(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
-		if q := fmt.Sprintf("%q", r); len(q) > 2 && q[1] == '\\' && r != '\'' && r != '\\' {
+		if r == '\'' || r == '\\' { // which %q escapes only because of its quotes
+			return r
+		}
+		if q := fmt.Sprintf("%q", r); len(q) > 2 && q[1] == '\\' {
 			return ' '
 		}
 		return r

@@ -85,8 +85,10 @@ func piecesOf(s string) []string {
 	for _, word := range wordsOf(s) {
 		begin, runes := 0, []rune(word)
 		for i := 1; i+1 < len(runes); i++ {
-			between := unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
-			if strings.ContainsRune("/._-,=?&", runes[i]) && !between && runes[i+1] != ' ' && runes[i+1] != '/' {
+			isPunctuation := strings.ContainsRune("/._-,=?&", runes[i])
+			isInNumber := unicode.IsDigit(runes[i-1]) && unicode.IsDigit(runes[i+1])
+			isBeforeBreak := runes[i+1] == ' ' || runes[i+1] == '/'
+			if isPunctuation && !isInNumber && !isBeforeBreak {
 				pieces = append(pieces, string(runes[begin:i+1]))
 				begin = i + 1
 			}
