@@ -48,12 +48,14 @@ func (g *Gateway) admit(r *http.Request) (*http.Request, *problem) {
 	g.mu.Unlock()
 	isOwn := g.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(g.options.Token)) == 1
 	isHealthCheck := r.URL.Path == "/healthz" || r.URL.Path == "/readyz" // which may come without a token
-	if !known && !isOwn && !isHealthCheck && (g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)) {
+	isAdmitted := known || isOwn
+	needsToken := g.options.Token != "" || strings.HasPrefix(token, tokenPrefix)
+	if needsToken && !isAdmitted && !isHealthCheck {
 		p := newProblem(http.StatusUnauthorized, "unauthorized", "the gateway needs its token, as Authorization: Bearer TOKEN or in the header %s", headerToken)
 		p.header.Set("WWW-Authenticate", `Bearer realm="ration"`)
 		return r, p
 	}
-	if known || isOwn {
+	if isAdmitted {
 		r.Header.Del(headerToken)
 		if bearer(r) == token {
 			r.Header.Del("Authorization")
@@ -126,10 +128,13 @@ func (g *Gateway) knowsHost(r *http.Request) bool {
 		host = name
 	}
 	host = strings.ToLower(strings.Trim(host, "[]"))
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() || host == "localhost" || slices.ContainsFunc(g.options.Hosts, func(name string) bool { return strings.EqualFold(name, host) }) {
+	ip := net.ParseIP(host)
+	isLoopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	isOption := func(name string) bool { return strings.EqualFold(name, host) }
+	if isLoopback || slices.ContainsFunc(g.options.Hosts, isOption) {
 		return true
 	}
-	return g.options.Token != "" && net.ParseIP(host) != nil
+	return g.options.Token != "" && ip != nil
 }
 
 // isFromOtherSite reports whether a browser sent the request for a page of

@@ -23,7 +23,9 @@ type target struct {
 func (g *Gateway) newTarget(r *http.Request, table *costs.Table) (*target, *problem) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/to/"), "/")
 	u, err := url.Parse("https://" + host + "/" + path)
-	if err != nil || u.Hostname() == "" || u.User != nil || host == "https:" || host == "http:" {
+	isURL := host == "https:" || host == "http:"
+	isHost := err == nil && u.Hostname() != "" && u.User == nil
+	if isURL || !isHost {
 		return nil, newProblem(http.StatusBadRequest, "bad-target", "write /to/HOST/PATH, as in /to/www.example.com/v1/items")
 	}
 	if !quota.Confidential(&url.URL{Scheme: "http", Host: u.Host}) {
