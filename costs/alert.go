@@ -121,7 +121,7 @@ func (d *document) alertFields(a *Alert) []strictyaml.Field {
 func CheckWebhook(address string) error {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+	case err != nil || u.Hostname() == "" || !isWeb(u):
 		return fmt.Errorf("not the URL of a web server")
 	case u.User != nil:
 		return fmt.Errorf("a URL with a user name or password")

@@ -90,7 +90,9 @@ func (b *BatchMethod) countCalls(req *http.Request) int64 {
 // readBody returns the body of a request and restores it. ok is false if the
 // body is compressed, longer than maxBody, or of unknown length.
 func readBody(req *http.Request) ([]byte, bool) {
-	if req.Body == nil || req.ContentLength <= 0 || req.ContentLength > maxBody || len(req.Header.Values("Content-Encoding")) > 0 {
+	fits := req.ContentLength > 0 && req.ContentLength <= maxBody
+	isCompressed := len(req.Header.Values("Content-Encoding")) > 0
+	if req.Body == nil || !fits || isCompressed {
 		return nil, false
 	}
 	body, err := io.ReadAll(io.LimitReader(req.Body, req.ContentLength))

@@ -49,8 +49,11 @@ func (d *document) readBudgets(n strictyaml.Node) {
 // checkNew reports missing keys of a budget that overrides none of
 // the preset's.
 func (d *document) checkNew(n strictyaml.Node, name string) {
-	if d.Preset == nil || d.reading != nil || n.Kind() != strictyaml.Map || name == "" {
-		return // nothing is missing, or it is reported elsewhere
+	if d.Preset == nil || d.reading != nil {
+		return // no preset has it, or this is the preset itself
+	}
+	if n.Kind() != strictyaml.Map || name == "" {
+		return // malformed, which is reported elsewhere
 	}
 	if slices.ContainsFunc(d.Budgets, func(b quota.Budget) bool { return b.Name == name }) {
 		return // repeated, which is reported elsewhere

@@ -59,6 +59,16 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
+// isDomain reports whether a name is that of a domain or host: neither an IP
+// address nor a suffix of other owners' domains, such as co.uk.
+func isDomain(name string) bool {
+	if isAddress(name) || strings.HasPrefix(name, ".") || !strings.Contains(name, ".") {
+		return false
+	}
+	suffix, isPublic := publicsuffix.PublicSuffix(name)
+	return suffix != name || !isPublic
+}
+
 // readDomain reads the name of a domain or host without a port. It returns ""
 // after a mistake.
 func readDomain(n strictyaml.Node) string {
@@ -67,7 +77,8 @@ func readDomain(n strictyaml.Node) string {
 		return ""
 	}
 	name, ok := canonicalHost("", text)
-	if suffix, public := publicsuffix.PublicSuffix(name); !ok || !strings.Contains(name, ".") || isAddress(name) || withoutPort(text) != text || strings.HasPrefix(name, ".") || suffix == name && public {
+	hasPort := withoutPort(text) != text
+	if !ok || hasPort || !isDomain(name) {
 		n.Mistake("%q is not the name of a domain or host: write one such as example.com, without scheme, port, path or wildcard", text)
 		return ""
 	}

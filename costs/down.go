@@ -38,7 +38,10 @@ func (u *Upstream) MostAllowed(method string) (most quota.Units) {
 
 // Covers reports whether the rule applies to calls of method by caller.
 func (r *DownRule) Covers(method string, caller quota.Caller) bool {
-	return covers(r.Methods, method) && covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)
+	if !covers(r.Methods, method) {
+		return false
+	}
+	return covers(r.Lanes, caller.Lane) && covers(r.Jobs, caller.Job) && covers(r.Regions, caller.Region)
 }
 
 // String describes the rule in one line, such as "search.list: refuse" or
@@ -179,7 +182,10 @@ func (r *DownRule) includes(other *DownRule) bool {
 		}
 		return !slices.ContainsFunc(part, func(word string) bool { return !slices.Contains(whole, word) })
 	}
-	return within(other.Methods, r.Methods) && within(other.Lanes, r.Lanes) && within(other.Jobs, r.Jobs) && within(other.Regions, r.Regions)
+	if !within(other.Methods, r.Methods) {
+		return false
+	}
+	return within(other.Lanes, r.Lanes) && within(other.Jobs, r.Jobs) && within(other.Regions, r.Regions)
 }
 
 // readThen reads refuse, which is 0, or {allow: 50}.

@@ -3,6 +3,7 @@ package costs
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"unicode/utf8"
 
@@ -20,10 +21,10 @@ func canonicalHost(scheme, host string) (string, bool) {
 			return canonicalName(scheme, host)
 		}
 		switch c := host[i]; {
-		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_':
+		case isLower(c), isDigit(c), c == '-', c == '_':
 		case c == '.':
 			plain = plain && i < len(host)-1
-		case 'A' <= c && c <= 'Z' || c == ':' || c == '[' || c == ']':
+		case isCapital(c), c == ':', c == '[', c == ']':
 			plain = false
 		case c == '%' && host[0] == '[': // the zone of an IPv6 address
 			plain = false
@@ -36,7 +37,9 @@ func canonicalHost(scheme, host string) (string, bool) {
 	}
 	name := withoutPort(host)
 	port := strings.TrimPrefix(host[len(name):], ":")
-	if port == "443" && scheme != "http" || port == "80" && scheme != "https" {
+	isDefaultTLS := port == "443" && scheme != "http"
+	isDefaultPlain := port == "80" && scheme != "https"
+	if isDefaultTLS || isDefaultPlain {
 		port = ""
 	}
 	if strings.ContainsAny(name, "[]") && !bracketed(name) {
@@ -69,12 +72,31 @@ func isASCII(s string) bool {
 	return true
 }
 
+func isLower(c byte) bool   { return 'a' <= c && c <= 'z' }
+func isCapital(c byte) bool { return 'A' <= c && c <= 'Z' }
+func isDigit(c byte) bool   { return '0' <= c && c <= '9' }
+
+// isWeb reports whether the scheme of a URL is http or https.
+func isWeb(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+
+// hasOnlyHost reports whether a URL names a host, and neither a user, a path, a
+// query nor a fragment.
+func hasOnlyHost(u *url.URL) bool {
+	if u.Host == "" || u.User != nil {
+		return false
+	}
+	return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
+}
+
 // bracketed reports whether a name is an IPv6 address in brackets.
 func bracketed(name string) bool {
-	inner, ok := strings.CutPrefix(name, "[")
+	inner, opened := strings.CutPrefix(name, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
+	if !opened || !closed {
+		return false
+	}
 	address, err := netip.ParseAddr(inner)
-	return ok && closed && err == nil && address.Is6()
+	return err == nil && address.Is6()
 }
 
 // withoutPort returns host without its :port.
@@ -117,10 +139,11 @@ func whyNoRoute(req *http.Request, routes []route) string {
 		return "the path takes no such verb; write " + strings.Join(verbs, " or ")
 	}
 	path := req.URL.EscapedPath()
+	isTrailing := len(path) > 1 && strings.HasSuffix(path, "/")
 	switch {
 	case strings.HasPrefix(path, "/batch"):
 		return "a batch hides how many calls it is; send them one by one"
-	case strings.Contains(path, "//") || strings.Contains(path, "/./") || strings.Contains(path, "/../") || len(path) > 1 && strings.HasSuffix(path, "/"):
+	case strings.Contains(path, "//"), strings.Contains(path, "/./"), strings.Contains(path, "/../"), isTrailing:
 		return "the path is not clean; write it without empty, dotted or trailing parts"
 	case strings.Contains(path, "%"):
 		return "the path has encoded letters; write it plainly"

@@ -110,10 +110,20 @@ func (o *override) changesMeaning(key string) bool {
 	case "count":
 		return a.Measure != b.Measure
 	case "window":
-		return o.isInherited(key) && b.Window.Kind() != 0 && (a.Window.Kind() != b.Window.Kind() || a.Window.WithMargin(0).Length() != b.Window.WithMargin(0).Length() || isMonthly(a.Window) != isMonthly(b.Window))
+		isGiven := b.Window.Kind() != 0
+		return o.isInherited(key) && isGiven && !haveSameLength(a.Window, b.Window)
 	}
 	before, after := slices.Sorted(slices.Values(narrowingWords(&a, key))), slices.Sorted(slices.Values(narrowingWords(b, key)))
 	return !slices.Equal(before, after)
+}
+
+// haveSameLength reports whether two windows are of one kind and length,
+// wherever they begin.
+func haveSameLength(a, b quota.Window) bool {
+	if a.Kind() != b.Kind() || isMonthly(a) != isMonthly(b) {
+		return false
+	}
+	return a.WithMargin(0).Length() == b.WithMargin(0).Length()
 }
 
 // narrowingWords returns the words of a key that narrows a budget.

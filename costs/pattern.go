@@ -102,7 +102,7 @@ func parsePattern(text, method string) (*pattern, error) {
 	for i, part := range parts {
 		parameter := parameterForm.FindStringSubmatch(part)
 		switch {
-		case parameter == nil && (!literalForm.MatchString(part) || part == "." || part == ".."):
+		case parameter == nil && (isDotPart(part) || !literalForm.MatchString(part)):
 			return nil, fmt.Errorf("part %q of route %q: write plain letters, {name} for any one part, or {name...} for all that follow", part, text)
 		case parameter == nil:
 			p.segments = append(p.segments, segment{kind: literalSegment, literal: part})
@@ -148,6 +148,12 @@ func (p *pattern) compare(other *pattern) int {
 	return -cmp.Compare(p.verb, other.verb) // none is the least
 }
 
+// isLiteral reports whether a part of a path is the segment's literal. loose
+// ignores case.
+func (s *segment) isLiteral(part string, loose bool) bool {
+	return part == s.literal || loose && strings.EqualFold(part, s.literal)
+}
+
 // matches reports whether a path without its leading slash matches p, and
 // returns the text of the capturing segment. loose ignores case.
 func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
@@ -164,7 +170,7 @@ func (p *pattern) matches(path string, loose bool) (name string, ok bool) {
 		switch {
 		case s.kind == anySegment && part == "":
 			return "", false
-		case s.kind == literalSegment && part != s.literal && !(loose && strings.EqualFold(part, s.literal)):
+		case s.kind == literalSegment && !s.isLiteral(part, loose):
 			return "", false
 		case s.capture:
 			name = part
@@ -227,6 +233,12 @@ func (s *site) isMisspelt(name string) bool {
 	return false
 }
 
+// takes reports whether p is for requests with a verb.
+func (p *pattern) takes(verb string) bool {
+	isHeadOfGet := p.verb == http.MethodGet && verb == http.MethodHead
+	return p.verb == "" || p.verb == verb || isHeadOfGet
+}
+
 // findPattern returns the most exact pattern that matches a request. Since a
 // HEAD costs as much as its GET, a route for GET matches it unless there is one
 // for HEAD.
@@ -236,7 +248,7 @@ func (s *site) findPattern(verb, path string, loose bool) (found *pattern, name 
 		return nil, ""
 	}
 	for _, p := range s.patterns {
-		if p.verb == "" || p.verb == verb || p.verb == http.MethodGet && verb == http.MethodHead {
+		if p.takes(verb) {
 			if name, ok := p.matches(path, loose); ok {
 				return p, name
 			}
@@ -276,10 +288,11 @@ func isPlainPath(raw string) bool {
 	after := byte('/')
 	for i := 1; i < len(raw); i++ {
 		c := raw[i]
+		isInside := after != '/' && i < len(raw)-1
 		switch {
-		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_':
-		case c == '.' && after != '/' && i < len(raw)-1 && raw[i+1] != '/':
-		case c == '/' && after != '/' && i < len(raw)-1:
+		case isLower(c), isCapital(c), isDigit(c), c == '-', c == '_':
+		case c == '.' && isInside && raw[i+1] != '/':
+		case c == '/' && isInside:
 		default:
 			return false
 		}
@@ -292,12 +305,14 @@ func isPlainPath(raw string) bool {
 func hasDotPart(reading string) bool {
 	for part := range strings.FieldsFuncSeq(reading, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part, _, _ = strings.Cut(part, ";")
-		if part = strings.Trim(part, blanks); part == "." || part == ".." {
+		if isDotPart(strings.Trim(part, blanks)) {
 			return true
 		}
 	}
 	return false
 }
+
+func isDotPart(part string) bool { return part == "." || part == ".." }
 
 const blanks = " \t\r\n\x00"
 

@@ -116,10 +116,11 @@ func (t *Table) site(req *http.Request) (*site, string) {
 		named, ok = canonicalHost(req.URL.Scheme, req.Host)
 	}
 	s := t.sites[dialled]
-	if !ok || !isASCII(req.URL.Host+req.Host) && (s != nil || t.sites[named] != nil) {
+	isGuarded := s != nil || t.sites[named] != nil
+	if !ok || isGuarded && !isASCII(req.URL.Host+req.Host) {
 		return nil, "a host is letters, digits, dots and hyphens; write it plainly"
 	}
-	if s == nil && (named == dialled || t.sites[named] == nil) {
+	if !isGuarded {
 		return nil, t.whyNotUnguarded(req, dialled, named)
 	}
 	if dialled != named {
@@ -156,7 +157,7 @@ func whyNotPlain(req *http.Request) string {
 		return "an opaque URL hides its path; set Host and Path instead"
 	case u.User != nil:
 		return "userinfo in the URL; remove it, credentials travel in a header"
-	case u.Scheme != "https" && u.Scheme != "http":
+	case !isWeb(u):
 		return "the scheme is neither https nor http; write a whole URL"
 	}
 	for name := range req.Header {
@@ -246,7 +247,9 @@ func isChunk(req *http.Request, verb string, routes []route, couldBegin bool, q 
 	if verb != http.MethodPost && verb != http.MethodPut {
 		return false
 	}
-	if q.ids != 1 || q.emptyID || q.other || q.resumable == 0 && routes[0].kind != resumableRoute {
+	hasOneID := q.ids == 1 && !q.emptyID
+	isResumable := q.resumable > 0 || routes[0].kind == resumableRoute
+	if !hasOneID || q.other || !isResumable {
 		return false
 	}
 	ranges := req.Header["Content-Range"]

@@ -255,7 +255,8 @@ func (d *document) readCosts(n strictyaml.Node) {
 	for method, key := range keys {
 		d.checkSpelling(key, method)
 	}
-	if n.Kind() == strictyaml.Map && entries == 0 && d.Unlisted == 0 && !d.preset {
+	hasNoCost := entries == 0 && d.Unlisted == 0
+	if n.Kind() == strictyaml.Map && hasNoCost && !d.preset {
 		n.Mistake("no method has a cost: write one, such as search.list: 100")
 	}
 }
@@ -279,8 +280,9 @@ func (d *document) checkWhole(node strictyaml.Node) {
 	}
 	d.checkAsks()
 	routed := d.API != "" || len(d.site.patterns) > 0
+	hasRouteLine := d.apiAt != (strictyaml.Node{}) || d.routesAt != (strictyaml.Node{}) // if malformed, reported elsewhere
 	switch {
-	case len(d.Hosts) > 0 && !routed && d.apiAt == (strictyaml.Node{}) && d.routesAt == (strictyaml.Node{}):
+	case len(d.Hosts) > 0 && !routed && !hasRouteLine:
 		node.Mistake("hosts without an api: write api: %s, from which the routes come, or routes: {\"GET /v1/{path...}\": read}", apiNames()[0])
 	case len(d.Hosts) == 0 && d.findAsk("hosts") != "": // told
 	case d.API != "" && len(d.Hosts) == 0:

@@ -31,8 +31,12 @@ func redact(text string) string {
 // part of a documented path has 20 characters with digits among letters, or 40
 // of any kind.
 func maybeKey(name string) bool {
-	letters := strings.ContainsFunc(name, func(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' })
-	return len(name) >= 40 || len(name) >= 20 && letters && strings.ContainsAny(name, "0123456789")
+	hasLetters := strings.ContainsFunc(name, func(r rune) bool { return r|0x20 >= 'a' && r|0x20 <= 'z' })
+	hasDigits := strings.ContainsAny(name, "0123456789")
+	if len(name) >= 20 && hasLetters && hasDigits {
+		return true
+	}
+	return len(name) >= 40
 }
 
 // redactVerb returns a verb, if it is one: a URL may have been given in

@@ -34,7 +34,9 @@ func (t *Table) Reprice(candidate *Table) func(account, method string, units quo
 		if before.each == 0 || after.each == 0 {
 			return units, units
 		}
-		if calls := units / before.each; calls > 0 && units%before.each == 0 && (calls == 1 || before.batch) {
+		calls := units / before.each
+		isWhole := calls > 0 && units%before.each == 0
+		if isWhole && (calls == 1 || before.batch) {
 			if !after.batch {
 				calls = 1
 			}

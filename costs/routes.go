@@ -113,11 +113,12 @@ func plainParameter(segment string) bool {
 	}
 	for rest, more := value, true; more; {
 		var part string
-		if part, rest, more = strings.Cut(rest, "/"); part == "" || part == "." || part == ".." {
+		if part, rest, more = strings.Cut(rest, "/"); part == "" || isDotPart(part) {
 			return false
 		}
 	}
 	return !strings.ContainsFunc(value, func(r rune) bool {
-		return r <= ' ' || r == 0x7f || r >= 0x80 || strings.ContainsRune(`%\;?#"<>{}|^`+"`", r)
+		isPrintableASCII := r > ' ' && r < 0x7f
+		return !isPrintableASCII || strings.ContainsRune(`%\;?#"<>{}|^`+"`", r)
 	})
 }

@@ -325,7 +325,7 @@ func (t *Table) Quote(verb, rawURL string) (Quote, error) {
 // routes. An http endpoint must be a loopback address.
 func (t *Table) WithEndpoint(upstream, endpoint string) (*Table, error) {
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || !isWeb(u) || !hasOnlyHost(u) {
 		return nil, errors.New("costs: endpoint: write scheme, host and port only, such as http://127.0.0.1:8080")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {

@@ -99,14 +99,16 @@ func (w *Watch) send(ctx context.Context, e *event, target *costs.Alert) error {
 	if err != nil {
 		return err
 	}
+	isCommand := len(target.Command) > 0
 	once := func() (retry bool, err error) { return post(ctx, target, body) }
-	if len(target.Command) > 0 {
+	if isCommand {
 		once = func() (bool, error) { return true, w.execute(ctx, target.Command, body) }
 	}
 	pause := w.pause
 	for attempt := 1; ; attempt++ {
 		retry, err := once()
-		if err == nil || !retry || attempt == attempts || len(target.Command) > 0 {
+		isLast := attempt == attempts || isCommand
+		if err == nil || !retry || isLast {
 			return err
 		}
 		select {

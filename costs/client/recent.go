@@ -33,12 +33,21 @@ type recentRefusals struct {
 	all []*quota.RefusedError // oldest first
 }
 
+// refusalKey is what refusals have in common of which only the last is kept.
+type refusalKey struct {
+	account, budget, method string
+	caller                  quota.Caller
+	reason                  quota.Reason
+}
+
+func keyOf(r *quota.RefusedError) refusalKey {
+	return refusalKey{r.Account, r.Budget, r.Method, r.Caller, r.Reason}
+}
+
 func (r *recentRefusals) add(refused *quota.RefusedError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.all, func(old *quota.RefusedError) bool {
-		return old.Account == refused.Account && old.Budget == refused.Budget && old.Method == refused.Method && old.Caller == refused.Caller && old.Reason == refused.Reason
-	})
+	i := slices.IndexFunc(r.all, func(old *quota.RefusedError) bool { return keyOf(old) == keyOf(refused) })
 	if i < 0 && len(r.all) == maxRecent {
 		i = 0
 	}

@@ -93,8 +93,9 @@ func LastRefusal(state string) (*Refusal, error) {
 	}
 	r := &Refusal{}
 	err = json.Unmarshal(text, r)
-	whole := r.Account != "" && r.Method != "" && (r.Budget != nil || r.Reason == string(quota.ReasonCooldown))
-	if err != nil || !whole {
+	saysWhy := r.Budget != nil || r.Reason == string(quota.ReasonCooldown)
+	isWhole := r.Account != "" && r.Method != "" && saysWhy
+	if err != nil || !isWhole {
 		return nil, configError("%s is malformed; remove it", path)
 	}
 	return r, nil

@@ -30,6 +30,11 @@ type RefusalCount struct {
 	Count   int64     `json:"count"`
 }
 
+// isWhole reports whether c has what every count has.
+func (c *RefusalCount) isWhole() bool {
+	return c.Account != "" && c.Count > 0 && !c.At.IsZero()
+}
+
 // maxCounts is the most kinds of refusal that are counted between two writes.
 const maxCounts = 4096
 
@@ -111,7 +116,7 @@ func ReadRefusals(state, name string, from int64) (counts []RefusalCount, next i
 	end := bytes.LastIndexByte(text, '\n') + 1 // the last line may not be whole yet
 	for line := range bytes.Lines(text[:end]) {
 		var c RefusalCount
-		if json.Unmarshal(line, &c) == nil && c.Account != "" && c.Count > 0 && !c.At.IsZero() {
+		if json.Unmarshal(line, &c) == nil && c.isWhole() {
 			counts = append(counts, c)
 		}
 	}

@@ -73,7 +73,8 @@ func parse(text string) (time.Duration, bool) {
 
 // number reports whether text is a plain decimal number: 5, 0.5.
 func number(text string) bool {
-	if text == "" || strings.Trim(text, "0123456789.") != "" || text[0] == '.' || text[len(text)-1] == '.' {
+	hasOther := strings.Trim(text, "0123456789.") != ""
+	if hasOther || strings.HasPrefix(text, ".") || strings.HasSuffix(text, ".") {
 		return false
 	}
 	_, err := strconv.ParseFloat(text, 64)

@@ -54,13 +54,14 @@ func (f *File) checkCommas(tokens token.Tokens) {
 			inMap = inMap[:max(0, len(inMap)-1)]
 			continue
 		}
-		if len(inMap) == 0 || !inMap[len(inMap)-1] || i == 0 || tokens[i-1].Type != token.MappingValueType {
+		isInMap := len(inMap) > 0 && inMap[len(inMap)-1]
+		isValue := i > 0 && tokens[i-1].Type == token.MappingValueType
+		if !isInMap || !isValue {
 			continue
 		}
 		text := tokens[i].Value
 		last := i
-		for last+2 < len(tokens) && isAdjacent(tokens[last], tokens[last+1]) && tokens[last+1].Type == token.CollectEntryType &&
-			isAdjacent(tokens[last+1], tokens[last+2]) && endsEntry(tokens, last+3) && !isSeparator(tokens[last+2]) {
+		for isSplitAfter(tokens, last) {
 			text += "," + tokens[last+2].Value
 			last += 2
 		}
@@ -74,6 +75,17 @@ func (f *File) checkCommas(tokens token.Tokens) {
 		}
 		i = last
 	}
+}
+
+// isSplitAfter reports whether a comma behind the token at i, and a plain text
+// behind that, belong to its value.
+func isSplitAfter(tokens token.Tokens, i int) bool {
+	if i+2 >= len(tokens) || tokens[i+1].Type != token.CollectEntryType {
+		return false
+	}
+	comma, rest := tokens[i+1], tokens[i+2]
+	isInOnePiece := isAdjacent(tokens[i], comma) && isAdjacent(comma, rest)
+	return isInOnePiece && endsEntry(tokens, i+3) && !isSeparator(rest)
 }
 
 // checkBrackets reports the innermost bracket that is not closed, or that a

@@ -18,6 +18,9 @@ func Nearest(s string, words []string) string {
 	return best
 }
 
+// isSwapped reports whether b has the two letters of a in the other order.
+func isSwapped(a, b string) bool { return a[0] == b[1] && a[1] == b[0] }
+
 // distance counts the edits from a to b: insertions, deletions, replacements
 // and swaps of neighbours (optimal string alignment), in bytes. It may stop
 // at most.
@@ -37,7 +40,7 @@ func distance(a, b string, most int) int {
 				cost = 0
 			}
 			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+			if i > 1 && j > 1 && isSwapped(a[i-2:i], b[j-2:j]) {
 				row[j] = min(row[j], before[j-2]+1)
 			}
 		}
