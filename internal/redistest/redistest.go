@@ -199,7 +199,8 @@ func ping(addr string) bool {
 		return false
 	}
 	reply, err := bufio.NewReader(conn).ReadString('\n')
-	return err == nil && (strings.HasPrefix(reply, "+PONG") || strings.HasPrefix(reply, "-NO") || strings.HasPrefix(reply, "-LOADING"))
+	begins := func(answer string) bool { return strings.HasPrefix(reply, answer) }
+	return err == nil && slices.ContainsFunc([]string{"+PONG", "-NO", "-LOADING"}, begins)
 }
 
 // FreePort returns a port that nothing listens on.
